@@ -1,0 +1,72 @@
+"""The shape every template in this package has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from schedules.layout import Layout
+from schedules.spec import Spec
+
+Arrays = dict[str, np.ndarray]
+
+
+class ScheduleError(ValueError):
+    """A template met a kernel it did not build; the message says what differs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layouts:
+    """The layout of each activation a kernel reads, in the order of ``spec.tensors``, and of y."""
+
+    inputs: tuple[Layout, ...]
+    output: Layout
+
+
+def _as_it_is(spec: Spec, params: Arrays) -> Arrays:
+    return params
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleTemplate:
+    """One kernel on one instruction set: what it computes, and in which order.
+
+    Parameters
+    ----------
+    name
+        Stable identifier: the kernel's block annotation ``{"template": name}`` carries it.
+    kind
+        The ``kind`` of the specs it computes.
+    refuses
+        ``(spec, target)`` -> why the template cannot be used, or None.
+    layouts
+        ``(spec, wanted)`` -> the layouts it works in, where ``wanted`` are those that would cost
+        no repack (a template of fixed layouts ignores it).
+    kernel
+        ``(spec, layouts)`` -> unscheduled private PrimFunc, arguments in the order tensors, params,
+        y, all in physical shapes with int64 extents.
+    default
+        ``(sch, spec, target)``: apply fixed tiles, by a rule; samples nothing.
+    space
+        ``(sch, spec, target)``: apply the same loops with tiles MetaSchedule samples.
+    pack
+        ``(spec, params)`` -> the constants as ``kernel`` reads them, from their logical form;
+        corrections that the instruction needs (zero point, sign) are folded into the bias here.
+    x_types
+        The types of x its instruction can take.
+    """
+
+    name: str
+    kind: str
+    refuses: Callable[[Spec, Target], str | None]
+    layouts: Callable[[Spec, Layouts], Layouts]
+    kernel: Callable[[Spec, Layouts], tirx.PrimFunc]
+    default: Callable[[Schedule, Spec, Target], None]
+    space: Callable[[Schedule, Spec, Target], None]
+    pack: Callable[[Spec, Arrays], Arrays] = field(default=_as_it_is)
+    x_types: tuple[str, ...] = ("uint8", "int8", "float32")

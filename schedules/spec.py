@@ -410,10 +410,71 @@ class Move:
         return self.x
 
 
-Spec = Conv2d | Dense | Pool2d | Binary | Rescale | Table | Quantize | Dequantize | Concat | Move
+@dataclass(frozen=True, kw_only=True)
+class Observe:
+    """A statistic of a float32 activation, for calibration; lanes past the last channel are left out.
+
+    range: y float32 (3,) = min, max, number of values that are not finite (those are left out).
+    histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32
+    with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out.
+    Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width) for histogram.
+    """
+
+    kind: ClassVar[str] = "observe"
+    statistic: Literal["range", "histogram"]
+    dims: tuple[Size, ...]
+    bins: int = 0
+    absolute: bool = False
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the activations it reads."""
+        return ("x",)
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("low", "inverse") if self.statistic == "histogram" else ()
+
+    def shape(self, name: str) -> tuple[Size, ...]:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        if name == "x":
+            return self.dims
+        return (self.bins,) if self.statistic == "histogram" else (3,)
+
+    def dtype(self, name: str) -> str:
+        """Element type of activation ``name``."""
+        return "int32" if name == "y" and self.statistic == "histogram" else "float32"
+
+
+Spec = (
+    Conv2d
+    | Dense
+    | Pool2d
+    | Binary
+    | Rescale
+    | Table
+    | Quantize
+    | Dequantize
+    | Concat
+    | Move
+    | Observe
+)
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
-    for cls in (Conv2d, Dense, Pool2d, Binary, Rescale, Table, Quantize, Dequantize, Concat, Move)
+    for cls in (
+        Conv2d,
+        Dense,
+        Pool2d,
+        Binary,
+        Rescale,
+        Table,
+        Quantize,
+        Dequantize,
+        Concat,
+        Move,
+        Observe,
+    )
 }
 
 

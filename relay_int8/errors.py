@@ -1,0 +1,48 @@
+"""Every error that relay_int8 raises on purpose.
+
+::
+
+    Int8Error
+    ├── ConfigError          an option, a flag or a combination of them makes no sense
+    ├── FrontendError        a model file cannot be read
+    ├── CalibrationError     calibration data or a table does not fit the model
+    ├── UnsupportedOpError   operators that cannot be imported, or that must be int8 and cannot be
+    ├── RecordError          a tuning record cannot be read or belongs elsewhere
+    ├── ArtifactError        a built artifact is damaged, altered or made for another target
+    └── DeployError          a device cannot be reached or gave something else than expected
+
+A message says what was found, what was expected and what to do. ``schedules`` raises its own
+``ScheduleError``: it does not know this package.
+"""
+
+
+class Int8Error(Exception):
+    """Base of everything that relay_int8 raises on purpose."""
+
+
+class ConfigError(Int8Error):
+    """An option, a flag or a combination of them makes no sense."""
+
+
+class FrontendError(Int8Error):
+    """A model file cannot be read."""
+
+
+class CalibrationError(Int8Error):
+    """Calibration data or a table does not fit the model."""
+
+
+class UnsupportedOpError(Int8Error):
+    """Operators cannot be imported, or must be int8 and cannot be."""
+
+
+class RecordError(Int8Error):
+    """A tuning record cannot be read or belongs elsewhere."""
+
+
+class ArtifactError(Int8Error):
+    """A built artifact is damaged, altered or made for another target."""
+
+
+class DeployError(Int8Error):
+    """A device cannot be reached or gave something else than expected."""

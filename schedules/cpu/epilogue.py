@@ -1,0 +1,90 @@
+"""What follows the accumulation in a convolution or a dense layer, on values in registers.
+
+Expressions over one lane or a vector of lanes alike: the lanes are those of the accumulator. See
+``schedules.spec`` for the formulas. rint is applied after the clamp, which is the same for the
+whole-number bounds a quantized output has, and lets LLVM convert without a rounding instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.spec import Conv2d, Dense
+
+
+class Load(Protocol):
+    """Read a parameter: element ``index``, or (None) the lanes of the channels at hand."""
+
+    def __call__(self, name: str, index: int | None = None) -> Expr:
+        """Return parameter ``name``."""
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """Convert each lane of ``value``."""
+    return tirx.Cast(_vector(dtype, lanes(value)), value)
+
+
+def lanes(value: Expr) -> int:
+    """Return how many lanes ``value`` has."""
+    return int(value.ty.dtype.lanes)
+
+
+def broadcast(value: Expr, count: int) -> Expr:
+    """Return the scalar ``value`` in ``count`` lanes."""
+    return value if count == 1 else tirx.Broadcast(value, count)
+
+
+def fma(a: Expr, b: Expr, c: Expr) -> Expr:
+    """Return a * b + c, rounded once."""
+    return tirx.call_llvm_pure_intrin(str(c.ty.dtype), "llvm.fma", a, b, c)
+
+
+def epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None = None) -> Expr:
+    """Return the lanes of y that follow from accumulators that hold the bias.
+
+    Parameters
+    ----------
+    acc
+        int32 lanes; float32 where x is.
+    load
+        Reads "m", "m_neg", "alpha" (per channel, ``index=None``), "m_r", "z", "clamp" (by index).
+    r
+        The residual's lanes, in its own type, where ``spec`` has one.
+    """
+    if spec.x == "float32":
+        return _clamp(_float_epilogue(spec, acc, load, r), load)
+    count = lanes(acc)
+    m = load("m")
+    if spec.leaky:
+        m = tirx.Select(acc >= broadcast(tirx.const(0, "int32"), count), m, load("m_neg"))
+    scaled = cast(acc, "float32") * m
+    if r is not None:
+        centred = cast(r, "int32") - broadcast(load("z", 2), count)
+        scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
+    clamped = _clamp(scaled, load)
+    if spec.y == "float32":
+        return clamped
+    rounded = cast(tirx.nearbyint(clamped), "int32")
+    return cast(rounded + broadcast(load("z", 1), count), spec.y)
+
+
+def _float_epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None) -> Expr:
+    kept = acc if r is None else acc + r
+    if not spec.leaky:
+        return kept
+    alpha = load("alpha")
+    scaled = acc * alpha if r is None else fma(acc, alpha, r)
+    return tirx.Select(acc < broadcast(tirx.const(0, "float32"), lanes(acc)), scaled, kept)
+
+
+def _clamp(value: Expr, load: Load) -> Expr:
+    count = lanes(value)
+    low, high = (broadcast(load("clamp", i), count) for i in range(2))
+    return tirx.min(tirx.max(value, low), high)
+
+
+def _vector(dtype: str, count: int) -> str:
+    return dtype if count == 1 else f"{dtype}x{count}"

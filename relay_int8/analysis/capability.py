@@ -1,0 +1,148 @@
+"""Can a group be computed in integers at all, and if not, why: ``refusal(group)``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from relay_int8 import graph
+from relay_int8.analysis.groups import Group
+from relay_int8.unary import UNARY
+
+
+def refusal(group: Group) -> str | None:
+    """Say why ``group`` has no integer form, or None."""
+    check = _never if group.kind in UNARY else _CHECKS.get(group.kind)
+    if check is None:
+        return f"{group.kind} has no integer form"
+    floats = [var for var in group.inputs if graph.dtype(var) != "float32"]
+    if floats:
+        return f"input {floats[0].name} is {graph.dtype(floats[0])}, not float32"
+    return check(group)
+
+
+def macs(group: Group) -> int:
+    """Return the multiply-accumulates of a convolution or matrix product, 0 for the others."""
+    if group.weight is None:
+        return 0
+    outputs = math.prod(graph.shape(group.root))
+    weights = group.weight.values
+    return outputs * (weights[0].size if group.kind == "conv2d" else weights.shape[0])
+
+
+def _conv2d(group: Group) -> str | None:
+    attrs = group.root.attrs
+    if group.weight is None:
+        return "its weights are not constant"
+    if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW"):
+        return f"its layout is {attrs.data_layout} / {attrs.kernel_layout}, not NCHW / OIHW"
+    return None
+
+
+def _dense(group: Group) -> str | None:
+    if group.weight is None:
+        return "it multiplies two activations; only constant weights are supported"
+    if group.weight.values.ndim != 2:
+        return f"its weights have {group.weight.values.ndim} dimensions, not 2"
+    return None
+
+
+def _add(group: Group) -> str | None:
+    if len(group.inputs) != 2:
+        return "it adds a constant to an activation"
+    a, b = (graph.shape(var) for var in group.inputs)
+    return None if a == b else f"it broadcasts {b} to {a}"
+
+
+def _mul(group: Group) -> str | None:
+    if len(group.inputs) != 2:
+        return "it multiplies an activation by a constant"
+    a, b = (graph.shape(var) for var in group.inputs)
+    if a != graph.shape(group.root) or len(a) != len(b):
+        return f"it broadcasts {a} and {b} both ways"
+    return None
+
+
+def _pool(group: Group) -> str | None:
+    layout = group.root.attrs.layout
+    return None if layout == "NCHW" else f"its layout is {layout}, not NCHW"
+
+
+def _avg_pool(group: Group) -> str | None:
+    if any(int(extent) != 1 for extent in group.root.attrs.dilation):
+        return "average pooling with dilation"
+    return _pool(group)
+
+
+def _pad(group: Group) -> str | None:
+    mode, value = group.root.attrs.pad_mode, _pad_value(group)
+    if mode != "constant" or value != 0:
+        return f"it pads with {value if mode == 'constant' else mode}, not with zero"
+    return None
+
+
+def _pad_value(group: Group) -> float:
+    array = graph.constant(group.root.args[1]) if len(group.root.args) > 1 else None
+    return float(group.root.attrs.pad_value) if array is None else float(array)
+
+
+def _resize(group: Group) -> str | None:
+    attrs = group.root.attrs
+    if attrs.layout != "NCHW":
+        return f"its layout is {attrs.layout}, not NCHW"
+    found = (attrs.method, attrs.coordinate_transformation_mode, attrs.rounding_method)
+    if found[0] != "nearest_neighbor":
+        return f"{found[0]} interpolation; only nearest is supported"
+    (_, _, h, w), (_, _, oh, ow) = graph.shape(group.inputs[0]), graph.shape(group.root)
+    if found[1:] == ("asymmetric", "floor"):
+        return None
+    whole = oh % h == 0 and ow % w == 0
+    if found[1] == "half_pixel" and found[2].startswith("round") and whole:
+        return None  # rounds to floor(y index * size ratio), as asymmetric / floor does
+    return f"{found[1]} coordinates with {found[2]}"
+
+
+def _slice(group: Group) -> str | None:
+    if any(step < 1 for step in slice_steps(group)[1]):
+        return "it slices with a negative step"
+    return None
+
+
+def slice_steps(group: Group) -> tuple[list[int], list[int]]:
+    """Return begin and step along every axis of a strided_slice with constant bounds."""
+    shape = graph.shape(group.inputs[0])
+    begins, steps = [0] * len(shape), [1] * len(shape)
+    tuples = [argument.fields for argument in group.root.args[1:]]
+    axes, first = tuples[0], tuples[1]
+    strides = tuples[3] if len(tuples) > 3 else [1] * len(axes)
+    for axis, begin, step in zip(axes, first, strides, strict=True):
+        place = int(axis) % len(shape)
+        start = int(begin)
+        begins[place] = min(max(start + shape[place] if start < 0 else start, 0), shape[place])
+        steps[place] = int(step)
+    return begins, steps
+
+
+def _never(group: Group) -> str | None:
+    return None
+
+
+def _activation(group: Group) -> str | None:
+    return None if group.activation is not None else "its slopes are not constant per channel"
+
+
+_CHECKS: dict[str, Callable[[Group], str | None]] = {
+    "conv2d": _conv2d,
+    "dense": _dense,
+    "add": _add,
+    "mul": _mul,
+    "concat": _never,
+    "max_pool2d": _pool,
+    "avg_pool2d": _avg_pool,
+    "reshape": _never,
+    "transpose": _never,
+    "slice": _slice,
+    "pad": _pad,
+    "resize": _resize,
+    "activation": _activation,
+}

@@ -1,0 +1,256 @@
+"""Which operators become one kernel: a root operator with what its epilogue absorbs.
+
+Serves float and QDQ modules alike: annotate, realize and the float lowering see the same groups.
+
+    conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
+    add | multiply | avg_pool2d                       -> relu | clip
+
+An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
+that are added, the last in topological order takes the addition; the other one's result is its
+residual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from tvm import relax
+
+from relay_int8 import graph
+
+KINDS = {
+    "nn.conv2d": "conv2d",
+    "matmul": "dense",
+    "add": "add",
+    "multiply": "mul",
+    "concat": "concat",
+    "nn.max_pool2d": "max_pool2d",
+    "nn.avg_pool2d": "avg_pool2d",
+    "reshape": "reshape",
+    "permute_dims": "transpose",
+    "strided_slice": "slice",
+    "split": "split",
+    "tuple_get_item": "part",
+    "nn.pad": "pad",
+    "image.resize2d": "resize",
+    "nn.relu": "activation",
+    "clip": "activation",
+    "nn.leakyrelu": "activation",
+    "nn.prelu": "activation",
+    "quantize": "quantize",
+    "dequantize": "dequantize",
+}
+"""Relax operator -> kind of group; any other operator is a group of its own kind."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Clamp to [low, high]; ReLU is [0, inf]."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Leaky:
+    """Multiply negative values by ``slope``, float64, one value or one per channel."""
+
+    slope: np.ndarray
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Constant weights in float, and their scales (one per output channel) if they have Q/DQ."""
+
+    values: np.ndarray
+    scale: np.ndarray | None = None
+    zero_point: np.ndarray | None = None
+
+
+@dataclass
+class Group:
+    """Operators that become one kernel.
+
+    ``inputs`` are the activations it reads, the residual last; ``output`` is what it gives.
+    """
+
+    kind: str
+    root: relax.Expr
+    inputs: list[relax.Var]
+    output: relax.Var
+    members: list[relax.Var] = field(default_factory=list)
+    weight: Weight | None = None
+    bias: np.ndarray | None = None
+    residual: bool = False
+    activation: Clip | Leaky | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor it computes."""
+        return str(self.output.name)
+
+
+class _Reader:
+    """One function, indexed: what binds each variable and who reads it."""
+
+    def __init__(self, func: relax.Function) -> None:
+        self.values = dict(graph.calls(func))
+        self.order = {var: position for position, var in enumerate(self.values)}
+        self.readers = graph.consumers(func)
+        self.results = set(graph.results(func))
+
+    def sole_reader(self, var: relax.Var) -> relax.Var | None:
+        readers = self.readers[var]
+        return readers[0] if len(readers) == 1 and var not in self.results else None
+
+    def weight(self, value: relax.Expr) -> Weight | None:
+        """Return constant weights, plain or behind a Q/DQ pair, or None."""
+        array = graph.constant(value)
+        if array is not None:
+            return Weight(array)
+        call = self.values.get(value)
+        if call is None or graph.operator(call) != "dequantize":
+            return None
+        quantize = self.values.get(call.args[0])
+        if quantize is None or graph.operator(quantize) != "quantize":
+            return None
+        array, scale, zero = (graph.constant(argument) for argument in quantize.args)
+        return None if array is None else Weight(array, scale, zero)
+
+
+def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group]:
+    """Return the groups of ``func``, ordered by where their results are bound.
+
+    Parameters
+    ----------
+    func
+        A function in canonical form, with or without Q/DQ pairs.
+    alone
+        Names of tensors whose operator is not to be absorbed as a residual addition.
+    """
+    reader = _Reader(func)
+    groups: dict[relax.Var, Group] = {}
+    absorbed: set[relax.Var] = set()
+    for var, value in reader.values.items():
+        if var in absorbed:
+            continue
+        group = _root_group(reader, var, value)
+        groups[var] = group
+        if group.kind in ("conv2d", "dense"):
+            _absorb_bias(reader, group, absorbed)
+    for group in _by_output(groups, reader):
+        if group.kind == "conv2d" and group.output.name not in alone:
+            _absorb_residual(reader, group, groups, absorbed, alone)
+    for group in groups.values():
+        _absorb_activation(reader, group, absorbed)
+    heads = {var: group for var, group in groups.items() if var not in absorbed}
+    return _by_output(heads, reader)
+
+
+def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
+    operator = graph.operator(value)
+    kind = KINDS.get(operator, operator)
+    inputs = [arg for arg in graph.arguments(value) if isinstance(arg, relax.Var)]
+    group = Group(kind=kind, root=value, inputs=inputs, output=var, members=[var])
+    if kind in ("conv2d", "dense"):
+        group.weight = reader.weight(value.args[1])
+        if group.weight is not None:
+            group.inputs = [value.args[0]]
+    elif kind == "activation":
+        group.activation = _activation(value)
+        group.inputs = [value.args[0]]
+    return group
+
+
+def _absorb_bias(reader: _Reader, group: Group, absorbed: set[relax.Var]) -> None:
+    add = reader.sole_reader(group.output)
+    if group.weight is None or add is None or graph.operator(reader.values[add]) != "add":
+        return
+    bias = next(
+        (array for arg in reader.values[add].args if (array := graph.constant(arg)) is not None),
+        None,
+    )
+    axis = 1 if group.kind == "conv2d" else -1
+    if bias is None or not _per_channel(bias, graph.shape(add), axis):
+        return
+    group.bias = np.broadcast_to(bias.reshape(-1), (graph.shape(add)[axis],)).copy()
+    _append(group, add, absorbed)
+
+
+def _absorb_residual(
+    reader: _Reader,
+    group: Group,
+    groups: dict[relax.Var, Group],
+    absorbed: set[relax.Var],
+    alone: Collection[str],
+) -> None:
+    add = reader.sole_reader(group.output)
+    if add is None or graph.operator(reader.values[add]) != "add" or add.name in alone:
+        return
+    other = [arg for arg in reader.values[add].args if arg is not group.output]
+    if len(other) != 1 or not isinstance(other[0], relax.Var) or add in absorbed:
+        return
+    if graph.shape(other[0]) != graph.shape(group.output):
+        return
+    if reader.order.get(other[0], -1) > reader.order[group.output] and any(
+        rival.kind == "conv2d" and rival.output is other[0] and reader.sole_reader(rival.output)
+        for rival in groups.values()
+    ):
+        return
+    group.inputs.append(other[0])
+    group.residual = True
+    _append(group, add, absorbed)
+
+
+def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) -> None:
+    follower = reader.sole_reader(group.output)
+    if follower is None or follower in absorbed or group.activation is not None:
+        return
+    if group.kind not in ("conv2d", "dense", "add", "mul", "avg_pool2d"):
+        return
+    if group.kind in ("conv2d", "dense") and group.weight is None:
+        return
+    activation = _activation(reader.values[follower])
+    if isinstance(activation, Leaky) and (group.kind not in ("conv2d", "dense") or group.residual):
+        return
+    if activation is not None:
+        group.activation = activation
+        _append(group, follower, absorbed)
+
+
+def _append(group: Group, var: relax.Var, absorbed: set[relax.Var]) -> None:
+    group.output = var
+    group.members.append(var)
+    absorbed.add(var)
+
+
+def _by_output(groups: dict[relax.Var, Group], reader: _Reader) -> list[Group]:
+    return sorted(groups.values(), key=lambda group: reader.order[group.output])
+
+
+def _per_channel(array: np.ndarray, shape: tuple[int, ...], axis: int) -> bool:
+    """Say whether ``array``, broadcast to ``shape``, varies along ``axis`` at most."""
+    padded = (1,) * (len(shape) - array.ndim) + array.shape
+    axis %= len(shape)
+    return all(extent == 1 for i, extent in enumerate(padded) if i != axis)
+
+
+def _activation(value: relax.Expr) -> Clip | Leaky | None:
+    operator = graph.operator(value)
+    if operator == "nn.relu":
+        return Clip(0.0, np.inf)
+    if operator == "clip":
+        return Clip(*(_number(bound) for bound in value.args[1:]))
+    if operator == "nn.leakyrelu":
+        return Leaky(np.array([float(value.attrs.alpha)]))
+    if operator == "nn.prelu" and int(value.attrs.axis) == 1:
+        slope = graph.constant(value.args[1])
+        return None if slope is None else Leaky(slope.astype(np.float64).reshape(-1))
+    return None
+
+
+def _number(value: relax.Expr) -> float:
+    array = graph.constant(value)
+    return float(value.value) if array is None else float(array)

@@ -1,0 +1,168 @@
+"""Decide which tensors become integers: ``annotate(mod, config) -> Plan``. Changes no number.
+
+A convolution or matrix product with constant weights is always worth integers. Any other operator
+is computed in integers where that saves a conversion: its inputs are integers already (or inputs
+of the network), and an integer operator reads its result. So the last layer gives float directly,
+and an operator that only moves the network's results stays in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tvm import IRModule, relax
+
+from relay_int8 import graph
+from relay_int8.analysis.capability import macs, refusal
+from relay_int8.analysis.groups import Clip, Group, find_groups
+from relay_int8.config import QuantConfig
+from relay_int8.plan import LayerPlan, Plan, Scheme, TensorPlan
+from relay_int8.unary import NON_NEGATIVE, UNARY
+
+ALWAYS = ("conv2d", "dense")
+MOVES = ("max_pool2d", "reshape", "transpose", "slice", "pad", "resize")
+"""Their results keep the parameters of their input: integers are moved, not computed."""
+REQUANTIZING = ("conv2d", "dense", "add", "mul", "avg_pool2d", "activation", *UNARY)
+"""They can give their result in any scale, so also in the one a concat wants."""
+
+
+def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan for a normalized float module; ``mod`` is left alone.
+
+    Parameters
+    ----------
+    mod
+        Float module in canonical form (see ``pipeline.normalize_passes``).
+    config
+        Preset and exclusions.
+    refused
+        Layers that calibrated ranges rule out: name of the result -> why.
+    """
+    func = mod["main"]
+    groups = find_groups(func, alone=_excluded_additions(func, config))
+    reasons = _reasons(groups, config, refused or {})
+    integer = [group for group in groups if reasons[group.name] is None]
+    layers = tuple(
+        LayerPlan(
+            name=group.name,
+            root=str(group.members[0].name),
+            kind=group.kind,
+            macs=macs(group),
+            reason=reasons[group.name],
+            excluded=_excluded(group, config),
+        )
+        for group in groups
+    )
+    return Plan(tensors=_tensors(integer, groups, func, config), layers=layers)
+
+
+def _excluded_additions(func: relax.Function, config: QuantConfig) -> set[str]:
+    additions = {var.name for var, value in graph.calls(func) if graph.operator(value) == "add"}
+    return additions if "add" in config.exclude else additions.intersection(config.exclude)
+
+
+def _excluded(group: Group, config: QuantConfig) -> bool:
+    names = {group.kind, graph.operator(group.root), *(var.name for var in group.members)}
+    return not names.isdisjoint(config.exclude)
+
+
+def _reasons(
+    groups: list[Group], config: QuantConfig, refused: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return, for each group, why it stays in float, or None."""
+    reasons: dict[str, str | None] = {
+        group.name: "excluded by the user"
+        if _excluded(group, config)
+        else refused.get(group.name) or refusal(group)
+        for group in groups
+    }
+    producer = {group.output: group for group in groups}
+    readers: dict[relax.Var, list[Group]] = {}
+    for group in groups:
+        for var in group.inputs:
+            readers.setdefault(var, []).append(group)
+
+    def not_worth(group: Group) -> str | None:
+        for var in group.inputs:
+            source = producer.get(var)
+            if source is not None and reasons[source.name] is not None:
+                return f"its input {var.name} is computed in float"
+        if not any(reasons[reader.name] is None for reader in readers.get(group.output, [])):
+            return "no integer operator reads its result"
+        return None
+
+    changed = True
+    while changed:  # a float operator may leave its neighbours without a reason to be integer
+        changed = False
+        for group in groups:
+            if group.kind in ALWAYS or reasons[group.name] is not None:
+                continue
+            reasons[group.name] = not_worth(group)
+            changed |= reasons[group.name] is not None
+    return reasons
+
+
+def _tensors(
+    integer: list[Group], groups: list[Group], func: relax.Function, config: QuantConfig
+) -> dict[str, TensorPlan]:
+    """Return the scheme of every tensor that an integer group reads, or has to give."""
+    wanted = dict.fromkeys(var for group in integer for var in group.inputs)
+    wanted |= dict.fromkeys(group.output for group in integer if group.residual)
+    like = _shared(integer, wanted, func)
+    non_negative = _non_negative(groups)
+    params = set(func.params)
+    plans = {}
+    for var in wanted:
+        root = like.get(var, var)
+        plans[var.name] = TensorPlan(
+            scheme=_scheme(root, non_negative, params, config), like=root.name
+        )
+    return plans
+
+
+def _scheme(
+    var: relax.Var, non_negative: set[relax.Var], params: set[relax.Var], config: QuantConfig
+) -> Scheme:
+    scheme = config.scheme
+    if var in params and scheme.non_negative == "u8" and scheme.signed == "s8":
+        return "input"
+    return scheme.non_negative if var in non_negative else scheme.signed  # type: ignore[return-value]
+
+
+def _shared(
+    integer: list[Group], wanted: dict[relax.Var, None], func: relax.Function
+) -> dict[relax.Var, relax.Var]:
+    """Return, for each tensor with the parameters of another one, that other one."""
+    producer = {group.output: group for group in integer}
+    readers = graph.consumers(func)
+    like: dict[relax.Var, relax.Var] = {}
+    for group in integer:
+        if group.kind in MOVES and group.output in wanted:
+            like[group.output] = group.inputs[0]
+        if group.kind == "concat":
+            for var in group.inputs:
+                source = producer.get(var)
+                if source and source.kind in REQUANTIZING and len(readers[var]) == 1:
+                    like[var] = group.output
+    return {var: _follow(var, like) for var in like}
+
+
+def _follow(var: relax.Var, like: dict[relax.Var, relax.Var]) -> relax.Var:
+    while var in like:
+        var = like[var]
+    return var
+
+
+def _non_negative(groups: list[Group]) -> set[relax.Var]:
+    """Return the tensors that cannot be negative, whatever the data."""
+    found: set[relax.Var] = set()
+    for group in groups:
+        if isinstance(group.activation, Clip):
+            positive = group.activation.low >= 0
+        elif group.kind in (*MOVES, "avg_pool2d", "concat", "add", "mul"):
+            positive = group.activation is None and all(var in found for var in group.inputs)
+        else:
+            positive = group.kind in (*NON_NEGATIVE, "nn.softmax")
+        if positive:
+            found.add(group.output)
+    return found

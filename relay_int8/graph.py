@@ -1,0 +1,164 @@
+"""Reading and writing the one dataflow block of a Relax function, names included.
+
+A network is ``main``: one dataflow block, one call a binding. Every Var carries the name its tensor
+has in the model file, and every pass of this project keeps these names, which BlockBuilder would
+turn into identifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+
+
+def calls(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Expr]]:
+    """Yield (variable, value) of every binding in order, the one that returns results left out."""
+    *rest, last = _bindings(func)
+    yield from ((binding.var, binding.value) for binding in rest)
+    if not isinstance(last.value, relax.Tuple | relax.Var):
+        yield last.var, last.value
+
+
+def results(func: relax.Function) -> list[relax.Var]:
+    """Return the variables whose values the function returns."""
+    values = {binding.var: binding.value for binding in _bindings(func)}
+    body = func.body.body
+    while body in values and isinstance(values[body], relax.Tuple | relax.Var):
+        body = values[body]
+    fields = list(body.fields) if isinstance(body, relax.Tuple) else [body]
+    return [_resolve(field, values) for field in fields]
+
+
+def consumers(func: relax.Function) -> dict[relax.Var, list[relax.Var]]:
+    """Return, for every variable, the variables whose values read it, in order."""
+    readers: dict[relax.Var, list[relax.Var]] = {param: [] for param in func.params}
+    for var, value in calls(func):
+        readers[var] = []
+        for argument in arguments(value):
+            if isinstance(argument, relax.Var) and var not in readers[argument]:
+                readers[argument].append(var)
+    return readers
+
+
+def arguments(value: relax.Expr) -> list[relax.Expr]:
+    """Return what an expression reads: a call's arguments with tuples taken apart."""
+    if isinstance(value, relax.TupleGetItem):
+        return [value.tuple_value]
+    if not isinstance(value, relax.Call):
+        return [value]
+    flat: list[relax.Expr] = []
+    for argument in value.args:
+        flat.extend(argument.fields if isinstance(argument, relax.Tuple) else [argument])
+    return flat
+
+
+def operator(value: relax.Expr) -> str:
+    """Return the operator's name without ``relax.``, or what kind of expression it is."""
+    if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op):
+        return str(value.op.name).removeprefix("relax.")
+    return "tuple_get_item" if isinstance(value, relax.TupleGetItem) else type(value).__name__
+
+
+def constant(value: relax.Expr) -> np.ndarray | None:
+    """Return the array of a constant, or None."""
+    return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
+
+
+def shape(value: relax.Expr) -> tuple[int, ...]:
+    """Return the static shape of a tensor; a symbolic extent stays a TIR variable."""
+    return tuple(
+        int(extent) if isinstance(extent, int | tvm.tirx.IntImm) else extent
+        for extent in value.ty.shape
+    )
+
+
+def dtype(value: relax.Expr) -> str:
+    """Return the element type of a tensor."""
+    return str(value.ty.dtype)
+
+
+class FunctionWriter:
+    """Write ``main`` binding by binding, under the names the caller gives.
+
+    Parameters
+    ----------
+    mod
+        A module whose other functions are kept.
+    """
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self._builder = relax.BlockBuilder(mod)
+        self._bindings: list[relax.VarBinding] = []
+        self._names: set[str] = set()
+
+    def emit(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind ``value`` to a variable called ``name`` (made unique) and return the variable."""
+        value = self._builder.normalize(value)
+        var = relax.DataflowVar(self._unique(name), value.ty)
+        self._bindings.append(relax.VarBinding(var, value))
+        return var
+
+    def add_kernel(self, func: tvm.tirx.PrimFunc, name: str) -> tvm.ir.GlobalVar:
+        """Add a PrimFunc to the module and return how to call it."""
+        return self._builder.add_func(func, name)
+
+    def finish(
+        self,
+        params: Sequence[relax.Var],
+        outputs: Sequence[relax.Var],
+        attributes: Mapping[str, object] | None = None,
+    ) -> IRModule:
+        """Return the module; one output is returned as a tensor, more as a tuple."""
+        value = outputs[0] if len(outputs) == 1 else relax.Tuple(list(outputs))
+        value = self._builder.normalize(value)
+        returned = relax.Var(self._unique("outputs"), value.ty)
+        block = relax.DataflowBlock([*self._bindings, relax.VarBinding(returned, value)])
+        body = self._builder.normalize(relax.SeqExpr([block], returned))
+        func = relax.Function(list(params), body, returned.ty)
+        func = func.with_attr("global_symbol", "main")
+        for key, attribute in (attributes or {}).items():
+            func = func.with_attr(key, attribute)
+        mod = self._builder.get()
+        mod["main"] = func
+        return mod
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 1
+        while candidate in self._names:
+            candidate, count = f"{name}#{count}", count + 1
+        self._names.add(candidate)
+        return candidate
+
+
+def substitute(value: relax.Expr, renamed: Mapping[relax.Var, relax.Expr]) -> relax.Expr:
+    """Return ``value`` reading other variables: those of ``renamed`` in place of its own."""
+    if isinstance(value, relax.Var):
+        return renamed.get(value, value)
+    if isinstance(value, relax.Tuple):
+        return relax.Tuple([substitute(field, renamed) for field in value.fields])
+    if isinstance(value, relax.TupleGetItem):
+        return relax.TupleGetItem(substitute(value.tuple_value, renamed), value.index)
+    if isinstance(value, relax.Call):
+        args = [substitute(argument, renamed) for argument in value.args]
+        return relax.Call(value.op, args, value.attrs, value.ty_args)
+    return value
+
+
+def attributes(func: relax.Function) -> dict[str, object]:
+    """Return the attributes to hand to :meth:`FunctionWriter.finish`."""
+    attrs = dict(func.attrs.items()) if func.attrs else {}
+    attrs.pop("global_symbol", None)
+    return attrs
+
+
+def _bindings(func: relax.Function) -> list[relax.VarBinding]:
+    return [binding for block in func.body.blocks for binding in block.bindings]
+
+
+def _resolve(value: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> relax.Var:
+    while value in values and isinstance(values[value], relax.Var):
+        value = values[value]
+    return value

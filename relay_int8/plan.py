@@ -1,0 +1,72 @@
+"""The plan: which tensors become integers, which layers stay in float, and why. No target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Scheme = Literal["u8", "s8", "asymmetric", "input"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorPlan:
+    """How one tensor is quantized.
+
+    ``scheme``: "u8" [0, 255], "s8" [-127, 127], "asymmetric" (with a zero point), or "input":
+    u8 if the calibration data is never negative, else s8. ``like`` names the tensor whose
+    parameters it shares, itself in most cases.
+    """
+
+    scheme: Scheme
+    like: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerPlan:
+    """One layer: its result's name, its kind, and the reason why it stays in float, if it does.
+
+    ``root`` names the result of its first operator, ahead of bias and activation; ``excluded`` says
+    that the user asked for float.
+    """
+
+    name: str
+    root: str
+    kind: str
+    macs: int
+    reason: str | None = None
+    excluded: bool = False
+
+    @property
+    def integer(self) -> bool:
+        """Whether it is computed in integers."""
+        return self.reason is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What annotate decided: a scheme for each integer tensor, a line for each layer."""
+
+    tensors: Mapping[str, TensorPlan]
+    layers: tuple[LayerPlan, ...]
+
+    @property
+    def calibrated(self) -> tuple[str, ...]:
+        """Names of the tensors whose ranges calibration has to find."""
+        return tuple(dict.fromkeys(tensor.like for tensor in self.tensors.values()))
+
+    def to_json(self) -> str:
+        """Return the plan as readable JSON."""
+        tensors = {name: asdict(tensor) for name, tensor in self.tensors.items()}
+        layers = [asdict(layer) for layer in self.layers]
+        return json.dumps({"tensors": tensors, "layers": layers}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Return the plan that :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        return cls(
+            tensors={name: TensorPlan(**item) for name, item in fields["tensors"].items()},
+            layers=tuple(LayerPlan(**item) for item in fields["layers"]),
+        )

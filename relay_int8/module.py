@@ -20,11 +20,11 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError
+from schedules.host import cpu_flags
 
 if TYPE_CHECKING:
     from relay_int8.artifact import Manifest, TensorInfo
 
-CPUINFO = Path("/proc/cpuinfo")
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array] | Array
 _CPU, _POOLED = 1, 2  # DLPack's kDLCPU; the Relax VM's allocator that keeps memory between runs
@@ -158,18 +158,6 @@ def _wrong_computer(manifest: Manifest) -> str | None:
             "build it again with --target native on this computer"
         )
     return None
-
-
-def cpu_flags() -> frozenset[str]:
-    """Return the instruction-set flags that /proc/cpuinfo names, as it spells them."""
-    if not CPUINFO.exists():
-        return frozenset()
-    flags: set[str] = set()
-    for line in CPUINFO.read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            flags |= set(value.split())
-    return frozenset(flags)
 
 
 def _misfit(info: TensorInfo, array: object) -> str | None:

@@ -1,0 +1,142 @@
+"""Targets by name, and what a computer must have to run the code that is built for them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from tvm.target import Target, codegen
+
+from schedules.host import cpu_flags
+from schedules.template import ScheduleError
+
+TARGETS: dict[str, dict[str, Any]] = {
+    "x86-vnni": {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "cascadelake"},
+    "x86-avx2": {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"},
+    "x86": {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64"},
+    "aarch64": {"kind": "llvm", "mtriple": "aarch64-linux-gnu"},
+}
+"""Besides "native", which is this computer."""
+
+CPU_FLAGS = {
+    "sse3": "pni",
+    "ssse3": "ssse3",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "popcnt": "popcnt",
+    "movbe": "movbe",
+    "lzcnt": "abm",
+    "bmi": "bmi1",
+    "bmi2": "bmi2",
+    "f16c": "f16c",
+    "fma": "fma",
+    "avx": "avx",
+    "avx2": "avx2",
+    "avxvnni": "avx_vnni",
+    "avx512f": "avx512f",
+    "avx512bw": "avx512bw",
+    "avx512cd": "avx512cd",
+    "avx512dq": "avx512dq",
+    "avx512vl": "avx512vl",
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avx512ifma": "avx512ifma",
+    "avx512vbmi": "avx512vbmi",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "gfni": "gfni",
+    "neon": "asimd",
+    "fullfp16": "asimdhp",
+    "dotprod": "asimddp",
+    "i8mm": "i8mm",
+    "lse": "atomics",
+    "sve": "sve",
+}
+"""LLVM's name of a feature -> its flag in /proc/cpuinfo, for all that generated code may contain.
+
+Features that only system code or intrinsics of other fields use (pku, shstk, ...) are left out:
+virtual machines often hide them.
+"""
+
+
+def named_target(name: str) -> Target:
+    """Return the target called ``name``: "native", a key of ``TARGETS`` or a target as JSON.
+
+    Raises
+    ------
+    ScheduleError
+        If there is no such target, or TVM refuses it.
+    """
+    if name == "native":
+        return native_target()
+    if name in TARGETS:
+        return Target(TARGETS[name])
+    target = _from_json(name)
+    refusal = _refusal(target)
+    if refusal:
+        raise ScheduleError(f"target {name}: {refusal}")
+    return target
+
+
+def _from_json(name: str) -> Target:
+    if not name.startswith("{"):
+        known = ", ".join(("native", *TARGETS))
+        raise ScheduleError(
+            f"target {name!r} is unknown; choose one of {known}, or give TVM's target as JSON, "
+            """for example '{"kind": "llvm", "mcpu": "znver4"}'"""
+        )
+    try:
+        return Target(json.loads(name))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ScheduleError(f"target {name}: {str(error).splitlines()[-1]}") from error
+
+
+def _refusal(target: Target) -> str | None:
+    """Say why no code can be built for ``target``, or None."""
+    if target.kind.name != "llvm":
+        return f"kind {target.kind.name} is not supported; use llvm"
+    fast = [option for option in target.attrs if str(option).startswith("fast-math")]
+    if any(target.attrs[option] for option in fast):
+        return f"{', '.join(fast)} changes results, and integers must be the same everywhere"
+    triple = target.attrs.get("mtriple") or codegen.llvm_get_system_triple()
+    cpu = target.attrs.get("mcpu")
+    if cpu and not codegen.llvm_is_valid_cpu(cpu, triple):
+        return f"LLVM knows no CPU {cpu} for {triple}; see llc -mcpu=help"
+    return None
+
+
+def native_target() -> Target:
+    """Return the target of this computer, without features that a virtual machine hides."""
+    config = {
+        "kind": "llvm",
+        "mcpu": codegen.llvm_get_system_cpu(),
+        "num-cores": os.cpu_count() or 1,
+    }
+    present = cpu_flags()
+    hidden = [
+        f"-{feature}"
+        for feature in _features(Target(config))
+        if feature in CPU_FLAGS and CPU_FLAGS[feature] not in present
+    ]
+    return Target(config | ({"mattr": hidden} if hidden and present else {}))
+
+
+def needed_flags(target: Target) -> tuple[str, ...]:
+    """Return the flags of /proc/cpuinfo without which code for ``target`` must not run."""
+    return tuple(
+        sorted(CPU_FLAGS[feature] for feature in _features(target) if feature in CPU_FLAGS)
+    )
+
+
+def machine(target: Target) -> str:
+    """Return what ``uname -m`` says on the computers that code for ``target`` runs on."""
+    triple = target.attrs.get("mtriple") or codegen.llvm_get_system_triple()
+    return str(triple).partition("-")[0]
+
+
+def _features(target: Target) -> list[str]:
+    """Return LLVM's names of the features of ``target``."""
+    return sorted(str(feature) for feature in codegen.llvm_get_cpu_features(target))

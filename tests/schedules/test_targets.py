@@ -1,0 +1,76 @@
+"""Targets by name: what they need of a computer, and what is refused."""
+
+import platform
+
+import pytest
+from tvm.target import Target
+
+from schedules import targets
+from schedules.host import cpu_flags
+from schedules.targets import TARGETS, machine, named_target, native_target, needed_flags
+from schedules.template import ScheduleError
+
+pytestmark = pytest.mark.fast
+
+
+def test_this_computer_can_run_its_own_target():
+    target = native_target()
+    assert machine(target) == platform.machine()
+    assert set(needed_flags(target)) <= cpu_flags()
+
+
+@pytest.mark.isa("avx512_vnni")
+def test_native_uses_what_the_computer_has():
+    assert "avx512_vnni" in needed_flags(native_target())
+
+
+@pytest.mark.isa("avx512_vnni")
+def test_features_that_a_virtual_machine_hides_are_off(monkeypatch):
+    monkeypatch.setattr(targets, "cpu_flags", lambda: cpu_flags() - {"avx512_vnni"})
+    assert "avx512_vnni" not in needed_flags(native_target())
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "has", "lacks"),
+    [
+        ("x86-vnni", "x86_64", {"avx512_vnni", "avx512f"}, {"amx_int8", "avx512_bf16"}),
+        ("x86-avx2", "x86_64", {"avx2", "fma"}, {"avx512f"}),
+        ("x86", "x86_64", set(), {"avx", "sse4_1"}),
+        ("aarch64", "aarch64", {"asimd"}, {"asimddp"}),
+        (
+            '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+dotprod"]}',
+            "aarch64",
+            {"asimddp"},
+            {"sve"},
+        ),
+    ],
+)
+def test_needed_flags(name, arch, has, lacks):
+    target = named_target(name)
+    flags = set(needed_flags(target))
+    assert machine(target) == arch
+    assert has <= flags
+    assert not lacks & flags
+
+
+def test_every_name_is_a_target():
+    for name in TARGETS:
+        assert isinstance(named_target(name), Target)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x86-vnnni", "'x86-vnnni' is unknown; choose one of native, x86-vnni"),
+        ("{", "Expecting property name"),
+        ('{"kind": "zzz"}', 'Target kind "zzz" is not defined'),
+        ('{"kind": "llvm", "zzz": 1}', "Unknown config option 'zzz'"),
+        ('{"kind": "llvm", "mcpu": "zzz"}', "LLVM knows no CPU zzz"),
+        ('{"kind": "cuda"}', "kind cuda is not supported"),
+        ('{"kind": "llvm", "fast-math": 1}', "fast-math changes results"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Try specifying cuda arch")
+def test_bad_targets(name, message):
+    with pytest.raises(ScheduleError, match=message):
+        named_target(name)

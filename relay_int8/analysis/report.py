@@ -1,0 +1,177 @@
+"""What quantizing a network cost and brought: one record, which report.json holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relay_int8.errors import RecordError
+from relay_int8.files import write_atomic
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerReport:
+    """One layer of the network.
+
+    Parameters
+    ----------
+    name
+        Its result, as the model file calls it.
+    kind
+        conv2d, dense, pool2d, ...
+    macs
+        Multiply-accumulates of one image; 0 where there are none.
+    integer
+        Whether it is computed in integers.
+    reason
+        Why it stayed in float; empty where it did not.
+    kernel
+        The template that computes it; empty before a build.
+    snr_db
+        Power of its FP32 result over that of the error, with every layer before it quantized too.
+        None where it was not measured; infinite where nothing differs.
+    saturation
+        Fraction of its integers that stand at the smallest or largest value.
+    time_us
+        Median microseconds of one run on the machine that the report names.
+    """
+
+    name: str
+    kind: str
+    macs: int = 0
+    integer: bool
+    reason: str = ""
+    kernel: str = ""
+    snr_db: float | None = None
+    saturation: float | None = None
+    time_us: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputReport:
+    """How far one output of the network is from FP32, over the images of ``Report.samples``."""
+
+    name: str
+    snr_db: float | None
+    max_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One quantized network.
+
+    Parameters
+    ----------
+    model, digest
+        Name of the source file; sha256 of the quantized model.
+    settings
+        Preset, calibration method, exclusions, target, number of calibration samples.
+    layers
+        In the order of execution.
+    outputs
+        The network's outputs against FP32.
+    repacks
+        Kernels that only change a layout, with the operator that made them necessary.
+    samples
+        Images that the signal-to-noise ratios were measured with.
+    model_bytes, artifact_bytes
+        Sizes of the source file and of the artifact.
+    latency_ms
+        Median milliseconds of the whole network, by "int8" and "float32"; batch and threads stand
+        in ``machine``.
+    machine
+        What times were measured on: CPU, threads, batch.
+    seconds
+        Wall time of each stage that made the artifact.
+    """
+
+    model: str
+    digest: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[LayerReport, ...] = ()
+    outputs: tuple[OutputReport, ...] = ()
+    repacks: tuple[str, ...] = ()
+    samples: int = 0
+    model_bytes: int = 0
+    artifact_bytes: int = 0
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    report_version: int = REPORT_VERSION
+
+    @property
+    def coverage(self) -> dict[str, Any]:
+        """Integer and float layers counted, with their MACs, and the float ones by reason."""
+        floats = [layer for layer in self.layers if not layer.integer]
+        total_macs = sum(layer.macs for layer in self.layers)
+        float_macs = sum(layer.macs for layer in floats)
+        return {
+            "int8_layers": len(self.layers) - len(floats),
+            "float_layers": len(floats),
+            "int8_macs": total_macs - float_macs,
+            "float_macs": float_macs,
+            "reasons": dict(Counter(layer.reason for layer in floats)),
+        }
+
+    def to_json(self) -> str:
+        """Return the report as JSON text; a ratio that is infinite is written as "inf"."""
+        values = dataclasses.asdict(self) | {"coverage": self.coverage}
+        return json.dumps(_finite(values), indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Return the report that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        RecordError
+            If the text is no report, or one of another version.
+        """
+        try:
+            values = json.loads(text)
+            values.pop("coverage")
+            found = values["report_version"]
+            if found != REPORT_VERSION:
+                raise RecordError(
+                    f"report version {found}, {REPORT_VERSION} expected; quantize the model again"
+                )
+            values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
+            values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])
+            return cls(**values | {"repacks": tuple(values["repacks"])})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"not a report of relay-int8: {error}") from error
+
+    def save(self, path: Path | str) -> None:
+        """Write the report to ``path``, whole or not at all.
+
+        Raises
+        ------
+        RecordError
+            If the file cannot be written.
+        """
+        try:
+            write_atomic(Path(path), self.to_json().encode())
+        except OSError as error:
+            raise RecordError(f"{path}: cannot be written: {error}") from error
+
+
+def _finite(value: Any) -> Any:
+    """Replace infinite numbers, which JSON lacks, by their names."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return str(value) if value in (float("inf"), float("-inf")) else value
+
+
+def _ratio(item: dict[str, Any]) -> dict[str, Any]:
+    """Read back what :func:`_finite` wrote."""
+    ratio = item["snr_db"]
+    return item | {"snr_db": None if ratio is None else float(ratio)}

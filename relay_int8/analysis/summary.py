@@ -1,0 +1,113 @@
+"""A report for people: tables on a terminal, plain columns in a pipe."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from relay_int8.analysis.report import LayerReport, Report
+
+PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
+
+
+def terminal() -> Console:
+    """Return the console of standard output; in a pipe, without colour and of a fixed width.
+
+    Text is printed as it is: brackets in the names of tensors are no markup.
+    """
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def table(console: Console, title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    """Return an empty table; rules only on a terminal, ``right`` columns flush right."""
+    result = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=Table("").box if console.is_terminal else None,
+        pad_edge=console.is_terminal,
+    )
+    for column in columns:
+        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return result
+
+
+def print_summary(report: Report, console: Console, *, layers: bool = True) -> None:
+    """Print what became of each layer, then the totals; ``layers=False`` leaves out the first."""
+    if layers and report.layers:
+        console.print(_layer_table(report, console))
+        console.print()
+    console.print(_totals_table(report, console))
+    reasons = report.coverage["reasons"]
+    if reasons:
+        console.print()
+        rows = table(console, "In float, and why", "Layers", "Reason", right=("Layers",))
+        for reason, count in reasons.items():
+            rows.add_row(str(count), reason)
+        console.print(rows)
+
+
+def _layer_table(report: Report, console: Console) -> Table:
+    numbers = ("MMAC", "SNR dB", "saturated", "us")
+    rows = table(console, "Layers", "Layer", "Operator", "Type", "Kernel", *numbers, right=numbers)
+    for layer in report.layers:
+        rows.add_row(
+            layer.name,
+            layer.kind,
+            "int8" if layer.integer else "float",
+            layer.kernel or "-",
+            *_numbers(layer),
+        )
+    return rows
+
+
+def _numbers(layer: LayerReport) -> tuple[str, str, str, str]:
+    """Return a layer's measurements as text; what was not measured is a dash."""
+    return (
+        f"{layer.macs / 1e6:.2f}" if layer.macs else "-",
+        decibels(layer.snr_db),
+        "-" if layer.saturation is None else f"{layer.saturation:.3%}",
+        "-" if layer.time_us is None else f"{layer.time_us:.0f}",
+    )
+
+
+def decibels(ratio: float | None) -> str:
+    """Return a signal-to-noise ratio as text: one decimal, "exact" where nothing differs."""
+    if ratio is None:
+        return "-"
+    return "exact" if ratio == float("inf") else f"{ratio:.1f}"
+
+
+def _totals_table(report: Report, console: Console) -> Table:
+    coverage = report.coverage
+    rows = table(console, f"{report.model} ({report.digest[:12]})", "", "")
+    rows.show_header = False
+    all_layers = coverage["int8_layers"] + coverage["float_layers"]
+    all_macs = coverage["int8_macs"] + coverage["float_macs"]
+    share = f", {coverage['int8_macs'] / all_macs:.2%} of the MACs" if all_macs else ""
+    rows.add_row("integer layers", f"{coverage['int8_layers']} of {all_layers}{share}")
+    for output in report.outputs:
+        rows.add_row(
+            f"output {output.name}",
+            f"SNR {decibels(output.snr_db)} dB, largest error {output.max_error:.4g} "
+            f"({report.samples} samples)",
+        )
+    if report.repacks:
+        rows.add_row("layout changes", f"{len(report.repacks)}: {', '.join(report.repacks)}")
+    if report.artifact_bytes:
+        rows.add_row("size", _sizes(report))
+    for name, latency_ms in report.latency_ms.items():
+        rows.add_row(f"latency {name}", f"{latency_ms:.3f} ms")
+    for key, value in {**report.settings, **report.machine}.items():
+        rows.add_row(key, ", ".join(value) if isinstance(value, list | tuple) else str(value))
+    for stage, seconds in report.seconds.items():
+        rows.add_row(f"time to {stage}", f"{seconds:.1f} s")
+    return rows
+
+
+def _sizes(report: Report) -> str:
+    source = f" (model file {report.model_bytes / 1e6:.2f} MB)" if report.model_bytes else ""
+    return f"{report.artifact_bytes / 1e6:.2f} MB{source}"

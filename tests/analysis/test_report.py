@@ -1,0 +1,142 @@
+"""report.json holds what the summary prints; both say which layers stayed in float, and why."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from relay_int8.analysis.report import LayerReport, OutputReport, Report
+from relay_int8.analysis.summary import decibels, print_summary, terminal
+from relay_int8.errors import RecordError
+
+pytestmark = pytest.mark.fast
+
+REPORT = Report(
+    model="net.onnx",
+    digest="ab" * 32,
+    settings={"preset": "int8", "exclude": ("fc",)},
+    layers=(
+        LayerReport(
+            name="conv1",
+            kind="conv2d",
+            macs=3_000_000,
+            integer=True,
+            kernel="conv2d_plain",
+            snr_db=31.25,
+            saturation=0.001,
+            time_us=12.4,
+        ),
+        LayerReport(name="pool", kind="max_pool2d", integer=True, snr_db=float("inf")),
+        LayerReport(
+            name="fc", kind="dense", macs=1_000_000, integer=False, reason="excluded by name"
+        ),
+        LayerReport(
+            name="prob", kind="softmax", integer=False, reason="softmax has no integer form"
+        ),
+    ),
+    outputs=(OutputReport(name="prob", snr_db=28.0, max_error=0.0125),),
+    repacks=("pool",),
+    samples=16,
+    model_bytes=4_000_000,
+    artifact_bytes=1_100_000,
+    latency_ms={"int8": 1.5},
+    machine={"cpu": "some", "threads": 2},
+    seconds={"calibrate": 3.0},
+)
+
+
+def printed(report, **options):
+    paper = io.StringIO()
+    print_summary(report, Console(file=paper, width=160, highlight=False), **options)
+    return paper.getvalue()
+
+
+def test_coverage_counts_layers_and_macs():
+    assert REPORT.coverage == {
+        "int8_layers": 2,
+        "float_layers": 2,
+        "int8_macs": 3_000_000,
+        "float_macs": 1_000_000,
+        "reasons": {"excluded by name": 1, "softmax has no integer form": 1},
+    }
+
+
+def test_json_comes_back(tmp_path):
+    REPORT.save(tmp_path / "report.json")
+    text = (tmp_path / "report.json").read_text()
+    assert json.loads(text)["coverage"] == REPORT.coverage
+    assert json.loads(text)["layers"][1]["snr_db"] == "inf"
+    again = Report.from_json(text)
+    assert again.layers == REPORT.layers
+    assert again.outputs == REPORT.outputs
+    assert again.to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a report"),
+        ("[]", "not a report"),
+        ("{}", "not a report"),
+        ('{"coverage": {}, "report_version": 99}', "report version 99, 1 expected"),
+        (
+            '{"coverage": {}, "report_version": 1, "layers": [{"snr_db": 1}], "outputs": []}',
+            "not a report",
+        ),
+    ],
+)
+def test_foreign_json(text, message):
+    with pytest.raises(RecordError, match=message):
+        Report.from_json(text)
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(RecordError, match="cannot be written"):
+        REPORT.save(tmp_path / "none" / "report.json")
+
+
+def test_summary_names_layers_kernels_and_reasons():
+    text = printed(REPORT)
+    assert "2 of 4, 75.00% of the MACs" in text
+    for part in (
+        "conv2d_plain",
+        "31.2",
+        "0.100%",
+        "exact",
+        "excluded by name",
+        "SNR 28.0 dB",
+        "1.10 MB (model file 4.00 MB)",
+        "1.500 ms",
+        "1: pool",
+    ):
+        assert part in text, part
+
+
+def test_summary_without_layers_still_says_why():
+    text = printed(REPORT, layers=False)
+    assert "conv2d_plain" not in text
+    assert "softmax has no integer form" in text
+
+
+def test_brackets_in_names_are_no_markup(capsys):
+    layers = (LayerReport(name="x[0]", kind="[bold]", integer=False, reason="axis [1] :smile:"),)
+    print_summary(Report(model="m[a]", digest="0" * 64, layers=layers), terminal())
+    text = capsys.readouterr().out
+    assert all(part in text for part in ("x[0]", "[bold]", "axis [1] :smile:", "m[a] (0000"))
+
+
+def test_a_pipe_gets_no_rules_nor_colour():
+    text = printed(REPORT)
+    assert not set(text) & set("\x1b│┃━─┏")
+
+
+def test_a_network_without_layers_prints():
+    assert "0 of 0" in printed(Report(model="empty", digest="0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(None, "-"), (float("inf"), "exact"), (0.04, "0.0"), (-3.16, "-3.2")]
+)
+def test_decibels(ratio, text):
+    assert decibels(ratio) == text

@@ -1,0 +1,57 @@
+"""Read an ONNX file, or say what the file is instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from relay_int8.errors import FrontendError
+
+# First bytes of files that are often taken for ONNX models: (offset, bytes, what it is).
+SIGNATURES = (
+    (0, b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
+    (0, b"PK\x03\x04", "a zip archive (a PyTorch .pt file?): export it to ONNX"),
+    (0, b"\x80\x02", "a Python pickle (a PyTorch checkpoint?): export it to ONNX"),
+    (0, b"\x89HDF", "an HDF5 file (a Keras model?): convert it with tf2onnx"),
+    (0, b"\x1f\x8b", "gzip-compressed: unpack it"),
+    (4, b"TFL3", "a TFLite model: convert it to ONNX"),
+    (0, b"<", "XML or HTML text: check the download"),
+    (0, b"{", "JSON text"),
+)
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """Return the model of a file, external weights included.
+
+    Raises
+    ------
+    FrontendError
+        There is no such file, or it is no whole ONNX model; the message says what was found.
+    """
+    if not path.is_file():
+        raise FrontendError(f"{path}: no such file; expected an ONNX model")
+    data = path.read_bytes()
+    if not data:
+        raise FrontendError(f"{path}: the file is empty; expected an ONNX model")
+    for offset, signature, found in SIGNATURES:
+        if data[offset:].startswith(signature):
+            raise FrontendError(f"{path}: expected an ONNX model, found {found}")
+    try:
+        model = onnx.load_model_from_string(data)
+    except DecodeError as err:
+        raise FrontendError(
+            f"{path}: {len(data)} bytes that are no ONNX model, or only a part of one "
+            f"(starts with {data[:8].hex(' ')}); check the download"
+        ) from err
+    if not model.graph.node:
+        raise FrontendError(f"{path}: {len(data)} bytes, but no graph with nodes in them")
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as err:
+        raise FrontendError(
+            f"{path}: its weights in external files cannot be read ({err}); "
+            "keep them beside the model"
+        ) from err
+    return model

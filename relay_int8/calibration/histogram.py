@@ -1,0 +1,171 @@
+"""What calibration remembers of a tensor: its exact range, and how often each magnitude occurred.
+
+Merging is exact and independent of order: minima, maxima and integer counts only, no float sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relay_int8.errors import CalibrationError
+from relay_int8.qparams import SMALLEST_THRESHOLD, Scheme
+
+Array = npt.NDArray[Any]
+BINS = 2048
+_NONE_LOW, _NONE_HIGH = np.float32(np.inf), np.float32(-np.inf)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The finite values of a tensor, over some images.
+
+    Parameters
+    ----------
+    low, high
+        Smallest and largest finite value; +inf and -inf where there was none.
+    images
+        How many images were looked at.
+    nonfinite
+        How many values were NaN or infinite; low and high leave them out.
+    """
+
+    low: np.float32 = _NONE_LOW
+    high: np.float32 = _NONE_HIGH
+    images: int = 0
+    nonfinite: int = 0
+
+    @staticmethod
+    def statistic(values: Array) -> npt.NDArray[np.float32]:
+        """Return what a "range" kernel reports of ``values``: see :meth:`from_statistic`."""
+        finite = values[np.isfinite(values)]
+        low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+        return np.array([low, high, values.size - finite.size], np.float32)
+
+    @classmethod
+    def from_statistic(cls, statistic: Array) -> Range:
+        """Return the range that a "range" kernel reports of one image.
+
+        Parameters
+        ----------
+        statistic
+            float32 (3,): minimum, maximum, number of values that are not finite.
+        """
+        # Adding zero turns -0.0 into 0.0, of which min() would keep whichever came first.
+        low, high, nonfinite = np.asarray(statistic, np.float32) + np.float32(0)
+        return cls(low, high, images=1, nonfinite=int(nonfinite))
+
+    def merge(self, other: Range) -> Range:
+        """Return the range of both."""
+        return Range(
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.images + other.images,
+            self.nonfinite + other.nonfinite,
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether no finite value was seen."""
+        return bool(self.low > self.high)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Equal bins over [low, high]; of ``|x|`` where ``absolute``.
+
+    ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32: high itself lands in the last
+    bin.
+    """
+
+    low: np.float32
+    high: np.float32
+    absolute: bool
+    bins: int = BINS
+
+    def __post_init__(self) -> None:
+        # low and high may be 1e38 apart from zero each: kernels compute v - low in float32.
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(np.float32(self.high) - np.float32(self.low))
+        if not (finite and self.high - self.low >= SMALLEST_THRESHOLD):
+            raise CalibrationError(
+                f"a histogram over [{self.low}, {self.high}] was asked for; its width must be a "
+                f"float32 of at least {SMALLEST_THRESHOLD:.2g}"
+            )
+
+    @classmethod
+    def over(cls, scheme: Scheme, observed: Range, bins: int = BINS) -> Grid:
+        """Return the grid of a tensor with this range.
+
+        u8 and s8: [0, max|x|] of ``|x|``. asymmetric: [min, max] of x, stretched to hold zero.
+        A range too narrow for a grid (all values zero) is taken one wide.
+        """
+        zero, one = np.float32(0), np.float32(1)
+        absolute = scheme != "asymmetric"
+        low = zero if absolute else min(observed.low, zero)
+        high = max(-observed.low, observed.high) if absolute else max(observed.high, zero)
+        narrow = float(high) - float(low) < SMALLEST_THRESHOLD
+        return cls(zero if narrow else low, one if narrow else high, absolute, bins)
+
+    @property
+    def width(self) -> np.float32:
+        """Bin width."""
+        return np.float32((float(self.high) - float(self.low)) / self.bins)
+
+    @property
+    def inverse(self) -> np.float32:
+        """1 / bin width, as kernels read it."""
+        return np.float32(1.0 / float(self.width))
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts over a grid.
+
+    Parameters
+    ----------
+    grid
+        The bins.
+    counts
+        int64 (bins,); read-only from here on.
+    """
+
+    grid: Grid
+    counts: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, np.int64)
+        if counts.shape != (self.grid.bins,) or (counts < 0).any():
+            raise CalibrationError(
+                f"counts of shape {counts.shape}, the least {counts.min(initial=0)}, found; "
+                f"{self.grid.bins} counts from 0 up are expected"
+            )
+        counts.setflags(write=False)
+        object.__setattr__(self, "counts", counts)
+
+    @classmethod
+    def of(cls, values: Array, grid: Grid) -> Histogram:
+        """Return the histogram of ``values`` by the arithmetic of the "histogram" kernel."""
+        finite = values[np.isfinite(values)].astype(np.float32)
+        v = np.abs(finite) if grid.absolute else finite
+        position = (v - grid.low) * grid.inverse
+        bins = np.clip(position, 0, grid.bins - 1).astype(np.int64)
+        return cls(grid, np.bincount(bins.ravel(), minlength=grid.bins))
+
+    def merge(self, other: Histogram) -> Histogram:
+        """Return the histogram of both; their grids must be equal."""
+        if self.grid != other.grid:
+            raise CalibrationError(
+                f"histograms over {self.grid} and {other.grid} cannot be merged; collect both "
+                "over one range"
+            )
+        return Histogram(self.grid, self.counts + other.counts)
+
+    @cached_property
+    def total(self) -> int:
+        """How many values were counted."""
+        return int(self.counts.sum())

@@ -1,0 +1,121 @@
+"""From a picture to a network input."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image as Picture
+
+from relay_int8.errors import ConfigError
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """Resize, crop, then ``(pixel * scale - mean) / deviation`` in float32.
+
+    Parameters
+    ----------
+    resize
+        None; an int: the shorter side, the other follows (rounded); or exact (height, width).
+        Bilinear as Pillow does it, averaging where it shrinks.
+    crop
+        None, or (height, width) cut from the middle.
+    scale
+        Factor on pixels of 0..255, before mean and deviation.
+    mean, deviation
+        One number per channel, in the order of ``channels``; a single one is for all.
+    channels
+        "RGB", "BGR" or "L" (one channel, luminance).
+    layout
+        "NCHW" or "NHWC".
+    """
+
+    resize: int | Pair | None = None
+    crop: Pair | None = None
+    scale: float = 1.0
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
+    channels: Literal["RGB", "BGR", "L"] = "RGB"
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+
+    def __post_init__(self) -> None:
+        faults = []
+        if self.channels not in ("RGB", "BGR", "L"):
+            faults.append(f"channels {self.channels!r} is none of RGB, BGR, L")
+        if self.layout not in ("NCHW", "NHWC"):
+            faults.append(f"layout {self.layout!r} is neither NCHW nor NHWC")
+        for name in ("mean", "deviation"):
+            if len(getattr(self, name)) not in (1, len(self.channels)):
+                faults.append(f"{name} has {len(getattr(self, name))} numbers for {self.channels}")
+        numbers = (self.scale, *self.mean, *self.deviation)
+        if not np.isfinite(numbers).all() or 0 in self.deviation:
+            faults.append("scale, mean and deviation must be finite, and no deviation zero")
+        resize = self.resize if isinstance(self.resize, tuple) else (self.resize,) * 2
+        for name, size in (("resize", resize), ("crop", self.crop or (1, 1))):
+            if len(size) != 2 or any(side is not None and side < 1 for side in size):
+                faults.append(f"{name} {size} is not a positive height and width")
+        if faults:
+            raise ConfigError(f"preprocessing: {'; '.join(faults)}")
+
+    def __call__(self, picture: Picture.Image) -> npt.NDArray[np.float32]:
+        """Return the float32 input of batch 1 that ``picture`` becomes."""
+        picture = self._cut(self._resized(picture.convert("L" if self.channels == "L" else "RGB")))
+        pixels = np.asarray(picture, np.float32).reshape(picture.height, picture.width, -1)
+        if self.channels == "BGR":
+            pixels = pixels[:, :, ::-1]
+        mean, deviation = (np.array(v, np.float32) for v in (self.mean, self.deviation))
+        x = (pixels * np.float32(self.scale) - mean) / deviation
+        if self.layout == "NCHW":
+            x = x.transpose(2, 0, 1)
+        return np.ascontiguousarray(x[None])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values, for JSON or TOML."""
+        values = dataclasses.asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
+        """Return the settings that :meth:`to_dict` gave; what is absent keeps its default."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise ConfigError(
+                f"preprocessing has no {', '.join(unknown)}; it has {', '.join(known)}"
+            )
+        try:
+            settings: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+            }
+            return cls(**settings)
+        except TypeError as error:
+            raise ConfigError(f"preprocessing: a value is of the wrong type: {error}") from error
+
+    def _resized(self, picture: Picture.Image) -> Picture.Image:
+        if self.resize is None:
+            return picture
+        if isinstance(self.resize, tuple):
+            height, width = self.resize
+        else:
+            ratio = self.resize / min(picture.size)
+            height, width = round(picture.height * ratio), round(picture.width * ratio)
+        return picture.resize((width, height), Picture.Resampling.BILINEAR)
+
+    def _cut(self, picture: Picture.Image) -> Picture.Image:
+        if self.crop is None:
+            return picture
+        height, width = self.crop
+        if height > picture.height or width > picture.width:
+            raise ConfigError(
+                f"crop of {height} x {width} from a picture of {picture.height} x {picture.width}; "
+                "resize to at least the crop"
+            )
+        left, top = (picture.width - width) // 2, (picture.height - height) // 2
+        return picture.crop((left, top, left + width, top + height))

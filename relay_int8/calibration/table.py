@@ -1,0 +1,135 @@
+"""The result of calibration: a range for every quantized tensor, and a file to keep it in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay_int8.calibration.entry import Entry
+from relay_int8.errors import CalibrationError
+from relay_int8.files import write_atomic
+
+FORMAT = "relay-int8 calibration table"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationTable:
+    """Tensor name -> :class:`Entry`.
+
+    Parameters
+    ----------
+    entries
+        By tensor name, kept in this order.
+    model_hash
+        Of the float model; "" where the table came from another tool and names no model.
+    images
+        How many images were looked at.
+    notes
+        Warnings about the whole, for the report.
+    """
+
+    entries: Mapping[str, Entry]
+    model_hash: str = ""
+    images: int = 0
+    notes: tuple[str, ...] = ()
+
+    def check(self, tensors: Iterable[str], model_hash: str = "") -> None:
+        """Refuse a table that was not made for the model.
+
+        Parameters
+        ----------
+        tensors
+            Names of all tensors that need a range.
+        model_hash
+            Of the float model; compared where both are known.
+
+        Raises
+        ------
+        CalibrationError
+            Naming everything that does not fit.
+        """
+        wanted = list(tensors)
+        faults = []
+        if model_hash and self.model_hash and model_hash != self.model_hash:
+            faults.append(f"it was made for model {self.model_hash}, this is {model_hash}")
+        missing = [name for name in wanted if name not in self.entries]
+        if missing:
+            faults.append(f"ranges are missing for {', '.join(missing)}")
+        unknown = sorted(set(self.entries) - set(wanted))
+        if unknown:
+            faults.append(f"the model has no tensors {', '.join(unknown)}")
+        if faults:
+            raise CalibrationError(
+                f"the calibration table does not fit the model: {'; '.join(faults)}; "
+                "calibrate this model again"
+            )
+
+    def save(self, path: Path | str) -> None:
+        """Write the table as JSON, whole or not at all."""
+        write_atomic(Path(path), self.to_json().encode())
+
+    def to_json(self) -> str:
+        """Return the table as text that :meth:`from_json` reads back exactly."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "model_hash": self.model_hash,
+            "images": self.images,
+            "notes": list(self.notes),
+            "tensors": {name: entry.to_fields() for name, entry in self.entries.items()},
+        }
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def load(cls, path: Path | str) -> CalibrationTable:
+        """Read the table at ``path``; a CalibrationError says what is wrong with it."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CalibrationError(
+                f"{path}: cannot be read as a calibration table: {error}"
+            ) from error
+        try:
+            return cls.from_json(text)
+        except CalibrationError as error:
+            raise CalibrationError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> CalibrationTable:
+        """Return the table that :meth:`to_json` wrote."""
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise CalibrationError(f"not JSON ({error}); is the file complete?") from error
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise CalibrationError(f'not a calibration table: "format" must be "{FORMAT}"')
+        if document.get("version") != VERSION:
+            raise CalibrationError(
+                f"version {document.get('version')} found, {VERSION} expected; calibrate again"
+            )
+        try:
+            return cls(
+                entries=_entries(document["tensors"]),
+                model_hash=str(document["model_hash"]),
+                images=int(document["images"]),
+                notes=tuple(map(str, document["notes"])),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CalibrationError(
+                f"broken table ({type(error).__name__}: {error}); calibrate again"
+            ) from error
+
+
+def _entries(tensors: Mapping[str, Mapping[str, object]]) -> dict[str, Entry]:
+    entries, faults = {}, []
+    for name, fields in tensors.items():
+        try:
+            entries[name] = Entry.from_fields(fields)
+        except (AttributeError, KeyError, TypeError, ValueError, CalibrationError) as error:
+            faults.append(f"{name}: {type(error).__name__}: {error}")
+    if faults:
+        raise CalibrationError(f"broken entries, calibrate again: {'; '.join(faults)}")
+    return entries

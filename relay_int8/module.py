@@ -20,7 +20,7 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError
-from schedules.host import cpu_flags
+from relay_int8.host import cpu_flags
 
 if TYPE_CHECKING:
     from relay_int8.artifact import Manifest, TensorInfo

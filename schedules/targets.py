@@ -8,7 +8,6 @@ from typing import Any
 
 from tvm.target import Target, codegen
 
-from schedules.host import cpu_flags
 from schedules.template import ScheduleError
 
 TARGETS: dict[str, dict[str, Any]] = {
@@ -62,8 +61,15 @@ virtual machines often hide them.
 """
 
 
-def named_target(name: str) -> Target:
+def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
     """Return the target called ``name``: "native", a key of ``TARGETS`` or a target as JSON.
+
+    Parameters
+    ----------
+    name
+        As typed.
+    present
+        For "native": the flags of /proc/cpuinfo of this computer, empty if not known.
 
     Raises
     ------
@@ -71,7 +77,7 @@ def named_target(name: str) -> Target:
         If there is no such target, or TVM refuses it.
     """
     if name == "native":
-        return native_target()
+        return native_target(present)
     if name in TARGETS:
         return Target(TARGETS[name])
     target = _from_json(name)
@@ -108,14 +114,17 @@ def _refusal(target: Target) -> str | None:
     return None
 
 
-def native_target() -> Target:
-    """Return the target of this computer, without features that a virtual machine hides."""
+def native_target(present: frozenset[str] = frozenset()) -> Target:
+    """Return the target of this computer.
+
+    LLVM goes by the CPU's model; features that a virtual machine hides, those that are not
+    ``present`` in /proc/cpuinfo, are switched off.
+    """
     config = {
         "kind": "llvm",
         "mcpu": codegen.llvm_get_system_cpu(),
         "num-cores": os.cpu_count() or 1,
     }
-    present = cpu_flags()
     hidden = [
         f"-{feature}"
         for feature in _features(Target(config))

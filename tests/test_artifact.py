@@ -20,7 +20,7 @@ from tvm.script import relax as R
 import relay_int8
 from relay_int8.artifact import FORMAT_VERSION, Manifest, TensorInfo, read_manifest, save_artifact
 from relay_int8.errors import ArtifactError
-from schedules.host import cpu_flags
+from relay_int8.host import cpu_flags
 
 pytestmark = pytest.mark.fast
 

@@ -1,0 +1,60 @@
+"""Small ONNX models, and how to run them: by ONNX Runtime and, imported, by TVM."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+Dims = Sequence[int | str]
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Dims],
+    outputs: Mapping[str, Dims | None],
+    weights: Mapping[str, np.ndarray] | None = None,
+    opset: int = 17,
+) -> onnx.ModelProto:
+    """Build a float32 model; ``outputs`` maps names to shapes, None where it is left open."""
+    constants = [numpy_helper.from_array(a, name) for name, a in (weights or {}).items()]
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def run_onnx(proto: onnx.ModelProto, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Run a model with ONNX Runtime."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+def run_relax(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Compile a module with TVM's defaults and run it."""
+    built = tvm.compile(mod, target=tvm.target.Target("llvm"))
+    result = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
+    tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    return [tensor.numpy() for tensor in tensors]
+
+
+def assert_close(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    """Compare outputs within 1e-4 of the largest value."""
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        assert a.shape == e.shape
+        np.testing.assert_allclose(a, e, rtol=0, atol=1e-4 * max(np.abs(e).max(), 1e-6))

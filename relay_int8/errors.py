@@ -13,36 +13,49 @@
 
 A message says what was found, what was expected and what to do. ``schedules`` raises its own
 ``ScheduleError``: it does not know this package.
+
+The classes are registered with TVM, so that an error raised inside a pass crosses TVM's C++ and
+arrives as what it was.
 """
 
+from tvm_ffi import register_error
 
+
+@register_error
 class Int8Error(Exception):
     """Base of everything that relay_int8 raises on purpose."""
 
 
+@register_error
 class ConfigError(Int8Error):
     """An option, a flag or a combination of them makes no sense."""
 
 
+@register_error
 class FrontendError(Int8Error):
     """A model file cannot be read."""
 
 
+@register_error
 class CalibrationError(Int8Error):
     """Calibration data or a table does not fit the model."""
 
 
+@register_error
 class UnsupportedOpError(Int8Error):
     """Operators cannot be imported, or must be int8 and cannot be."""
 
 
+@register_error
 class RecordError(Int8Error):
     """A tuning record cannot be read or belongs elsewhere."""
 
 
+@register_error
 class ArtifactError(Int8Error):
     """A built artifact is damaged, altered or made for another target."""
 
 
+@register_error
 class DeployError(Int8Error):
     """A device cannot be reached or gave something else than expected."""

@@ -1,7 +1,8 @@
 """ONNX operators that we turn into Relax ourselves.
 
 TVM's importer makes opaque kernels of Clip and Pad, keeps Dropout, pads in front of a convolution
-with ``auto_pad`` and scales the input of a Gemm; the passes after it want plain Relax operators.
+with ``auto_pad``, scales the input of a Gemm, stacks the operands of Max and does float arithmetic on
+constants in float32; the passes after it want plain Relax operators on what the file holds.
 """
 
 from __future__ import annotations
@@ -130,19 +131,30 @@ def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
 
-def _sum(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
-    total = inputs[0]
-    for term in inputs[1:]:
-        total = bb.emit(relax.op.add(total, term))
-    return total
+def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
+    """Combine any number of operands two by two, from the left; constants are folded later."""
+
+    def convert(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
+        total, *others = inputs
+        for other in others:
+            total = combine(bb.emit(total) if isinstance(total, relax.Call) else total, other)
+        return total
+
+    return convert
 
 
 CONVERTERS: dict[str, Converter] = {
+    "Add": _pairwise(relax.op.add),
     "Clip": _clip,
     "Conv": _conv,
+    "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,
+    "Max": _pairwise(relax.op.maximum),
+    "Min": _pairwise(relax.op.minimum),
+    "Mul": _pairwise(relax.op.multiply),
     "Pad": _pad,
-    "Sum": _sum,
+    "Sub": _pairwise(relax.op.subtract),
+    "Sum": _pairwise(relax.op.add),
 }

@@ -1,0 +1,115 @@
+"""FoldAffine: a * c + b behind constant weights is other weights and a bias."""
+
+import numpy as np
+import pytest
+import tvm
+from onnx import helper
+from tvm import relax
+
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph import calls, constant, operator
+from relay_int8.passes.fold_affine import FoldAffine
+from relay_int8.passes.fold_constants import FoldConstants
+from tests.onnx_models import assert_close, model, run_onnx, run_relax
+
+RNG = np.random.default_rng(0)
+F32 = "float32"
+X = RNG.normal(size=(2, 4, 5, 5)).astype(F32)
+W = RNG.normal(size=(6, 2, 3, 3)).astype(F32)
+STATISTICS = {
+    "gamma": RNG.uniform(0.5, 2, 6).astype(F32),
+    "beta": RNG.normal(size=6).astype(F32),
+    "mean": RNG.normal(size=6).astype(F32),
+    "var": RNG.uniform(0.1, 3, 6).astype(F32),
+}
+node = helper.make_node
+CONV = node("Conv", ["x", "w", "b"], ["c"], group=2)
+NORM = node("BatchNormalization", ["c", "gamma", "beta", "mean", "var"], ["n"], epsilon=1e-3)
+WEIGHTS = {"w": W, "b": RNG.normal(size=6).astype(F32), **STATISTICS}
+
+
+def fold(mod: tvm.IRModule) -> tvm.IRModule:
+    return tvm.transform.Sequential([FoldConstants(), FoldAffine()])(mod)
+
+
+def found(mod: tvm.IRModule) -> list[tuple[str, str]]:
+    return [(var.name, operator(value)) for var, value in calls(mod["main"])]
+
+
+@pytest.mark.fast
+def test_whole_chain_is_one_convolution_with_bias():
+    k = RNG.uniform(1, 2, (6, 1, 1)).astype(F32)
+    nodes = [
+        CONV,
+        NORM,
+        node("Mul", ["n", "k"], ["m"]),
+        node("Sub", ["two", "m"], ["s"]),
+        node("Div", ["s", "k"], ["d"]),
+        node("Add", ["d", "two"], ["a"]),
+        node("Relu", ["a"], ["y"]),
+    ]
+    proto = model(nodes, {"x": X.shape}, {"y": None}, {**WEIGHTS, "k": k, "two": np.float32(2)})
+    mod = fold(import_onnx(proto))
+    assert found(mod) == [("a/conv2d", "nn.conv2d"), ("a", "add"), ("y", "nn.relu")]
+    assert_close(run_relax(mod, X), run_onnx(proto, X))
+
+
+def test_weights_are_float64_rounded_once():
+    mod = fold(import_onnx(model([CONV, NORM], {"x": X.shape}, {"n": None}, WEIGHTS)))
+    (_, conv), (_, add) = calls(mod["main"])
+    s = {key: a.astype("float64") for key, a in WEIGHTS.items()}
+    epsilon = np.float64(np.float32(1e-3))
+    scale = s["gamma"] / np.sqrt(s["var"] + epsilon)
+    bias = s["b"] * scale + (s["beta"] - s["mean"] * scale)
+    np.testing.assert_array_equal(
+        constant(conv.args[1]), (s["w"] * scale[:, None, None, None]).astype(F32)
+    )
+    np.testing.assert_array_equal(constant(add.args[1]), bias.astype(F32).reshape(1, 6, 1, 1))
+
+
+@pytest.mark.parametrize("bias_shape", [(6,), (1, 6), (1,)])
+def test_matmul_bias_is_a_vector(bias_shape: tuple[int, ...]):
+    weights = {"k": RNG.normal(size=(6, 4)).astype(F32), "b": np.ones(bias_shape, F32)}
+    gemm = node("Gemm", ["x", "k", "b"], ["y"], alpha=0.5, beta=3.0, transB=1)
+    x = RNG.normal(size=(3, 4)).astype(F32)
+    proto = model([gemm], {"x": x.shape}, {"y": None}, weights)
+    mod = fold(import_onnx(proto))
+    (_, matmul), (_, add) = calls(mod["main"])
+    assert constant(matmul.args[1]).shape == (4, 6)
+    np.testing.assert_array_equal(constant(add.args[1]), np.full(6, 3, F32))
+    assert_close(run_relax(mod, x), run_onnx(proto, x))
+
+
+def test_shared_convolution_ends_the_chain():
+    nodes = [CONV, NORM, node("Add", ["c", "n"], ["y"])]
+    mod = fold(import_onnx(model(nodes, {"x": X.shape}, {"y": None}, WEIGHTS)))
+    assert "nn.batch_norm" in dict(map(reversed, found(mod)))
+
+
+def test_returned_convolution_ends_the_chain():
+    mod = fold(import_onnx(model([CONV, NORM], {"x": X.shape}, {"n": None, "c": None}, WEIGHTS)))
+    assert "nn.batch_norm" in dict(map(reversed, found(mod)))
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 3, 3), (1, 1, 3, 1), (2, 1, 1, 1)])
+def test_constant_that_is_not_per_channel_stays(shape: tuple[int, ...]):
+    nodes = [node("Conv", ["x", "w"], ["c"], group=2), node("Mul", ["c", "k"], ["y"])]
+    weights = {"w": W, "k": np.full(shape, 2, F32)}
+    mod = fold(import_onnx(model(nodes, {"x": X.shape}, {"y": None}, weights)))
+    assert found(mod) == [("c", "nn.conv2d"), ("y", "multiply")]
+
+
+def test_negative_variance_is_refused():
+    weights = {**WEIGHTS, "var": np.full(6, -1, F32)}
+    mod = import_onnx(model([CONV, NORM], {"x": X.shape}, {"n": None}, weights))
+    with pytest.raises(FrontendError, match="batch norm n: a variance of -1.0"):
+        fold(mod)
+
+
+def test_input_is_left_alone():
+    mod = import_onnx(model([CONV, NORM], {"x": X.shape}, {"n": None}, WEIGHTS))
+    before = mod.clone()
+    FoldAffine()(mod)
+    tvm.ir.assert_structural_equal(mod, before)
+    relax.analysis.well_formed(fold(mod))

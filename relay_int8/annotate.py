@@ -16,7 +16,7 @@ from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
 from relay_int8.analysis.groups import Clip, Group, find_groups
 from relay_int8.config import QuantConfig
-from relay_int8.plan import LayerPlan, Plan, Scheme, TensorPlan
+from relay_int8.plan import Cause, LayerPlan, Plan, Scheme, TensorPlan
 from relay_int8.unary import NON_NEGATIVE, UNARY
 
 ALWAYS = ("conv2d", "dense")
@@ -49,11 +49,21 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             kind=group.kind,
             macs=macs(group),
             reason=reasons[group.name],
-            excluded=_excluded(group, config),
+            cause=_cause(group, reasons[group.name], config, refused or {}),
         )
         for group in groups
     )
     return Plan(tensors=_tensors(integer, groups, func, config), layers=layers)
+
+
+def _cause(
+    group: Group, reason: str | None, config: QuantConfig, refused: Mapping[str, str]
+) -> Cause:
+    if reason is None:
+        return ""
+    if _excluded(group, config):
+        return "excluded"
+    return "unsupported" if group.name in refused or refusal(group) else "unneeded"
 
 
 def _excluded_additions(func: relax.Function, config: QuantConfig) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+Cause = Literal["", "excluded", "unsupported", "unneeded"]
 Scheme = Literal["u8", "s8", "asymmetric", "input"]
 
 
@@ -27,8 +28,8 @@ class TensorPlan:
 class LayerPlan:
     """One layer: its result's name, its kind, and the reason why it stays in float, if it does.
 
-    ``root`` names the result of its first operator, ahead of bias and activation; ``excluded`` says
-    that the user asked for float.
+    ``root`` names the result of its first operator, ahead of bias and activation. ``cause`` sorts
+    the reasons: the user excluded it, it has no integer form, or integers would save nothing there.
     """
 
     name: str
@@ -36,7 +37,7 @@ class LayerPlan:
     kind: str
     macs: int
     reason: str | None = None
-    excluded: bool = False
+    cause: Cause = ""
 
     @property
     def integer(self) -> bool:

@@ -1,0 +1,217 @@
+"""A group with Q/DQ around it -> the spec and the constants of one integer kernel.
+
+This is where the numeric contract (docs/design.md, "Arithmetic") is derived from float weights,
+scales and zero points; ``relay_int8.qparams`` does the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from relay_int8 import graph, qparams
+from relay_int8.analysis.groups import Clip, Group, Leaky
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.geometry import (
+    conv2d_fields,
+    dense_fields,
+    move_fields,
+    pool2d_counts,
+    pool2d_fields,
+)
+from relay_int8.qparams import QParams
+from relay_int8.unary import UNARY
+from schedules.spec import (
+    Binary,
+    Concat,
+    Conv2d,
+    Dense,
+    Dequantize,
+    Move,
+    Pool2d,
+    Quantize,
+    Rescale,
+    Spec,
+    Table,
+)
+
+Constants = dict[str, np.ndarray]
+Kernel = tuple[Spec, Constants]
+
+
+def integer_kernel(group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+    """Return spec and constants of ``group`` in integers.
+
+    Parameters
+    ----------
+    group
+        A group whose activations are all dequantized integers.
+    xs
+        Parameters of its inputs, in the order of ``group.inputs``. Those of a concat, and those
+        that a move or a max pooling passes on, equal y's: the caller rescales.
+    y
+        Parameters of its result, or None where the result stays float.
+    """
+    if group.kind in ("conv2d", "dense"):
+        return _linear(group, xs, y)
+    assert y is not None
+    if group.kind in UNARY:
+        return _table(group, xs[0], y)
+    return _KERNELS[group.kind](group, xs, y)
+
+
+def quantize_kernel(shape: tuple[int, ...], y: QParams) -> Kernel:
+    """Return the kernel that quantizes a float tensor of ``shape``."""
+    constants = {"s": _one(y.scale), "z": _zeros(y), "clamp": y.clamp}
+    return Quantize(dims=shape, y=y.dtype), constants
+
+
+def dequantize_kernel(shape: tuple[int, ...], x: QParams) -> Kernel:
+    """Return the kernel that dequantizes an integer tensor of ``shape``."""
+    return Dequantize(dims=shape, x=x.dtype), {"s": _one(x.scale), "z": _zeros(x)}
+
+
+def rescale_kernel(shape: tuple[int, ...], x: QParams, y: QParams) -> Kernel:
+    """Return the kernel that moves an integer tensor from x's parameters to y's."""
+    constants = {"m": qparams.rescale_multiplier(x.scale, y.scale), "z": _zeros(x, y)}
+    return Rescale(dims=shape, x=x.dtype, y=y.dtype), constants | {"clamp": y.clamp}
+
+
+def _linear(group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+    assert group.weight is not None and group.weight.scale is not None
+    x, s_w = xs[0], group.weight.scale
+    if group.weight.zero_point is not None and group.weight.zero_point.any():
+        raise UnsupportedOpError(f"{group.name}: weights with a zero point are not supported")
+    conv = group.kind == "conv2d"
+    rows = group.weight.values if conv else group.weight.values.T
+    s_y = np.float32(1) if y is None else y.scale
+    constants = {
+        "w": np.ascontiguousarray(qparams.quantize_weight(rows, s_w)),
+        "bias": _bias(group, x, s_w),
+        "m": qparams.multiplier(x.scale, s_w, s_y),
+        "z": np.array([x.zero_point, y.zero_point if y else 0, 0], np.int32),
+        "clamp": _clamp(group.activation, y),
+    }
+    reason = qparams.accumulator_refusal(constants["w"], constants["bias"], x)
+    if reason:
+        raise UnsupportedOpError(f"{group.name}: {reason}; exclude the layer to leave it in float")
+    leaky = isinstance(group.activation, Leaky)
+    if isinstance(group.activation, Leaky):
+        slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
+        constants["m_neg"] = np.broadcast_to(slopes, constants["m"].shape).copy()
+    types = {"x": x.dtype, "y": y.dtype if y else "float32", "leaky": leaky}
+    if not conv:
+        return Dense(**dense_fields(group), **types), constants
+    if group.residual:
+        assert y is not None
+        types["residual"] = xs[1].dtype
+        constants["m_r"] = qparams.rescale_multiplier(xs[1].scale, y.scale)
+        constants["z"][2] = xs[1].zero_point
+    return Conv2d(**conv2d_fields(group), **types), constants
+
+
+def _bias(group: Group, x: QParams, s_w: np.ndarray) -> np.ndarray:
+    bias = np.zeros(len(s_w), np.float32) if group.bias is None else group.bias
+    return qparams.quantize_bias(bias, x.scale, s_w)
+
+
+def _clamp(activation: Clip | Leaky | None, y: QParams | None) -> np.ndarray:
+    """Return the bounds of ``q - z``, or of the float result where it has no parameters."""
+    clip = activation if isinstance(activation, Clip) else Clip(-np.inf, np.inf)
+    bounds = np.array([clip.low, clip.high])
+    if y is None:
+        return bounds.astype(np.float32)
+    steps = np.rint(bounds / np.float64(y.scale))
+    low, high = y.clamp
+    return np.array([max(low, steps[0]), min(high, steps[1])], np.float32)
+
+
+def _add(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    a, b = xs
+    constants = {
+        "m_a": qparams.rescale_multiplier(a.scale, y.scale),
+        "m_b": qparams.rescale_multiplier(b.scale, y.scale),
+    }
+    return _binary(group, xs, y, constants)
+
+
+def _mul(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    return _binary(
+        group, xs, y, {"m": qparams.product_multiplier(xs[0].scale, xs[1].scale, y.scale)}
+    )
+
+
+def _binary(group: Group, xs: Sequence[QParams], y: QParams, constants: Constants) -> Kernel:
+    a, b = xs
+    spec = Binary(
+        operator=group.kind,  # type: ignore[arg-type]
+        a_shape=graph.shape(group.inputs[0]),
+        b_shape=graph.shape(group.inputs[1]),
+        a=a.dtype,
+        b=b.dtype,
+        y=y.dtype,
+    )
+    return spec, constants | {"z": _zeros(a, b, y), "clamp": _clamp(group.activation, y)}
+
+
+def _max_pool(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    return Pool2d(**pool2d_fields(group), x=xs[0].dtype, y=y.dtype), {}
+
+
+def _avg_pool(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    constants = {
+        "m": qparams.average_multipliers(xs[0].scale, y.scale, pool2d_counts(group)),
+        "z": _zeros(xs[0], y),
+        "clamp": _clamp(group.activation, y),
+    }
+    return Pool2d(**pool2d_fields(group), x=xs[0].dtype, y=y.dtype), constants
+
+
+def _concat(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    shapes = tuple(graph.shape(var) for var in group.inputs)
+    axis = int(group.root.attrs.axis) % len(shapes[0])
+    return Concat(shapes=shapes, axis=axis, x=y.dtype), {}
+
+
+def _move(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    fill = np.array([y.zero_point], y.dtype)
+    return Move(**move_fields(group), x=y.dtype), {"fill": fill} if group.kind == "pad" else {}
+
+
+def _activation(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    spec, constants = rescale_kernel(graph.shape(group.root), xs[0], y)
+    constants["clamp"] = _clamp(group.activation, y)
+    if not isinstance(group.activation, Leaky):
+        return spec, constants
+    slope = np.broadcast_to(group.activation.slope, (graph.shape(group.root)[1],))
+    constants["m_neg"] = qparams.rescale_multiplier_leaky(xs[0].scale, y.scale, slope)
+    return Rescale(dims=graph.shape(group.root), x=xs[0].dtype, y=y.dtype, leaky=True), constants
+
+
+def _table(group: Group, x: QParams, y: QParams) -> Kernel:
+    table = qparams.unary_table(UNARY[group.kind], x, y)
+    return Table(dims=graph.shape(group.root), x=x.dtype, y=y.dtype), {"table": table}
+
+
+def _zeros(*params: QParams) -> np.ndarray:
+    return np.array([item.zero_point for item in params], np.int32)
+
+
+def _one(value: np.float32) -> np.ndarray:
+    return np.array([value], np.float32)
+
+
+_KERNELS: dict[str, Callable[[Group, Sequence[QParams], QParams], Kernel]] = {
+    "add": _add,
+    "mul": _mul,
+    "max_pool2d": _max_pool,
+    "avg_pool2d": _avg_pool,
+    "concat": _concat,
+    "activation": _activation,
+    "reshape": _move,
+    "transpose": _move,
+    "slice": _move,
+    "pad": _move,
+    "resize": _move,
+}

@@ -1,0 +1,197 @@
+"""Give every kernel a template of the target, and one packed layout to whole regions.
+
+    Before:  y = call_dps_packed('{"kind": "conv2d", ...}', (x, w, bias, ...))      x, y in NCHW
+    After:   y = call_tir(conv2d_vnni_0, (x, w', bias', ...))                       x, y in NCHW16c
+
+Place:  after ShiftSigns; ScheduleKernels follows.
+Exact:  bit-identical; constants are packed here, at compile time.
+
+A tensor takes the layout its readers want: that of convolutions first. Quantize, dequantize and
+the operators that move integers read and write any layout, so that a region's ends and the
+operators that cut blocks need no repack of their own. Where a reader wants another layout than a
+tensor has, one repack is made, and listed: ``<tensor>:<layout>``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+from tvm.target import Target
+
+from relay_int8 import graph
+from relay_int8.kernel_call import operands, spec_of
+from schedules.catalog import select
+from schedules.layout import ROW, Layout
+from schedules.spec import Move, Spec, to_json
+from schedules.template import Layouts, ScheduleTemplate
+
+SPEC = "int8.spec"
+TEMPLATE = "int8.template"
+LAYOUTS = "int8.layouts"
+"""Attributes of a kernel's PrimFunc: what it computes, by which template, in which layouts."""
+
+
+@tvm.transform.module_pass(opt_level=0, name="AlterLayout")
+class AlterLayout:
+    """Give every kernel a template of the target, and one packed layout to whole regions."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return the module with packed kernels; ``mod`` itself is left alone."""
+        return _LayoutWriter(mod, self._target).run()
+
+
+class _LayoutWriter:
+    """One walk over a function; every tensor of it in one or more layouts."""
+
+    def __init__(self, mod: IRModule, target: Target) -> None:
+        self._func = mod["main"]
+        self._target = target
+        self._writer = graph.FunctionWriter(mod)
+        self._specs = {
+            var: spec
+            for var, value in graph.calls(self._func)
+            if (spec := spec_of(value)) is not None
+        }
+        self._templates = {var: select(spec, target) for var, spec in self._specs.items()}
+        self._wanted = self._wishes()
+        self._layout: dict[relax.Var, Layout] = {}
+        self._held: dict[tuple[relax.Var, Layout], relax.Expr] = {}
+        self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
+
+    def run(self) -> IRModule:
+        for param in self._func.params:
+            self._hold(param, ROW, param)
+        for var, value in graph.calls(self._func):
+            if var in self._specs:
+                self._kernel(var, value)
+            else:
+                reads = _tensors(value)
+                renamed = {argument: self._in_layout(argument, ROW) for argument in reads}
+                self._hold(var, ROW, self._writer.emit(var.name, graph.substitute(value, renamed)))
+        outputs = [self._in_layout(var, ROW) for var in graph.results(self._func)]
+        attributes = graph.attributes(self._func)
+        return self._writer.finish(self._func.params, outputs, attributes)
+
+    def _wishes(self) -> dict[relax.Var, Layout]:
+        """Return the layout that the readers of each tensor want, the keenest reader first."""
+        wishes: dict[relax.Var, tuple[int, Layout]] = {}
+        for var, value in reversed(list(graph.calls(self._func))):
+            spec = self._specs.get(var)
+            if spec is None:
+                continue
+            tensors, _ = operands(value, spec)
+            layouts, keen = self._wish(var, wishes.get(var, (0, ROW))[1])
+            for tensor, layout in zip(tensors, layouts.inputs, strict=True):
+                if keen >= wishes.get(tensor, (-1, ROW))[0]:
+                    wishes[tensor] = keen, layout
+        return {var: layout for var, (_, layout) in wishes.items()}
+
+    def _wish(self, var: relax.Var, output: Layout) -> tuple[Layouts, int]:
+        """Return the layouts a kernel would like, and 1 if it takes no others, else 0."""
+        spec, template = self._specs[var], self._templates[var]
+        free = [
+            output if len(spec.shape(name)) == len(spec.shape("y")) else ROW
+            for name in spec.tensors
+        ]
+        liked = template.layouts(spec, Layouts(inputs=tuple(free), output=output))
+        plain = template.layouts(spec, Layouts(inputs=(ROW,) * len(free), output=ROW))
+        fixed = liked == plain and any(layout != ROW for layout in plain.inputs)
+        return liked, int(fixed)
+
+    def _kernel(self, var: relax.Var, value: relax.Call) -> None:
+        spec, template = self._specs[var], self._templates[var]
+        tensors, params = operands(value, spec)
+        present = tuple(self._layout[tensor] for tensor in tensors)
+        wanted = Layouts(inputs=present, output=self._wanted.get(var, present[0]))
+        layouts = template.layouts(spec, wanted)
+        if self._moved_in_place(var, spec, layouts, tensors):
+            return
+        inputs = [
+            self._in_layout(tensor, layout)
+            for tensor, layout in zip(tensors, layouts.inputs, strict=True)
+        ]
+        self._hold(
+            var, layouts.output, self._emit(var.name, spec, template, layouts, inputs, params)
+        )
+
+    def _moved_in_place(
+        self, var: relax.Var, spec: Spec, layouts: Layouts, tensors: list[relax.Expr]
+    ) -> bool:
+        """Turn a reshape that moves no byte into a view; return whether it is one."""
+        if not isinstance(spec, Move) or spec.move != "reshape" or layouts.output != ROW:
+            return False
+        source = layouts.inputs[0]
+        if source != ROW and (spec.x_shape[2:] != (1, 1) or spec.x_shape[1] % source.block):
+            return False
+        held = self._in_layout(tensors[0], source)
+        view = self._writer.emit(var.name, relax.op.reshape(held, spec.y_shape))
+        self._hold(var, ROW, view)
+        return True
+
+    def _in_layout(self, var: relax.Var, layout: Layout) -> relax.Expr:
+        """Return ``var`` in ``layout``, repacked once where it does not lie so already."""
+        if (var, layout) not in self._held:
+            source = self._layout[var]
+            shape = graph.shape(var)
+            spec = Move(move="copy", x_shape=shape, y_shape=shape, x=graph.dtype(var))
+            layouts = Layouts(inputs=(source,), output=layout)
+            template = select(spec, self._target)
+            self._held[var, layout] = self._emit(
+                f"{var.name}:{layout.name}", spec, template, layouts, [self._held[var, source]], {}
+            )
+        return self._held[var, layout]
+
+    def _emit(
+        self,
+        name: str,
+        spec: Spec,
+        template: ScheduleTemplate,
+        layouts: Layouts,
+        inputs: list[relax.Expr],
+        params: Mapping[str, np.ndarray | relax.Expr],
+    ) -> relax.Var:
+        constants = _packed(template, spec, params)
+        function = self._function(spec, template, layouts)
+        shape = layouts.output.physical_shape(spec.shape("y"))
+        out = relax.TensorType(shape, spec.dtype("y"))
+        return self._writer.emit(name, relax.call_tir(function, [*inputs, *constants], out))
+
+    def _function(
+        self, spec: Spec, template: ScheduleTemplate, layouts: Layouts
+    ) -> tvm.ir.GlobalVar:
+        """Return the PrimFunc of a kernel; equal kernels share one."""
+        names = json.dumps([layout.name for layout in (*layouts.inputs, layouts.output)])
+        key = (template.name, to_json(spec), names)
+        if key not in self._kernels:
+            func = template.kernel(spec, layouts).with_attr(
+                {SPEC: to_json(spec), TEMPLATE: template.name, LAYOUTS: names}
+            )
+            name = f"{template.name}_{len(self._kernels)}"
+            self._kernels[key] = self._writer.add_kernel(func, name)
+        return self._kernels[key]
+
+    def _hold(self, var: relax.Var, layout: Layout, value: relax.Expr) -> None:
+        self._layout[var] = layout
+        self._held[var, layout] = value
+
+
+def _packed(
+    template: ScheduleTemplate, spec: Spec, params: Mapping[str, np.ndarray | relax.Expr]
+) -> Iterable[relax.Expr]:
+    """Return the constants as the template reads them; variables are passed on."""
+    arrays = {name: value for name, value in params.items() if isinstance(value, np.ndarray)}
+    if len(arrays) < len(params):
+        return [params[name] for name in spec.params]
+    packed = template.pack(spec, arrays)
+    return [relax.const(np.ascontiguousarray(packed[name])) for name in spec.params]
+
+
+def _tensors(value: relax.Expr) -> list[relax.Var]:
+    return [argument for argument in graph.arguments(value) if isinstance(argument, relax.Var)]

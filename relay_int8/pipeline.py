@@ -1,0 +1,98 @@
+"""The compiler on one page: every pass, in order, in phases."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+from tvm.ir.transform import Pass
+from tvm.target import Target
+
+from relay_int8.passes.alter_layout import AlterLayout
+from relay_int8.passes.canonicalize_activation import CanonicalizeActivation
+from relay_int8.passes.canonicalize_pool import CanonicalizePool
+from relay_int8.passes.canonicalize_reshape import CanonicalizeReshape
+from relay_int8.passes.check_kernels import CheckKernels
+from relay_int8.passes.fold_affine import FoldAffine
+from relay_int8.passes.fold_constants import FoldConstants
+from relay_int8.passes.fold_pad import FoldPad
+from relay_int8.passes.lower_batch_norm import LowerBatchNorm
+from relay_int8.passes.lower_float import LowerFloat
+from relay_int8.passes.realize import Realize
+from relay_int8.passes.remove_identity import RemoveIdentity
+from relay_int8.passes.replace_split import ReplaceSplit
+from relay_int8.passes.schedule_kernels import ScheduleKernels
+from relay_int8.passes.shift_signs import ShiftSigns
+from schedules.catalog import stores_unsigned
+
+
+def normalize_passes() -> list[Pass]:
+    """Phase 1, float graph: the canonical form that annotate reads."""
+    return [
+        FoldConstants(),
+        RemoveIdentity(),
+        CanonicalizePool(),
+        CanonicalizeReshape(),
+        CanonicalizeActivation(),
+        FoldPad(),
+        FoldAffine(),
+        LowerBatchNorm(),
+        ReplaceSplit(),
+    ]
+
+
+def kernel_passes(target: Target) -> list[Pass]:
+    """Phase 3, graph: operators become calls of specs; what has no spec stays Relax."""
+    return [
+        Realize(),
+        LowerFloat(),
+        *([ShiftSigns()] if stores_unsigned(target) else []),
+    ]
+
+
+def island_passes() -> list[Pass]:
+    """Phase 4, float islands: TVM's own kernels for what has no spec."""
+    return [
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        relax.transform.DeadCodeElimination(),
+    ]
+
+
+def schedule_passes(target: Target) -> list[Pass]:
+    """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
+    return [AlterLayout(target), ScheduleKernels(target), CheckKernels()]
+
+
+def virtual_machine_passes() -> list[Pass]:
+    """Phase 6: memory is planned, calls become instructions of the Relax virtual machine."""
+    return [
+        relax.transform.RewriteDataflowReshape(),
+        relax.transform.ToNonDataflow(),
+        relax.transform.RemovePurityChecking(),
+        relax.transform.CallTIRRewrite(),
+        relax.transform.StaticPlanBlockMemory(),
+        relax.transform.LowerAllocTensor(),
+        relax.transform.KillAfterLastUse(),
+        relax.transform.LowerRuntimeBuiltin(),
+        relax.transform.ComputePrimValue(),
+        relax.transform.VMShapeLower(),
+        relax.transform.AttachGlobalSymbol(),
+    ]
+
+
+def lower(target: Target) -> Pass:
+    """Return phases 3 to 5: from a QDQ or float module to scheduled kernels."""
+    passes = [*kernel_passes(target), *island_passes(), *schedule_passes(target)]
+    return tvm.transform.Sequential(passes, name="lower")
+
+
+def finalize() -> Pass:
+    """Return phase 6."""
+    return tvm.transform.Sequential(virtual_machine_passes(), name="finalize")
+
+
+def normalize() -> Pass:
+    """Return phase 1; normalizing twice changes nothing more."""
+    return tvm.transform.Sequential(normalize_passes(), name="normalize")

@@ -1,0 +1,171 @@
+"""The main job up to the target: a float network and data in, a quantized model out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import IRModule
+
+from relay_int8 import graph, qparams
+from relay_int8.analysis.groups import find_groups
+from relay_int8.annotate import annotate
+from relay_int8.batch import with_batch
+from relay_int8.calibration.calibrate import calibrate
+from relay_int8.calibration.data import Dataset
+from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.calibration_network import CalibrationNetwork
+from relay_int8.config import QuantConfig
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.pipeline import normalize
+from relay_int8.plan import Plan
+from relay_int8.qparams import QParams
+from schedules.targets import native_target
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedModel:
+    """A network in integers, for every target alike.
+
+    Parameters
+    ----------
+    mod
+        QDQ module.
+    reference
+        The normalized float module it was made from.
+    plan, table
+        What was decided, and the ranges it rests on.
+    digest
+        sha256 of the QDQ module with its constants: equal digests, equal integers.
+    """
+
+    mod: IRModule
+    reference: IRModule
+    plan: Plan
+    table: CalibrationTable
+    digest: str
+
+
+def quantize(
+    mod: IRModule,
+    data: Dataset | CalibrationTable,
+    config: QuantConfig | None = None,
+    *,
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Return ``mod`` quantized.
+
+    Parameters
+    ----------
+    mod
+        Imported float module.
+    data
+        Calibration images, or a table made before.
+    config
+        Preset, method, exclusions; ``QuantConfig()`` if None.
+    progress
+        Called after every calibration image.
+
+    Raises
+    ------
+    UnsupportedOpError
+        With ``config.require_int8``, if a layer that was not excluded stays in float.
+    CalibrationError
+        If data or table do not fit the network.
+    """
+    config = config or QuantConfig()
+    reference = normalize()(mod)
+    plan = annotate(reference, config)
+    table = (
+        data
+        if isinstance(data, CalibrationTable)
+        else _calibrated(reference, plan, data, config, progress)
+    )
+    table.check(plan.calibrated, digest(reference))
+    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    refused = _overflowing(reference, plan, params)
+    if refused:
+        plan = annotate(reference, config, refused)
+    if config.require_int8:
+        _require_integers(plan)
+    quantized = InsertQdq(plan, params)(reference)
+    return QuantizedModel(
+        mod=quantized, reference=reference, plan=plan, table=table, digest=digest(quantized)
+    )
+
+
+def digest(mod: IRModule) -> str:
+    """Return the sha256 of ``main``: operators, attributes, constants; names of tensors count."""
+    sha = hashlib.sha256()
+    func = mod["main"]
+    for param in func.params:
+        sha.update(f"{param.name} {param.ty}\n".encode())
+    for var, value in graph.calls(func):
+        sha.update(f"{var.name} {var.ty} {graph.operator(value)} ".encode())
+        sha.update(str(getattr(value, "attrs", None)).encode())
+        for argument in graph.arguments(value):
+            array = graph.constant(argument)
+            if array is None:
+                sha.update(str(getattr(argument, "name", argument)).encode())
+            else:
+                sha.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    sha.update(str([var.name for var in graph.results(func)]).encode())
+    sha.update(str(sorted(graph.attributes(func).items())).encode())
+    return sha.hexdigest()
+
+
+def _calibrated(
+    reference: IRModule,
+    plan: Plan,
+    data: Dataset,
+    config: QuantConfig,
+    progress: Progress | None,
+) -> CalibrationTable:
+    schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
+    network = CalibrationNetwork(with_batch(reference, 1), schemes, native_target())
+    return calibrate(
+        network,
+        schemes,
+        data,
+        method=config.method,
+        model_hash=digest(reference),
+        progress=progress,
+    )
+
+
+def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
+    """Return the layers whose accumulator could leave int32 with these ranges, and why."""
+    planned = {layer.name for layer in plan.layers if layer.integer}
+    alone = {layer.root for layer in plan.layers if layer.kind == "add"}
+    refused = {}
+    for group in find_groups(reference["main"], alone):
+        if group.name not in planned or group.weight is None:
+            continue
+        x = params[plan.tensors[group.inputs[0].name].like]
+        rows = np.moveaxis(group.weight.values, 0 if group.kind == "conv2d" else 1, 0)
+        bias = np.zeros(len(rows), np.float32) if group.bias is None else group.bias
+        scales = qparams.weight_scales(rows, bias, x.scale)
+        reason = qparams.accumulator_refusal(
+            qparams.quantize_weight(rows, scales), qparams.quantize_bias(bias, x.scale, scales), x
+        )
+        if reason:
+            refused[group.name] = reason
+    return refused
+
+
+def _require_integers(plan: Plan) -> None:
+    floats = [
+        f"{layer.name} ({layer.kind}): {layer.reason}"
+        for layer in plan.layers
+        if layer.cause == "unsupported"
+    ]
+    if floats:
+        raise UnsupportedOpError(
+            "int8 was required, but these layers stay in float: "
+            + "; ".join(floats)
+            + "; exclude them, or do not require int8"
+        )

@@ -1,0 +1,59 @@
+"""Every template, in order of preference, and the choice among them."""
+
+from __future__ import annotations
+
+from tvm.target import Target
+from tvm.target.codegen import target_has_features
+
+from schedules.cpu.binary import BINARY_CPU
+from schedules.cpu.concat import CONCAT_CPU
+from schedules.cpu.dequantize import DEQUANTIZE_CPU
+from schedules.cpu.move import MOVE_CPU
+# from schedules.cpu.observe import OBSERVE_CPU
+from schedules.cpu.pool2d import POOL2D_CPU
+from schedules.cpu.quantize import QUANTIZE_CPU
+from schedules.cpu.rescale import RESCALE_CPU
+from schedules.cpu.table import TABLE_CPU
+from schedules.spec import Spec
+from schedules.template import ScheduleError, ScheduleTemplate
+
+_ORDER = (
+    POOL2D_CPU,
+    BINARY_CPU,
+    RESCALE_CPU,
+    TABLE_CPU,
+    QUANTIZE_CPU,
+    DEQUANTIZE_CPU,
+    CONCAT_CPU,
+    MOVE_CPU,
+    # OBSERVE_CPU,
+)
+
+TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}
+"""By name, in order of preference: the first of a kind that does not refuse is used."""
+
+
+def select(spec: Spec, target: Target) -> ScheduleTemplate:
+    """Return the preferred template for ``spec`` on ``target``.
+
+    Raises
+    ------
+    ScheduleError
+        With the reason of each template, if all refuse.
+    """
+    reasons = []
+    for template in TEMPLATES.values():
+        if template.kind != spec.kind:
+            continue
+        reason = template.refuses(spec, target)
+        if reason is None:
+            return template
+        reasons.append(f"{template.name}: {reason}")
+    raise ScheduleError(
+        f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
+    )
+
+
+def stores_unsigned(target: Target) -> bool:
+    """Say whether the instructions of ``target`` multiply u8 by s8, so that s8 is kept as u8."""
+    return target.kind.name == "llvm" and bool(target_has_features("avx512vnni", target))

@@ -102,7 +102,7 @@ def choose(
         low = high = np.float32(0)
         notes.append("all values are zero (or below 2**-110): its scale is 1")
     elif observed.low == observed.high:
-        notes.append(f"all values are {observed.low}")
+        notes.append(f"all values are {observed.low!s}")
     return Entry(
         scheme=scheme,
         low=low,
@@ -177,7 +177,7 @@ def _require_sound(tensors: Mapping[str, Scheme], observed: Mapping[str, Range])
         if found.empty:
             faults.append(f"{name} has no finite value ({found.nonfinite} are NaN or infinite)")
         elif scheme == "u8" and found.low < 0:
-            faults.append(f"{name} was planned as never negative (u8), but falls to {found.low}")
+            faults.append(f"{name} was planned as never negative (u8), but falls to {found.low!s}")
     if faults:
         raise CalibrationError(
             f"these tensors cannot be calibrated: {'; '.join(faults)}; leave them float, or plan "

@@ -158,7 +158,7 @@ def _load(path: Path) -> Batch:
         if path.suffix == ".npy":
             array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
             return array
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise CalibrationError(f"{path}: cannot be read as NumPy arrays: {error}") from error

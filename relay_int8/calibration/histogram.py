@@ -93,7 +93,7 @@ class Grid:
             finite = np.isfinite(np.float32(self.high) - np.float32(self.low))
         if not (finite and self.high - self.low >= SMALLEST_THRESHOLD):
             raise CalibrationError(
-                f"a histogram over [{self.low}, {self.high}] was asked for; its width must be a "
+                f"a histogram over [{self.low!s}, {self.high!s}] asked for; its width must be a "
                 f"float32 of at least {SMALLEST_THRESHOLD:.2g}"
             )
 

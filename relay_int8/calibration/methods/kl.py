@@ -12,7 +12,8 @@ What the source leaves open is decided so:
 
 - level of bin j: ``128 * j // i``, in integers; a level's mass is shared equally by its bins that
   are not zero;
-- bins[i-1] = 0 while values lie beyond: P is positive where Q is zero, the divergence is infinite;
+- bins[i-1] = 0 while values lie beyond: P is positive where Q is zero, the divergence is infinite
+  (so an outlier with nothing but empty bins from bin 127 up to it is kept, not saturated);
 - bins[0:i] all zero: Q has no mass, the divergence is infinite;
 - all divergences infinite (say, all values equal): nothing saturates, T is the upper end;
 - ties: the first, that is the smallest threshold, within 1e-12 of the least divergence. Closer than

@@ -1,0 +1,181 @@
+"""Both passes on a NumPy network: independent of batches and order, and what is degenerate."""
+
+import numpy as np
+import pytest
+
+from relay_int8.artifact import TensorInfo
+from relay_int8.calibration import METHODS, ArrayRunner, CalibrationTable, calibrate, open_data
+from relay_int8.errors import CalibrationError, ConfigError
+
+pytestmark = pytest.mark.fast
+F = np.float32
+X = TensorInfo(name="x", shape=(-1, 16), dtype="float32")
+TENSORS = {"x": "s8", "h": "u8", "y": "asymmetric"}
+
+
+def images(count=130):
+    return np.random.default_rng(0).standard_t(3, size=(count, 16)).astype(F)
+
+
+def network(image):
+    w = np.random.default_rng(1).normal(size=(16, 40)).astype(F)
+    h = np.maximum(image["x"] @ w, 0)
+    return {"x": image["x"], "h": h, "y": h - F(1.5)}
+
+
+def run(source, tensors=TENSORS, net=network, **options):
+    return calibrate(ArrayRunner(net), tensors, open_data(source, [X]), **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_table_does_not_depend_on_batches_or_order(method):
+    x = images()
+    tables = set()
+    for batch in (1, 7, 64):
+        for order in (slice(None), np.random.default_rng(batch).permutation(len(x))):
+            batches = [x[order][i : i + batch] for i in range(0, len(x), batch)]
+            table = run(batches, method=method, keep_histograms=True)
+            tables.add(table.to_json())
+    assert len(tables) == 1
+    assert CalibrationTable.from_json(tables.pop()).images == 130
+
+
+def test_max_is_exact():
+    table = run([images()], method="max", model_hash="abc")
+    values = [network({"x": row[None]}) for row in images()]
+    h = np.concatenate([value["h"] for value in values])
+    entries = table.entries
+    assert entries["h"].low == 0 and entries["h"].high == h.max()
+    assert entries["y"].low == h.min() - F(1.5) and entries["y"].high == h.max() - F(1.5)
+    assert entries["x"].high == np.abs(images()).max() == -entries["x"].low
+    assert entries["x"].observed.low == images().min()
+    assert table.model_hash == "abc" and table.notes == ()
+    assert entries["h"].method == "max" and entries["h"].histogram is None
+    assert all(entry.notes == () for entry in entries.values())
+
+
+@pytest.mark.parametrize("method", ["percentile", "kl"])
+def test_thresholds_are_those_of_the_histogram(method):
+    table = run([images()], method=method, keep_histograms=True)
+    for name, entry in table.entries.items():
+        low, high = METHODS[method].thresholds(entry.histogram)
+        assert entry.histogram.total == 130 * (16 if name == "x" else 40)
+        assert entry.high == F(min(high, max(-entry.observed.low, entry.observed.high)))
+        if name == "x":
+            assert entry.low == -entry.high
+        else:
+            assert entry.low == F(max(low, min(entry.observed.low, 0)))
+        assert entry.observed.low <= entry.low or name == "x"
+
+
+def test_kl_saturates_a_thin_tail_but_no_lonely_outlier():
+    x = np.random.default_rng(0).laplace(size=(100, 1000)).astype(F)
+    info = [TensorInfo(name="x", shape=(-1, 1000), dtype="float32")]
+    runner = ArrayRunner(lambda image: image)
+    high = calibrate(runner, {"x": "s8"}, open_data([x], info), method="kl").entries["x"].high
+    assert 4 < high < 0.9 * np.abs(x).max()
+    x[7, 3] = 1e4
+    high = calibrate(runner, {"x": "s8"}, open_data([x], info), method="kl").entries["x"].high
+    assert high == 1e4  # every candidate's last bin is empty: see the module
+
+
+def counting(calls):
+    def net(image):
+        calls.append(image["x"])
+        return network(image)
+
+    return net
+
+
+def test_max_needs_one_pass():
+    calls = []
+    run([images(10)], method="max", net=counting(calls))
+    assert len(calls) == 10 and all(x.shape == (1, 16) for x in calls)
+    run([images(10)], method="kl", net=counting(calls))
+    assert len(calls) == 30
+
+
+def test_progress():
+    seen = []
+    run([images(2)], method="kl", progress=lambda *state: seen.append(state))
+    assert seen == [
+        ("ranges", 1, None),
+        ("ranges", 2, None),
+        ("histograms", 1, 2),
+        ("histograms", 2, 2),
+    ]
+
+
+@pytest.mark.parametrize(("count", "noted"), [(1, True), (19, True), (20, False)])
+def test_few_images_are_noted(count, noted):
+    notes = run([images(count)], method="max").notes
+    assert bool(notes) == noted
+    assert not noted or notes[0].startswith(f"only {count} images")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("scheme", "value", "low", "high", "scale", "note"),
+    [
+        ("u8", 0.0, 0, 0, 1, "all values are zero"),
+        ("s8", -0.0, 0, 0, 1, "all values are zero"),
+        ("asymmetric", 0.0, 0, 0, 1, "all values are zero"),
+        ("u8", 1e-35, 0, 0, 1, "all values are zero (or below"),
+        ("u8", 3.0, 0, 3, 3 / 255, "all values are 3.0"),
+        ("s8", -3.0, -3, 3, 3 / 127, "all values are -3.0"),
+        ("asymmetric", -3.0, -3, 0, 3 / 255, "all values are -3.0"),
+        ("asymmetric", 3.0, 0, 3, 3 / 255, "all values are 3.0"),
+        ("u8", 1e-30, 0, 1e-30, 1e-30 / 255, "all values are 1e-30"),
+        ("u8", 1e30, 0, 1e30, 1e30 / 255, "all values are 1e+30"),
+    ],
+)
+def test_constant_tensors(method, scheme, value, low, high, scale, note):
+    table = run(
+        [images(25)], {"c": scheme}, lambda _: {"c": np.full((3, 3), value, F)}, method=method
+    )
+    entry = table.entries["c"]
+    assert (entry.low, entry.high) == (F(low), F(high))
+    np.testing.assert_allclose(entry.qparams().scale, scale, rtol=1e-6)
+    assert len(entry.notes) == 1 and entry.notes[0].startswith(note)
+    assert CalibrationTable.from_json(table.to_json()).entries["c"].notes == entry.notes
+
+
+def test_values_inside_the_network_that_are_not_finite_are_noted():
+    def net(image):
+        return {"a": np.r_[image["x"][0], F(np.inf), F(np.nan)]}
+
+    entry = run([images(30)], {"a": "s8"}, net, method="kl", keep_histograms=True).entries["a"]
+    assert entry.notes == ("60 values were NaN or infinite and were left out",)
+    assert entry.observed.nonfinite == 60 and entry.histogram.total == 480
+
+
+def test_tensors_that_cannot_be_calibrated_are_all_listed():
+    def net(image):
+        return {"a": np.full(3, np.nan, F), "b": image["x"], "c": image["x"]}
+
+    with pytest.raises(CalibrationError) as caught:
+        run([images(5)], {"a": "u8", "b": "u8", "c": "s8"}, net)
+    assert "a has no finite value (15 are NaN" in str(caught.value)
+    assert "b was planned as never negative (u8), but falls to -" in str(caught.value)
+    assert "c " not in str(caught.value).split("calibrated: ")[1].split("; leave")[0]
+
+
+def test_data_that_changes_between_passes():
+    lengths = iter([3, 2])
+    with pytest.raises(
+        CalibrationError, match="first pass over the data gave 3 images, the second 2"
+    ):
+        run(lambda: [images(next(lengths))], method="kl")
+
+
+def test_a_function_that_gives_one_generator_twice():
+    generator = iter([images(3)])
+    with pytest.raises(CalibrationError, match="gives the same batches each time"):
+        run(lambda: generator, method="kl")
+
+
+def test_no_data_and_no_method():
+    with pytest.raises(CalibrationError, match="no calibration image"):
+        run([])
+    with pytest.raises(ConfigError, match="unknown"):
+        run([images(3)], method="mse")

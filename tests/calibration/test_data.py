@@ -1,0 +1,172 @@
+"""Sources of calibration images, and what they refuse."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from relay_int8.artifact import TensorInfo
+from relay_int8.calibration import Preprocessing, open_data
+from relay_int8.errors import CalibrationError
+
+pytestmark = pytest.mark.fast
+X = TensorInfo(name="x", shape=(-1, 3, 4, 4), dtype="float32")
+Y = TensorInfo(name="y", shape=(8, 2), dtype="int64")
+
+
+def images(count, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, 3, 4, 4)).astype(np.float32)
+
+
+def stacked(data, name="x"):
+    found = list(data)
+    assert all(image[name].shape[0] == 1 for image in found)
+    return np.concatenate([image[name] for image in found])
+
+
+@pytest.mark.parametrize("sizes", [[10], [1] * 10, [7, 3]])
+def test_batches_come_one_by_one(sizes):
+    x = images(10)
+    batches = np.split(x, np.cumsum(sizes)[:-1])
+    for source in (batches, lambda: iter(batches), [{"x": batch} for batch in batches]):
+        data = open_data(source, [X])
+        np.testing.assert_array_equal(stacked(data), x)
+        np.testing.assert_array_equal(stacked(data), x)  # and again
+
+
+def test_two_inputs():
+    y = np.arange(20).reshape(10, 2)
+    data = open_data([{"x": images(10), "y": y}], [X, Y])
+    np.testing.assert_array_equal(stacked(data, "y"), y)
+    assert set(next(iter(data))) == {"x", "y"}
+
+
+def test_files(tmp_path):
+    x, y = images(5), np.arange(10).reshape(5, 2)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "xy.npz", x=x, y=y)
+    np.testing.assert_array_equal(stacked(open_data(tmp_path / "x.npy", [X])), x)
+    data = open_data(str(tmp_path / "xy.npz"), [X, Y])
+    np.testing.assert_array_equal(stacked(data, "y"), y)
+
+
+def save_pictures(folder, names):
+    folder.mkdir(exist_ok=True)
+    for number, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(np.full((4, 4, 3), number, np.uint8)).save(path)
+
+
+def test_pictures_are_ordered_by_path(tmp_path):
+    save_pictures(tmp_path / "in", ["b.png", "a.PNG", "sub/a.bmp", "c.ppm"])
+    (tmp_path / "in" / "labels.txt").write_text("not a picture")
+    data = open_data(tmp_path / "in", [X])
+    assert [image["x"][0, 0, 0, 0] for image in data] == [1, 0, 3, 2]
+
+
+def test_pictures_are_preprocessed(tmp_path):
+    save_pictures(tmp_path / "in", ["a.png"])
+    data = open_data(tmp_path / "in", [X], Preprocessing(mean=(3,), deviation=(2,)))
+    np.testing.assert_array_equal(stacked(data), np.full((1, 3, 4, 4), -1.5))
+
+
+@pytest.mark.parametrize("damage", [b"", b"no picture", "cut"])
+def test_an_unreadable_picture_is_named(tmp_path, damage):
+    noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    path = tmp_path / "b.png"
+    path.write_bytes((tmp_path / "a.png").read_bytes()[:2000] if damage == "cut" else damage)
+    data = open_data(tmp_path, [X], Preprocessing(resize=(4, 4)))
+    with pytest.raises(CalibrationError, match=r"b\.png: cannot be read as a picture"):
+        list(data)
+
+
+def test_a_picture_of_another_size_is_named(tmp_path):
+    save_pictures(tmp_path, ["a.png"])
+    Image.new("RGB", (5, 4)).save(tmp_path / "b.png")
+    with pytest.raises(CalibrationError, match=r"b\.png: input 'x': shape \(1, 3, 4, 5\) found"):
+        list(open_data(tmp_path, [X]))
+    with pytest.raises(CalibrationError, match=r"a\.png: crop of 9 x 9"):
+        list(open_data(tmp_path, [X], Preprocessing(crop=(9, 9))))
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (images(2).astype(np.float64), "type float64 found, float32 expected"),
+        (images(2)[0], r"shape \(3, 4, 4\) found, 4 axes expected"),
+        (images(2)[:, :2], r"shape \(2, 2, 4, 4\) found, \('any', 3, 4, 4\) expected"),
+        (images(2).tolist(), "a list found, a NumPy array expected"),
+        (np.float32(3), "float32 found, a NumPy array expected"),
+        ({"z": images(2)}, "no input is called 'z'; input 'x': missing"),
+        ({}, "input 'x': missing"),
+    ],
+)
+def test_misfits_name_the_batch(batch, message):
+    data = open_data([images(1), batch], [X])
+    with pytest.raises(CalibrationError, match=f"calibration batch 1: .*{message}"):
+        list(data)
+
+
+def test_batch_sizes_must_agree():
+    with pytest.raises(CalibrationError, match=r"batch sizes differ: \{'x': 2, 'y': 3\}"):
+        list(open_data([{"x": images(2), "y": np.zeros((3, 2), np.int64)}], [X, Y]))
+
+
+def test_one_array_for_two_inputs():
+    with pytest.raises(CalibrationError, match="give a dictionary"):
+        list(open_data([images(2)], [X, Y]))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_name_the_image(value):
+    bad = images(5)
+    bad[3, 1, 2, :2] = value
+    with pytest.raises(CalibrationError, match="batch 1, image 3 of it: input 'x' holds 2 values"):
+        list(open_data([images(2), bad], [X]))
+
+
+@pytest.mark.parametrize("source", [[], [images(0)], lambda: iter(())])
+def test_no_data(source):
+    with pytest.raises(CalibrationError, match="no calibration image found"):
+        list(open_data(source, [X]))
+
+
+def test_no_pictures(tmp_path):
+    with pytest.raises(CalibrationError, match="no picture found"):
+        list(open_data(tmp_path, [X]))
+
+
+def test_a_generator_is_refused():
+    with pytest.raises(CalibrationError, match="generator found, which can be read only once"):
+        open_data((batch for batch in [images(1)]), [X])
+
+
+def test_a_bare_array_is_refused():
+    with pytest.raises(CalibrationError, match="list"):
+        open_data(images(3), [X])
+
+
+def test_paths_that_cannot_be_data(tmp_path):
+    (tmp_path / "a.txt").write_text("")
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 broken")
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    for path, message in [
+        ("absent", "no such file"),
+        ("a.txt", r"a \.npy or a \.npz"),
+        ("a.npy", "cannot be read as NumPy"),
+        ("a.npz", "cannot be read as NumPy"),
+        ("objects.npy", "cannot be read as NumPy"),
+    ]:
+        with pytest.raises(CalibrationError, match=message):
+            list(open_data(tmp_path / path, [X]))
+
+
+def test_options_that_contradict(tmp_path):
+    np.save(tmp_path / "x.npy", images(1))
+    for source in (tmp_path / "x.npy", [images(1)]):
+        with pytest.raises(CalibrationError, match="preprocessing is for a folder"):
+            open_data(source, [X], Preprocessing())
+    with pytest.raises(CalibrationError, match="one input, the network has 2"):
+        open_data(tmp_path, [X, Y])

@@ -1,0 +1,119 @@
+"""From pictures to inputs."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from relay_int8.calibration import Preprocessing
+from relay_int8.errors import ConfigError
+
+pytestmark = pytest.mark.fast
+IMAGENET = Preprocessing(
+    resize=256,
+    crop=(224, 224),
+    scale=1 / 255,
+    mean=(0.485, 0.456, 0.406),
+    deviation=(0.229, 0.224, 0.225),
+)
+
+
+def picture(height=4, width=6):
+    pixels = np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3)
+    return Image.fromarray(pixels), pixels
+
+
+def test_pixels_as_they_are():
+    image, pixels = picture()
+    x = Preprocessing()(image)
+    assert x.dtype == np.float32 and x.shape == (1, 3, 4, 6) and x.flags.c_contiguous
+    np.testing.assert_array_equal(x[0], pixels.transpose(2, 0, 1))
+
+
+def test_layout_and_channel_order():
+    image, pixels = picture()
+    np.testing.assert_array_equal(Preprocessing(layout="NHWC")(image)[0], pixels)
+    bgr = Preprocessing(channels="BGR", layout="NHWC")(image)[0]
+    np.testing.assert_array_equal(bgr, pixels[:, :, ::-1])
+    assert Preprocessing(channels="L")(image).shape == (1, 1, 4, 6)
+
+
+def test_normalization_is_float32_and_per_channel():
+    image, pixels = picture()
+    settings = Preprocessing(
+        scale=0.5, mean=(1, 2, 3), deviation=(4, 5, 6), channels="BGR", layout="NHWC"
+    )
+    bgr = pixels[:, :, ::-1].astype(np.float32)
+    expected = (bgr * np.float32(0.5) - np.float32([1, 2, 3])) / np.float32([4, 5, 6])
+    np.testing.assert_array_equal(settings(image)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("resize", "crop", "shape"),
+    [
+        (2, None, (2, 3)),
+        (8, None, (8, 12)),
+        ((5, 7), None, (5, 7)),
+        (None, (2, 4), (2, 4)),
+        (8, (8, 8), (8, 8)),
+    ],
+)
+def test_sizes(resize, crop, shape):
+    image, _ = picture()
+    assert Preprocessing(resize=resize, crop=crop)(image).shape == (1, 3, *shape)
+
+
+def test_shorter_side_rounds_the_other():
+    assert Preprocessing(resize=256)(picture(5, 7)[0]).shape == (1, 3, 256, 358)
+    assert Preprocessing(resize=256)(picture(7, 5)[0]).shape == (1, 3, 358, 256)
+
+
+def test_crop_is_from_the_middle():
+    image, pixels = picture()
+    x = Preprocessing(crop=(2, 2), layout="NHWC")(image)
+    np.testing.assert_array_equal(x[0], pixels[1:3, 2:4])
+
+
+def test_resize_is_pillows_bilinear():
+    image, _ = picture(40, 60)
+    expected = np.asarray(image.resize((15, 10), Image.Resampling.BILINEAR))
+    found = Preprocessing(resize=(10, 15), layout="NHWC")(image)
+    np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "1", "LA"])
+def test_any_mode_becomes_three_channels(mode):
+    image, _ = picture()
+    assert Preprocessing()(image.convert(mode)).shape == (1, 3, 4, 6)
+
+
+def test_settings_round_trip():
+    for settings in (IMAGENET, Preprocessing(), Preprocessing(resize=(3, 4), channels="L")):
+        assert Preprocessing.from_dict(settings.to_dict()) == settings
+    assert Preprocessing.from_dict({"resize": [3, 4]}).resize == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sizes": 3}, "no sizes; it has resize"),
+        ({"channels": "XYZ"}, "channels 'XYZ'"),
+        ({"layout": "CHW"}, "layout 'CHW'"),
+        ({"mean": [1, 2]}, "mean has 2"),
+        ({"mean": 1}, "wrong type"),
+        ({"deviation": [1, 0, 1]}, "no deviation zero"),
+        ({"scale": float("nan")}, "finite"),
+        ({"scale": "1"}, "wrong type"),
+        ({"resize": 0}, "resize"),
+        ({"resize": [3]}, "resize"),
+        ({"crop": [3, -1]}, "crop"),
+        ({"crop": 3}, "wrong type"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        Preprocessing.from_dict(settings)
+
+
+def test_crop_larger_than_the_picture():
+    with pytest.raises(ConfigError, match="crop of 5 x 5 from a picture of 4 x 6"):
+        Preprocessing(crop=(5, 5))(picture()[0])

@@ -189,13 +189,13 @@ def _absorb_residual(
     add = reader.sole_reader(group.output)
     if add is None or graph.operator(reader.values[add]) != "add" or add.name in alone:
         return
-    other = [arg for arg in reader.values[add].args if arg is not group.output]
+    other = [arg for arg in reader.values[add].args if not group.output.same_as(arg)]
     if len(other) != 1 or not isinstance(other[0], relax.Var) or add in absorbed:
         return
     if graph.shape(other[0]) != graph.shape(group.output):
         return
     if reader.order.get(other[0], -1) > reader.order[group.output] and any(
-        rival.kind == "conv2d" and rival.output is other[0] and reader.sole_reader(rival.output)
+        rival.kind == "conv2d" and rival.output.same_as(other[0]) and reader.sole_reader(rival.output) is not None
         for rival in groups.values()
     ):
         return

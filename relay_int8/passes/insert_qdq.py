@@ -65,7 +65,7 @@ class _Inserter:
         for var, value in graph.calls(self._func):
             group = self._integer.get(var)
             value = self._reading(value, group)
-            if group and group.weight and var is group.members[0]:
+            if group and group.weight and var.same_as(group.members[0]):
                 value = self._with_weight(value, group)
             new = self._writer.emit(var.name, value)
             self._float[var] = new

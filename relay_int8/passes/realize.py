@@ -99,7 +99,7 @@ class _Realizer:
 
     def _integer(self, group: Group, inputs: list[tuple[relax.Var, QParams]]) -> None:
         quantize = self._quantized_as(group.output)
-        y = self._params(quantize) if quantize else None
+        y = None if quantize is None else self._params(quantize)
         tensors = [var for var, _ in inputs]
         xs = [params for _, params in inputs]
         if y is not None and group.kind in (*MOVES, "concat"):

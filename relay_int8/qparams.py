@@ -18,6 +18,7 @@ from relay_int8.errors import CalibrationError, UnsupportedOpError
 
 Array = npt.NDArray[Any]
 Scheme = Literal["u8", "s8", "asymmetric"]
+PlannedScheme = Literal["u8", "s8", "asymmetric", "input"]
 SCHEMES: tuple[Scheme, ...] = ("u8", "s8", "asymmetric")
 
 WEIGHT_MAX = 127
@@ -61,6 +62,16 @@ class QParams:
     def clamp(self) -> Array:
         """Bounds of ``q - z`` as kernels read them: float32 (2,)."""
         return np.array([self.qmin - self.zero_point, self.qmax - self.zero_point], np.float32)
+
+
+def resolve_scheme(planned: PlannedScheme, low: float) -> Scheme:
+    """Return the scheme of a tensor whose smallest value is ``low``.
+
+    "input" stands for u8 where the data is never negative, else s8; the others for themselves.
+    """
+    if planned != "input":
+        return planned
+    return "s8" if low < 0 else "u8"
 
 
 def activation(scheme: Scheme, low: float, high: float) -> QParams:

@@ -18,14 +18,14 @@ from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.observe import Image, Progress, Runner
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
-from relay_int8.qparams import SMALLEST_THRESHOLD, Scheme
+from relay_int8.qparams import SMALLEST_THRESHOLD, PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
 
 
 def calibrate(
     runner: Runner,
-    tensors: Mapping[str, Scheme],
+    tensors: Mapping[str, PlannedScheme],
     data: Iterable[Image],
     *,
     method: str | Method = "kl",
@@ -40,7 +40,7 @@ def calibrate(
     runner
         The float network.
     tensors
-        Name -> scheme of every tensor that needs a range.
+        Name -> scheme of every tensor that needs a range; "input" becomes u8 or s8 by its data.
     data
         Images; iterated once a pass, so a :class:`~relay_int8.calibration.data.Dataset`.
     method
@@ -59,8 +59,9 @@ def calibrate(
     """
     chosen = find_method(method)
     observed, images = _ranges(runner, tensors, data, progress)
-    _require_sound(tensors, observed)
-    grids = {name: Grid.over(scheme, observed[name]) for name, scheme in tensors.items()}
+    schemes = {name: resolve_scheme(tensors[name], float(observed[name].low)) for name in tensors}
+    _require_sound(schemes, observed)
+    grids = {name: Grid.over(scheme, observed[name]) for name, scheme in schemes.items()}
     if chosen.needs_counts or keep_histograms:
         histograms = _histograms(runner, grids, data, images, progress)
     else:
@@ -69,7 +70,7 @@ def calibrate(
         name: choose(
             scheme, observed[name], histograms[name], chosen, keep_histogram=keep_histograms
         )
-        for name, scheme in tensors.items()
+        for name, scheme in schemes.items()
     }
     few = f"only {images} images; {FEW_IMAGES} or more, better a few hundred, make ranges reliable"
     return CalibrationTable(
@@ -127,7 +128,7 @@ def _cut(
 
 def _ranges(
     runner: Runner,
-    tensors: Mapping[str, Scheme],
+    tensors: Iterable[str],
     data: Iterable[Image],
     progress: Progress | None,
 ) -> tuple[dict[str, Range], int]:
@@ -170,9 +171,9 @@ def _empty(grid: Grid) -> Histogram:
     return Histogram(grid, np.zeros(grid.bins, np.int64))
 
 
-def _require_sound(tensors: Mapping[str, Scheme], observed: Mapping[str, Range]) -> None:
+def _require_sound(schemes: Mapping[str, Scheme], observed: Mapping[str, Range]) -> None:
     faults = []
-    for name, scheme in tensors.items():
+    for name, scheme in schemes.items():
         found = observed[name]
         if found.empty:
             faults.append(f"{name} has no finite value ({found.nonfinite} are NaN or infinite)")

@@ -10,6 +10,7 @@ from pathlib import Path
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
+from relay_int8.qparams import PlannedScheme, resolve_scheme
 
 FORMAT = "relay-int8 calibration table"
 VERSION = 1
@@ -36,13 +37,16 @@ class CalibrationTable:
     images: int = 0
     notes: tuple[str, ...] = ()
 
-    def check(self, tensors: Iterable[str], model_hash: str = "") -> None:
+    def check(
+        self, tensors: Iterable[str] | Mapping[str, PlannedScheme], model_hash: str = ""
+    ) -> None:
         """Refuse a table that was not made for the model.
 
         Parameters
         ----------
         tensors
-            Names of all tensors that need a range.
+            Names of all tensors that need a range; given with their schemes, these must agree
+            with the table's.
         model_hash
             Of the float model; compared where both are known.
 
@@ -61,11 +65,21 @@ class CalibrationTable:
         unknown = sorted(set(self.entries) - set(wanted))
         if unknown:
             faults.append(f"the model has no tensors {', '.join(unknown)}")
+        if isinstance(tensors, Mapping):
+            faults += self._other_schemes(tensors)
         if faults:
             raise CalibrationError(
                 f"the calibration table does not fit the model: {'; '.join(faults)}; "
                 "calibrate this model again"
             )
+
+    def _other_schemes(self, planned: Mapping[str, PlannedScheme]) -> list[str]:
+        return [
+            f"{name} was calibrated as {entry.scheme}, the plan says {planned[name]}"
+            for name, entry in self.entries.items()
+            if name in planned
+            and entry.scheme != resolve_scheme(planned[name], float(entry.observed.low))
+        ]
 
     def save(self, path: Path | str) -> None:
         """Write the table as JSON, whole or not at all."""

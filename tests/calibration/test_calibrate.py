@@ -68,6 +68,16 @@ def test_thresholds_are_those_of_the_histogram(method):
         assert entry.observed.low <= entry.low or name == "x"
 
 
+@pytest.mark.parametrize(
+    ("shift", "scheme", "low"), [(0, "s8", -100), (100, "u8", 0), (99.5, "s8", -199.5)]
+)
+def test_an_input_is_unsigned_if_its_data_is(shift, scheme, low):
+    x = np.linspace(-100, 100, 160, dtype=F).reshape(10, 16) + F(shift)
+    entry = run([x], {"x": "input"}, method="max").entries["x"]
+    assert (entry.scheme, entry.low, entry.high) == (scheme, low, 100 + shift)
+    assert entry.qparams().dtype == {"u8": "uint8", "s8": "int8"}[scheme]
+
+
 def test_kl_saturates_a_thin_tail_but_no_lonely_outlier():
     x = np.random.default_rng(0).laplace(size=(100, 1000)).astype(F)
     info = [TensorInfo(name="x", shape=(-1, 1000), dtype="float32")]

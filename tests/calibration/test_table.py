@@ -91,6 +91,14 @@ def test_check_lists_everything():
         assert part in message
 
 
+def test_check_compares_schemes():
+    table().check({"data": "input", "1/relu:0 (ü)": "u8", "dead": "input", "gone": "u8"})
+    with pytest.raises(CalibrationError, match="data was calibrated as s8, the plan says u8"):
+        table().check({"data": "u8", "1/relu:0 (ü)": "u8", "dead": "u8", "gone": "u8"})
+    with pytest.raises(CalibrationError, match="dead was calibrated as u8, the plan says asym"):
+        table().check(dict.fromkeys(table().entries, "asymmetric"))
+
+
 def edited(**changes):
     document = json.loads(table().to_json())
     for key, value in changes.items():

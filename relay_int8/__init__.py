@@ -1,7 +1,8 @@
 """INT8 post-training quantization, tensorized kernels and autotuning for Apache TVM.
 
 The public names are loaded when they are first used, so that :func:`load` runs an artifact
-without importing the compiler.
+without importing the compiler. The single stages are functions of modules that bear their names:
+``relay_int8.quantize.quantize``, ``relay_int8.build.build``.
 """
 
 from importlib import import_module
@@ -9,15 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relay_int8.artifact import load, read_manifest, save_artifact
+    from relay_int8.calibration import Preprocessing, open_data
+    from relay_int8.compile import compile_model, preview
+    from relay_int8.config import QuantConfig
     from relay_int8.errors import Int8Error
+    from relay_int8.fp32 import float_network
+    from relay_int8.frontend.onnx import import_onnx
 
 __version__ = "0.1.0"
 
-__all__ = ["Int8Error", "__version__", "load", "read_manifest", "save_artifact"]
+__all__ = [
+    "Int8Error",
+    "Preprocessing",
+    "QuantConfig",
+    "__version__",
+    "compile_model",
+    "float_network",
+    "import_onnx",
+    "load",
+    "open_data",
+    "preview",
+    "read_manifest",
+    "save_artifact",
+]
 
 _HOMES = {
     "Int8Error": "errors",
+    "Preprocessing": "calibration",
+    "QuantConfig": "config",
+    "compile_model": "compile",
+    "float_network": "fp32",
+    "import_onnx": "frontend.onnx",
     "load": "artifact",
+    "open_data": "calibration",
+    "preview": "compile",
     "read_manifest": "artifact",
     "save_artifact": "artifact",
 }

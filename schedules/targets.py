@@ -146,6 +146,16 @@ def machine(target: Target) -> str:
     return str(triple).partition("-")[0]
 
 
+def target_config(target: Target) -> dict[str, Any]:
+    """Return the options of ``target`` as plain values; ``Target`` makes it again from them."""
+    options = {key: value for key, value in target.export().items() if "feature." not in key}
+    return {
+        key: value if isinstance(value, str | int) else [str(item) for item in value]
+        for key, value in options.items()
+        if value != ""
+    }
+
+
 def _features(target: Target) -> list[str]:
     """Return LLVM's names of the features of ``target``."""
     return sorted(str(feature) for feature in codegen.llvm_get_cpu_features(target))

@@ -1,12 +1,20 @@
 """Targets by name: what they need of a computer, and what is refused."""
 
+import json
 import platform
 
 import pytest
 from tvm.target import Target
 
 from relay_int8.host import cpu_flags
-from schedules.targets import TARGETS, machine, named_target, native_target, needed_flags
+from schedules.targets import (
+    TARGETS,
+    machine,
+    named_target,
+    native_target,
+    needed_flags,
+    target_config,
+)
 from schedules.template import ScheduleError
 
 pytestmark = pytest.mark.fast
@@ -53,9 +61,15 @@ def test_needed_flags(name, arch, has, lacks):
     assert not lacks & flags
 
 
-def test_every_name_is_a_target():
-    for name in TARGETS:
-        assert isinstance(named_target(name), Target)
+@pytest.mark.parametrize(
+    "name", ["native", *TARGETS, '{"kind": "llvm", "mcpu": "znver4", "mattr": ["-avx512vnni"]}']
+)
+def test_a_target_comes_back_from_its_config(name):
+    target = named_target(name)
+    config = target_config(target)
+    assert json.loads(json.dumps(config)) == config
+    assert str(Target(config)) == str(target)
+    assert needed_flags(Target(config)) == needed_flags(target)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""How good a network's outputs are: against labels, and against the FP32 network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from relay_int8.errors import ConfigError
+
+if TYPE_CHECKING:
+    from relay_int8.module import Module
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What was measured on ``samples`` images; None where labels or a reference were not given.
+
+    Parameters
+    ----------
+    top1, reference_top1
+        Fraction of images whose largest output is the label.
+    agreement
+        Fraction of images on which network and reference have the same largest output.
+    snr_db
+        Power of the reference's output over that of the difference.
+    """
+
+    samples: int
+    top1: float | None = None
+    reference_top1: float | None = None
+    agreement: float | None = None
+    snr_db: float | None = None
+
+
+def snr_db(reference: Array, other: Array) -> float | None:
+    """Return ``10 log10(sum reference^2 / sum (reference - other)^2)``.
+
+    Infinite where the two are equal, None where the reference is zero and the other is not.
+    """
+    reference, other = reference.astype(np.float64), other.astype(np.float64)
+    signal, noise = float(np.sum(reference**2)), float(np.sum((reference - other) ** 2))
+    if noise == 0:
+        return float("inf")
+    return 10 * float(np.log10(signal / noise)) if signal else None
+
+
+def evaluate(
+    module: Module,
+    images: Iterable[Mapping[str, Array]],
+    *,
+    labels: Array | None = None,
+    reference: Run | None = None,
+    output: str | None = None,
+) -> Evaluation:
+    """Run ``module``, and ``reference`` beside it, on every image.
+
+    Parameters
+    ----------
+    module
+        A loaded artifact.
+    images
+        Input name -> array of batch 1, as a :class:`relay_int8.calibration.Dataset` gives them.
+    labels
+        Integers, one for each image.
+    reference
+        The FP32 network, run on the artifact's own batches.
+    output
+        The output that is looked at; the first one if not given.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such output, or labels and images differ in number.
+    """
+    names = [info.name for info in module.manifest.outputs]
+    output = names[0] if output is None else output
+    if output not in names:
+        raise ConfigError(f"no output is called {output!r}; there are {', '.join(names)}")
+    found, wanted = [], []
+    for batch, count in _batches(images, module.manifest.inputs[0].shape[0]):
+        found.append(module.run(batch)[output][:count])
+        if reference is not None:
+            wanted.append(reference(batch)[output][:count])
+    scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
+    if labels is not None and labels.shape != (len(scores),):
+        raise ConfigError(f"{len(scores)} images, but labels of shape {labels.shape}")
+    return _compare(
+        scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
+    )
+
+
+def _batches(
+    images: Iterable[Mapping[str, Array]], size: int
+) -> Iterator[tuple[dict[str, Array], int]]:
+    """Yield stacks of ``size`` images (one where the batch is open) and how many are no filler."""
+    stack: list[Mapping[str, Array]] = []
+    for image in images:
+        stack.append(image)
+        if len(stack) == max(size, 1):
+            yield _stacked(stack), len(stack)
+            stack = []
+    if stack:
+        yield _stacked(stack + [stack[-1]] * (size - len(stack))), len(stack)
+
+
+def _stacked(images: list[Mapping[str, Array]]) -> dict[str, Array]:
+    return {name: np.concatenate([image[name] for image in images]) for name in images[0]}
+
+
+def _compare(scores: Array, wanted: Array | None, labels: Array | None) -> Evaluation:
+    chosen = scores.argmax(axis=1)
+    reference = None if wanted is None else wanted.argmax(axis=1)
+    return Evaluation(
+        samples=len(scores),
+        top1=_share(chosen, labels),
+        reference_top1=_share(reference, labels),
+        agreement=_share(chosen, reference),
+        snr_db=None if wanted is None else snr_db(wanted, scores),
+    )
+
+
+def _share(left: Array | None, right: Array | None) -> float | None:
+    """Return the fraction of equal elements, None where one side is missing."""
+    return None if left is None or right is None else float(np.mean(left == right))

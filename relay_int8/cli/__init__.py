@@ -1,0 +1,33 @@
+"""The command line: ``relay-int8 COMMAND``. Commands parse, say what they resolved, call once."""
+
+import sys
+
+import typer
+
+from relay_int8.cli.bench import bench
+from relay_int8.cli.evaluate import evaluate
+from relay_int8.cli.exits import ErrorGroup
+from relay_int8.cli.inspect import inspect
+from relay_int8.cli.quantize import quantize
+from relay_int8.cli.run import run
+from relay_int8.cli.version import version
+
+app = typer.Typer(
+    cls=ErrorGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown" if sys.stdout.isatty() else None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Turn float32 networks into int8 networks that run on Apache TVM.
+
+    quantize reads an ONNX model and a few hundred images and writes one file, the artifact;
+    evaluate, bench, inspect and run take it from there.
+
+    Exit codes: 0 done, 1 an error (the message says what to do), 2 wrong usage, 3 done, but an
+    accuracy or coverage that was asked for is not reached.
+    """,
+)
+app.callback()(version)
+for command in (quantize, evaluate, bench, inspect, run):
+    app.command()(command)

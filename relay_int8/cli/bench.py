@@ -1,0 +1,38 @@
+"""``relay-int8 bench``: how long one run takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import relay_int8
+from relay_int8.analysis.summary import table, terminal
+from relay_int8.analysis.timing import random_inputs
+
+
+def bench(
+    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 50,
+    warmup: Annotated[int, typer.Option(min=0, help="Runs before them.")] = 5,
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Threads; repeat it to compare. The runtime's choice if absent."),
+    ] = None,
+) -> None:
+    """Time an artifact on random inputs: median, spread, images a second."""
+    console = terminal()
+    columns = ("threads", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
+    rows = table(console, str(artifact), *columns, right=columns)
+    counts: list[int | None] = [*threads] if threads else [None]
+    for count in counts:
+        module = relay_int8.load(artifact, threads=count)
+        inputs = random_inputs(module.manifest.inputs)
+        times_ms = module.time(inputs, repeats, warmup=warmup)
+        low, median, high = np.percentile(times_ms, (10, 50, 90))
+        batch = len(next(iter(inputs.values())))
+        times = (f"{value:.3f}" for value in (median, low, high))
+        rows.add_row(str(count or "default"), str(batch), *times, f"{batch * 1e3 / median:.1f}")
+    console.print(rows)

@@ -1,0 +1,121 @@
+"""``relay-int8 evaluate``: how good an artifact's outputs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import relay_int8
+from relay_int8.analysis.accuracy import Evaluation
+from relay_int8.analysis.accuracy import evaluate as measure
+from relay_int8.analysis.summary import decibels, table, terminal
+from relay_int8.calibration import Preprocessing, open_data
+from relay_int8.cli.exits import unmet
+from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.errors import ConfigError
+
+
+def evaluate(
+    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    data: Annotated[
+        Path, typer.Option(help="Images: a folder of pictures, a .npy or a .npz file.")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
+    ] = None,
+    fp32: Annotated[
+        Path | None, typer.Option(help="The ONNX model it was made from, to compare with.")
+    ] = None,
+    preprocess: Annotated[
+        str | None, typer.Option(help=f"{HELP} As in quantize if not given.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="Name of the output to look at; the first one if not given.")
+    ] = None,
+    min_top1: Annotated[
+        float | None, typer.Option(help="Exit with 3 below this top-1 accuracy (0..1).")
+    ] = None,
+    max_drop: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if top-1 is more than this many points below FP32."),
+    ] = None,
+) -> None:
+    """Measure an artifact's accuracy: against labels, and against the FP32 model.
+
+    Give --labels, --fp32 or both. The signal-to-noise ratio against FP32 needs no labels, and
+    resolves more than a few hundred images do.
+    """
+    if labels is None and fp32 is None:
+        raise typer.BadParameter("give --labels, --fp32 or both: there is nothing to compare with")
+    _check_demands(min_top1, max_drop, labels, fp32)
+    module = relay_int8.load(artifact)
+    inputs = module.manifest.inputs
+    recipe = named_preprocessing(preprocess)
+    if recipe is None and data.is_dir() and module.manifest.preprocessing:
+        recipe = Preprocessing.from_dict(module.manifest.preprocessing)
+    reference = None
+    if fp32 is not None:
+        batch = inputs[0].shape[0]
+        reference = relay_int8.float_network(fp32, batch=batch if batch > 0 else 1)
+    result = measure(
+        module,
+        open_data(data, inputs, recipe),
+        labels=None if labels is None else _labels(labels),
+        reference=reference,
+        output=output,
+    )
+    _print(result, str(artifact))
+    _judge(result, min_top1, max_drop)
+
+
+def _check_demands(
+    min_top1: float | None, max_drop: float | None, labels: Path | None, fp32: Path | None
+) -> None:
+    if min_top1 is not None and labels is None:
+        raise typer.BadParameter("--min-top1 needs --labels")
+    if max_drop is not None and (labels is None or fp32 is None):
+        raise typer.BadParameter("--max-drop needs --labels and --fp32")
+
+
+def _labels(path: Path) -> np.ndarray[Any, Any]:
+    try:
+        if path.suffix == ".npy":
+            found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+        else:
+            found = np.array(path.read_text().split(), dtype=np.int64)
+    except (OSError, ValueError, EOFError) as error:
+        raise ConfigError(f"{path}: cannot be read as labels: {error}") from error
+    if found.dtype.kind not in "iu":
+        raise ConfigError(f"{path}: labels are {found.dtype}, integers expected")
+    return found
+
+
+def _print(result: Evaluation, title: str) -> None:
+    console = terminal()
+    rows = table(console, title, "", "int8", "FP32", right=("int8", "FP32"))
+    if result.top1 is not None:
+        rows.add_row("top-1", f"{result.top1:.4f}", _share(result.reference_top1))
+    if result.agreement is not None:
+        rows.add_row("same class as FP32", f"{result.agreement:.4f}", "")
+        rows.add_row("SNR against FP32", f"{decibels(result.snr_db)} dB", "")
+    rows.add_row("images", str(result.samples), "")
+    console.print(rows)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _judge(result: Evaluation, min_top1: float | None, max_drop: float | None) -> None:
+    """End with exit code 3 where a demand is not met."""
+    top1, reference = result.top1, result.reference_top1
+    if top1 is not None and min_top1 is not None and top1 < min_top1:
+        unmet(f"top-1 is {top1:.4f}, at least {min_top1} was demanded")
+    if top1 is not None and reference is not None and max_drop is not None:
+        drop = 100 * (reference - top1)
+        if drop > max_drop:
+            unmet(f"top-1 is {drop:.2f} points below FP32, at most {max_drop} were allowed")

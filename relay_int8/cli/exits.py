@@ -1,0 +1,30 @@
+"""Exit codes, and errors as messages rather than tracebacks."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from relay_int8.errors import Int8Error
+
+FAILED, UNMET = 1, 3
+
+
+class ErrorGroup(TyperGroup):
+    """Commands whose :class:`Int8Error` ends the program with a message and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that ``ctx`` holds."""
+        try:
+            return super().invoke(ctx)
+        except Int8Error as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(FAILED) from error
+
+
+def unmet(demand: str) -> NoReturn:
+    """End the program because what the user demanded is not reached."""
+    typer.echo(f"not reached: {demand}", err=True)
+    raise typer.Exit(UNMET)

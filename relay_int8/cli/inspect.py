@@ -1,0 +1,77 @@
+"""``relay-int8 inspect``: what an artifact is, or what would become of a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import relay_int8
+from relay_int8.analysis.summary import print_summary, table, terminal
+from relay_int8.artifact import Manifest, TensorInfo
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="Artifact (.ri8), or an ONNX model (.onnx).")],
+    preset: Annotated[
+        str, typer.Option(help="For a model: the preset that quantize would use.")
+    ] = "int8",
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="For a model: its batch, if it leaves it open.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what an artifact takes, gives and needs; or which layers of a model become integers.
+
+    An artifact is checked, not loaded: this works on a computer that cannot run it. A model needs
+    no data here; what calibration may still find is the exception.
+    """
+    if file.suffix == ".onnx":
+        report = relay_int8.preview(file, preset=preset, batch=batch)
+        if as_json:
+            typer.echo(report.to_json(), nl=False)
+        else:
+            print_summary(report, terminal())
+        return
+    manifest = relay_int8.read_manifest(file)
+    if as_json:
+        typer.echo(manifest.to_json(), nl=False)
+    else:
+        _print_manifest(file, manifest)
+
+
+def _print_manifest(file: Path, manifest: Manifest) -> None:
+    console = terminal()
+    rows = table(console, str(file), "", "")
+    rows.show_header = False
+    for kind, infos in (("input", manifest.inputs), ("output", manifest.outputs)):
+        for info in infos:
+            rows.add_row(kind, f"{info.name}: {info.dtype} {_extents(info)}")
+    rows.add_row("machine", manifest.machine)
+    rows.add_row("CPU flags", ", ".join(manifest.cpu_flags) or "none in particular")
+    rows.add_row("target", json.dumps(dict(manifest.target)))
+    rows.add_row("model digest", manifest.model_digest)
+    for title, values in _sections(manifest):
+        for key, value in values.items():
+            rows.add_row(f"{title} {key}", json.dumps(value))
+    rows.add_row(
+        "made with",
+        f"relay-int8 {manifest.project_version}, apache-tvm {manifest.tvm_version}, "
+        f"apache-tvm-ffi {manifest.tvm_ffi_version}",
+    )
+    console.print(rows)
+
+
+def _sections(manifest: Manifest) -> list[tuple[str, Mapping[str, Any]]]:
+    return [
+        ("preprocessing", manifest.preprocessing),
+        ("settings", manifest.settings),
+        ("coverage", manifest.coverage),
+    ]
+
+
+def _extents(info: TensorInfo) -> str:
+    return " x ".join("any" if size < 0 else str(size) for size in info.shape) or "scalar"

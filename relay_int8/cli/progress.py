@@ -1,0 +1,51 @@
+"""Progress: bars on a terminal, one line a stage in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID as Bar
+
+if TYPE_CHECKING:
+    from relay_int8.calibration import Progress as Report
+
+
+@contextmanager
+def progress_report() -> Iterator[Report]:
+    """Give a function that library calls report their stages to; both go to standard error."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        yield _bars(progress)
+
+
+def _lines() -> Report:
+    """Return a report that prints each stage once, when it starts."""
+    seen: set[str] = set()
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if stage not in seen:
+            seen.add(stage)
+            print(stage if total is None else f"{stage} ({total})", file=sys.stderr, flush=True)
+
+    return report
+
+
+def _bars(progress: Progress) -> Report:
+    """Return a report that moves one bar a stage."""
+    bars: dict[str, Bar] = {}
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if stage not in bars:
+            bars[stage] = progress.add_task(stage, total=total)
+        progress.update(bars[stage], completed=done, total=total)
+
+    return report

@@ -1,0 +1,92 @@
+"""``relay-int8 quantize``: a model and images in, an artifact out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import relay_int8
+from relay_int8.analysis.summary import print_summary, terminal
+from relay_int8.calibration import METHODS, CalibrationTable
+from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.progress import progress_report
+from relay_int8.config import PRESETS, QuantConfig
+
+
+def quantize(
+    model: Annotated[Path, typer.Argument(help="ONNX model, opset 7 or newer.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Calibration images: a folder of pictures, a .npy file with images along its "
+            "first axis, or a .npz file with an array for each input. A few hundred are enough."
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Calibration table to use instead of images.")
+    ] = None,
+    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Where it will run: native, x86-vnni, x86-avx2, x86, aarch64, or a TVM target as "
+            "JSON. The integers are the same everywhere."
+        ),
+    ] = "native",
+    preset: Annotated[
+        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
+    ] = "int8",
+    method: Annotated[
+        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
+    ] = "kl",
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
+    ] = None,
+    require_int8: Annotated[
+        bool, typer.Option("--require-int8", help="Fail if a layer cannot become integer.")
+    ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Batch of the artifact, if the model leaves it open."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Where to write the full report, as JSON.")
+    ] = None,
+    save_table: Annotated[
+        Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
+    ] = None,
+) -> None:
+    """Quantize an ONNX model to int8 and compile it for a target.
+
+    For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
+    resnet50.ri8 --report report.json
+    """
+    source = data if table is None else CalibrationTable.load(table)
+    if source is None or (data and table):
+        raise typer.BadParameter("give either --data or --table")
+    config = QuantConfig(
+        preset=preset, method=method, exclude=tuple(exclude or ()), require_int8=require_int8
+    )
+    recipe = named_preprocessing(preprocess)
+    console = terminal()
+    console.print(f"{model} -> {output}: {config}, target {target}, {recipe or 'arrays as given'}")
+    with progress_report() as progress:
+        result = relay_int8.compile_model(
+            model,
+            source,
+            output,
+            config=config,
+            target=target,
+            batch=batch,
+            preprocessing=recipe,
+            report=report,
+            table=save_table,
+            progress=progress,
+        )
+    print_summary(result, console)

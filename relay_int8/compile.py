@@ -1,0 +1,213 @@
+"""From a model file to an artifact and its report: every stage, in order, in one call."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tvm import IRModule
+from tvm.target import Target
+
+from relay_int8 import graph
+from relay_int8.analysis.report import LayerReport, Report
+from relay_int8.annotate import annotate
+from relay_int8.artifact import Manifest, TensorInfo, save_artifact
+from relay_int8.build import Built, build
+from relay_int8.calibration.data import Batches, open_data
+from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.preprocessing import Preprocessing
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.host import cpu_flags
+from relay_int8.pipeline import normalize
+from relay_int8.plan import Plan
+from relay_int8.quantize import QuantizedModel, quantize
+from schedules.targets import machine, named_target, needed_flags, target_config
+from schedules.template import ScheduleError
+
+
+def compile_model(
+    model: str | Path,
+    data: str | Path | Batches | CalibrationTable,
+    output: str | Path,
+    *,
+    config: QuantConfig | None = None,
+    target: str | Target = "native",
+    batch: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    report: str | Path | None = None,
+    table: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Quantize an ONNX model, compile it and write the artifact.
+
+    Parameters
+    ----------
+    model
+        ONNX file.
+    data
+        Calibration images (:func:`relay_int8.calibration.open_data` says in which forms), or a
+        calibration table.
+    output
+        The artifact to write.
+    config
+        Preset, method, exclusions; ``QuantConfig()`` if None.
+    target
+        A TVM target, "native", or another name of ``schedules.targets.TARGETS``.
+    batch
+        Batch of the artifact, where the model leaves it open.
+    preprocessing
+        From picture to input, for a folder of pictures; kept in the artifact.
+    report, table
+        Where to write the report and the calibration table as JSON, if anywhere.
+    progress
+        Called as stages go on.
+
+    Raises
+    ------
+    Int8Error
+        One of its kinds, by what is wrong; no artifact is written then.
+    """
+    config = config or QuantConfig()
+    where = _target(target)
+    seconds: dict[str, float] = {}
+    with _timed("import", seconds, progress):
+        mod = import_onnx(model, batch=batch)
+    if not isinstance(data, CalibrationTable):
+        data = open_data(data, _open_batch(_inputs(mod)), preprocessing)
+    with _timed("quantize", seconds, progress):
+        quantized = quantize(mod, data, config, progress=progress)
+    with _timed("build", seconds, progress):
+        built = build(quantized, where)
+    result = _report(quantized, built, Path(model).name, config, seconds)
+    manifest = _manifest(mod, quantized, where, result, preprocessing)
+    with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "library.so"
+        built.export(library)
+        save_artifact(output, library, manifest)
+    result = dataclasses.replace(
+        result,
+        model_bytes=Path(model).stat().st_size,
+        artifact_bytes=Path(output).stat().st_size,
+        seconds=seconds,
+    )
+    if table is not None:
+        quantized.table.save(table)
+    if report is not None:
+        result.save(report)
+    return result
+
+
+def preview(model: str | Path, *, preset: str = "int8", batch: int | None = None) -> Report:
+    """Return what would become of each layer of an ONNX model, before any data is seen."""
+    mod = normalize()(import_onnx(model, batch=batch))
+    plan = annotate(mod, QuantConfig(preset=preset))
+    return Report(
+        model=Path(model).name,
+        digest="",
+        settings={"preset": preset},
+        layers=_layers(plan, {}),
+        model_bytes=Path(model).stat().st_size,
+    )
+
+
+def _target(target: str | Target) -> Target:
+    if isinstance(target, Target):
+        return target
+    try:
+        return named_target(target, cpu_flags())
+    except ScheduleError as error:
+        raise ConfigError(str(error)) from error
+
+
+@contextmanager
+def _timed(stage: str, seconds: dict[str, float], progress: Progress | None) -> Iterator[None]:
+    """Report that ``stage`` starts and ends, and keep how long it took."""
+    start = time.perf_counter()
+    if progress:
+        progress(stage, 0, 1)
+    yield
+    if progress:
+        progress(stage, 1, 1)
+    seconds[stage] = round(time.perf_counter() - start, 3)
+
+
+def _inputs(mod: IRModule) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(name=str(param.name), shape=graph.shape(param), dtype=graph.dtype(param))
+        for param in mod["main"].params
+    )
+
+
+def _outputs(mod: IRModule) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(name=str(var.name), shape=graph.shape(var), dtype=graph.dtype(var))
+        for var in graph.results(mod["main"])
+    )
+
+
+def _open_batch(inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
+    return tuple(dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in inputs)
+
+
+def _layers(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
+    return tuple(
+        LayerReport(
+            name=layer.name,
+            kind=layer.kind,
+            macs=layer.macs,
+            integer=layer.integer,
+            reason=layer.reason or "",
+            kernel=kernels.get(layer.name, ""),
+        )
+        for layer in plan.layers
+    )
+
+
+def _report(
+    quantized: QuantizedModel,
+    built: Built,
+    model: str,
+    config: QuantConfig,
+    seconds: dict[str, float],
+) -> Report:
+    kernels = {call.tensor: call.template or call.function for call in built.calls}
+    return Report(
+        model=model,
+        digest=quantized.digest,
+        settings={
+            **dataclasses.asdict(config),
+            "target": json.dumps(target_config(built.target)),
+            "calibration images": quantized.table.images,
+        },
+        layers=_layers(quantized.plan, kernels),
+        repacks=tuple(call.tensor for call in built.calls if call.is_repack),
+        seconds=seconds,
+    )
+
+
+def _manifest(
+    mod: IRModule,
+    quantized: QuantizedModel,
+    target: Target,
+    report: Report,
+    preprocessing: Preprocessing | None,
+) -> Manifest:
+    return Manifest(
+        inputs=_inputs(mod),
+        outputs=_outputs(mod),
+        machine=machine(target),
+        cpu_flags=needed_flags(target),
+        target=target_config(target),
+        model_digest=quantized.digest,
+        preprocessing=preprocessing.to_dict() if preprocessing else {},
+        settings={"model": report.model, **report.settings},
+        coverage=report.coverage,
+    )

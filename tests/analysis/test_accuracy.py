@@ -1,0 +1,75 @@
+"""Accuracy against labels and against a reference, on numbers worked by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from relay_int8.analysis.accuracy import Evaluation, evaluate, snr_db
+from relay_int8.analysis.timing import random_inputs
+from relay_int8.artifact import TensorInfo
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "ratio"),
+    [
+        ([3.0, 4.0], [3.0, 4.0], float("inf")),
+        ([0.0, 0.0], [0.0, 0.0], float("inf")),
+        ([0.0, 0.0], [0.0, 1.0], None),
+        ([10.0, 0.0], [10.0, 1.0], 20.0),
+        ([1.0, 0.0], [0.0, 1.0], 10 * np.log10(0.5)),
+        ([1e30, 0.0], [0.0, 0.0], 0.0),  # squares leave float32
+    ],
+)
+def test_snr(reference, other, ratio):
+    assert snr_db(np.array(reference, "float32"), np.array(other, "float32")) == ratio
+
+
+def network(batch, run, outputs=("y",)):
+    """Return what ``evaluate`` needs of a loaded artifact."""
+    infos = tuple(TensorInfo(name=name, shape=(batch, 2), dtype="float32") for name in outputs)
+    return SimpleNamespace(manifest=SimpleNamespace(inputs=infos, outputs=infos), run=run)
+
+
+IMAGES = [{"x": np.array([row], "float32")} for row in ([1, 0], [0, 1], [3, 2])]
+
+
+@pytest.mark.parametrize("batch", [-1, 1, 2, 3, 8])
+def test_batches_do_not_matter(batch):
+    sizes = []
+
+    def run(inputs):
+        sizes.append(len(inputs["x"]))
+        return {"y": inputs["x"][:, ::-1]}
+
+    def reference(inputs):
+        return {"y": inputs["x"]}
+
+    found = evaluate(network(batch, run), IMAGES, labels=np.array([1, 0, 0]), reference=reference)
+    assert set(sizes) == {max(batch, 1)}
+    assert found == Evaluation(
+        samples=3, top1=2 / 3, reference_top1=1 / 3, agreement=0.0, snr_db=10 * np.log10(15 / 6)
+    )
+
+
+def test_scores_with_trailing_axes_are_flattened():
+    def run(inputs):
+        return {"y": inputs["x"].reshape(-1, 2, 1, 1)}
+
+    assert evaluate(network(1, run), IMAGES, labels=np.array([0, 1, 0])).top1 == 1.0
+
+
+def test_random_inputs_fit_and_stay_the_same():
+    infos = [
+        TensorInfo(name="f", shape=(-1, 3), dtype="float32"),
+        TensorInfo(name="q", shape=(2, 500), dtype="int8"),
+        TensorInfo(name="b", shape=(4,), dtype="bool"),
+    ]
+    first, second = random_inputs(infos), random_inputs(infos)
+    for info in infos:
+        assert first[info.name].dtype == info.dtype
+        np.testing.assert_array_equal(first[info.name], second[info.name])
+    assert first["f"].shape == (1, 3)
+    assert (first["q"].min(), first["q"].max()) == (-128, 127)

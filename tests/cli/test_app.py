@@ -1,0 +1,69 @@
+"""relay-int8 as a whole: help, version, exit codes, plain text in a pipe."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import relay_int8
+
+pytestmark = pytest.mark.fast
+
+COMMANDS = ("quantize", "evaluate", "bench", "inspect", "run")
+
+
+def test_help_names_every_command(invoke):
+    code, out, _ = invoke("--help")
+    assert code == 0
+    assert all(f"\n  {command}" in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(invoke, command):
+    code, out, _ = invoke(command, "--help")
+    assert code == 0
+    options = [line for line in out.splitlines() if line.startswith("  -")]
+    assert all(len(line.split("  ")) > 2 for line in options), "an option without help"
+
+
+def test_version(invoke):
+    assert invoke("--version") == (0, f"relay-int8 {relay_int8.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["convert"],
+        ["run"],
+        ["bench", "x.ri8", "--repeats", "0"],
+        ["quantize", "m.onnx", "-o", "m.ri8"],
+        ["evaluate", "x.ri8", "--data", "x.npz"],
+        ["evaluate", "x.ri8", "--data", "x.npz", "--fp32", "m.onnx", "--min-top1", "0.5"],
+        ["evaluate", "x.ri8", "--data", "x.npz", "--labels", "l.npy", "--max-drop", "1"],
+    ],
+)
+def test_wrong_usage_is_2(invoke, arguments):
+    code, _, err = invoke(*arguments)
+    assert code == 2
+    assert "Usage:" in err
+
+
+def test_public_names_exist():
+    for name in relay_int8.__all__:
+        assert getattr(relay_int8, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        relay_int8.nothing  # noqa: B018
+
+
+def test_a_pipe_gets_plain_text(artifact):
+    """In a process of its own, with standard output in a pipe: no escapes, no boxes."""
+    code = "from relay_int8.cli import app; app(prog_name='relay-int8')"
+    root = Path(relay_int8.__file__).parents[1]
+    for arguments in (["--help"], ["inspect", str(artifact)], ["bench", str(artifact)]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=root
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.isascii(), done.stdout
+        assert "\x1b" not in done.stdout

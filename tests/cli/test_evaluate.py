@@ -1,0 +1,63 @@
+"""relay-int8 evaluate: accuracy against labels, and demands on it."""
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.fast
+
+# Five images for an artifact of batch 2: the last batch is filled up, and the filler not counted.
+X = np.eye(3, dtype="float32")[[0, 1, 2, 2, 0]]
+LABELS = [0, 1, 2, 1, 0]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", X)
+    np.save("labels.npy", np.array(LABELS))
+    (tmp_path / "labels.txt").write_text("\n".join(map(str, LABELS)))
+    (tmp_path / "few.txt").write_text("0 1 2")
+    (tmp_path / "words.txt").write_text("cat dog")
+    np.save("floats.npy", np.array([0.5]))
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("labels", ["labels.npy", "labels.txt"])
+def test_top1(invoke, artifact, labels):
+    code, out, _ = invoke("evaluate", artifact, "--data", "x.npy", "--labels", labels)
+    assert code == 0
+    cells = [line.split() for line in out.splitlines()]
+    assert ["top-1", "0.8000", "-"] in cells
+    assert ["images", "5"] in cells
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("demand", "code"), [(0.8, 0), (0.81, 3)])
+def test_demand(invoke, artifact, demand, code):
+    found, _, err = invoke(
+        "evaluate", artifact, "--data", "x.npy", "--labels", "labels.npy", "--min-top1", demand
+    )
+    assert found == code
+    assert err == ("not reached: top-1 is 0.8000, at least 0.81 was demanded\n" if code else "")
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "none.npy", "--labels", "labels.npy"], "no such file"),
+        (["--data", "x.npy", "--labels", "none.npy"], "cannot be read as labels"),
+        (["--data", "x.npy", "--labels", "words.txt"], "cannot be read as labels"),
+        (["--data", "x.npy", "--labels", "floats.npy"], "labels are float64, integers expected"),
+        (["--data", "x.npy", "--labels", "few.txt"], "5 images, but labels of shape (3,)"),
+        (["--data", "x.npy", "--labels", "labels.npy", "--output", "q"], "no output is called 'q'"),
+        (
+            ["--data", "x.npy", "--labels", "labels.npy", "--preprocess", "zoom"],
+            "'zoom' is none of",
+        ),
+    ],
+)
+def test_errors_are_messages(invoke, artifact, arguments, message):
+    code, _, err = invoke("evaluate", artifact, *arguments)
+    assert code == 1
+    assert message in err

@@ -1,0 +1,171 @@
+"""The integers an integer operator gives: accumulate exactly, then one requantization.
+
+An accumulator is int64 (checked against int32) with the real value of one step, kept as two
+float64 factors, ``s / count``, because the contract divides once: ``M = s / (s_y * count)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.oracle import operators
+from tests.oracle.arithmetic import Array, Params, along, fma, multiplier, round_and_clamp, scaled
+from tests.oracle.graph import Node, nodes_read
+from tests.oracle.matching import Match, constant
+
+INT32_END = 2**31
+WIDEST = 255  # |x - z_x|, and |x| after a shift of sign by 128
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """int64 steps, each worth ``s / count``; s and count broadcast against them."""
+
+    steps: Array
+    s: Array
+    count: Array
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Reads integer tensors by their nodes, and how they are quantized."""
+
+    value: Callable[[Node], Array]
+    params: Callable[[Node], Params]  # of a quantize or dequantize call
+
+    def requantized(self, match: Match, y: Params) -> Array:
+        """Return the integers of a quantize root with parameters ``y``."""
+        if match.core.op == "concat":
+            parts = [Match(part) for part in nodes_read(match.core)]
+            moved = [self._real_steps(part, y) for part in parts]
+            t = np.concatenate(moved, match.core.attrs["axis"])
+        else:
+            t = self._real_steps(match, y)
+        q = round_and_clamp(t, y, match.low, match.high)
+        for move in match.moves:
+            q = operators.apply(move.op, [q, *move.args[1:]], move.attrs)
+        return q
+
+    def real(self, match: Match) -> Array:
+        """Return a float output: one float32 multiply by ``S = s_x * s_w``, or ``alpha * S``."""
+        acc = self.accumulator(match)
+        return scaled(acc.steps, _by_sign(acc.steps, acc.s / acc.count, match))
+
+    def table(self, leaf: Node, root: Node, y: Params) -> Array:
+        """Return the integers of a function of one tensor, from a table of 256 float64 values."""
+        x = self.params(leaf)
+        q = self.value(leaf.args[0])
+        info = np.iinfo(x.dtype)
+        every = np.arange(info.min, info.max + 1).reshape(-1, 1, 1, 1)
+        reals = (every - x.z) * np.float64(x.s)
+        with np.errstate(all="ignore"):
+            values = np.asarray(_function(root, leaf, reals), np.float64).reshape(-1)
+        if not np.isfinite(values).all():
+            bad = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"{root.name}: the table is {values[bad]} at integer {bad + info.min}")
+        low_to_high = round_and_clamp(values / np.float64(y.s), y, -np.inf, np.inf)
+        return low_to_high[q.astype(np.int64) - info.min]
+
+    def accumulator(self, match: Match) -> Accumulator:
+        """Accumulate the core of an operator, bias included."""
+        core, one = match.core, np.float64(1)
+        if core.op in ("conv2d", "matmul"):
+            return self._product(core, match.bias)
+        if core.op == "multiply":
+            (a, s_a), (b, s_b) = (self._view(arg) for arg in core.args)
+            return Accumulator(a * b, s_a * s_b, one)
+        if core.op in ("mean", "avg_pool2d", "adaptive_avg_pool2d"):
+            x, s = self._view(core.args[0])
+            return Accumulator(*_average(core, x, s))
+        x, s = self._view(core)
+        return Accumulator(x, s, one)
+
+    def _real_steps(self, match: Match, y: Params) -> Array:
+        """Return t, float32: the operator's real value in steps of y, before rounding."""
+        acc = self.accumulator(match)
+        s_y = np.float64(y.s.reshape(()))
+        if match.residual is None:
+            return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
+        r, s_r = self._view(match.residual)
+        if match.core.op != "conv2d" and r.size > acc.steps.size:  # the broadcast operand is r
+            acc, (r, s_r) = Accumulator(r, s_r, np.float64(1)), (acc.steps, acc.s)
+        t = scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
+        return fma(r.astype(np.float32), multiplier(s_r / s_y), t)
+
+    def _view(self, node: Node) -> tuple[Array, Array]:
+        """Return int64 ``q - z`` (so that padding is 0) and float64 s of a view."""
+        if node.op == "dequantize":
+            x = self.params(node)
+            return self.value(node.args[0]).astype(np.int64) - x.z, np.float64(x.s.reshape(()))
+        x, s = self._view(node.args[0])
+        return operators.apply(node.op, [x, *node.args[1:]], node.attrs), s
+
+    def _product(self, core: Node, bias: np.ndarray | None) -> Accumulator:
+        x, s_x = self._view(core.args[0])
+        leaf = core.args[1]
+        w = self.params(leaf)
+        q = self.value(leaf.args[0])
+        w_steps = q.astype(np.int64) - w.along(w.z, q.ndim)
+        channel = 0 if core.op == "conv2d" else w_steps.ndim - 1
+        if w.s.size > 1 and w.axis % w_steps.ndim != channel:
+            raise ValueError(f"{core.name}: weight scales lie on axis {w.axis}, expected {channel}")
+        s = s_x * w.s.astype(np.float64)
+        rank = x.ndim
+        axis = 1 if core.op == "conv2d" else rank - 1
+        channels = w_steps.shape[channel]
+        b = np.zeros(channels) if bias is None else np.rint(bias.astype(np.float64) / s)
+        b = np.broadcast_to(b, (channels,))
+        _check_int32(core, np.moveaxis(w_steps, channel, 0), b)
+        product = operators.apply(core.op, [x * 1.0, w_steps * 1.0], core.attrs)
+        steps = (product + along(b, axis, rank)).astype(np.int64)
+        return Accumulator(steps, along(s, axis, rank), np.float64(1))
+
+
+def _by_sign(steps: Array, real: Array, match: Match) -> Array:
+    """Return the multiplier, float32(alpha * real) where steps are negative and alpha given."""
+    m = multiplier(real)
+    if match.alpha is None:
+        return m
+    slope = along(match.alpha.astype(np.float64), match.alpha_axis, steps.ndim)
+    return np.where(steps < 0, multiplier(slope * real), m)
+
+
+def _average(core: Node, x: Array, s: Array) -> tuple[Array, Array, Array]:
+    if core.op == "mean":
+        sums = operators.total(x, **core.attrs)
+        return sums, s, np.float64(x.size // sums.size)
+    if core.op == "adaptive_avg_pool2d":
+        sums, counts = operators.adaptive_sums(x, **core.attrs)
+    else:
+        sums = operators.window_sums(x, **core.attrs)
+        counts = operators.window_counts(x, **core.attrs)
+    return sums, s, counts.astype(np.float64)
+
+
+def _check_int32(core: Node, w_steps: Array, b: Array) -> None:
+    """Raise where the contract's bound on the accumulator does not hold."""
+    magnitude = np.abs(w_steps).reshape(len(w_steps), -1).sum(axis=1)
+    bound = WIDEST * magnitude + np.abs(b)
+    if not (bound < INT32_END).all():
+        channel = int(bound.argmax())
+        raise OverflowError(
+            f"{core.name}: the accumulator of channel {channel} may reach {bound[channel]:.0f}, "
+            f"int32 ends at {INT32_END - 1}; this layer must stay float"
+        )
+
+
+def _function(node: Any, leaf: Node, reals: Array) -> Any:
+    """Evaluate a tree of elementwise functions in float64."""
+    if node is leaf:
+        return reals
+    if not isinstance(node, Node):
+        return node
+    value = constant(node)
+    if value is not None:
+        return value.astype(np.float64).reshape(-1)
+    args = [_function(arg, leaf, reals) for arg in node.args]
+    return operators.apply(node.op, args, node.attrs)

@@ -1,0 +1,203 @@
+"""Which tree of float operators is one integer operator.
+
+A tree stands between dequantize leaves and a quantize root (or, for a convolution or dense layer,
+a float consumer). What one integer operator can hold, inside out:
+
+    view    = dequantize | move(view)
+    core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
+            | view * view | average(view) | concat(view, ...) | view
+    factor  = core | leaky(core)            of conv2d, matmul, view
+    sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
+    root    = sum, then clamps and one-to-one moves
+
+A tree of elementwise functions over one dequantize and scalar constants is a table. Any other tree
+is a float island.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tests.oracle.arithmetic import dequantize
+from tests.oracle.graph import Graph, Node, nodes_read
+from tests.oracle.operators import ELEMENTWISE, LAYOUT, MOVES, apply, is_nearest_floor
+from tests.oracle.parameters import read_params
+
+AVERAGES = ("mean", "avg_pool2d", "adaptive_avg_pool2d")
+LEAKY = ("leakyrelu", "prelu")
+
+
+@dataclass(frozen=True)
+class Match:
+    """One integer operator: ``clamp(leaky(core + bias) + residual)``, moved.
+
+    low and high are real bounds; alpha is None or the slope below zero, a scalar or one a channel.
+    """
+
+    core: Node
+    bias: np.ndarray | None = None
+    alpha: np.ndarray | None = None
+    alpha_axis: int = 1
+    residual: Node | None = None
+    low: float = -np.inf
+    high: float = np.inf
+    moves: tuple[Node, ...] = field(default=())  # innermost first
+
+
+def constant(node: object) -> np.ndarray | None:
+    """Return the value of a constant, also moved, or int32 dequantized (a bias); else None."""
+    if not isinstance(node, Node):
+        return None
+    if node.op == "dequantize" and node.args[0].op == "constant":
+        q = node.args[0].value
+        return dequantize(q, read_params(node, str(q.dtype)))
+    if node.op in LAYOUT:
+        source = constant(node.args[0])
+        return None if source is None else apply(node.op, [source, *node.args[1:]], node.attrs)
+    return node.value
+
+
+def is_weight(node: Node) -> bool:
+    """Whether node is a dequantized constant."""
+    if node.op != "dequantize":
+        return False
+    q = node.args[0]
+    return constant(q.args[0] if q.op == "quantize" else q) is not None
+
+
+def is_view(node: object) -> bool:
+    """Whether node is a dequantized activation, or one whose elements are only moved."""
+    if not isinstance(node, Node):
+        return False
+    if node.op == "dequantize":
+        s = constant(node.args[1])
+        return s is not None and s.size == 1 and not is_weight(node)
+    if node.op == "pad" and node.attrs["pad_mode"] == "constant" and node.attrs["pad_value"] != 0:
+        return False
+    if node.op == "resize2d" and not is_nearest_floor(node.attrs):
+        return False
+    return node.op in MOVES and is_view(node.args[0])
+
+
+def match_root(root: Node, graph: Graph) -> Match | None:
+    """Return the integer operator whose float form is ``root``, or None."""
+    low, high, moves, node = -np.inf, np.inf, [], root
+    while not is_view(node):
+        bounds = _clamp(node)
+        if bounds:
+            # The outer clamp is applied last: it moves the bounds that are found inside.
+            inner, (inner_low, inner_high) = bounds
+            low, high = (float(np.clip(b, low, high)) for b in (inner_low, inner_high))
+            node = inner
+        elif node.op in LAYOUT:
+            moves.insert(0, node)
+            node = node.args[0]
+        else:
+            break
+    found = _sum(node, graph)
+    return found and replace(found, low=low, high=high, moves=tuple(moves))
+
+
+def match_factor(node: Node) -> Match | None:
+    """Return conv2d or matmul with its bias and leaky slope, or another core; None if neither."""
+    if node.op in LEAKY:
+        inner = match_factor(node.args[0])
+        alpha = node.attrs.get("alpha") if node.op == "leakyrelu" else constant(node.args[1])
+        if inner is None or inner.alpha is not None or alpha is None:
+            return None
+        leaky_core = inner.core.op in ("conv2d", "matmul") or is_view(inner.core)
+        axis = node.attrs.get("axis", 1)
+        return replace(inner, alpha=np.asarray(alpha), alpha_axis=axis) if leaky_core else None
+    if node.op == "add":
+        for inner, bias in (node.args, node.args[::-1]):
+            if constant(bias) is not None and _is_product(inner):
+                aligned = _per_channel(inner, constant(bias))
+                return None if aligned is None else Match(inner, bias=aligned)
+        return None
+    return Match(node) if _is_core(node) else None
+
+
+def _sum(node: Node, graph: Graph) -> Match | None:
+    found = match_factor(node)
+    if found or node.op != "add":
+        return found
+    first, second = node.args
+    if is_view(first) and is_view(second):
+        return Match(first, residual=second)
+    for inner, other in ((first, second), (second, first)):
+        factor = match_factor(inner)
+        if factor and factor.core.op == "conv2d" and is_view(other):
+            alone = all(graph.consumers[part] == 1 for part in _chain(inner, factor.core))
+            return replace(factor, residual=other) if alone else None
+    return None
+
+
+def _chain(node: Node, core: Node) -> list[Node]:
+    chain = [node]
+    while chain[-1] is not core:
+        inner = [arg for arg in nodes_read(chain[-1]) if constant(arg) is None]
+        chain.append(inner[0])
+    return chain
+
+
+def _is_product(node: object) -> bool:
+    if not isinstance(node, Node) or node.op not in ("conv2d", "matmul"):
+        return False
+    x, w = node.args
+    return is_view(x) and is_weight(w)
+
+
+def _is_core(node: Node) -> bool:
+    if node.op == "multiply":
+        return all(is_view(arg) for arg in node.args)
+    if node.op in AVERAGES:
+        return is_view(node.args[0])
+    if node.op == "concat":
+        return all(is_view(part) for part in nodes_read(node))
+    return is_view(node) or _is_product(node)
+
+
+def _per_channel(product: Node, bias: np.ndarray | None) -> np.ndarray | None:
+    """Return a bias as a vector, or None where it varies along anything but channels."""
+    from_end = 3 if product.op == "conv2d" else 1
+    aligned = bias.size == 1 or (
+        bias.ndim >= from_end and bias.shape[bias.ndim - from_end] == bias.size
+    )
+    return bias.reshape(-1) if aligned else None
+
+
+def _clamp(node: Node) -> tuple[Node, tuple[float, float]] | None:
+    """Return what node clamps, and between which reals; None if it is no clamp."""
+    if node.op == "relu":
+        return node.args[0], (0.0, np.inf)
+    if node.op == "clip":
+        return node.args[0], (float(node.args[1]), float(node.args[2]))
+    if node.op in ("maximum", "minimum"):
+        for inner, bound in (node.args, node.args[::-1]):
+            value = constant(bound)
+            if value is not None and value.size == 1:
+                real = float(value.reshape(()))
+                return inner, (real, np.inf) if node.op == "maximum" else (-np.inf, real)
+    return None
+
+
+def match_table(root: Node) -> Node | None:
+    """Return the one dequantize that a tree of elementwise functions reads, or None."""
+    leaves = _table_leaves(root)
+    return leaves.pop() if leaves is not None and len(leaves) == 1 else None
+
+
+def _table_leaves(node: object) -> set[Node] | None:
+    if not isinstance(node, Node):
+        return set()
+    if node.op == "dequantize":
+        return {node} if is_view(node) else None
+    value = constant(node)
+    if value is not None:
+        return set() if value.size == 1 else None
+    if node.op not in (*ELEMENTWISE, "prelu"):
+        return None
+    below = [_table_leaves(arg) for arg in node.args]
+    return None if None in below else set().union(*below)

@@ -1,0 +1,259 @@
+"""Convolutions whose lanes need only channels of their own block: depthwise, and small groups.
+
+    x, r, y : (n, c/16, h, w, 16)     NCHW16c
+    w       : (c/16, vectors, lanes)  what the taps of a window multiply, one vector each
+    bias    : (c/16, 16)              the accumulators start with it; m, m_neg, alpha alike
+
+Two blocks: "padded" surrounds x with its zero point; "windows" computes ``phases`` neighbouring
+pixels of 16 channels, and carries the template's name. The accumulators of a window are one
+expression a pixel and need no buffer: ``schedules.cpu.strip_tiles`` unrolls several windows, and
+LLVM loads and rearranges each pixel of the tile once and keeps the sums in registers.
+
+Exact:  as far as ``multiply`` is; sums are ordered as the taps are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.cpu.epilogue import epilogue
+from schedules.layout import NCHW16C
+from schedules.spec import Conv2d
+from schedules.template import Arrays, Layouts
+
+LANES = NCHW16C.block
+BLOCK = "windows"
+PADDED = "padded"
+PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One multiplication: pixels from (row, col) of the window by a vector of w.
+
+    ``select`` says which rearrangement of the pixels, where the kernel has several.
+    """
+
+    row: int
+    col: int
+    vector: int
+    select: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strip:
+    """How one kernel computes a window.
+
+    Parameters
+    ----------
+    template
+        The template's name.
+    staged
+        The type of x in the buffer of padded rows.
+    pixels
+        How many neighbouring pixels a tap reads.
+    taps
+        Those of each output pixel of a window, in the order they are summed.
+    weights
+        The type and the number of elements of one vector of w.
+    multiply
+        ``(acc, x, w, select)`` -> acc plus the products, 16 lanes; x has ``pixels * 16`` elements.
+    """
+
+    template: str
+    staged: str
+    pixels: int
+    taps: tuple[tuple[Tap, ...], ...]
+    weights: tuple[str, int]
+    multiply: Callable[[Expr, Expr, Expr, int], Expr]
+
+    @property
+    def phases(self) -> int:
+        """How many output pixels a window has."""
+        return len(self.taps)
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors of w a block of channels has."""
+        return 1 + max(tap.vector for taps in self.taps for tap in taps)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Rows and columns of x that a window reads."""
+        taps = [tap for taps in self.taps for tap in taps]
+        return 1 + max(tap.row for tap in taps), self.pixels + max(tap.col for tap in taps)
+
+
+def blocked(spec: Conv2d, wanted: Layouts) -> Layouts:
+    """Return the only layouts these kernels have: NCHW16c."""
+    return Layouts(inputs=(NCHW16C,) * len(spec.tensors), output=NCHW16C)
+
+
+def channel_blocks(values: np.ndarray) -> np.ndarray:
+    """Return ``values`` (channels, ...) as (blocks, 16, ...), zero past the last channel."""
+    rest = values.shape[1:]
+    padded = np.pad(values, [(0, -len(values) % LANES), *((0, 0) for _ in rest)])
+    return padded.reshape(-1, LANES, *rest)
+
+
+def pack_with(weights: np.ndarray, spec: Conv2d, params: Arrays) -> Arrays:
+    """Return ``params`` as a strip kernel reads them, ``weights`` in the place of w.
+
+    Padding holds z_x and the kernel multiplies x as it is, so the bias absorbs ``-z_x * sum w``.
+    """
+    bias = params["bias"]
+    if spec.x != "float32":
+        total = params["w"].sum(axis=(1, 2, 3), dtype=np.int64)
+        bias = (bias - params["z"][0] * total).astype(np.int32)
+    packed = {**params, "w": weights, "bias": bias}
+    return {
+        name: channel_blocks(value) if name in PER_CHANNEL else value
+        for name, value in packed.items()
+    }
+
+
+def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
+    """Return the unscheduled PrimFunc of ``strip``."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True})
+        names = (*spec.tensors, *spec.params, "y")
+        buffers = {name: _argument(spec, strip, name) for name in names}
+        with T.sblock("root"):
+            _Emitter(spec, strip, buffers).emit()
+    return builder.get()
+
+
+def _argument(spec: Conv2d, strip: Strip, name: str) -> Any:
+    """Declare the buffer of an activation or a constant."""
+    if name in (*spec.tensors, "y"):
+        return T.arg(name, T.buffer(_image(spec, name), spec.dtype(name), layout=None))
+    blocks, sums = -(-spec.out_channels // LANES), "float32" if spec.x == "float32" else "int32"
+    dtype, count = strip.weights
+    shape, dtype = {
+        "w": ((blocks, strip.vectors, count), dtype),
+        "bias": ((blocks, LANES), sums),
+        "z": ((3,), "int32"),
+        "m_r": ((1,), "float32"),
+        "clamp": ((2,), "float32"),
+    }.get(name, ((blocks, LANES), "float32"))
+    return T.arg(name, T.buffer(_int64(shape), dtype, layout=None))
+
+
+def _image(spec: Conv2d, name: str) -> list[Any]:
+    return _int64(NCHW16C.physical_shape(spec.shape(name)))
+
+
+def _int64(extents: Any) -> list[Any]:
+    return [T.int64(extent) if isinstance(extent, int) else extent for extent in extents]
+
+
+def _ramp(count: int) -> Expr:
+    return tirx.Ramp(T.int64(0), T.int64(1), count)
+
+
+def _axes(names: str, extents: Any, loops: Any) -> list[Any]:
+    return [
+        IRBuilder.name(name, T.axis.spatial((T.int64(0), extent), loop, "int64"))
+        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Emitter:
+    """Emits the two blocks of a strip kernel into the IRBuilder that is open."""
+
+    spec: Conv2d
+    strip: Strip
+    buffers: dict[str, Any]
+
+    def emit(self) -> None:
+        padded = self._pad()
+        self._windows(padded)
+
+    def _pad(self) -> Any:
+        """Surround x with its zero point; return the buffer."""
+        spec, x = self.spec, self.buffers["x"]
+        (rows, cols), (out_rows, out_cols) = self.strip.reach, spec.out_size
+        height = (out_rows - 1) * spec.strides[0] + rows
+        width = (out_cols - self.strip.phases) * spec.strides[1] + cols
+        shape = [*_image(spec, "x")[:2], *_int64((height, width, LANES))]
+        padded = T.sblock_alloc_buffer(shape, self.strip.staged, layout=None)
+        IRBuilder.name("rows", padded)
+        with T.grid(*shape) as loops, T.sblock(PADDED):
+            n, c, h, w, lane = _axes("n c h w lane", shape, loops)
+            h_x, w_x = h - spec.padding[0], w - spec.padding[1]
+            inside = tirx.all(h_x >= 0, h_x < spec.height, w_x >= 0, w_x < spec.width)
+            fill = self.buffers["z"][0] if "z" in self.buffers else tirx.const(0, "float32")
+            kept, fill = (v.astype(self.strip.staged) for v in (x[n, c, h_x, w_x, lane], fill))
+            T.buffer_store(padded, tirx.if_then_else(inside, kept, fill), [n, c, h, w, lane])
+        return padded
+
+    def _windows(self, padded: Any) -> None:
+        spec, strip = self.spec, self.strip
+        windows = spec.out_size[1] // strip.phases
+        extents = [*_image(spec, "y")[:2], *_int64((spec.out_size[0], windows))]
+        with T.grid(*extents) as loops, T.sblock(BLOCK):
+            n, c, h, w = _axes("n c h w", extents, loops)
+            (rows, cols), h_x = strip.reach, h * spec.strides[0]
+            w_x, w_y = w * (strip.phases * spec.strides[1]), w * strip.phases
+            region = padded[n, c, h_x : h_x + rows, w_x : w_x + cols, 0:LANES]
+            pixels = (n, c, h, slice(w_y, w_y + strip.phases), slice(0, LANES))
+            T.reads(region, *self._reads(c, pixels))
+            T.writes(self.buffers["y"][pixels])
+            T.sblock_attr({"template": strip.template})
+            strides = [tirx.Var("row", "int64"), T.int64(LANES), T.int64(1)]
+            shape = _int64((rows, cols, LANES))
+            window = T.match_buffer(
+                region, shape, strip.staged, strides=strides, offset_factor=1, layout=None
+            )
+            IRBuilder.name("window", window)
+            for phase, taps in enumerate(strip.taps):
+                self._pixel(window, (n, c, h, w_y + phase), taps)
+
+    def _reads(self, c: Expr, pixels: Any) -> list[Any]:
+        """Return what a window reads besides the padded rows."""
+        regions = []
+        for name, buffer in self.buffers.items():
+            if name == "w":
+                regions.append(buffer[c, 0 : self.strip.vectors, 0 : self.strip.weights[1]])
+            elif name in PER_CHANNEL:
+                regions.append(buffer[c, 0:LANES])
+            elif name == "r":
+                regions.append(buffer[pixels])
+            elif name not in ("x", "y"):
+                regions.append(buffer[0 : buffer.shape[0]])
+        return regions
+
+    def _pixel(self, window: Any, index: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
+        """Emit one output pixel: its sum, its epilogue, its store."""
+        c, strip = index[1], self.strip
+
+        def load(name: str, element: int | None = None) -> Expr:
+            buffer = self.buffers[name]
+            return buffer[c, _ramp(LANES)] if element is None else buffer[element]
+
+        acc = load("bias")
+        for tap in taps:
+            x = window[tap.row, tap.col, _ramp(strip.pixels * LANES)]
+            w = self.buffers["w"][c, tap.vector, _ramp(strip.weights[1])]
+            acc = strip.multiply(acc, x, w, tap.select)
+        acc = IRBuilder.name("acc", T.Bind(acc))
+        r = self.buffers["r"][(*index, _ramp(LANES))] if self.spec.residual else None
+        y = self._clear(c, epilogue(self.spec, acc, load, r))
+        T.buffer_store(self.buffers["y"], y, [*index, _ramp(LANES)])
+
+    def _clear(self, c: Expr, y: Expr) -> Expr:
+        """Put zero into float lanes past the last channel: what x has there may be NaN."""
+        if self.spec.y != "float32" or self.spec.out_channels % LANES == 0:
+            return y
+        channel = tirx.Ramp(c * LANES, T.int64(1), LANES)
+        valid = channel < tirx.Broadcast(T.int64(self.spec.out_channels), LANES)
+        return tirx.Select(valid, y, tirx.Broadcast(tirx.const(0, "float32"), LANES))

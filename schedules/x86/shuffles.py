@@ -1,0 +1,44 @@
+"""Byte and word rearrangements and the multiplications they feed, as expressions on vectors.
+
+A constant shuffle is left to LLVM to lower: vpermb with AVX512-VBMI, vpermd and
+vpshufb without.
+Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_madd_epi16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+
+def shuffle(x: Expr, order: Iterable[int]) -> Expr:
+    """Return the elements of vector ``x`` at the constant positions ``order``.
+
+    TVM wants no more positions than elements given, so a longer result repeats ``x``.
+    """
+    positions = list(order)
+    copies = -(-len(positions) // int(x.ty.dtype.lanes))
+    return tirx.Shuffle([x] * copies, positions)
+
+
+def dot_u8s8(acc: Expr, x: Expr, w: Expr) -> Expr:
+    """Return int32x16 ``acc`` plus, in each lane, the four products of uint8x64 x and int8x64 w."""
+    return tirx.call_llvm_pure_intrin(
+        "int32x16", "llvm.x86.avx512.vpdpbusd.512", acc, tirx.reinterpret("int8x64", x), w
+    )
+
+
+def dot_s16(acc: Expr, x: Expr, w: Expr) -> Expr:
+    """Return int32x16 ``acc`` plus, in each lane, the two products of int16x32 x and w.
+
+    Exact where no product is ``-32768 * -32768``, twice in one lane.
+    """
+    halves = [
+        tirx.call_llvm_pure_intrin(
+            "int32x8", "llvm.x86.avx2.pmadd.wd", *(shuffle(v, range(i, i + 16)) for v in (x, w))
+        )
+        for i in (0, 16)
+    ]
+    return acc + tirx.Shuffle(halves, list(range(16)))

@@ -7,6 +7,7 @@ whole-number bounds a quantized output has, and lets LLVM convert without a roun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from tvm import tirx
@@ -42,7 +43,13 @@ def fma(a: Expr, b: Expr, c: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin(str(c.ty.dtype), "llvm.fma", a, b, c)
 
 
-def epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None = None) -> Expr:
+def epilogue(
+    spec: Conv2d | Dense,
+    acc: Expr,
+    load: Load,
+    r: Expr | None = None,
+    rint: Callable[[Expr], Expr] | None = None,
+) -> Expr:
     """Return the lanes of y that follow from accumulators that hold the bias.
 
     Parameters
@@ -53,6 +60,9 @@ def epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None = None)
         Reads "m", "m_neg", "alpha" (per channel, ``index=None``), "m_r", "z", "clamp" (by index).
     r
         The residual's lanes, in its own type, where ``spec`` has one.
+    rint
+        Float lanes -> int32, half to even, and the smallest int32 for those below int32; None to
+        use LLVM's rounding and conversion.
     """
     if spec.x == "float32":
         return _clamp(_float_epilogue(spec, acc, load, r), load)
@@ -64,10 +74,13 @@ def epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None = None)
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
-    clamped = _clamp(scaled, load)
     if spec.y == "float32":
-        return clamped
-    rounded = cast(tirx.nearbyint(clamped), "int32")
+        return _clamp(scaled, load)
+    if rint is None:
+        rounded = cast(tirx.nearbyint(_clamp(scaled, load)), "int32")
+    else:  # the lower bound as an integer: cheaper, and no less exact
+        below = rint(tirx.min(scaled, broadcast(load("clamp", 1), count)))
+        rounded = tirx.max(below, broadcast(cast(load("clamp", 0), "int32"), count))
     return cast(rounded + broadcast(load("z", 1), count), spec.y)
 
 

@@ -1,0 +1,186 @@
+"""The kernel that convolution and dense share: accumulators of 16 output channels, in registers.
+
+Two blocks over (n, o, h, w), where o counts blocks of 16 channels:
+
+    "dot"    acc[n, o, h, w] = bias, then one step of the instruction per reduction index
+    "store"  the epilogue, and y
+
+An accumulator is one element of vector type, so that loops around it tile, unroll and skip it like
+a scalar, whether tiles divide the image or not. See ``schedules.cpu.register_tiles`` for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.cpu.dot import LANES, Dot, lane_vector
+from schedules.cpu.epilogue import epilogue
+from schedules.spec import Conv2d, Dense
+
+DOT = "dot"
+STORE = "store"
+Index = Sequence[Expr]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contraction:
+    """What one kernel reads, at output position p = (n, o, h, w) and reduction index k.
+
+    Parameters
+    ----------
+    template
+        The template's name.
+    buffers
+        Name -> (shape, dtype) of each argument, in order.
+    spatial
+        Extents of n, o, h, w.
+    reduction
+        Extents of k.
+    guards
+        ``(p, k)`` -> conditions without which the step is skipped, outermost first.
+    x
+        ``(buffers, p, k)`` -> the elements of x of one step.
+    w
+        ``(p, k)`` -> the index of their weights.
+    bias
+        ``p`` -> the index of the bias.
+    y
+        ``p`` -> the index of the 16 lanes in y, and in r.
+    keep
+        ``p`` -> whether there is such an output; None if always.
+    """
+
+    template: str
+    buffers: dict[str, tuple[Sequence[Any], str]]
+    spatial: Sequence[Any]
+    reduction: Sequence[int]
+    guards: Callable[[Index, Index], list[list[Expr]]]
+    x: Callable[[dict[str, Any], Index, Index], Expr]
+    w: Callable[[Index, Index], Index]
+    bias: Callable[[Index], Index]
+    y: Callable[[Index], Index]
+    keep: Callable[[Index], Expr] | None = None
+    stage: Callable[[dict[str, Any]], None] | None = None
+    store: Callable[[Any, Index, Expr], None] | None = None
+
+
+def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> tirx.PrimFunc:
+    """Return the unscheduled PrimFunc."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True})
+        buffers = {
+            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
+            for name, (shape, dtype) in parts.buffers.items()
+        }
+        with T.sblock("root"):
+            if parts.stage:
+                parts.stage(buffers)
+            acc = _accumulate(dot, parts, buffers)
+            _store(spec, dot, parts, buffers, acc)
+    return builder.get()
+
+
+def int64(extents: Sequence[Any]) -> list[Any]:
+    """Return extents as int64 expressions."""
+    return [T.int64(extent) if isinstance(extent, int) else extent for extent in extents]
+
+
+def ramp(count: int, start: Expr | None = None) -> Expr:
+    """Return the index of ``count`` neighbouring elements; of one, a scalar index."""
+    start = T.int64(0) if start is None else start
+    return start if count == 1 else tirx.Ramp(start, T.int64(1), count)
+
+
+def axes(names: str, extents: Sequence[Any], loops: Any, reduce: bool = False) -> list[Any]:
+    """Declare block axes that are the loops, one by one."""
+    axis = T.axis.reduce if reduce else T.axis.spatial
+    return [
+        IRBuilder.name(name, axis((T.int64(0), extent), loop, "int64"))
+        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
+    ]
+
+
+def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
+    spatial, reduction = int64(parts.spatial), int64(parts.reduction)
+    dtype = "float32" if dot.float32 else "int32"
+    acc = T.sblock_alloc_buffer(spatial, f"{dtype}x{LANES}", scope="local", layout=None)
+    IRBuilder.name("acc", acc)
+    with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
+        p = axes("n o h w", spatial, loops[:4])
+        k = axes("k0 k1 k2 k3"[: 3 * len(reduction) - 1], reduction, loops[4:], reduce=True)
+        T.reads(*(_whole(buffers[name]) for name in ("x", "w", "bias", "z") if name in buffers))
+        T.writes(acc[tuple(p)])
+        T.sblock_attr({"template": parts.template})
+        with T.init():
+            T.buffer_store(acc, buffers["bias"][(*parts.bias(p), ramp(LANES))], p)
+        x, w = parts.x(buffers, p, k), buffers["w"]
+        w = w[(*parts.w(p, k), ramp(LANES * dot.width))]
+        step = dot.step(acc[tuple(p)], x, w)
+        _guarded(parts.guards(p, k), lambda: T.buffer_store(acc, step, p))
+    return acc
+
+
+def _guarded(guards: list[list[Expr]], emit: Callable[[], None]) -> None:
+    """Emit under nested ifs: TVM hoists each out of the loops it does not depend on."""
+    if not guards:
+        return emit()
+    if not guards[0]:
+        return _guarded(guards[1:], emit)
+    with T.If(tirx.all(*guards[0])), T.Then():
+        _guarded(guards[1:], emit)
+    return None
+
+
+def _store(
+    spec: Conv2d | Dense, dot: Dot, parts: Contraction, buffers: dict[str, Any], acc: Any
+) -> None:
+    spatial = int64(parts.spatial)
+    with T.grid(*spatial) as loops, T.sblock(STORE):
+        p = axes("n o h w", spatial, loops)
+        read = [name for name in buffers if name not in ("x", "w", "bias", "y")]
+        T.reads(acc[tuple(p)], *(_whole(buffers[name]) for name in read))
+        T.writes(_lanes_of(buffers["y"], parts.y(p)))
+
+        def load(name: str, element: int | None = None) -> Expr:
+            return buffers[name][p[1], ramp(LANES)] if element is None else buffers[name][element]
+
+        r = buffers["r"][tuple(parts.y(p))] if "r" in buffers else None
+        y = _clear(spec, p[1], epilogue(spec, acc[tuple(p)], load, r, dot.rint))
+        guards = [[parts.keep(p)]] if parts.keep else []
+        if parts.store:
+            store = parts.store
+            _guarded(guards, lambda: store(buffers["y"], p, y))
+        else:
+            _guarded(guards, lambda: T.buffer_store(buffers["y"], y, parts.y(p)))
+
+
+def _clear(spec: Conv2d | Dense, o: Expr, y: Expr) -> Expr:
+    """Put zero into float lanes past the last channel."""
+    channels = spec.out_channels if isinstance(spec, Conv2d) else spec.n
+    if spec.y != "float32" or channels % LANES == 0:
+        return y
+    channel = tirx.Ramp(o * LANES, T.int64(1), LANES)
+    valid = channel < tirx.Broadcast(T.int64(channels), LANES)
+    return tirx.Select(valid, y, tirx.Broadcast(tirx.const(0, "float32"), LANES))
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
+
+
+def _lanes_of(buffer: Any, index: Index) -> Any:
+    """Return the region of a vector index."""
+    *outer, last = index
+    return buffer[(*outer, slice(last.base, last.base + last.lanes))]
+
+
+def vector_type(dtype: str) -> str:
+    """Return the type of 16 lanes of ``dtype``."""
+    return lane_vector(LANES, dtype)

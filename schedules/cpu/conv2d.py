@@ -1,0 +1,185 @@
+"""Convolution over NCHW16c, for any instruction flavour.
+
+    x, r, y : (n, c/16, h, w, 16)                                   NCHW16c
+    w       : (oc/16, ic/16, kh, kw, 16/width, 16 lanes * width)    a vector per step
+    bias    : (row classes, column classes, oc/16, 16)              see schedules.cpu.border
+    m, m_neg, alpha : (oc/16, 16)
+
+Padding is not copied anywhere: taps outside the image are skipped, and so cost nothing. Rows are
+skipped by a branch around a whole row of taps. Columns are skipped where the tiles of a row are
+unrolled, so that the compiler knows them; on wide images they read the zero point instead, without
+a branch, and the row of tiles is rounded up.
+
+Exact:  integers always; float32 sums ascend over (ic/16, kh, kw, 16).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.target import Target
+from tvm.tirx import Expr
+
+from schedules.cpu.border import Axis
+from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
+from schedules.cpu.dot import LANES, Dot, bits_select
+from schedules.cpu.register_tiles import Row
+from schedules.cpu.strip import blocked, channel_blocks
+from schedules.layout import NCHW16C
+from schedules.spec import Conv2d
+from schedules.template import Arrays, Layouts
+
+UNROLLED = 120  # columns of y times columns of the kernel: more is too much code
+ROUND = 4  # columns of y, on wide images, are rounded up to a multiple
+PER_CHANNEL = ("m", "m_neg", "alpha")
+
+
+def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
+    """Say why ``spec`` cannot be computed with ``dot`` on ``target``, or None."""
+    refusal = dot.refuses(spec.x, target)
+    if refusal is None and spec.groups > 1:
+        inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
+        if inputs % LANES or outputs % LANES:
+            return f"groups of {inputs} -> {outputs} channels; want multiples of {LANES}"
+    return refusal
+
+
+def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
+    """Return the only layouts it has: NCHW16c."""
+    return blocked(spec, wanted)
+
+
+def axes_of(spec: Conv2d) -> tuple[Axis, Axis]:
+    """Return the rows and the columns of a convolution."""
+    sizes = zip(
+        (spec.height, spec.width),
+        spec.out_size,
+        spec.kernel,
+        spec.strides,
+        spec.dilation,
+        spec.padding[:2],
+        strict=True,
+    )
+    names = ("size", "out", "kernel", "stride", "dilation", "before")
+    rows, cols = (Axis(**dict(zip(names, values, strict=True))) for values in sizes)
+    return rows, cols
+
+
+def is_wide(cols: Axis) -> bool:
+    """Whether a row of y has edges or a last tile that asks for unrolling, and is too wide."""
+    ragged = cols.out % ROUND != 0
+    return (any(cols.crosses) or ragged) and cols.out * cols.kernel > UNROLLED
+
+
+def row_of(spec: Conv2d) -> Row:
+    """Return what the schedule needs to know of a row."""
+    cols = axes_of(spec)[1]
+    return Row(edges=any(cols.crosses), short=cols.out * cols.kernel <= UNROLLED)
+
+
+def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
+    """Return the unscheduled PrimFunc of template ``name``."""
+    rows, cols = axes_of(spec)
+    wide, (icb, steps) = is_wide(cols), _channel_steps(dot, spec)
+    ocb = -(-spec.out_channels // LANES)
+    width = -(-cols.out // ROUND) * ROUND if wide else cols.out
+
+    def guards(p: Index, k: Index) -> list[list[Expr]]:
+        columns = [] if wide else cols.inside(p[3], k[2])
+        return [rows.inside(p[2], k[1]), columns]
+
+    def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
+        group = tirx.floordiv(p[1], ocb // spec.groups) * icb
+        row, col = rows.source(p[2], k[1]), cols.source(p[3], k[2])
+        near = tirx.max(tirx.min(col, spec.width - 1), 0) if wide else col
+        lanes = ramp(dot.width, k[3] * dot.width)
+        value = buffers["x"][p[0], group + k[0], row, near, lanes]
+        inside = cols.inside(p[3], k[2])
+        if not (wide and inside):
+            return value
+        fill = buffers["z"][0].astype(spec.x) if "z" in buffers else tirx.const(0, "float32")
+        return bits_select(tirx.all(*inside), value, fill)
+
+    parts = Contraction(
+        template=name,
+        buffers=_buffers(dot, spec),
+        spatial=(spec.batch, ocb, rows.out, width),
+        reduction=(icb, *spec.kernel, steps),
+        guards=guards,
+        x=x,
+        w=lambda p, k: (p[1], *k),
+        bias=lambda p: (
+            rows.class_of(p[2]),
+            tirx.const(0, "int64") if wide else cols.class_of(p[3]),
+            p[1],
+        ),
+        y=lambda p: (*p, ramp(LANES)),
+        keep=(lambda p: p[3] < cols.out) if width != cols.out else None,
+    )
+    return contraction_kernel(spec, dot, parts)
+
+
+def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
+    """Pack weights a vector per step, and fold the zero point of x into the bias of each class."""
+    icb, steps = _channel_steps(dot, spec)
+    w = channel_blocks(params["w"])  # (ocb, 16, ic, kh, kw)
+    short = icb * steps * dot.width - w.shape[2]
+    w = np.pad(w, ((0, 0), (0, 0), (0, max(short, 0)), (0, 0), (0, 0)))
+    w = w.reshape(len(w), LANES, icb, steps, dot.width, *spec.kernel)
+    w = w.transpose(0, 2, 5, 6, 3, 1, 4).reshape(len(w), icb, *spec.kernel, steps, -1)
+    packed = {**params, "w": np.ascontiguousarray(w), "bias": class_bias(spec, params)}
+    return {
+        name: channel_blocks(value) if name in PER_CHANNEL else value
+        for name, value in packed.items()
+    }
+
+
+def class_bias(spec: Conv2d, params: Arrays) -> np.ndarray:
+    """Return the bias of each class of rows and columns, (rows, columns, oc/16, 16)."""
+    rows, cols = axes_of(spec)
+    every = list(range(cols.kernel))
+    row_taps = [rows.taps(position) for position in rows.classes]
+    col_taps = [every] if is_wide(cols) else [cols.taps(position) for position in cols.classes]
+    total = params["w"].sum(axis=1, dtype=np.int64) if spec.x != "float32" else None
+
+    def folded(inside_rows: list[int], inside_cols: list[int]) -> np.ndarray:
+        bias = params["bias"]
+        if total is not None:
+            kept = total[:, inside_rows][:, :, inside_cols].sum(axis=(1, 2))
+            bias = (bias - params["z"][0] * kept).astype(np.int32)
+        return channel_blocks(bias)
+
+    return np.stack([np.stack([folded(i, j) for j in col_taps]) for i in row_taps])
+
+
+def _channel_steps(dot: Dot, spec: Conv2d) -> tuple[int, int]:
+    """Return the blocks of input channels, and the steps a block takes."""
+    channels = spec.in_channels // spec.groups
+    return -(-channels // LANES), -(-min(channels, LANES) // dot.width)
+
+
+def _buffers(dot: Dot, spec: Conv2d) -> dict[str, tuple[Any, str]]:
+    """Return shape and type of each argument."""
+    rows, cols = axes_of(spec)
+    icb, steps = _channel_steps(dot, spec)
+    ocb, acc = -(-spec.out_channels // LANES), "float32" if dot.float32 else "int32"
+    classes = (len(rows.classes), 1 if is_wide(cols) else len(cols.classes))
+    weights = (ocb, icb, *spec.kernel, steps, LANES * dot.width)
+    shapes: dict[str, tuple[Any, str]] = {
+        "w": (weights, "float32" if dot.float32 else "int8"),
+        "bias": ((*classes, ocb, LANES), acc),
+        "z": ((3,), "int32"),
+        "m_r": ((1,), "float32"),
+        "clamp": ((2,), "float32"),
+    }
+    images = {
+        name: (NCHW16C.physical_shape(spec.shape(name)), spec.dtype(name))
+        for name in (*spec.tensors, "y")
+    }
+    known = {**shapes, **images}
+    return {
+        name: known.get(name, ((ocb, LANES), "float32"))
+        for name in (*spec.tensors, *spec.params, "y")
+    }

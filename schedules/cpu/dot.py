@@ -1,0 +1,104 @@
+"""What the templates of convolution and dense need to know of an instruction: a flavour.
+
+One step adds, in each of 16 lanes, ``width`` products of neighbouring input channels to an
+accumulator. The loops around it are the same for every flavour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.target import Target
+from tvm.target.codegen import target_has_features
+from tvm.tirx import Expr
+
+from schedules.cpu.epilogue import broadcast, cast, fma
+
+LANES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """One way to add products of x and w to 16 accumulators.
+
+    Parameters
+    ----------
+    name
+        Ends the names of its templates.
+    x_types
+        The types of x it multiplies.
+    width
+        Products summed into each lane by one step.
+    step
+        ``(acc, x, w)`` -> acc plus the products; x has ``width`` elements, w ``16 * width``:
+        those of lane 0, those of lane 1, ...
+    feature
+        LLVM's name of the target feature it needs, or None.
+    rint
+        Clamped float lanes -> int32, half to even; None where LLVM's way is good enough.
+    """
+
+    name: str
+    x_types: tuple[str, ...]
+    width: int
+    step: Callable[[Expr, Expr, Expr], Expr]
+    feature: str | None = None
+    rint: Callable[[Expr], Expr] | None = None
+
+    @property
+    def float32(self) -> bool:
+        """Whether it multiplies floats."""
+        return self.x_types == ("float32",)
+
+    def refuses(self, x: str, target: Target) -> str | None:
+        """Say why the instruction cannot multiply ``x`` on ``target``, or None."""
+        if target.kind.name != "llvm":
+            return f"target is {target.kind.name}, not llvm"
+        if x not in self.x_types:
+            return f"x is {x}, not {' or '.join(self.x_types)}"
+        if self.feature and not target_has_features(self.feature, target):
+            return f"target cpu {target.attrs.get('mcpu', 'generic')} lacks {self.feature}"
+        return None
+
+
+def accumulators(target: Target) -> int:
+    """Return how many accumulators of 16 lanes stay in registers, beside weights and x."""
+    if target_has_features("avx512f", target):
+        return 16  # of 32; LLVM spills at 28
+    if target_has_features("avx2", target):
+        return 6  # two of 16 registers each
+    return 6 if target_has_features("neon", target) else 3  # four of 32 or of 16
+
+
+def _multiply_s16(acc: Expr, x: Expr, w: Expr) -> Expr:
+    # |u8 * s8| <= 255 * 128 < 2**15: int16 products are exact, and twice as many fit a register.
+    product = broadcast(x.astype("int16"), LANES) * cast(w, "int16")
+    return acc + cast(product, "int32")
+
+
+def _multiply_f32(acc: Expr, x: Expr, w: Expr) -> Expr:
+    return fma(broadcast(x, LANES), w, acc)
+
+
+PLAIN = Dot(name="plain", x_types=("uint8", "int8"), width=1, step=_multiply_s16)
+F32 = Dot(name="f32", x_types=("float32",), width=1, step=_multiply_f32)
+
+
+def lane_vector(count: int, dtype: str) -> str:
+    """Return the type of ``count`` lanes."""
+    return dtype if count == 1 else f"{dtype}x{count}"
+
+
+def bits_select(inside: Expr, x: Expr, fill: Expr) -> Expr:
+    """Return ``x`` where ``inside``, else ``fill`` in each lane, without a branch.
+
+    A Select of loads would become a branch, and a branch inside a register tile costs its speed.
+    """
+    dtype = x.ty.dtype
+    word = f"int{dtype.bits * dtype.lanes}"
+    mask = tirx.const(0, word) - inside.astype(word)
+    kept = tirx.reinterpret(word, x) & mask
+    filled = tirx.reinterpret(word, broadcast(fill, dtype.lanes)) & (mask ^ tirx.const(-1, word))
+    return tirx.reinterpret(str(dtype), kept | filled)

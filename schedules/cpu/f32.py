@@ -1,0 +1,8 @@
+"""Convolution and dense in float32, for calibration and for layers that stay float."""
+
+from __future__ import annotations
+
+from schedules.cpu.dot import F32
+from schedules.cpu.families import conv2d_template
+
+CONV2D_F32 = conv2d_template(F32)

@@ -1,0 +1,8 @@
+"""Convolution and dense for any CPU that LLVM knows: int16 products, int32 sums, 16 lanes."""
+
+from __future__ import annotations
+
+from schedules.cpu.dot import PLAIN
+from schedules.cpu.families import conv2d_template
+
+CONV2D_PLAIN = conv2d_template(PLAIN)

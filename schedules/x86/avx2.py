@@ -1,0 +1,8 @@
+"""Convolution and dense, u8 or s8 x s8 -> s32, on AVX2: two widened products a lane by vpmaddwd."""
+
+from __future__ import annotations
+
+from schedules.cpu.families import conv2d_template
+from schedules.x86.dots import AVX2
+
+CONV2D_AVX2 = conv2d_template(AVX2)

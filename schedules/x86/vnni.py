@@ -1,0 +1,8 @@
+"""Convolution and dense, u8 x s8 -> s32, on AVX-512 VNNI: four products a lane by one vpdpbusd."""
+
+from __future__ import annotations
+
+from schedules.cpu.families import conv2d_template
+from schedules.x86.dots import VNNI
+
+CONV2D_VNNI = conv2d_template(VNNI)

@@ -1,0 +1,58 @@
+"""Run a template on logical arrays: pack, schedule, compile, call, unpack."""
+
+import numpy as np
+import tvm
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from schedules.layout import NCHW16C, ROW
+from schedules.spec import Conv2d, Dense
+from schedules.template import Layouts, ScheduleTemplate
+
+WANTED = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
+
+
+def run_template(
+    template: ScheduleTemplate,
+    spec: Conv2d | Dense,
+    target: Target,
+    arrays: dict[str, np.ndarray],
+    seed: int | None = None,
+) -> np.ndarray:
+    """Return y in logical shape; ``seed`` chooses a sample of the space, None the default."""
+    assert template.refuses(spec, target) is None
+    layouts = template.layouts(spec, WANTED)
+    sch = Schedule(
+        template.kernel(spec, layouts).with_attr("global_symbol", "main"), seed=seed or 1
+    )
+    if seed is None:
+        template.default(sch, spec, target)
+    else:
+        template.space(sch, spec, target)
+    run = tvm.compile(sch.mod, target=target)
+
+    batch = len(arrays["x"])
+    shape = [size if isinstance(size, int) else batch for size in spec.shape("y")]
+    y = np.full(layouts.output.physical_shape(shape), 77).astype(spec.y)
+    params = template.pack(spec, {name: arrays[name] for name in spec.params})
+    inputs = [
+        with_garbage(layout, arrays[name])
+        for name, layout in zip(spec.tensors, layouts.inputs, strict=True)
+    ]
+    args = [tvm.runtime.tensor(a) for a in (*inputs, *(params[name] for name in spec.params), y)]
+    run["main"](*args)
+    result = args[-1].numpy()
+    if spec.y == "float32" and layouts.output == NCHW16C and shape[1] % 16:
+        assert not result[:, -1, ..., shape[1] % 16 :].any(), "lanes past the last channel"
+    return layouts.output.unpack(result, shape)
+
+
+def with_garbage(layout, array: np.ndarray) -> np.ndarray:
+    """Pack an activation; integer lanes past the last channel are not zero, as the contract has it."""
+    packed = layout.pack(array)
+    if layout == ROW or not layout.block or array.dtype == np.float32:
+        return packed
+    lanes = array.shape[1] % layout.block
+    if lanes:
+        packed[:, -1, ..., lanes:] = 99
+    return packed

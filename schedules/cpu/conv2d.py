@@ -24,9 +24,9 @@ from tvm.tirx import Expr
 
 from schedules.cpu.border import Axis
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
+from schedules.cpu.conv_arguments import blocked, channel_blocks
 from schedules.cpu.dot import LANES, Dot, bits_select
 from schedules.cpu.register_tiles import Row
-from schedules.cpu.strip import blocked, channel_blocks
 from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts

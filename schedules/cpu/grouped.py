@@ -17,16 +17,9 @@ from tvm import tirx
 from tvm.target import Target
 from tvm.tirx import Expr
 
+from schedules.cpu.conv_arguments import LANES, blocked, channel_blocks, fold_zero_point, pack_with
 from schedules.cpu.epilogue import cast, fma
-from schedules.cpu.strip import (
-    LANES,
-    Strip,
-    Tap,
-    blocked,
-    channel_blocks,
-    pack_with,
-    strip_kernel,
-)
+from schedules.cpu.strip import Strip, Tap, strip_kernel
 from schedules.cpu.strip_tiles import default, space
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -134,7 +127,7 @@ def _kernel_f32(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
 
 
 def _pack(spec: Conv2d, params: Arrays) -> Arrays:
-    return pack_with(pack_groups(params["w"], group_size(spec), 1), spec, params)
+    return pack_with(pack_groups(params["w"], group_size(spec), 1), fold_zero_point(spec, params))
 
 
 GROUPED_PLAIN = ScheduleTemplate(

@@ -18,21 +18,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.cpu.conv_arguments import (
+    LANES,
+    PER_CHANNEL,
+    clear_tail,
+    declare,
+    image,
+    int64,
+    ramp,
+    spatial,
+)
 from schedules.cpu.epilogue import epilogue
-from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
-from schedules.template import Arrays, Layouts
 
-LANES = NCHW16C.block
 BLOCK = "windows"
 PADDED = "padded"
-PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
 
 
 @dataclass(frozen=True)
@@ -92,78 +97,15 @@ class Strip:
         return 1 + max(tap.row for tap in taps), self.pixels + max(tap.col for tap in taps)
 
 
-def blocked(spec: Conv2d, wanted: Layouts) -> Layouts:
-    """Return the only layouts these kernels have: NCHW16c."""
-    return Layouts(inputs=(NCHW16C,) * len(spec.tensors), output=NCHW16C)
-
-
-def channel_blocks(values: np.ndarray) -> np.ndarray:
-    """Return ``values`` (channels, ...) as (blocks, 16, ...), zero past the last channel."""
-    rest = values.shape[1:]
-    padded = np.pad(values, [(0, -len(values) % LANES), *((0, 0) for _ in rest)])
-    return padded.reshape(-1, LANES, *rest)
-
-
-def pack_with(weights: np.ndarray, spec: Conv2d, params: Arrays) -> Arrays:
-    """Return ``params`` as a strip kernel reads them, ``weights`` in the place of w.
-
-    Padding holds z_x and the kernel multiplies x as it is, so the bias absorbs ``-z_x * sum w``.
-    """
-    bias = params["bias"]
-    if spec.x != "float32":
-        total = params["w"].sum(axis=(1, 2, 3), dtype=np.int64)
-        bias = (bias - params["z"][0] * total).astype(np.int32)
-    packed = {**params, "w": weights, "bias": bias}
-    return {
-        name: channel_blocks(value) if name in PER_CHANNEL else value
-        for name, value in packed.items()
-    }
-
-
 def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of ``strip``."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
-        names = (*spec.tensors, *spec.params, "y")
-        buffers = {name: _argument(spec, strip, name) for name in names}
+        blocks, (dtype, count) = -(-spec.out_channels // LANES), strip.weights
+        buffers = declare(spec, (blocks, strip.vectors, count), dtype)
         with T.sblock("root"):
             _Emitter(spec, strip, buffers).emit()
     return builder.get()
-
-
-def _argument(spec: Conv2d, strip: Strip, name: str) -> Any:
-    """Declare the buffer of an activation or a constant."""
-    if name in (*spec.tensors, "y"):
-        return T.arg(name, T.buffer(_image(spec, name), spec.dtype(name), layout=None))
-    blocks, sums = -(-spec.out_channels // LANES), "float32" if spec.x == "float32" else "int32"
-    dtype, count = strip.weights
-    shape, dtype = {
-        "w": ((blocks, strip.vectors, count), dtype),
-        "bias": ((blocks, LANES), sums),
-        "z": ((3,), "int32"),
-        "m_r": ((1,), "float32"),
-        "clamp": ((2,), "float32"),
-    }.get(name, ((blocks, LANES), "float32"))
-    return T.arg(name, T.buffer(_int64(shape), dtype, layout=None))
-
-
-def _image(spec: Conv2d, name: str) -> list[Any]:
-    return _int64(NCHW16C.physical_shape(spec.shape(name)))
-
-
-def _int64(extents: Any) -> list[Any]:
-    return [T.int64(extent) if isinstance(extent, int) else extent for extent in extents]
-
-
-def _ramp(count: int) -> Expr:
-    return tirx.Ramp(T.int64(0), T.int64(1), count)
-
-
-def _axes(names: str, extents: Any, loops: Any) -> list[Any]:
-    return [
-        IRBuilder.name(name, T.axis.spatial((T.int64(0), extent), loop, "int64"))
-        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
-    ]
 
 
 @dataclass(frozen=True)
@@ -184,11 +126,11 @@ class _Emitter:
         (rows, cols), (out_rows, out_cols) = self.strip.reach, spec.out_size
         height = (out_rows - 1) * spec.strides[0] + rows
         width = (out_cols - self.strip.phases) * spec.strides[1] + cols
-        shape = [*_image(spec, "x")[:2], *_int64((height, width, LANES))]
+        shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
         padded = T.sblock_alloc_buffer(shape, self.strip.staged, layout=None)
         IRBuilder.name("rows", padded)
         with T.grid(*shape) as loops, T.sblock(PADDED):
-            n, c, h, w, lane = _axes("n c h w lane", shape, loops)
+            n, c, h, w, lane = spatial("n c h w lane", shape, loops)
             h_x, w_x = h - spec.padding[0], w - spec.padding[1]
             inside = tirx.all(h_x >= 0, h_x < spec.height, w_x >= 0, w_x < spec.width)
             fill = self.buffers["z"][0] if "z" in self.buffers else tirx.const(0, "float32")
@@ -199,9 +141,9 @@ class _Emitter:
     def _windows(self, padded: Any) -> None:
         spec, strip = self.spec, self.strip
         windows = spec.out_size[1] // strip.phases
-        extents = [*_image(spec, "y")[:2], *_int64((spec.out_size[0], windows))]
+        extents = [*image(spec, "y")[:2], *int64((spec.out_size[0], windows))]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
-            n, c, h, w = _axes("n c h w", extents, loops)
+            n, c, h, w = spatial("n c h w", extents, loops)
             (rows, cols), h_x = strip.reach, h * spec.strides[0]
             w_x, w_y = w * (strip.phases * spec.strides[1]), w * strip.phases
             region = padded[n, c, h_x : h_x + rows, w_x : w_x + cols, 0:LANES]
@@ -210,7 +152,7 @@ class _Emitter:
             T.writes(self.buffers["y"][pixels])
             T.sblock_attr({"template": strip.template})
             strides = [tirx.Var("row", "int64"), T.int64(LANES), T.int64(1)]
-            shape = _int64((rows, cols, LANES))
+            shape = int64((rows, cols, LANES))
             window = T.match_buffer(
                 region, shape, strip.staged, strides=strides, offset_factor=1, layout=None
             )
@@ -232,28 +174,20 @@ class _Emitter:
                 regions.append(buffer[0 : buffer.shape[0]])
         return regions
 
-    def _pixel(self, window: Any, index: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
+    def _pixel(self, window: Any, place: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
         """Emit one output pixel: its sum, its epilogue, its store."""
-        c, strip = index[1], self.strip
+        c, strip = place[1], self.strip
 
-        def load(name: str, element: int | None = None) -> Expr:
+        def load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
-            return buffer[c, _ramp(LANES)] if element is None else buffer[element]
+            return buffer[c, ramp(LANES)] if index is None else buffer[index]
 
         acc = load("bias")
         for tap in taps:
-            x = window[tap.row, tap.col, _ramp(strip.pixels * LANES)]
-            w = self.buffers["w"][c, tap.vector, _ramp(strip.weights[1])]
+            x = window[tap.row, tap.col, ramp(strip.pixels * LANES)]
+            w = self.buffers["w"][c, tap.vector, ramp(strip.weights[1])]
             acc = strip.multiply(acc, x, w, tap.select)
         acc = IRBuilder.name("acc", T.Bind(acc))
-        r = self.buffers["r"][(*index, _ramp(LANES))] if self.spec.residual else None
-        y = self._clear(c, epilogue(self.spec, acc, load, r))
-        T.buffer_store(self.buffers["y"], y, [*index, _ramp(LANES)])
-
-    def _clear(self, c: Expr, y: Expr) -> Expr:
-        """Put zero into float lanes past the last channel: what x has there may be NaN."""
-        if self.spec.y != "float32" or self.spec.out_channels % LANES == 0:
-            return y
-        channel = tirx.Ramp(c * LANES, T.int64(1), LANES)
-        valid = channel < tirx.Broadcast(T.int64(self.spec.out_channels), LANES)
-        return tirx.Select(valid, y, tirx.Broadcast(tirx.const(0, "float32"), LANES))
+        r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
+        y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r))
+        T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])

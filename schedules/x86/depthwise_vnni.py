@@ -17,8 +17,9 @@ from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 
+from schedules.cpu.conv_arguments import LANES, blocked, fold_zero_point, pack_with
 from schedules.cpu.depthwise import depthwise_refusal, pack_taps, windows_of
-from schedules.cpu.strip import LANES, Strip, blocked, pack_with, strip_kernel
+from schedules.cpu.strip import Strip, strip_kernel
 from schedules.cpu.strip_tiles import default, space
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -57,7 +58,7 @@ def _multiply(acc: Expr, x: Expr, w: Expr, select: int) -> Expr:
 
 def pack(spec: Conv2d, params: Arrays) -> Arrays:
     """Pack weights by four taps and fold the zero point of x into the bias."""
-    return pack_with(pack_taps(params["w"], spec, WIDTH), spec, params)
+    return pack_with(pack_taps(params["w"], spec, WIDTH), fold_zero_point(spec, params))
 
 
 DEPTHWISE_VNNI = ScheduleTemplate(

@@ -17,8 +17,9 @@ from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 
+from schedules.cpu.conv_arguments import LANES, blocked, fold_zero_point, pack_with
 from schedules.cpu.grouped import group_size, grouped_refusal, pack_groups, select_order, taps_of
-from schedules.cpu.strip import LANES, Strip, blocked, pack_with, strip_kernel
+from schedules.cpu.strip import Strip, strip_kernel
 from schedules.cpu.strip_tiles import default, space
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -57,7 +58,9 @@ def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
 
 def pack(spec: Conv2d, params: Arrays) -> Arrays:
     """Pack weights by quads of a group and fold the zero point of x into the bias."""
-    return pack_with(pack_groups(params["w"], group_size(spec), WIDTH), spec, params)
+    return pack_with(
+        pack_groups(params["w"], group_size(spec), WIDTH), fold_zero_point(spec, params)
+    )
 
 
 GROUPED_VNNI = ScheduleTemplate(

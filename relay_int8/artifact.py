@@ -162,14 +162,16 @@ def load(path: Path | str, *, threads: int | None = None) -> Module:
     path
         File that :func:`save_artifact` wrote.
     threads
-        Threads of the runtime's pool, for all modules of this process; None leaves it as it is
-        (``TVM_NUM_THREADS``, or one for each core).
+        Threads of the runtime's pool, which all modules share; None leaves it as it is
+        (``TVM_NUM_THREADS``, or one for every second hardware thread).
 
     Raises
     ------
     ArtifactError
         If the file is absent, damaged, altered, of a newer format, made with another TVM or for
         another computer.
+    ConfigError
+        If the runtime's pool exists already and is smaller than ``threads``.
     """
     manifest, code = _read(Path(path))
     return Module(path=Path(path), manifest=manifest, library=code, threads=threads)

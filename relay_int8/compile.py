@@ -10,26 +10,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8 import graph
+from relay_int8.analysis.fidelity import measure_fidelity
 from relay_int8.analysis.report import LayerReport, Report
+from relay_int8.analysis.timing import random_inputs
 from relay_int8.annotate import annotate
-from relay_int8.artifact import Manifest, TensorInfo, save_artifact
+from relay_int8.artifact import Manifest, TensorInfo, load, save_artifact
 from relay_int8.build import Built, build
-from relay_int8.calibration.data import Batches, open_data
+from relay_int8.calibration.data import Batches, Dataset, open_data
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.host import cpu_flags
+from relay_int8.host import cpu_flags, cpu_name
+from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
 from relay_int8.quantize import QuantizedModel, quantize
-from schedules.targets import machine, named_target, needed_flags, target_config
+from schedules.targets import machine, named_target, native_target, needed_flags, target_config
 from schedules.template import ScheduleError
 
 
@@ -44,6 +48,7 @@ def compile_model(
     preprocessing: Preprocessing | None = None,
     report: str | Path | None = None,
     table: str | Path | None = None,
+    samples: int = 8,
     progress: Progress | None = None,
 ) -> Report:
     """Quantize an ONNX model, compile it and write the artifact.
@@ -67,6 +72,8 @@ def compile_model(
         From picture to input, for a folder of pictures; kept in the artifact.
     report, table
         Where to write the report and the calibration table as JSON, if anywhere.
+    samples
+        Images to compare every layer with FP32 on; 0 leaves the comparison out.
     progress
         Called as stages go on.
 
@@ -92,6 +99,12 @@ def compile_model(
         library = Path(folder) / "library.so"
         built.export(library)
         save_artifact(output, library, manifest)
+    if samples and isinstance(data, Dataset):
+        with _timed("compare", seconds, progress):
+            result = _with_fidelity(result, quantized, data, samples, progress)
+    if not refusal(manifest):
+        with _timed("measure", seconds, progress):
+            result = _with_latency(result, output)
     result = dataclasses.replace(
         result,
         model_bytes=Path(model).stat().st_size,
@@ -191,6 +204,41 @@ def _report(
         repacks=tuple(call.tensor for call in built.calls if call.is_repack),
         seconds=seconds,
     )
+
+
+def _with_fidelity(
+    report: Report,
+    quantized: QuantizedModel,
+    data: Dataset,
+    samples: int,
+    progress: Progress | None,
+) -> Report:
+    """Add signal-to-noise ratios and saturation, measured on this computer."""
+    found = measure_fidelity(
+        quantized, data, native_target(cpu_flags()), samples=samples, progress=progress
+    )
+    layers = tuple(
+        dataclasses.replace(
+            layer,
+            snr_db=found.layers[layer.name].snr_db,
+            saturation=found.layers[layer.name].saturation if layer.integer else None,
+        )
+        for layer in report.layers
+    )
+    return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
+
+
+def _with_latency(report: Report, artifact: str | Path) -> Report:
+    """Add the artifact's median latency on this computer, with the runtime's choice of threads."""
+    module = load(artifact)
+    inputs = random_inputs(module.manifest.inputs)
+    latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
+    machine_facts = {
+        "cpu": cpu_name(),
+        "threads": module.threads,
+        "batch": module.manifest.inputs[0].shape[0],
+    }
+    return dataclasses.replace(report, latency_ms=latency_ms, machine=machine_facts)
 
 
 def _manifest(

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+
+
+def cpu_name() -> str:
+    """Return the CPU's model as /proc/cpuinfo names it, else the machine's architecture."""
+    for line in CPUINFO.read_text().splitlines() if CPUINFO.exists() else ():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return platform.machine()
 
 
 def cpu_flags() -> frozenset[str]:

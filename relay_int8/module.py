@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import platform
 import tempfile
 import time
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
-from relay_int8.errors import ArtifactError
+from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.host import cpu_flags
 
 if TYPE_CHECKING:
@@ -38,13 +39,17 @@ class Module:
     ) -> None:
         self.path = path
         self.manifest = manifest
-        refusal = _wrong_tvm(manifest) or _wrong_computer(manifest)
-        if refusal:
-            raise ArtifactError(f"{path}: {refusal}")
+        reason = refusal(manifest)
+        if reason:
+            raise ArtifactError(f"{path}: {reason}")
         self._vm = _start(library)
         if threads is not None:
-            # 1 = prefer big cores, the runtime's own default.
-            tvm_ffi.get_global_func("runtime.config_threadpool")(1, threads)
+            _set_threads(threads)
+
+    @property
+    def threads(self) -> int:
+        """How many threads the runtime's pool has."""
+        return _threads()
 
     def run(self, inputs: Inputs) -> dict[str, Array]:
         """Return the outputs by name.
@@ -89,9 +94,9 @@ class Module:
                 f"{_names(expected)} expected"
             )
         for info in expected:
-            refusal = _misfit(info, inputs[info.name])
-            if refusal:
-                raise ArtifactError(f"{self.path}: input {info.name}: {refusal}")
+            reason = _misfit(info, inputs[info.name])
+            if reason:
+                raise ArtifactError(f"{self.path}: input {info.name}: {reason}")
         return [_aligned(inputs[info.name]) for info in expected]
 
     def _collect(self, result: Any) -> dict[str, Array]:
@@ -116,6 +121,33 @@ def _start(library: bytes) -> Any:
     return vm
 
 
+def _set_threads(threads: int) -> None:
+    """Give the runtime's pool ``threads`` threads.
+
+    The pool is made at its first use, with as many as ``TVM_NUM_THREADS`` says, and never grows.
+    """
+    before = os.environ.get("TVM_NUM_THREADS")
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    try:
+        # 1 = prefer big cores, the runtime's own default.
+        tvm_ffi.get_global_func("runtime.config_threadpool")(1, threads)
+    finally:
+        if before is None:
+            del os.environ["TVM_NUM_THREADS"]
+        else:
+            os.environ["TVM_NUM_THREADS"] = before
+    found = _threads()
+    if found != threads:
+        raise ConfigError(
+            f"{threads} threads wanted, but the runtime of this process started with {found} and "
+            f"cannot have more; load with {threads} threads first, or set TVM_NUM_THREADS={threads}"
+        )
+
+
+def _threads() -> int:
+    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
+
+
 def _runtime_library() -> Path:
     spec = importlib.util.find_spec("tvm")
     folders = (spec.submodule_search_locations if spec else None) or []
@@ -126,6 +158,11 @@ def _runtime_library() -> Path:
     raise ArtifactError(
         "libtvm_runtime.so not found; install apache-tvm, which brings the TVM runtime"
     )
+
+
+def refusal(manifest: Manifest) -> str | None:
+    """Say why this computer cannot run an artifact, or None."""
+    return _wrong_tvm(manifest) or _wrong_computer(manifest)
 
 
 def _wrong_tvm(manifest: Manifest) -> str | None:

@@ -284,6 +284,22 @@ def test_no_folder(library, tmp_path):
         save_artifact(tmp_path / "none" / "net.ri8", library, manifest())
 
 
+def test_threads(artifact):
+    """In a process of its own: the runtime's pool never grows."""
+    code = f"""
+import os, pytest, relay_int8
+from relay_int8.errors import ConfigError
+os.environ.pop("TVM_NUM_THREADS", None)
+for threads in (2, 1, 2):
+    assert relay_int8.load({str(artifact)!r}, threads=threads).threads == threads
+with pytest.raises(ConfigError, match="3 threads wanted, but .* with 2"):
+    relay_int8.load({str(artifact)!r}, threads=3)
+assert "TVM_NUM_THREADS" not in os.environ
+"""
+    root = Path(relay_int8.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
 def test_loading_imports_no_compiler(artifact):
     code = f"""
 import sys, numpy as np, relay_int8

@@ -39,12 +39,13 @@ class Evaluation:
 
 
 def snr_db(reference: Array, other: Array) -> float | None:
-    """Return ``10 log10(sum reference^2 / sum (reference - other)^2)``.
-
-    Infinite where the two are equal, None where the reference is zero and the other is not.
-    """
+    """Return ``10 log10(sum reference^2 / sum (reference - other)^2)``."""
     reference, other = reference.astype(np.float64), other.astype(np.float64)
-    signal, noise = float(np.sum(reference**2)), float(np.sum((reference - other) ** 2))
+    return power_ratio_db(float(np.sum(reference**2)), float(np.sum((reference - other) ** 2)))
+
+
+def power_ratio_db(signal: float, noise: float) -> float | None:
+    """Return ``10 log10(signal / noise)``; infinite without noise, None with noise alone."""
     if noise == 0:
         return float("inf")
     return 10 * float(np.log10(signal / noise)) if signal else None

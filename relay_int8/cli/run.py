@@ -27,7 +27,7 @@ def run(
         typer.Option("--output", "-o", help="Where to write: .npz, or .npy for a single output."),
     ],
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads; one for each core if not given.")
+        int | None, typer.Option(min=1, help="Threads; the runtime's choice if not given.")
     ] = None,
 ) -> None:
     """Run an artifact on arrays and save what comes out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class QdqBuilder:
         self._builder = relax.BlockBuilder()
         self._params: list[relax.Var] = []
         self._bindings: list[relax.VarBinding] = []
+        self._scales: dict[str, tuple[np.float32, int]] = {}
         self._ranges: dict[str, list[int]] = {}
 
     def input(self, name: str, shape: tuple[Any, ...], dtype: str = "float32") -> relax.Var:
@@ -61,10 +63,17 @@ class QdqBuilder:
     def integers(
         self, name: str, shape: tuple[Any, ...], s: float, z: int = 0, dtype: str = "int8"
     ) -> relax.Var:
-        """Return an integer parameter (``name:q``), dequantized (``name:dq``)."""
-        q = self.input(f"{name}:q", shape, dtype)
-        s_z = (relax.const(np.float32(s)), relax.const(np.asarray(z, dtype)))
-        return self.emit(f"{name}:dq", relax.op.dequantize(q, *s_z))
+        """Return an input whose integers (``name:q``) the test chooses: see :meth:`feed`."""
+        self._scales[name] = np.float32(s), z
+        return self.quantized(self.input(name, shape), s, z, dtype)
+
+    def feed(self, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the float inputs that :meth:`integers` quantizes to the arrays ``integers``."""
+        reals = {}
+        for name, q in integers.items():
+            s, z = self._scales[name]
+            reals[name] = (q.astype(np.int64) - z).astype(np.float32) * s
+        return reals
 
     def weight(self, name: str, w: Any, s_w: Any, axis: int = 0) -> relax.Var:
         """Return a constant quantized to [-127, 127], a scale a channel (one scale is repeated)."""

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 from tvm.relax import op as R
 
@@ -19,8 +18,9 @@ pytestmark = pytest.mark.fast
 
 def quantized(net, y, inputs, s, z=0, dtype="int8", **kwargs):
     """Quantize ``y`` (q = real / s + z) and return its integers."""
-    result = net.quantized(net.emit("y", y), s, z, dtype, **kwargs)
-    return run(net.module(result), inputs)["y:q"]
+    y = y if isinstance(y, relax.Var) else net.emit("y", y)
+    result = net.quantized(y, s, z, dtype, name="y", **kwargs)
+    return run(net.module(result), net.feed(inputs))["y:q"]
 
 
 def image(*rows, dtype=S8):
@@ -38,7 +38,7 @@ def small_conv(bias=None, w=KERNEL):
     net = QdqBuilder()
     x = net.integers("x", (1, 1, 2, 2), 0.5, 2, "uint8")
     q = image(*STEPS, dtype=U8) + U8(2)
-    return net, net.conv("c", x, w, 0.25, bias, padding=1), {"x:q": q}
+    return net, net.conv("c", x, w, 0.25, bias, padding=1), {"x": q}
 
 
 def test_conv2d_pads_with_the_zero_point_and_rounds_half_to_even():
@@ -57,9 +57,11 @@ def test_conv2d_relu_is_a_clamp_at_the_zero_point():
 @pytest.mark.parametrize("form", ["clip", "min(max)"])
 def test_clip_bounds_are_rounded_to_steps_of_y(form):
     net, c, inputs = small_conv()
-    bounds = [relax.const(np.float32(bound)) for bound in (-0.375, 1.125)]
-    floor = net.emit("floor", R.maximum(c, bounds[0]))
-    y = R.minimum(bounds[1], floor) if form == "min(max)" else R.clip(c, -0.375, 1.125)
+    if form == "clip":
+        y = R.clip(c, -0.375, 1.125)
+    else:
+        bounds = [relax.const(np.float32(bound)) for bound in (-0.375, 1.125)]
+        y = R.minimum(bounds[1], net.emit("floor", R.maximum(c, bounds[0])))
     expected = [[0, 0, 2], [0, 3, 4], [-2, -2, 2]]  # -0.375 / 0.25 -> -2, 1.125 / 0.25 = 4.5 -> 4
     np.testing.assert_array_equal(quantized(net, y, inputs, 0.25)[0, 0], expected)
 
@@ -75,7 +77,7 @@ def test_each_channel_has_its_own_scale_bias_and_slope():
     x = net.integers("x", (1, 1, 1, 3), 1.0)
     c = net.conv("c", x, np.ones((2, 1, 1, 1)), [1.0, 0.5], [0.0, 1.25])  # w = 1, 2; b = 0, 2.5
     y = R.nn.prelu(c, relax.const(np.array([0.5, -0.25], np.float32)))
-    q = quantized(net, y, {"x:q": image([-5, 0, 3])}, 0.5)
+    q = quantized(net, y, {"x": image([-5, 0, 3])}, 0.5)
     # channel 0: acc -5, 0, 3, M = 2, 1 below zero; channel 1: acc -8, 2, 8, M = 1, -0.25 below.
     np.testing.assert_array_equal(q[0], [[[-5, 0, 6]], [[2, 2, 8]]])
 
@@ -93,7 +95,7 @@ def test_leaky_multiplier_is_rounded_from_float64():
 def test_weights_are_clamped_to_their_range():
     net, c, inputs = small_conv(w=[[[[-99.0, 99.0], [0.0, 0.0]]]])
     mod = net.module(net.quantized(c, 1.0))
-    np.testing.assert_array_equal(run(mod, inputs)["c:w:q"][0, 0], [[-127, 127], [0, 0]])
+    np.testing.assert_array_equal(run(mod, net.feed(inputs))["c:w:q"][0, 0], [[-127, 127], [0, 0]])
 
 
 @pytest.mark.parametrize("groups", [1, 2, 6])
@@ -105,7 +107,7 @@ def test_conv2d_of_any_geometry_equals_plain_loops(groups):
     net = QdqBuilder()
     view = net.integers("x", ("n", 6, 5, 7), 1.0, -3)
     y = net.conv("c", view, w, 1.0, **at)
-    actual = run(net.module(y), {"x:q": x.astype(S8)})["c"]
+    actual = run(net.module(y), net.feed({"x": x}))["c"]
     expected = np.zeros_like(actual)
     padded = np.pad(x + 3, ((0, 0), (0, 0), (1, 0), (2, 1)))
     for n, o, i, j in np.ndindex(*expected.shape):
@@ -123,7 +125,7 @@ def test_dense_keeps_leading_axes():
     q = np.array([[[2, 3, 5], [1, 0, -4]]], S8)  # steps 1, 2, 4; 0, -1, -5
     # acc: 1 + 4, -2 + 4 + 2; -2, -5 + 2; M = 1/2
     expected = [[[2, 2], [0, 0]]]  # 2.5 -> 2
-    np.testing.assert_array_equal(quantized(net, y, {"x:q": q}, 0.25), expected)
+    np.testing.assert_array_equal(quantized(net, y, {"x": q}, 0.25), expected)
 
 
 def test_a_bias_may_itself_be_dequantized():
@@ -136,7 +138,7 @@ def test_a_bias_may_itself_be_dequantized():
 
 def test_conv2d_without_quantize_is_one_float32_product():
     net, c, inputs = small_conv(bias=[0.3125])
-    outputs = run(net.module(net.emit("y", R.nn.relu(c))), inputs)
+    outputs = run(net.module(net.emit("y", R.nn.relu(c))), net.feed(inputs))
     expected = np.maximum(np.array(ACC) + 2, 0) * np.float32(0.125)
     np.testing.assert_array_equal(outputs["y"][0, 0], expected.astype(np.float32))
     assert outputs["y"].dtype == np.float32
@@ -150,19 +152,19 @@ def test_an_accumulator_that_could_leave_int32_is_refused():
         net = QdqBuilder()
         x = net.integers("x", (1, channels), 1.0, 0, "uint8")
         mod = net.module(net.dense("d", x, np.full((channels, 1), 127), 1.0))
-        inputs = {"x:q": np.full((1, channels), 255, U8)}
+        inputs = {"x": np.full((1, channels), 255, U8)}
         if fits:
-            assert run(mod, inputs)["d"] == np.float32(255 * 127 * channels)
+            assert run(mod, net.feed(inputs))["d"] == np.float32(255 * 127 * channels)
         else:
             with pytest.raises(OverflowError, match="channel 0 may reach 2147514120"):
-                run(mod, inputs)
+                run(mod, net.feed(inputs))
 
 
 def test_a_multiplier_that_is_not_finite_is_refused():
     net = QdqBuilder()
     y = R.nn.relu(net.integers("x", (1,), 1e30))
     with pytest.raises(ValueError, match="not finite"):
-        quantized(net, y, {"x:q": np.zeros(1, S8)}, 1e-30)
+        quantized(net, y, {"x": np.zeros(1, S8)}, 1e-30)
 
 
 # Additions: M_a = 1/2, M_b = float32(1/3), which times 123 is 41 + 41 * 2**-25.
@@ -175,7 +177,7 @@ def test_residual_is_added_to_a_convolution_by_one_fma(order):
     x, r = net.integers("x", (1, 1, 1, 1), 3.0), net.integers("r", (1, 1, 1, 1), 1.0, 2)
     c = net.conv("c", x, [[[[-0.5]]]], 0.5)  # w = -1, M = 3 * 0.5 / 3
     y = R.add(*((c, r)[i] for i in order))
-    inputs = {"x:q": image([81]), "r:q": image([125])}
+    inputs = {"x": image([81]), "r": image([125])}
     assert quantized(net, y, inputs, 3.0, 7) == 1 + 7
 
 
@@ -184,7 +186,7 @@ def test_a_convolution_that_something_else_reads_takes_no_residual():
     x, r = net.integers("x", (1, 1, 1, 1), 3.0), net.integers("r", (1, 1, 1, 1), 1.0, 2)
     c = net.conv("c", x, [[[[-0.5]]]], 0.5)
     y = net.quantized(net.emit("y", R.add(c, r)), 3.0, 7)
-    outputs = run(net.module(y, c), {"x:q": image([81]), "r:q": image([125])})
+    outputs = run(net.module(y, c), net.feed({"x": image([81]), "r": image([125])}))
     assert outputs["c"] == np.float32(-81 * 1.5)
     assert outputs["y:q"] == 0 + 7  # a float island: (123 - 121.5) / 3, the tie itself
 
@@ -194,7 +196,7 @@ def test_residual_of_a_leaky_convolution():
     x, r = net.integers("x", (1, 1, 1, 2), 1.0), net.integers("r", (1, 1, 1, 2), 0.5)
     c = net.conv("c", x, [[[[1.0]]]], 1.0)
     y = R.add(net.emit("leaky", R.nn.leakyrelu(c, 0.25)), r)
-    inputs = {"x:q": image([-10, 10]), "r:q": image([8, 8])}  # -2.5 + 4, 10 + 4
+    inputs = {"x": image([-10, 10]), "r": image([8, 8])}  # -2.5 + 4, 10 + 4
     np.testing.assert_array_equal(quantized(net, y, inputs, 1.0)[0, 0, 0], [2, 14])
 
 
@@ -203,21 +205,21 @@ def test_add_rounds_the_product_of_its_first_operand(order, expected):
     net = QdqBuilder()
     scales = {"a": 1.5, "b": 1.0}
     views = {name: net.integers(name, (1,), scales[name]) for name in order}
-    inputs = {"a:q": np.array([-81], S8), "b:q": np.array([123], S8)}
+    inputs = {"a": np.array([-81], S8), "b": np.array([123], S8)}
     assert quantized(net, R.add(*(views[name] for name in order)), inputs, 3.0) == expected
 
 
 def test_the_broadcast_operand_of_add_is_the_fmas():
     net = QdqBuilder()
     b, a = net.integers("b", (1, 1), 1.0), net.integers("a", (1, 2), 1.5)
-    inputs = {"a:q": np.array([[-81, -83]], S8), "b:q": np.array([[123]], S8)}
+    inputs = {"a": np.array([[-81, -83]], S8), "b": np.array([[123]], S8)}
     np.testing.assert_array_equal(quantized(net, R.add(b, a), inputs, 3.0), [[1, 0]])  # -0.5 + e
 
 
 def test_add_then_relu():
     net = QdqBuilder()
     a, b = net.integers("a", (4,), 0.5, 1), net.integers("b", (4,), 0.25, 0, "uint8")
-    q = {"a:q": np.array([1, 2, -9, 127], S8), "b:q": np.array([0, 3, 2, 255], U8)}
+    q = {"a": np.array([1, 2, -9, 127], S8), "b": np.array([0, 3, 2, 255], U8)}
     # reals 0, 0.5, -5, 63; 0, 0.75, 0.5, 63.75; in halves: 0, 2.5, -9, 253.5
     y = quantized(net, R.nn.relu(net.emit("sum", R.add(a, b))), q, 0.5, 5, "uint8")
     np.testing.assert_array_equal(y, [5, 7, 5, 255])
@@ -236,7 +238,7 @@ def test_two_convolutions_are_added_where_one_has_a_quantize(pair, t):
     left = net.conv("left", x, [[[[0.5]]]], 0.5)
     right = net.conv("right", x, [[[[2.0]]]], 2.0)
     right = net.quantized(right, 4.0) if pair else right
-    y = quantized(net, R.add(left, right), {"x:q": image([3, 6])}, 1.0)
+    y = quantized(net, R.add(left, right), {"x": image([3, 6])}, 1.0)
     np.testing.assert_array_equal(y[0, 0, 0], np.rint(t))
 
 
@@ -246,7 +248,7 @@ def test_two_convolutions_are_added_where_one_has_a_quantize(pair, t):
 def test_mul():
     net = QdqBuilder()
     a, b = net.integers("a", (3,), 0.5, 1), net.integers("b", (3,), 0.25, 0, "uint8")
-    q = {"a:q": np.array([4, -3, 127], S8), "b:q": np.array([5, 5, 255], U8)}
+    q = {"a": np.array([4, -3, 127], S8), "b": np.array([5, 5, 255], U8)}
     y = quantized(net, R.multiply(a, b), q, 0.25)  # M = 1/2: 7.5, -10, 16065
     np.testing.assert_array_equal(y, [8, -10, 127])
 
@@ -254,7 +256,7 @@ def test_mul():
 def test_concat_rescales_what_differs_from_its_output():
     net = QdqBuilder()
     a, b = net.integers("a", (3,), 0.5, 1), net.integers("b", (2,), 0.25, 0, "uint8")
-    q = {"a:q": np.array([4, -128, 127], S8), "b:q": np.array([5, 255], U8)}
+    q = {"a": np.array([4, -128, 127], S8), "b": np.array([5, 255], U8)}
     y = quantized(net, R.concat((a, b, a)), q, 0.5, 1)
     np.testing.assert_array_equal(y, [4, -128, 127, 3, 127, 4, -128, 127])  # 2.5 -> 2, plus 1
 
@@ -272,9 +274,7 @@ def test_avg_pool2d_divides_each_window_by_what_it_counts(attrs, expected):
     net = QdqBuilder()
     y = R.nn.avg_pool2d(net.integers("x", (1, 1, 3, 3), 1.0, -5), [2, 2], [2, 2], **attrs)
     q = image((1, 2, 3), (4, 5, 6), (7, 8, 9)) - S8(5)
-    np.testing.assert_array_equal(
-        quantized(net, y, {"x:q": q}, 1.0, 10)[0, 0], np.add(expected, 10)
-    )
+    np.testing.assert_array_equal(quantized(net, y, {"x": q}, 1.0, 10)[0, 0], np.add(expected, 10))
 
 
 def test_window_counts_leave_out_what_hangs_over():
@@ -296,13 +296,13 @@ def test_global_average(form):
     q = np.array([[[[1, 2, 4]], [[-1, -2, -127]]]], S8)
     m = np.float32(0.5 / (np.float64(np.float32(0.1)) * 3))
     expected = [np.rint(np.float32(7) * m), -128]  # 11.67, -216.7
-    np.testing.assert_array_equal(quantized(net, y, {"x:q": q}, 0.1).reshape(-1), expected)
+    np.testing.assert_array_equal(quantized(net, y, {"x": q}, 0.1).reshape(-1), expected)
 
 
 def test_adaptive_average_windows_overlap_where_sizes_do_not_divide():
     net = QdqBuilder()
     y = R.nn.adaptive_avg_pool2d(net.integers("x", (1, 1, 1, 5), 1.0), [1, 2])
-    y = quantized(net, y, {"x:q": image([1, 2, 6, 8, 30])}, 1.0)  # 9 / 3, 44 / 3
+    y = quantized(net, y, {"x": image([1, 2, 6, 8, 30])}, 1.0)  # 9 / 3, 44 / 3
     np.testing.assert_array_equal(y[0, 0, 0], [3, 15])
 
 
@@ -327,7 +327,7 @@ def test_an_activation_alone_is_a_rescale(op, expected):
         "leaky relu6": lambda: R.clip(net.emit("leaky", R.nn.leakyrelu(x, 0.25)), -9, 1),
     }
     q = np.array([-16, -3, 0, 3, 5, 16], S8) + S8(3)
-    np.testing.assert_array_equal(quantized(net, forms[op](), {"x:q": q}, 0.25), expected)
+    np.testing.assert_array_equal(quantized(net, forms[op](), {"x": q}, 0.25), expected)
 
 
 def test_prelu_alone_has_a_slope_per_channel():
@@ -336,7 +336,7 @@ def test_prelu_alone_has_a_slope_per_channel():
     y = R.nn.prelu(x, relax.const(np.array([0.5, 0.25], np.float32)))
     q = np.array([[[[-5, 5]], [[-10, 10]]]], S8)
     expected = [-2, 5, -2, 10]  # -2.5, -2.5
-    np.testing.assert_array_equal(quantized(net, y, {"x:q": q}, 1.0).reshape(-1), expected)
+    np.testing.assert_array_equal(quantized(net, y, {"x": q}, 1.0).reshape(-1), expected)
 
 
 # Tables.
@@ -346,7 +346,7 @@ def test_sigmoid_is_a_table():
     net = QdqBuilder()
     y = R.sigmoid(net.integers("x", (5,), 0.5, 1))
     q = np.array([-128, -1, 1, 3, 127], S8)  # -64.5, -1, 0, 1, 63
-    y = quantized(net, y, {"x:q": q}, 1 / 256, 0, "uint8")
+    y = quantized(net, y, {"x": q}, 1 / 256, 0, "uint8")
     np.testing.assert_array_equal(y, [0, 69, 128, 187, 255])  # 68.8, 128, 187.2
 
 
@@ -358,7 +358,7 @@ def test_a_composed_function_of_one_tensor_is_one_table():
     scaled = net.emit("scaled", R.multiply(x, gate))
     y = R.divide(scaled, relax.const(np.float32(6)))  # hardswish
     q = np.array([-100, -6, -3, 1, 3, 100], S8)  # -50, -3, -1.5, 0.5, 1.5, 50
-    y = quantized(net, y, {"x:q": q}, 0.125)  # 0, 0, -3, 2.33, 9, 400
+    y = quantized(net, y, {"x": q}, 0.125)  # 0, 0, -3, 2.33, 9, 400
     np.testing.assert_array_equal(y, [0, 0, -3, 2, 9, 127])
 
 
@@ -366,7 +366,7 @@ def test_a_table_that_is_not_finite_is_refused():
     net = QdqBuilder()
     y = R.log(net.integers("x", (1,), 1.0, 0, "uint8"))
     with pytest.raises(ValueError, match="y: the table is -inf at integer 0"):
-        quantized(net, y, {"x:q": np.ones(1, U8)}, 1.0)
+        quantized(net, y, {"x": np.ones(1, U8)}, 1.0)
 
 
 # Moves: with equal parameters the integers are the same ones.
@@ -406,14 +406,14 @@ MOVES = {
 def test_moves_move_integers(name):
     move, expected = MOVES[name]
     net = QdqBuilder()
-    y = quantized(net, move(net.integers("x", X.shape, 0.3, 3)), {"x:q": X.astype(S8)}, 0.3, 3)
+    y = quantized(net, move(net.integers("x", X.shape, 0.3, 3)), {"x": X.astype(S8)}, 0.3, 3)
     np.testing.assert_array_equal(y, expected)
 
 
 def test_a_move_to_another_scale_rescales():
     net = QdqBuilder()
     y = R.nn.max_pool2d(net.integers("x", (1, 1, 1, 4), 0.5, -1), [1, 2], [1, 2])
-    y = quantized(net, y, {"x:q": image([-4, -6, 4, 126])}, 1.0, 2)  # -1.5 -> -2, 63.5 -> 64
+    y = quantized(net, y, {"x": image([-4, -6, 4, 126])}, 1.0, 2)  # -1.5 -> -2, 63.5 -> 64
     np.testing.assert_array_equal(y[0, 0, 0], [0, 66])
 
 
@@ -423,7 +423,7 @@ def test_parts_of_a_split():
     parts = net.emit("parts", R.split(x, [1, 4], axis=1))
     items = [net.emit(f"part{i}", relax.TupleGetItem(parts, i)) for i in range(3)]
     mod = net.module(*(net.quantized(item, 1.0) for item in items))
-    outputs = run(mod, {"x:q": np.arange(6, dtype=S8)[None]})
+    outputs = run(mod, net.feed({"x": np.arange(6)[None]}))
     for i, expected in enumerate(([0], [1, 2, 3], [4, 5])):
         np.testing.assert_array_equal(outputs[f"part{i}:q"][0], expected)
 
@@ -431,7 +431,7 @@ def test_parts_of_a_split():
 def test_moves_may_stand_between_an_operator_and_its_quantize():
     net = QdqBuilder()
     mean = net.emit("mean", R.mean(net.integers("x", (1, 1, 1, 3), 1.0), [2, 3], True))
-    y = quantized(net, R.reshape(mean, (1, 1)), {"x:q": image([1, 2, 2])}, 0.5)  # 10/3
+    y = quantized(net, R.reshape(mean, (1, 1)), {"x": image([1, 2, 2])}, 0.5)  # 10/3
     np.testing.assert_array_equal(y, [[3]])
 
 
@@ -462,6 +462,22 @@ def test_given_tensors_replace_the_computed_ones():
         run(island(), {"x": np.zeros((1, 2), np.float32)}, given={"q": np.zeros(1)})
 
 
+def test_integer_inputs_are_taken_as_they_are():
+    net = QdqBuilder()
+    x = net.input("x", (2,), "uint8")
+    s_z = relax.const(np.float32(0.5)), relax.const(np.uint8(4))
+    y = net.emit("y", R.nn.relu(net.emit("x:dq", R.dequantize(x, *s_z))))
+    tensors = run(net.module(net.quantized(y, 0.25)), {"x": np.array([3, 9], U8)})
+    np.testing.assert_array_equal(tensors["y:q"], [0, 10])
+
+
+def test_outputs_are_named_in_their_order():
+    net = QdqBuilder()
+    x = net.input("x", ("n", 2))
+    parts = [net.emit(name, R.negative(x)) for name in ("late", "early")]
+    assert output_names(net.module(*parts, x), {"x": np.zeros((1, 2))}) == ["late", "early", "x"]
+
+
 def test_unknown_operators_and_wrong_inputs_are_refused():
     net = QdqBuilder()
     mod = net.module(net.emit("y", R.tan(net.input("x", (2,)))))
@@ -471,49 +487,6 @@ def test_unknown_operators_and_wrong_inputs_are_refused():
         run(mod, {"x": np.zeros(3, np.float32)})
     with pytest.raises(ValueError, match=r"\['x', 'z'\] are missing or unknown"):
         run(mod, {"z": np.zeros(2, np.float32)})
-
-
-def residual_network(rng):
-    """Return a QDQ network that returns each dequantized tensor, and the steps they are in."""
-    net, steps, tensors = QdqBuilder(), {}, []
-
-    def pair(y, s, *args, **kwargs):
-        y = net.quantized(y, s, *args, **kwargs)
-        steps[y.name] = s
-        tensors.append(y)
-        return y
-
-    w = [rng.normal(0, 0.3, shape) for shape in ((8, 3, 3, 3), (8, 1, 3, 3), (8, 8, 1, 1))]
-    b = [rng.normal(0, 0.2, 8) for _ in w]
-    s_w = [np.abs(v).max((1, 2, 3)) / 127 for v in w]
-    x = pair(net.input("x", ("n", 3, 9, 9)), 2 / 255, 128, "uint8")
-    stem = net.conv("c0", x, w[0], s_w[0], b[0], padding=1, strides=2)
-    stem = pair(net.emit("stem", R.nn.relu(stem)), 4 / 255, 0, "uint8")
-    deep = net.conv("c1", stem, w[1], s_w[1], b[1], padding=1, groups=8)
-    deep = pair(net.emit("deep", R.nn.leakyrelu(deep, 0.1)), 4 / 127, qrange=(-127, 127))
-    both = net.emit("sum", R.add(net.conv("c2", deep, w[2], s_w[2], b[2]), stem))
-    both = pair(net.emit("both", R.nn.relu(both)), 6 / 255, 0, "uint8")
-    pooled = net.emit("pooled", R.nn.max_pool2d(both, [2, 2], [2, 2], ceil_mode=True))
-    mean = pair(
-        net.emit("mean", R.mean(pair(pooled, 6 / 255, 0, "uint8"), [2, 3])), 0.01, 0, "uint8"
-    )
-    logits = net.dense("logits", mean, rng.normal(0, 0.5, (8, 5)), 0.01, rng.normal(0, 1, 5))
-    y = net.emit("y", R.nn.softmax(logits))
-    return net.module(*tensors, y), steps | {"y": 0.01}
-
-
-def test_a_network_in_integers_stays_within_a_step_of_tvms_float_evaluation():
-    rng = np.random.default_rng(5)
-    mod, steps = residual_network(rng)
-    x = rng.uniform(-1, 1, (2, 3, 9, 9)).astype(np.float32)
-    tensors = run(mod, {"x": x})
-    built = relax.build(relax.transform.LegalizeOps()(mod), "llvm")
-    floats = relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(x))
-    for name, expected in zip(output_names(mod, {"x": x}), floats, strict=True):
-        expected = expected.numpy()
-        np.testing.assert_allclose(tensors[name], expected, rtol=1e-5, atol=steps[name] * 1.01)
-        assert np.ptp(expected) > 5 * steps[name], f"{name} is too flat to compare"
-        assert np.mean(tensors[name] != expected) < 0.1 or name == "y"
 
 
 def test_it_shares_no_code_with_what_it_judges():

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
-from tvm.ir import GenericConst
+from tvm.ir import GenericConst, GlobalVar
 
 PREFIXES = ("relax.image.", "relax.nn.", "relax.")
 EXTENT_ARITHMETIC = {
@@ -146,6 +146,10 @@ class _Reader:
             return Node("", "tuple", items) if tensors else items
         if isinstance(arg, relax.Var | GenericConst | relax.Call | relax.TupleGetItem):
             return self._node(arg, "")
+        if isinstance(arg, GlobalVar):
+            raise NotImplementedError(
+                f"kernel {arg.name_hint} is called: give the module before it is lowered"
+            )
         return self._number(arg)
 
     def _number(self, value: Any) -> Any:

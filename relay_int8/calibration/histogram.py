@@ -121,6 +121,14 @@ class Grid:
         """1 / bin width, as kernels read it."""
         return np.float32(1.0 / float(self.width))
 
+    def above(self, bins: float) -> float:
+        """Return where so many bins from low on end; all of them end at high, exactly."""
+        return float(self.high) if bins == self.bins else float(self.low) + bins * float(self.width)
+
+    def below(self, bins: float) -> float:
+        """Return where so many bins from high down end; all of them end at low, exactly."""
+        return float(self.low) if bins == self.bins else float(self.high) - bins * float(self.width)
+
 
 @dataclass(frozen=True, eq=False)
 class Histogram:

@@ -150,6 +150,16 @@ def test_constant_tensors(method, scheme, value, low, high, scale, note):
     assert CalibrationTable.from_json(table.to_json()).entries["c"].notes == entry.notes
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_range_never_exceeds_what_was_observed(method, seed):
+    low, high = np.random.default_rng(seed).normal(size=2) * F([-3, 1]) - F([9, -9])
+    x = np.full((25, 16), low, F)
+    x[:, ::2] = high
+    entry = run([x], {"x": "asymmetric"}, method=method).entries["x"]
+    assert (entry.low, entry.high) == (F(low), F(high))
+
+
 def test_values_inside_the_network_that_are_not_finite_are_noted():
     def net(image):
         return {"a": np.r_[image["x"][0], F(np.inf), F(np.nan)]}

@@ -113,7 +113,16 @@ def one(bins, index, count=7):
 )
 def test_degenerate(counts, kept):
     assert transcribe(counts)[1] == kept
-    assert Kl().thresholds(histogram(counts))[1] == kept * float(np.float32(1 / len(counts)))
+    assert Kl().thresholds(histogram(counts, high=len(counts)))[1] == kept
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("seed", range(20))
+def test_rounding_does_not_break_ties(seed):
+    # Far enough apart, every bin has a level of its own: all candidates lose nothing.
+    counts = np.zeros(2048, np.int64)
+    counts[[0, 40, 90, 127]] = np.random.default_rng(seed).integers(1, 10**9, 4)
+    assert Kl().thresholds(histogram(counts))[1] == 128.5 / 2048
 
 
 @pytest.mark.fast

@@ -58,10 +58,10 @@ class Kl:
         """Return (0, T), or (low, high) of a two-sided histogram."""
         grid, counts = histogram.grid, histogram.counts
         if grid.absolute:
-            return 0.0, _bins_kept(counts, self.levels) * float(grid.width)
-        up = _bins_kept(counts, 2 * self.levels) * float(grid.width)
-        down = _bins_kept(counts[::-1], 2 * self.levels) * float(grid.width)
-        return min(float(grid.high) - down, 0.0), max(float(grid.low) + up, 0.0)
+            return 0.0, grid.above(_bins_kept(counts, self.levels))
+        high = grid.above(_bins_kept(counts, 2 * self.levels))
+        low = grid.below(_bins_kept(counts[::-1], 2 * self.levels))
+        return min(low, 0.0), max(high, 0.0)
 
 
 def _bins_kept(counts: Array, levels: int) -> float:

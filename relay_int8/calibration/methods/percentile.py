@@ -41,20 +41,13 @@ class Percentile:
             return float(grid.low), float(grid.high)
         kept = Fraction(str(self.percentile)) / 100  # what the decimal says, not its float
         if grid.absolute:
-            return 0.0, _edge(grid.low, grid.width, _bins_for(counts, kept * total))
+            return 0.0, grid.above(_bins_for(counts, kept * total))
         kept = (1 + kept) / 2
-        up = _bins_for(counts, kept * total)
-        down = grid.bins - _bins_for(counts[::-1], kept * total)
-        return (
-            min(_edge(grid.low, grid.width, down), 0.0),
-            max(_edge(grid.low, grid.width, up), 0.0),
-        )
+        high = grid.above(_bins_for(counts, kept * total))
+        low = grid.below(_bins_for(counts[::-1], kept * total))
+        return min(low, 0.0), max(high, 0.0)
 
 
 def _bins_for(counts: npt.NDArray[np.int64], share: Fraction) -> int:
     """Return how many bins, from the first on, hold at least ``share`` values."""
     return int(np.searchsorted(np.cumsum(counts), math.ceil(share))) + 1
-
-
-def _edge(low: np.float32, width: np.float32, bins: int) -> float:
-    return float(low) + bins * float(width)

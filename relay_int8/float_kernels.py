@@ -7,9 +7,15 @@ import numpy as np
 from relay_int8 import graph
 from relay_int8.analysis.capability import refusal
 from relay_int8.analysis.groups import Clip, Group, Leaky
-from relay_int8.geometry import conv2d_fields, dense_fields, pool2d_counts, pool2d_fields
+from relay_int8.geometry import (
+    conv2d_fields,
+    dense_fields,
+    move_fields,
+    pool2d_counts,
+    pool2d_fields,
+)
 from relay_int8.integer_kernels import Kernel
-from schedules.spec import Binary, Concat, Conv2d, Dense, Pool2d, Rescale
+from schedules.spec import Binary, Concat, Conv2d, Dense, Move, Pool2d, Rescale
 
 F32 = "float32"
 
@@ -71,6 +77,11 @@ def _concat(group: Group) -> Kernel:
     return Concat(shapes=shapes, axis=int(group.root.attrs.axis) % len(shapes[0]), x=F32), {}
 
 
+def _move(group: Group) -> Kernel:
+    fill = {"fill": np.zeros(1, np.float32)} if group.kind == "pad" else {}
+    return Move(**move_fields(group), x=F32), fill
+
+
 def _activation(group: Group) -> Kernel:
     dims = graph.shape(group.root)
     constants = {"clamp": _clamp(group)}
@@ -95,4 +106,9 @@ _KERNELS = {
     "avg_pool2d": _avg_pool,
     "concat": _concat,
     "activation": _activation,
+    "reshape": _move,
+    "transpose": _move,
+    "slice": _move,
+    "pad": _move,
+    "resize": _move,
 }

@@ -14,13 +14,14 @@ Exact: int32 sums; float32 by fma in ascending order of (row, column), from the 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from tvm import tirx
 from tvm.target import Target
-from tvm.tirx import Expr
 
 from schedules.cpu.conv_arguments import LANES, blocked, channel_blocks, fold_zero_point, pack_with
-from schedules.cpu.epilogue import cast, fma
+from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
 from schedules.cpu.strip import Strip, Tap, strip_kernel
 from schedules.cpu.strip_tiles import default, space
 from schedules.spec import Conv2d
@@ -29,14 +30,15 @@ from schedules.template import Arrays, Layouts, ScheduleTemplate
 MAX_TAPS = 128  # vectors of weights a window may read: its taps are all unrolled
 
 
-def depthwise_refusal(spec: Conv2d, target: Target, width: int) -> str | None:
-    """Say why no depthwise kernel that sums ``width`` pixels a lane can compute ``spec``."""
-    if target.kind.name != "llvm":
-        return f"target is {target.kind.name}, not llvm"
+def refuses(lanes: Lanes, spec: Conv2d, target: Target) -> str | None:
+    """Say why ``spec`` cannot be computed by ``lanes`` on ``target``, or None."""
+    refusal = lanes.dot.refuses(spec.x, target)
+    if refusal:
+        return refusal
     channels = (spec.groups, spec.in_channels, spec.out_channels)
     if len(set(channels)) > 1:
         return "groups {}, in_channels {} and out_channels {} are not all equal".format(*channels)
-    taps = len(windows_of(spec, width)[0])
+    taps = len(windows_of(spec, lanes.dot.width)[0])
     if taps > MAX_TAPS:
         return f"kernel {spec.kernel} makes {taps} taps; the limit is {MAX_TAPS}"
     return None
@@ -89,73 +91,43 @@ def pack_taps(weights: np.ndarray, spec: Conv2d, width: int) -> np.ndarray:
     return packed.reshape(*packed.shape[:2], -1)
 
 
-def _multiply_s32(acc: Expr, x: Expr, w: Expr, select: int) -> Expr:
-    return acc + cast(x, "int32") * cast(w, "int32")
+def _transposed(width: int) -> list[int]:
+    """Return where the pixels of lane 0, of lane 1, ... lie in neighbouring pixels of 16 lanes."""
+    return [pixel * LANES + lane for lane in range(LANES) for pixel in range(width)]
 
 
-def _multiply_f32(acc: Expr, x: Expr, w: Expr, select: int) -> Expr:
-    return fma(x, w, acc)
+def depthwise_template(lanes: Lanes) -> ScheduleTemplate:
+    """Return the depthwise template of one instruction flavour, "depthwise_<flavour>"."""
+    width, name = lanes.dot.width, f"depthwise_{lanes.dot.name}"
 
+    def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
+        strip = Strip(
+            template=name,
+            lanes=lanes,
+            taps=windows_of(spec, width),
+            order=lambda _select: [
+                pixel * LANES + i for i in range(LANES) for pixel in range(width)
+            ],
+            pixels=width,
+        )
+        return strip_kernel(spec, strip)
 
-def _refuses_plain(spec: Conv2d, target: Target) -> str | None:
-    if spec.x == "float32":
-        return "x is float32; this kernel sums integers"
-    return depthwise_refusal(spec, target, 1)
+    def pack(spec: Conv2d, params: Arrays) -> Arrays:
+        weights = pack_taps(params["w"].astype(lanes.weights), spec, width)
+        return pack_with(weights, fold_zero_point(spec, params))
 
-
-def _kernel_plain(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-    strip = Strip(
-        template=DEPTHWISE_PLAIN.name,
-        staged=spec.x,
-        pixels=1,
-        taps=windows_of(spec, 1),
-        weights=("int8", LANES),
-        multiply=_multiply_s32,
+    return ScheduleTemplate(
+        name=name,
+        kind="conv2d",
+        refuses=partial(refuses, lanes),
+        layouts=blocked,
+        kernel=kernel,
+        default=default,
+        space=space,
+        pack=pack,
+        x_types=lanes.dot.x_types,
     )
-    return strip_kernel(spec, strip)
 
 
-def _refuses_f32(spec: Conv2d, target: Target) -> str | None:
-    if spec.x != "float32":
-        return f"x is {spec.x}; this kernel sums float32"
-    return depthwise_refusal(spec, target, 1)
-
-
-def _kernel_f32(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-    strip = Strip(
-        template=DEPTHWISE_F32.name,
-        staged="float32",
-        pixels=1,
-        taps=windows_of(spec, 1),
-        weights=("float32", LANES),
-        multiply=_multiply_f32,
-    )
-    return strip_kernel(spec, strip)
-
-
-def _pack(spec: Conv2d, params: Arrays) -> Arrays:
-    return pack_with(pack_taps(params["w"], spec, 1), fold_zero_point(spec, params))
-
-
-DEPTHWISE_PLAIN = ScheduleTemplate(
-    name="depthwise_plain",
-    kind="conv2d",
-    refuses=_refuses_plain,
-    layouts=blocked,
-    kernel=_kernel_plain,
-    default=default,
-    space=space,
-    pack=_pack,
-    x_types=("uint8", "int8"),
-)
-DEPTHWISE_F32 = ScheduleTemplate(
-    name="depthwise_f32",
-    kind="conv2d",
-    refuses=_refuses_f32,
-    layouts=blocked,
-    kernel=_kernel_f32,
-    default=default,
-    space=space,
-    pack=_pack,
-    x_types=("float32",),
-)
+DEPTHWISE_PLAIN = depthwise_template(PLAIN_LANES)
+DEPTHWISE_F32 = depthwise_template(F32_LANES)

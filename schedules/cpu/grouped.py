@@ -12,13 +12,14 @@ Exact: int32 sums; float32 by fma in ascending order of (row, column, channel), 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from tvm import tirx
 from tvm.target import Target
-from tvm.tirx import Expr
 
 from schedules.cpu.conv_arguments import LANES, blocked, channel_blocks, fold_zero_point, pack_with
-from schedules.cpu.epilogue import cast, fma
+from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
 from schedules.cpu.strip import Strip, Tap, strip_kernel
 from schedules.cpu.strip_tiles import default, space
 from schedules.spec import Conv2d
@@ -28,14 +29,15 @@ MAX_TAPS = 256  # multiplications a pixel: all are unrolled
 GROUP_SIZES = (2, 4, 8)
 
 
-def grouped_refusal(spec: Conv2d, target: Target, width: int) -> str | None:
-    """Say why no grouped kernel that sums ``width`` channels a lane can compute ``spec``."""
-    if target.kind.name != "llvm":
-        return f"target is {target.kind.name}, not llvm"
+def refuses(lanes: Lanes, spec: Conv2d, target: Target) -> str | None:
+    """Say why ``spec`` cannot be computed by ``lanes`` on ``target``, or None."""
+    refusal = lanes.dot.refuses(spec.x, target)
+    if refusal:
+        return refusal
     inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
     if inputs != outputs or inputs not in GROUP_SIZES:
         return f"groups have {inputs} channels in and {outputs} out, not 2, 4 or 8 of both"
-    taps = len(taps_of(spec, width)[0])
+    taps = len(taps_of(spec, lanes.dot.width)[0])
     if taps > MAX_TAPS:
         return f"kernel {spec.kernel} makes {taps} taps; the limit is {MAX_TAPS}"
     return None
@@ -87,68 +89,35 @@ def pack_groups(weights: np.ndarray, size: int, width: int) -> np.ndarray:
     return np.ascontiguousarray(packed.reshape(len(blocks), -1, LANES * width), weights.dtype)
 
 
-def _strip(spec: Conv2d, template: str, dtypes: tuple[str, str]) -> Strip:
-    size = group_size(spec)
+def grouped_template(lanes: Lanes) -> ScheduleTemplate:
+    """Return the grouped template of one instruction flavour, "grouped_<flavour>"."""
+    width, name = lanes.dot.width, f"grouped_{lanes.dot.name}"
 
-    def multiply(acc: Expr, x: Expr, w: Expr, select: int) -> Expr:
-        x = tirx.Shuffle([x], select_order(size, 1, select))
-        if dtypes[1] == "float32":
-            return fma(x, w, acc)
-        return acc + cast(x, "int32") * cast(w, "int32")
+    def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
+        strip = Strip(
+            template=name,
+            lanes=lanes,
+            taps=taps_of(spec, width),
+            order=partial(select_order, group_size(spec), width),
+        )
+        return strip_kernel(spec, strip)
 
-    return Strip(
-        template=template,
-        staged=dtypes[0],
-        pixels=1,
-        taps=taps_of(spec, 1),
-        weights=(dtypes[1], LANES),
-        multiply=multiply,
+    def pack(spec: Conv2d, params: Arrays) -> Arrays:
+        weights = pack_groups(params["w"].astype(lanes.weights), group_size(spec), width)
+        return pack_with(weights, fold_zero_point(spec, params))
+
+    return ScheduleTemplate(
+        name=name,
+        kind="conv2d",
+        refuses=partial(refuses, lanes),
+        layouts=blocked,
+        kernel=kernel,
+        default=default,
+        space=space,
+        pack=pack,
+        x_types=lanes.dot.x_types,
     )
 
 
-def _refuses_plain(spec: Conv2d, target: Target) -> str | None:
-    if spec.x == "float32":
-        return "x is float32; this kernel sums integers"
-    return grouped_refusal(spec, target, 1)
-
-
-def _kernel_plain(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-    return strip_kernel(spec, _strip(spec, GROUPED_PLAIN.name, (spec.x, "int8")))
-
-
-def _refuses_f32(spec: Conv2d, target: Target) -> str | None:
-    if spec.x != "float32":
-        return f"x is {spec.x}; this kernel sums float32"
-    return grouped_refusal(spec, target, 1)
-
-
-def _kernel_f32(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-    return strip_kernel(spec, _strip(spec, GROUPED_F32.name, ("float32", "float32")))
-
-
-def _pack(spec: Conv2d, params: Arrays) -> Arrays:
-    return pack_with(pack_groups(params["w"], group_size(spec), 1), fold_zero_point(spec, params))
-
-
-GROUPED_PLAIN = ScheduleTemplate(
-    name="grouped_plain",
-    kind="conv2d",
-    refuses=_refuses_plain,
-    layouts=blocked,
-    kernel=_kernel_plain,
-    default=default,
-    space=space,
-    pack=_pack,
-    x_types=("uint8", "int8"),
-)
-GROUPED_F32 = ScheduleTemplate(
-    name="grouped_f32",
-    kind="conv2d",
-    refuses=_refuses_f32,
-    layouts=blocked,
-    kernel=_kernel_f32,
-    default=default,
-    space=space,
-    pack=_pack,
-    x_types=("float32",),
-)
+GROUPED_PLAIN = grouped_template(PLAIN_LANES)
+GROUPED_F32 = grouped_template(F32_LANES)

@@ -9,7 +9,7 @@ pixels of 16 channels, and carries the template's name. The accumulators of a wi
 expression a pixel and need no buffer: ``schedules.cpu.strip_tiles`` unrolls several windows, and
 LLVM loads and rearranges each pixel of the tile once and keeps the sums in registers.
 
-Exact:  as far as ``multiply`` is; sums are ordered as the taps are.
+Exact:  as far as the instruction is; sums are ordered as the taps are.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from schedules.cpu.conv_arguments import (
     spatial,
 )
 from schedules.cpu.epilogue import epilogue
+from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import Conv2d
 
 BLOCK = "windows"
@@ -61,24 +62,21 @@ class Strip:
     ----------
     template
         The template's name.
-    staged
-        The type of x in the buffer of padded rows.
-    pixels
-        How many neighbouring pixels a tap reads.
+    lanes
+        The instruction flavour.
     taps
         Those of each output pixel of a window, in the order they are summed.
-    weights
-        The type and the number of elements of one vector of w.
-    multiply
-        ``(acc, x, w, select)`` -> acc plus the products, 16 lanes; x has ``pixels * 16`` elements.
+    order
+        ``select`` -> which elements of what a tap reads go to lane 0, to lane 1, ...
+    pixels
+        How many neighbouring pixels a tap reads.
     """
 
     template: str
-    staged: str
-    pixels: int
+    lanes: Lanes
     taps: tuple[tuple[Tap, ...], ...]
-    weights: tuple[str, int]
-    multiply: Callable[[Expr, Expr, Expr, int], Expr]
+    order: Callable[[int], list[int]]
+    pixels: int = 1
 
     @property
     def phases(self) -> int:
@@ -91,6 +89,11 @@ class Strip:
         return 1 + max(tap.vector for taps in self.taps for tap in taps)
 
     @property
+    def elements(self) -> int:
+        """How many elements a vector of w has."""
+        return LANES * self.lanes.dot.width
+
+    @property
     def reach(self) -> tuple[int, int]:
         """Rows and columns of x that a window reads."""
         taps = [tap for taps in self.taps for tap in taps]
@@ -101,8 +104,8 @@ def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of ``strip``."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
-        blocks, (dtype, count) = -(-spec.out_channels // LANES), strip.weights
-        buffers = declare(spec, (blocks, strip.vectors, count), dtype)
+        shape = (-(-spec.out_channels // LANES), strip.vectors, strip.elements)
+        buffers = declare(spec, shape, strip.lanes.weights)
         with T.sblock("root"):
             _Emitter(spec, strip, buffers).emit()
     return builder.get()
@@ -116,25 +119,30 @@ class _Emitter:
     strip: Strip
     buffers: dict[str, Any]
 
+    @property
+    def staged(self) -> str:
+        """The type of the padded rows."""
+        return self.strip.lanes.staged or self.spec.x
+
     def emit(self) -> None:
         padded = self._pad()
         self._windows(padded)
 
     def _pad(self) -> Any:
         """Surround x with its zero point; return the buffer."""
-        spec, x = self.spec, self.buffers["x"]
+        spec, x, staged = self.spec, self.buffers["x"], self.staged
         (rows, cols), (out_rows, out_cols) = self.strip.reach, spec.out_size
         height = (out_rows - 1) * spec.strides[0] + rows
         width = (out_cols - self.strip.phases) * spec.strides[1] + cols
         shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
-        padded = T.sblock_alloc_buffer(shape, self.strip.staged, layout=None)
+        padded = T.sblock_alloc_buffer(shape, staged, layout=None)
         IRBuilder.name("rows", padded)
         with T.grid(*shape) as loops, T.sblock(PADDED):
             n, c, h, w, lane = spatial("n c h w lane", shape, loops)
             h_x, w_x = h - spec.padding[0], w - spec.padding[1]
             inside = tirx.all(h_x >= 0, h_x < spec.height, w_x >= 0, w_x < spec.width)
             fill = self.buffers["z"][0] if "z" in self.buffers else tirx.const(0, "float32")
-            kept, fill = (v.astype(self.strip.staged) for v in (x[n, c, h_x, w_x, lane], fill))
+            kept, fill = (v.astype(staged) for v in (x[n, c, h_x, w_x, lane], fill))
             T.buffer_store(padded, tirx.if_then_else(inside, kept, fill), [n, c, h, w, lane])
         return padded
 
@@ -154,7 +162,7 @@ class _Emitter:
             strides = [tirx.Var("row", "int64"), T.int64(LANES), T.int64(1)]
             shape = int64((rows, cols, LANES))
             window = T.match_buffer(
-                region, shape, strip.staged, strides=strides, offset_factor=1, layout=None
+                region, shape, self.staged, strides=strides, offset_factor=1, layout=None
             )
             IRBuilder.name("window", window)
             for phase, taps in enumerate(strip.taps):
@@ -165,7 +173,7 @@ class _Emitter:
         regions = []
         for name, buffer in self.buffers.items():
             if name == "w":
-                regions.append(buffer[c, 0 : self.strip.vectors, 0 : self.strip.weights[1]])
+                regions.append(buffer[c, 0 : self.strip.vectors, 0 : self.strip.elements])
             elif name in PER_CHANNEL:
                 regions.append(buffer[c, 0:LANES])
             elif name == "r":
@@ -185,9 +193,9 @@ class _Emitter:
         acc = load("bias")
         for tap in taps:
             x = window[tap.row, tap.col, ramp(strip.pixels * LANES)]
-            w = self.buffers["w"][c, tap.vector, ramp(strip.weights[1])]
-            acc = strip.multiply(acc, x, w, tap.select)
+            w = self.buffers["w"][c, tap.vector, ramp(strip.elements)]
+            acc = strip.lanes.step(acc, shuffle(x, strip.order(tap.select)), w)
         acc = IRBuilder.name("acc", T.Bind(acc))
         r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-        y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r))
+        y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r, strip.lanes.dot.rint))
         T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])

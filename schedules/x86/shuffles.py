@@ -1,26 +1,14 @@
-"""Byte and word rearrangements and the multiplications they feed, as expressions on vectors.
+"""The multiplications of x86 that sum neighbouring products, as expressions on vectors.
 
-A constant shuffle is left to LLVM to lower: vpermb with AVX512-VBMI, vpermd and
-vpshufb without.
 Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_madd_epi16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tvm import tirx
 from tvm.tirx import Expr
 
-
-def shuffle(x: Expr, order: Iterable[int]) -> Expr:
-    """Return the elements of vector ``x`` at the constant positions ``order``.
-
-    TVM wants no more positions than elements given, so a longer result repeats ``x``.
-    """
-    positions = list(order)
-    copies = -(-len(positions) // int(x.ty.dtype.lanes))
-    return tirx.Shuffle([x] * copies, positions)
+from schedules.cpu.lanes import shuffle
 
 
 def dot_u8s8(acc: Expr, x: Expr, w: Expr) -> Expr:

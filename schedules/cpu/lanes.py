@@ -1,0 +1,63 @@
+"""What strips need to know of an instruction: a flavour whose lanes each have their own x.
+
+Beside ``schedules.cpu.dot``, where all lanes multiply the same x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.cpu.dot import F32, PLAIN, Dot
+from schedules.cpu.epilogue import cast, fma
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lanes:
+    """One way to add products to 16 accumulators, ``dot.width`` of them in each lane.
+
+    Parameters
+    ----------
+    dot
+        The instruction.
+    step
+        ``(acc, x, w)`` -> acc plus the products; x and w have ``16 * width`` elements: those of
+        lane 0, those of lane 1, ...
+    staged
+        The type of x that ``step`` takes; None where it takes x as it is.
+    weights
+        The type of w that ``step`` takes.
+    """
+
+    dot: Dot
+    step: Callable[[Expr, Expr, Expr], Expr]
+    staged: str | None = None
+    weights: str
+
+
+def _step_s16(acc: Expr, x: Expr, w: Expr) -> Expr:
+    # |u8 * s8| <= 255 * 128 < 2**15: int16 products are exact, and twice as many fit a register.
+    return acc + cast(cast(x, "int16") * cast(w, "int16"), "int32")
+
+
+def _step_f32(acc: Expr, x: Expr, w: Expr) -> Expr:
+    return fma(x, w, acc)
+
+
+PLAIN_LANES = Lanes(dot=PLAIN, step=_step_s16, weights="int8")
+F32_LANES = Lanes(dot=F32, step=_step_f32, weights="float32")
+
+
+def shuffle(x: Expr, order: Sequence[int]) -> Expr:
+    """Return the elements of vector ``x`` at the constant positions ``order``.
+
+    Left to LLVM to lower: vpermb with AVX512-VBMI, vpermd and vpshufb without, ...
+    """
+    count = int(x.ty.dtype.lanes)
+    if list(order) == list(range(count)):
+        return x
+    # TVM wants no more positions than elements given, so a longer result repeats x.
+    return tirx.Shuffle([x] * -(-len(order) // count), list(order))

@@ -1,0 +1,10 @@
+"""The flavours of strips on x86: vpdpbusd, and vpmaddwd on padded rows of int16."""
+
+from __future__ import annotations
+
+from schedules.cpu.lanes import Lanes
+from schedules.x86.dots import AVX2, VNNI
+from schedules.x86.shuffles import dot_s16, dot_u8s8
+
+VNNI_LANES = Lanes(dot=VNNI, step=dot_u8s8, weights="int8")
+AVX2_LANES = Lanes(dot=AVX2, step=dot_s16, staged="int16", weights="int16")

@@ -1,7 +1,7 @@
 """ONNX operators that we turn into Relax ourselves.
 
 TVM's importer makes opaque kernels of Clip and Pad, keeps Dropout, pads in front of a convolution
-with ``auto_pad``, scales the input of a Gemm, stacks the operands of Max and does float arithmetic on
+with ``auto_pad``, scales the input of a Gemm, stacks the operands of Max and computes with float
 constants in float32; the passes after it want plain Relax operators on what the file holds.
 """
 

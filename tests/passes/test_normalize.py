@@ -9,18 +9,10 @@ import pytest
 import tvm
 from onnx import helper
 from tvm import relax
-from tvm.ir.transform import Pass
 
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import arguments, calls, constant, operator, results, shape
-from relay_int8.passes.canonicalize_activation import CanonicalizeActivation
-from relay_int8.passes.canonicalize_pool import CanonicalizePool
-from relay_int8.passes.canonicalize_reshape import CanonicalizeReshape
-from relay_int8.passes.fold_affine import FoldAffine
-from relay_int8.passes.fold_constants import FoldConstants
-from relay_int8.passes.fold_pad import FoldPad
-from relay_int8.passes.lower_batch_norm import LowerBatchNorm
-from relay_int8.passes.remove_identity import RemoveIdentity
+from relay_int8.pipeline import normalize_passes
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 MODELS = Path(__file__).parents[3] / "shared" / "data" / "models"
@@ -32,17 +24,7 @@ node = helper.make_node
 
 
 def normalize(mod: tvm.IRModule) -> tvm.IRModule:
-    passes: list[Pass] = [
-        FoldConstants(),
-        RemoveIdentity(),
-        CanonicalizePool(),
-        CanonicalizeReshape(),
-        CanonicalizeActivation(),
-        FoldPad(),
-        FoldAffine(),
-        LowerBatchNorm(),
-    ]
-    return tvm.transform.Sequential(passes)(mod)
+    return tvm.transform.Sequential(normalize_passes())(mod)
 
 
 def ops(mod: tvm.IRModule) -> list[str]:

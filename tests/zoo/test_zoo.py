@@ -1,0 +1,101 @@
+"""The zoo: published sizes, valid models, activations of sane scale."""
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+
+from relay_int8 import zoo
+from relay_int8.errors import ConfigError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph import calls, operator, results, shape
+from relay_int8.pipeline import normalize_passes
+from tests.onnx_models import run_onnx
+
+# Millions of parameters and of multiplications for one image, as published (torchvision's and, for
+# DRN-C-26, the authors' implementation).
+PUBLISHED = {
+    "resnet18": (11.69, 1814),
+    "resnet50": (25.56, 4089),
+    "vgg19": (143.67, 19632),
+    "inception_v3": (23.83, 5713),
+    "resnext50_32x4d": (25.03, 4230),
+    "drn_c_26": (21.13, 16971),
+    "mobilenet_v2": (3.505, 300.8),
+}
+SMALL = {name: 75 if name == "inception_v3" else 32 for name in zoo.NETWORKS}
+
+
+def images(name: str, size: int | None = None) -> np.ndarray:
+    """Two random images whose neighbouring pixels are alike."""
+    size = size or SMALL[name]
+    coarse = np.random.default_rng(1).normal(size=(2, 3, -(-size // 4), -(-size // 4)))
+    return coarse.repeat(4, 2).repeat(4, 3)[:, :, :size, :size].astype("float32")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", zoo.NETWORKS)
+def test_published_cost(name: str):
+    cost = zoo.cost(name)
+    parameters, macs = PUBLISHED[name]
+    assert cost.parameters / 1e6 == pytest.approx(parameters, rel=1e-3)
+    assert cost.macs / 1e6 == pytest.approx(macs, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", zoo.NETWORKS)
+def test_cut_network_runs_at_sane_scale(name: str):
+    proto = zoo.build(name, image_size=SMALL[name], depth="cut", batch="N")
+    onnx.checker.check_model(proto, full_check=True)
+    (logits,) = run_onnx(proto, images(name))
+    assert logits.shape == (2, 1000)
+    assert 0.2 < logits.std() < 5
+    assert np.abs(logits[0] - logits[1]).max() > 1e-3
+
+
+def outputs_of(proto: onnx.ModelProto, kinds: set[str], x: np.ndarray) -> dict[str, np.ndarray]:
+    """Run a model and return what its nodes of some kinds give."""
+    names = [node.output[0] for node in proto.graph.node if node.op_type in kinds]
+    del proto.graph.output[:]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    return dict(zip(names, run_onnx(proto, x), strict=True))
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2"])
+def test_deep_network_neither_vanishes_nor_explodes(name: str):
+    proto = zoo.build(name, image_size=64, batch=2)
+    for layer, y in outputs_of(proto, {"Conv", "Add", "Gemm"}, images(name, 64)).items():
+        assert 0.2 < y.std() < 5, layer
+
+
+def test_relu_is_half_open():
+    proto = zoo.build("resnet18", image_size=32, depth="cut", batch=2)
+    zeros = [(y == 0).mean() for y in outputs_of(proto, {"Relu"}, images("resnet18")).values()]
+    assert 0.2 < np.mean(zeros) < 0.8
+
+
+def test_seed_decides_the_weights():
+    def built(seed: int) -> bytes:
+        return zoo.build("mobilenet_v2", image_size=32, depth="cut", seed=seed).SerializeToString()
+
+    assert built(3) == built(3)
+    assert built(3) != built(4)
+
+
+@pytest.mark.parametrize("name", zoo.NETWORKS)
+def test_cut_network_normalizes(name: str):
+    proto = zoo.build(name, image_size=SMALL[name], depth="cut", classes=10)
+    mod = tvm.transform.Sequential(normalize_passes())(import_onnx(proto))
+    found = [operator(value) for _, value in calls(mod["main"])]
+    assert found.count("nn.conv2d") == sum(n.op_type == "Conv" for n in proto.graph.node)
+    assert not {"nn.batch_norm", "mean", "tuple_get_item", "maximum", "minimum"} & set(found)
+    assert shape(results(mod["main"])[0]) == (1, 10)
+
+
+def test_unknown_network():
+    with pytest.raises(ConfigError, match="no network 'alexnet'; there are resnet18, "):
+        zoo.build("alexnet")
+
+
+def test_too_small_image():
+    with pytest.raises(ConfigError, match="larger image_size"):
+        zoo.cost("inception_v3", image_size=40)

@@ -17,7 +17,7 @@ from tvm.target import Target
 from relay_int8 import graph
 from relay_int8.analysis.fidelity import measure_fidelity
 from relay_int8.analysis.report import LayerReport, Report
-from relay_int8.analysis.timing import random_inputs
+from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.annotate import annotate
 from relay_int8.artifact import Manifest, TensorInfo, load, save_artifact
 from relay_int8.build import Built, build
@@ -104,7 +104,7 @@ def compile_model(
             result = _with_fidelity(result, quantized, data, samples, progress)
     if not refusal(manifest):
         with _timed("measure", seconds, progress):
-            result = _with_latency(result, output)
+            result = _with_times(result, built, output)
     result = dataclasses.replace(
         result,
         model_bytes=Path(model).stat().st_size,
@@ -228,17 +228,24 @@ def _with_fidelity(
     return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
 
 
-def _with_latency(report: Report, artifact: str | Path) -> Report:
-    """Add the artifact's median latency on this computer, with the runtime's choice of threads."""
+def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
+    """Add the artifact's times on this computer, with the runtime's choice of threads."""
     module = load(artifact)
     inputs = random_inputs(module.manifest.inputs)
     latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
-    machine_facts = {
+    times_us = times_by_tensor(built.calls, module.profile(inputs))
+    layers = tuple(
+        dataclasses.replace(layer, time_us=times_us.pop(layer.name, None))
+        for layer in report.layers
+    )
+    facts = {
         "cpu": cpu_name(),
         "threads": module.threads,
         "batch": module.manifest.inputs[0].shape[0],
     }
-    return dataclasses.replace(report, latency_ms=latency_ms, machine=machine_facts)
+    return dataclasses.replace(
+        report, layers=layers, other_us=times_us, latency_ms=latency_ms, machine=facts
+    )
 
 
 def _manifest(

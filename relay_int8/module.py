@@ -79,6 +79,28 @@ class Module:
             times_ms.append((time.perf_counter() - start) * 1e3)
         return times_ms
 
+    def profile(self, inputs: Inputs, repeats: int = 10) -> list[tuple[str, float]]:
+        """Return each kernel in the order of execution, with the median of its microseconds."""
+        arguments = self._arguments(inputs)
+        names: list[str] = []
+        times_ns: list[int] = []
+
+        def note(_func: Any, name: str, before: bool, *_values: Any) -> None:
+            if not name.startswith("vm.builtin."):
+                if before:
+                    names.append(name)
+                times_ns.append(time.perf_counter_ns())
+
+        self._vm["set_instrument"](tvm_ffi.convert(note))
+        try:
+            for _ in range(repeats):
+                self._vm["main"](*arguments)
+        finally:
+            self._vm["set_instrument"](None)
+        ticks = np.array(times_ns).reshape(repeats, -1, 2)
+        medians_us = np.median(ticks[:, :, 1] - ticks[:, :, 0], axis=0) / 1e3
+        return list(zip(names, medians_us.tolist(), strict=False))
+
     def _arguments(self, inputs: Inputs) -> list[Any]:
         expected = self.manifest.inputs
         if not isinstance(inputs, Mapping):

@@ -78,7 +78,9 @@ class Report:
     outputs
         The network's outputs against FP32.
     repacks
-        Kernels that only change a layout, with the operator that made them necessary.
+        Tensors that a kernel of its own moves to another layout, changing nothing else.
+    other_us
+        Median microseconds of the kernels that belong to no layer: quantize, dequantize, repacks.
     samples
         Images that the signal-to-noise ratios were measured with.
     model_bytes, artifact_bytes
@@ -98,6 +100,7 @@ class Report:
     layers: tuple[LayerReport, ...] = ()
     outputs: tuple[OutputReport, ...] = ()
     repacks: tuple[str, ...] = ()
+    other_us: Mapping[str, float] = field(default_factory=dict)
     samples: int = 0
     model_bytes: int = 0
     artifact_bytes: int = 0

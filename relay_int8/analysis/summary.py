@@ -97,6 +97,10 @@ def _totals_table(report: Report, console: Console) -> Table:
         )
     if report.repacks:
         rows.add_row("layout changes", f"{len(report.repacks)}: {', '.join(report.repacks)}")
+    if report.other_us:
+        rows.add_row(
+            "other kernels", f"{len(report.other_us)}, {sum(report.other_us.values()):.0f} us"
+        )
     if report.artifact_bytes:
         rows.add_row("size", _sizes(report))
     for name, latency_ms in report.latency_ms.items():

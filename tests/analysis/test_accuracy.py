@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relay_int8.analysis.accuracy import Evaluation, evaluate, snr_db
-from relay_int8.analysis.timing import random_inputs
+from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.artifact import TensorInfo
 
 pytestmark = pytest.mark.fast
@@ -59,6 +59,13 @@ def test_scores_with_trailing_axes_are_flattened():
         return {"y": inputs["x"].reshape(-1, 2, 1, 1)}
 
     assert evaluate(network(1, run), IMAGES, labels=np.array([0, 1, 0])).top1 == 1.0
+
+
+def test_times_go_to_the_tensors_of_the_calls():
+    names = [("x:int", "quantize"), ("a", "conv"), ("r", "reshape"), ("b", "conv"), ("y", "soft")]
+    calls = [SimpleNamespace(tensor=tensor, function=function) for tensor, function in names]
+    kernels = [("quantize", 1.0), ("conv", 2.0), ("conv", 3.0), ("soft", 4.0)]
+    assert times_by_tensor(calls, kernels) == {"x:int": 1.0, "a": 2.0, "b": 3.0, "y": 4.0}
 
 
 def test_random_inputs_fit_and_stay_the_same():

@@ -173,7 +173,8 @@ def _clamp(node: Node) -> tuple[Node, tuple[float, float]] | None:
     if node.op == "relu":
         return node.args[0], (0.0, np.inf)
     if node.op == "clip":
-        return node.args[0], (float(node.args[1]), float(node.args[2]))
+        low, high = (constant(b) if isinstance(b, Node) else b for b in node.args[1:])
+        return None if low is None or high is None else (node.args[0], (float(low), float(high)))
     if node.op in ("maximum", "minimum"):
         for inner, bound in (node.args, node.args[::-1]):
             value = constant(bound)

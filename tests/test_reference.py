@@ -82,14 +82,20 @@ def test_each_channel_has_its_own_scale_bias_and_slope():
     np.testing.assert_array_equal(q[0], [[[-5, 0, 6]], [[2, 2, 8]]])
 
 
-def test_leaky_multiplier_is_rounded_from_float64():
-    alpha, s_y = 0.1, np.float32(0.003)
-    net, c, inputs = small_conv()
-    y = R.nn.leakyrelu(c, alpha)
-    q = quantized(net, y, inputs, s_y, dtype="int8")
-    m = np.float32(alpha * (0.125 / float(s_y)))
-    assert q[0, 0, 2, 1] == np.rint(np.float32(-6) * m)
-    assert q[0, 0, 0, 2] == 127  # 4 * 0.125 / 0.003 = 166
+@pytest.mark.parametrize(
+    ("alpha", "acc", "expected"),
+    [
+        (2.5, -123, -102),  # 2.5 / 3 gives the tie -102.5; 2.5 * float32(1 / 3) is past it
+        (0.3, -125, -12),  # 0.1 gives the tie -12.5; 0.3 * float32(1 / 3) is past it
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_leaky_multiplier_is_rounded_once_from_float64(alpha, acc, expected, alone):
+    net = QdqBuilder()
+    x = net.integers("x", (1, 1, 1, 2), 1.0)
+    y = R.nn.leakyrelu(x if alone else net.conv("c", x, [[[[1.0]]]], 1.0), alpha)
+    y = quantized(net, y, {"x": image([acc, -acc])}, 3.0)
+    np.testing.assert_array_equal(y[0, 0, 0], [expected, -acc // 3 + (-acc % 3 == 2)])
 
 
 def test_weights_are_clamped_to_their_range():

@@ -150,6 +150,24 @@ def test_constant_tensors(method, scheme, value, low, high, scale, note):
     assert CalibrationTable.from_json(table.to_json()).entries["c"].notes == entry.notes
 
 
+class Wide:
+    name, needs_counts = "wide", True
+
+    def __str__(self):
+        return self.name
+
+    def thresholds(self, histogram):
+        return -1e9, 1e9
+
+
+def test_ranges_are_cut_to_what_was_observed():
+    entries = run([images()], method=Wide()).entries
+    exact = run([images()], method="max").entries
+    for name, entry in entries.items():
+        assert (entry.low, entry.high) == (exact[name].low, exact[name].high)
+        assert entry.method == "wide"
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(10))
 def test_the_range_never_exceeds_what_was_observed(method, seed):

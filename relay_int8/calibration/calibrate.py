@@ -21,6 +21,7 @@ from relay_int8.errors import CalibrationError
 from relay_int8.qparams import SMALLEST_THRESHOLD, PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def calibrate(
@@ -179,6 +180,8 @@ def _require_sound(schemes: Mapping[str, Scheme], observed: Mapping[str, Range])
             faults.append(f"{name} has no finite value ({found.nonfinite} are NaN or infinite)")
         elif scheme == "u8" and found.low < 0:
             faults.append(f"{name} was planned as never negative (u8), but falls to {found.low!s}")
+        elif scheme == "asymmetric" and float(found.high) - float(found.low) > FLOAT32_MAX:
+            faults.append(f"{name} spans [{found.low!s}, {found.high!s}], more than float32 holds")
     if faults:
         raise CalibrationError(
             f"these tensors cannot be calibrated: {'; '.join(faults)}; leave them float, or plan "

@@ -189,12 +189,14 @@ def test_values_inside_the_network_that_are_not_finite_are_noted():
 
 def test_tensors_that_cannot_be_calibrated_are_all_listed():
     def net(image):
-        return {"a": np.full(3, np.nan, F), "b": image["x"], "c": image["x"]}
+        huge = np.array([-3e38, 3e38], F)
+        return {"a": np.full(3, np.nan, F), "b": image["x"], "c": image["x"], "d": huge}
 
     with pytest.raises(CalibrationError) as caught:
-        run([images(5)], {"a": "u8", "b": "u8", "c": "s8"}, net)
+        run([images(5)], {"a": "u8", "b": "u8", "c": "s8", "d": "asymmetric"}, net)
     assert "a has no finite value (15 are NaN" in str(caught.value)
     assert "b was planned as never negative (u8), but falls to -" in str(caught.value)
+    assert "d spans [-3e+38, 3e+38], more than float32 holds" in str(caught.value)
     assert "c " not in str(caught.value).split("calibrated: ")[1].split("; leave")[0]
 
 

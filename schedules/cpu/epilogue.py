@@ -19,7 +19,7 @@ from schedules.spec import Conv2d, Dense
 class Load(Protocol):
     """Read a parameter: element ``index``, or (None) the lanes of the channels at hand."""
 
-    def __call__(self, name: str, index: int | None = None) -> Expr:
+    def __call__(self, name: str, index: int | None = None, /) -> Expr:
         """Return parameter ``name``."""
 
 

@@ -123,8 +123,7 @@ def _clamp(activation: Clip | Leaky | None, y: QParams | None) -> np.ndarray:
     if y is None:
         return bounds.astype(np.float32)
     steps = np.rint(bounds / np.float64(y.scale))
-    low, high = y.clamp
-    return np.array([max(low, steps[0]), min(high, steps[1])], np.float32)
+    return np.clip(steps, *y.clamp).astype(np.float32)
 
 
 def _add(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:

@@ -1,0 +1,92 @@
+"""Realize: the integers of kernel calls are those of the oracle on the QDQ graph."""
+
+import numpy as np
+import pytest
+import tvm
+
+from relay_int8 import qparams
+from relay_int8.annotate import annotate
+from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.passes.lower_float import LowerFloat
+from relay_int8.passes.realize import Realize
+from relay_int8.passes.shift_signs import ShiftSigns
+from tests import reference
+from tests.kernel_interpreter import interpret
+from tests.small_networks import NETWORKS, any_params, images
+
+pytestmark = pytest.mark.fast
+
+
+def quantized(name: str, preset: str = "int8") -> tvm.IRModule:
+    mod = NETWORKS[name]()
+    plan = annotate(mod, QuantConfig(preset=preset))
+    return InsertQdq(plan, any_params(plan))(mod)
+
+
+def assert_equals_oracle(qdq: tvm.IRModule, shift: int = 0) -> None:
+    """Compare every integer tensor, and the outputs, with ``==``."""
+    inputs = {"x": images(qdq)[0]}
+    expected = reference.run(qdq, inputs)
+    realized = LowerFloat()(Realize()(qdq))
+    found = interpret(ShiftSigns()(realized) if shift else realized, inputs)
+    integers = {name for name in expected if name.endswith(":q") and not name.endswith(":w:q")}
+    assert len(integers) > 5
+    for name in integers | set(reference.output_names(qdq, inputs)):
+        tensor, wanted = name.removesuffix(":q"), expected[name]
+        actual = found.get(f"{tensor}:int", found[tensor]) if name in integers else found[tensor]
+        if wanted.dtype == np.int8 and shift:
+            wanted = (wanted.astype(np.int16) + shift).astype(np.uint8)
+        np.testing.assert_array_equal(actual, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_equals_oracle(name: str, preset: str):
+    assert_equals_oracle(quantized(name, preset))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_shifted_signs_equal_oracle(name: str):
+    assert_equals_oracle(quantized(name, "int8-symmetric"), shift=128)
+
+
+def test_leaves_input_alone():
+    qdq = quantized("residual")
+    original = qdq.clone()
+    Realize()(qdq)
+    tvm.ir.assert_structural_equal(qdq, original)
+
+
+@pytest.mark.parametrize(
+    ("culprit", "wrong"),
+    [
+        ("multiplier", lambda f: lambda *a: np.nextafter(f(*a), np.float32(2))),
+        ("rescale_multiplier", lambda f: lambda *a: f(*a) * np.float32(1.01)),
+        ("quantize_bias", lambda f: lambda *a: f(*a) + 1),
+        ("quantize_weight", lambda f: lambda *a: np.where(f(*a) == 1, 0, f(*a)).astype(np.int8)),
+    ],
+)
+def test_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch, culprit: str, wrong):
+    qdq = quantized("residual", "int8-asymmetric")
+    monkeypatch.setattr(qparams, culprit, wrong(getattr(qparams, culprit)))
+    with pytest.raises(AssertionError):
+        assert_equals_oracle(qdq)
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["padding", "zero point of y"])
+def test_planted_zero_point_is_caught(monkeypatch: pytest.MonkeyPatch, place: int):
+    from relay_int8 import integer_kernels
+
+    linear = integer_kernels._linear
+
+    def wrong(*args):
+        spec, constants = linear(*args)
+        constants["z"] = constants["z"].copy()
+        constants["z"][place] += 1
+        return spec, constants
+
+    qdq = quantized("residual", "int8-asymmetric")
+    monkeypatch.setattr(integer_kernels, "_linear", wrong)
+    with pytest.raises(AssertionError):
+        assert_equals_oracle(qdq)

@@ -1,0 +1,160 @@
+"""Float networks in canonical form, small enough for any test; each exercises what its name says."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from relay_int8.graph import FunctionWriter, shape
+from relay_int8.plan import Plan
+from relay_int8.qparams import QParams, activation
+
+nn = relax.op.nn
+
+
+class NetworkWriter:
+    """Writes a float network layer by layer, with seeded weights."""
+
+    def __init__(self, input_shape: tuple[int, ...] = (1, 3, 12, 11), seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._writer = FunctionWriter()
+        self.x = relax.Var("x", relax.TensorType(input_shape, "float32"))
+
+    def emit(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind one operator."""
+        return self._writer.emit(name, value)
+
+    def constant(self, *dims: int, scale: float = 1.0) -> relax.Expr:
+        """Return random float32 numbers."""
+        return relax.const(self._rng.normal(scale=scale, size=dims).astype("float32"))
+
+    def conv(
+        self, name: str, x: relax.Var, channels: int, kernel: int | tuple[int, int], **attrs: object
+    ) -> relax.Var:
+        """Bind a convolution with bias."""
+        size = (kernel, kernel) if isinstance(kernel, int) else kernel
+        inputs = shape(x)[1] // int(attrs.get("groups", 1))
+        w = self.constant(channels, inputs, *size, scale=(inputs * size[0] * size[1]) ** -0.5)
+        y = self.emit(f"{name}/conv", nn.conv2d(x, w, **attrs))
+        return self.emit(name, relax.op.add(y, self.constant(1, channels, 1, 1, scale=0.3)))
+
+    def relu(self, name: str, x: relax.Var) -> relax.Var:
+        """Bind a ReLU."""
+        return self.emit(name, nn.relu(x))
+
+    def module(self, *outputs: relax.Var) -> tvm.IRModule:
+        """Return the network."""
+        return self._writer.finish([self.x], outputs)
+
+
+def residual() -> tvm.IRModule:
+    """Two convolutions added, an identity shortcut, a global pooling, a dense layer."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 20, 3, padding=(0, 1, 1, 0), strides=2))
+    b = net.conv("b", net.relu("b0", net.conv("b0/bias", a, 8, 1)), 20, 3, padding=1)
+    c = net.conv("c", a, 20, 1)
+    d = net.relu("d", net.emit("d/add", relax.op.add(b, c)))
+    e = net.conv("e", d, 20, 3, padding=2, dilation=2)
+    f = net.emit("f", relax.op.add(d, e))
+    pool = net.emit("pool", nn.avg_pool2d(f, pool_size=shape(f)[2:]))
+    flat = net.emit("flat", relax.op.reshape(pool, (1, 20)))
+    logits = net.emit("logits/matmul", relax.op.matmul(flat, net.constant(20, 7)))
+    return net.module(net.emit("logits", relax.op.add(logits, net.constant(7))))
+
+
+def branches() -> tvm.IRModule:
+    """Concats of branches that share a scale and of one that cannot, pools, ragged channels."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 16, (1, 3), padding=(0, 1)))
+    pool = net.emit("pool", nn.max_pool2d(a, pool_size=3, strides=2, padding=1))
+    b = net.relu("b", net.conv("b/bias", pool, 5, 1))
+    c = net.conv("c", pool, 16, 3, padding=1)
+    mean = net.emit("mean", nn.avg_pool2d(pool, pool_size=3, padding=1, count_include_pad=False))
+    d = net.emit("d", relax.op.concat([b, pool, c, mean], axis=1))
+    e = net.conv("e", d, 24, 3, groups=1, padding=1)
+    ceil = net.emit("ceil", nn.avg_pool2d(e, pool_size=2, strides=2, ceil_mode=True))
+    return net.module(net.conv("f", ceil, 4, 1))
+
+
+def depthwise() -> tvm.IRModule:
+    """Depthwise, grouped and ragged-group convolutions, ReLU6, an inverted residual."""
+    net = NetworkWriter()
+    a = net.emit("a", relax.op.clip(net.conv("a/bias", net.x, 24, 3, strides=2, padding=1), 0, 6))
+    dw = net.conv("dw/bias", a, 24, 3, padding=1, groups=24)
+    dw = net.emit("dw", relax.op.clip(dw, 0, 6))
+    p = net.conv("p", dw, 24, 1)
+    s = net.emit("s", relax.op.add(p, net.conv("q", a, 24, 1)))
+    g = net.relu("g", net.conv("g/bias", s, 32, 3, groups=4, padding=1))
+    h = net.relu("h", net.conv("h/bias", g, 32, 3, groups=8, padding=1, strides=2))
+    i = net.conv("i", h, 6, 3, groups=2)
+    return net.module(i)
+
+
+def moves() -> tvm.IRModule:
+    """Pad, slice, transpose, reshape, nearest resize, each between convolutions."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 8, 3, padding=1))
+    padded = net.emit("padded", nn.pad(a, (0, 0, 2, 2, 1, 0, 0, 3)))
+    b = net.conv("b", padded, 6, 1)
+    cut = net.emit("cut", relax.op.strided_slice(b, [2, 3], [0, 1], [13, 14], [2, 2]))
+    c = net.relu("c", net.conv("c/bias", cut, 12, 3))
+    up = net.emit(
+        "up",
+        relax.op.image.resize2d(
+            c,
+            (10, 10),
+            method="nearest_neighbor",
+            coordinate_transformation_mode="asymmetric",
+            rounding_method="floor",
+        ),
+    )
+    grouped = net.emit("grouped", relax.op.reshape(up, (1, 3, 4, 10, 10)))
+    turned = net.emit("turned", relax.op.permute_dims(grouped, (0, 2, 1, 3, 4)))
+    shuffled = net.emit("shuffled", relax.op.reshape(turned, (1, 12, 10, 10)))
+    return net.module(net.conv("d", shuffled, 5, 3))
+
+
+def activations() -> tvm.IRModule:
+    """Leaky and PReLU in and outside of epilogues, tables, products, activations alone."""
+    net = NetworkWriter()
+    a = net.emit("a", nn.leakyrelu(net.conv("a/bias", net.x, 8, 3, padding=1), 0.1))
+    slopes = relax.const(np.linspace(-0.2, 0.5, 8).astype("float32"))
+    b = net.emit("b", nn.prelu(net.conv("b/bias", a, 8, 3, padding=1), slopes, axis=1))
+    gate = net.emit("gate", relax.op.sigmoid(net.conv("gate/bias", b, 8, 1)))
+    c = net.emit("c", relax.op.multiply(b, gate))
+    squeezed = net.emit("squeezed", nn.avg_pool2d(c, pool_size=shape(c)[2:]))
+    excite = net.emit("excite", relax.op.tanh(net.conv("excite/bias", squeezed, 8, 1)))
+    d = net.emit("d", relax.op.multiply(c, excite))
+    e = net.emit("e", nn.leakyrelu(d, 0.25))
+    f = net.emit("f", nn.prelu(e, slopes, axis=1))
+    g = net.relu("g", f)
+    h = net.emit("h", nn.silu(g))
+    return net.module(net.conv("i", h, 4, 1))
+
+
+NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
+    "residual": residual,
+    "branches": branches,
+    "depthwise": depthwise,
+    "moves": moves,
+    "activations": activations,
+}
+
+
+def images(mod: tvm.IRModule, count: int = 1, seed: int = 1) -> list[np.ndarray]:
+    """Return ``count`` inputs."""
+    rng = np.random.default_rng(seed)
+    dims = shape(mod["main"].params[0])
+    return [rng.normal(size=dims).astype("float32") for _ in range(count)]
+
+
+def any_params(plan: Plan, spread: Sequence[float] = (0.7, 1.3, 3.1)) -> dict[str, QParams]:
+    """Return parameters for every calibrated tensor without calibrating: odd ranges, some tight."""
+    params = {}
+    for place, name in enumerate(plan.calibrated):
+        high = spread[place % len(spread)] * (1 + place / 50)
+        scheme = plan.tensors[name].scheme
+        planned = "s8" if scheme == "input" else scheme
+        params[name] = activation(planned, 0.0 if planned == "u8" else -0.6 * high, high)
+    return params

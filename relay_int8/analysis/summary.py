@@ -21,12 +21,15 @@ def terminal() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
-def table(console: Console, title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+def show(console: Console, title: str, rows: Table) -> None:
+    """Print a table under its title; a title that is wider than the table stays on one line."""
+    console.print(title, style="bold", soft_wrap=True)
+    console.print(rows)
+
+
+def table(console: Console, *columns: str, right: tuple[str, ...] = ()) -> Table:
     """Return an empty table; rules only on a terminal, ``right`` columns flush right."""
     result = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
         box=Table("").box if console.is_terminal else None,
         pad_edge=console.is_terminal,
     )
@@ -38,21 +41,21 @@ def table(console: Console, title: str, *columns: str, right: tuple[str, ...] = 
 def print_summary(report: Report, console: Console, *, layers: bool = True) -> None:
     """Print what became of each layer, then the totals; ``layers=False`` leaves out the first."""
     if layers and report.layers:
-        console.print(_layer_table(report, console))
+        show(console, "Layers", _layer_table(report, console))
         console.print()
-    console.print(_totals_table(report, console))
+    show(console, f"{report.model} ({report.digest[:12]})", _totals_table(report, console))
     reasons = report.coverage["reasons"]
     if reasons:
         console.print()
-        rows = table(console, "In float, and why", "Layers", "Reason", right=("Layers",))
+        rows = table(console, "Layers", "Reason", right=("Layers",))
         for reason, count in reasons.items():
             rows.add_row(str(count), reason)
-        console.print(rows)
+        show(console, "In float, and why", rows)
 
 
 def _layer_table(report: Report, console: Console) -> Table:
     numbers = ("MMAC", "SNR dB", "saturated", "us")
-    rows = table(console, "Layers", "Layer", "Operator", "Type", "Kernel", *numbers, right=numbers)
+    rows = table(console, "Layer", "Operator", "Type", "Kernel", *numbers, right=numbers)
     for layer in report.layers:
         rows.add_row(
             layer.name,
@@ -83,7 +86,7 @@ def decibels(ratio: float | None) -> str:
 
 def _totals_table(report: Report, console: Console) -> Table:
     coverage = report.coverage
-    rows = table(console, f"{report.model} ({report.digest[:12]})", "", "")
+    rows = table(console, "", "")
     rows.show_header = False
     all_layers = coverage["int8_layers"] + coverage["float_layers"]
     all_macs = coverage["int8_macs"] + coverage["float_macs"]

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 import relay_int8
-from relay_int8.analysis.summary import table, terminal
+from relay_int8.analysis.summary import show, table, terminal
 from relay_int8.analysis.timing import random_inputs
 
 
@@ -25,7 +25,7 @@ def bench(
     """Time an artifact on random inputs: median, spread, images a second."""
     console = terminal()
     columns = ("threads", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
-    rows = table(console, str(artifact), *columns, right=columns)
+    rows = table(console, *columns, right=columns)
     # The most first: the runtime's pool never grows.
     counts: list[int | None] = [*sorted(threads, reverse=True)] if threads else [None]
     for count in counts:
@@ -36,4 +36,4 @@ def bench(
         batch = len(next(iter(inputs.values())))
         times = (f"{value:.3f}" for value in (median, low, high))
         rows.add_row(str(module.threads), str(batch), *times, f"{batch * 1e3 / median:.1f}")
-    console.print(rows)
+    show(console, str(artifact), rows)

@@ -11,7 +11,7 @@ import typer
 import relay_int8
 from relay_int8.analysis.accuracy import Evaluation
 from relay_int8.analysis.accuracy import evaluate as measure
-from relay_int8.analysis.summary import decibels, table, terminal
+from relay_int8.analysis.summary import decibels, show, table, terminal
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.preprocess import HELP, named_preprocessing
@@ -96,14 +96,14 @@ def _labels(path: Path) -> np.ndarray[Any, Any]:
 
 def _print(result: Evaluation, title: str) -> None:
     console = terminal()
-    rows = table(console, title, "", "int8", "FP32", right=("int8", "FP32"))
+    rows = table(console, "", "int8", "FP32", right=("int8", "FP32"))
     if result.top1 is not None:
         rows.add_row("top-1", f"{result.top1:.4f}", _share(result.reference_top1))
     if result.agreement is not None:
         rows.add_row("same class as FP32", f"{result.agreement:.4f}", "")
         rows.add_row("SNR against FP32", f"{decibels(result.snr_db)} dB", "")
     rows.add_row("images", str(result.samples), "")
-    console.print(rows)
+    show(console, title, rows)
 
 
 def _share(value: float | None) -> str:

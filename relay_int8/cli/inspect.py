@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import relay_int8
-from relay_int8.analysis.summary import print_summary, table, terminal
+from relay_int8.analysis.summary import print_summary, show, table, terminal
 from relay_int8.artifact import Manifest, TensorInfo
 
 
@@ -45,7 +45,7 @@ def inspect(
 
 def _print_manifest(file: Path, manifest: Manifest) -> None:
     console = terminal()
-    rows = table(console, str(file), "", "")
+    rows = table(console, "", "")
     rows.show_header = False
     for kind, infos in (("input", manifest.inputs), ("output", manifest.outputs)):
         for info in infos:
@@ -62,7 +62,7 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
         f"relay-int8 {manifest.project_version}, apache-tvm {manifest.tvm_version}, "
         f"apache-tvm-ffi {manifest.tvm_ffi_version}",
     )
-    console.print(rows)
+    show(console, str(file), rows)
 
 
 def _sections(manifest: Manifest) -> list[tuple[str, Mapping[str, Any]]]:

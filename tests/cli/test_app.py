@@ -60,7 +60,7 @@ def test_a_pipe_gets_plain_text(artifact):
     """In a process of its own, with standard output in a pipe: no escapes, no boxes."""
     code = "from relay_int8.cli import app; app(prog_name='relay-int8')"
     root = Path(relay_int8.__file__).parents[1]
-    for arguments in (["--help"], ["inspect", str(artifact)], ["bench", str(artifact)]):
+    for arguments in (["--help"], ["inspect", str(artifact)]):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=root
         )

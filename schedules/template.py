@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from tvm import tirx
@@ -11,9 +12,9 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.layout import Layout
-from schedules.spec import Spec
 
 Arrays = dict[str, np.ndarray]
+Kernel = Any  # the one class of schedules.spec that a template's kind names
 
 
 class ScheduleError(ValueError):
@@ -28,7 +29,7 @@ class Layouts:
     output: Layout
 
 
-def _as_it_is(spec: Spec, params: Arrays) -> Arrays:
+def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:
     return params
 
 
@@ -63,10 +64,10 @@ class ScheduleTemplate:
 
     name: str
     kind: str
-    refuses: Callable[[Spec, Target], str | None]
-    layouts: Callable[[Spec, Layouts], Layouts]
-    kernel: Callable[[Spec, Layouts], tirx.PrimFunc]
-    default: Callable[[Schedule, Spec, Target], None]
-    space: Callable[[Schedule, Spec, Target], None]
-    pack: Callable[[Spec, Arrays], Arrays] = field(default=_as_it_is)
+    refuses: Callable[[Kernel, Target], str | None]
+    layouts: Callable[[Kernel, Layouts], Layouts]
+    kernel: Callable[[Kernel, Layouts], tirx.PrimFunc]
+    default: Callable[[Schedule, Kernel, Target], None]
+    space: Callable[[Schedule, Kernel, Target], None]
+    pack: Callable[[Kernel, Arrays], Arrays] = field(default=_as_it_is)
     x_types: tuple[str, ...] = ("uint8", "int8", "float32")

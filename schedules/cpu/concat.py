@@ -1,0 +1,97 @@
+"""Concatenate tensors of one type and scale along an axis.
+
+    x0, x1, ... : logical, each in any layout
+    y           : logical, any layout; float32 lanes past the last channel are 0
+
+Where the boundaries between the inputs fall between blocks of one common layout, the axes after the
+concatenated one are copied as flat runs. Otherwise elements are gathered one by one.
+
+Exact:  elements are moved. Loops: see ``elementwise``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.cpu.elementwise import any_layouts, default, elementwise_kernel, refuses_kind, space
+from schedules.expressions import Point
+from schedules.spec import Concat
+from schedules.template import Layouts, ScheduleTemplate
+
+
+def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel."""
+    if _is_aligned(spec, layouts):
+        rank = len(layouts.output.physical_shape(spec.shape("y")))
+        run = rank - 1 - _physical_axis(spec, layouts)
+        return elementwise_kernel(spec, layouts, CONCAT_CPU.name, _aligned, run)
+    return elementwise_kernel(spec, layouts, CONCAT_CPU.name, _gathered, 0)
+
+
+def _physical_axis(spec: Concat, layouts: Layouts) -> int:
+    """Return the axis in memory that the concatenated one becomes."""
+    index = [0] * len(spec.shape("y"))
+    index[spec.axis] = max(layouts.output.block, 1)
+    moved = layouts.output.physical_index(index)
+    return next(axis for axis, position in enumerate(moved) if position)
+
+
+def _is_aligned(spec: Concat, layouts: Layouts) -> bool:
+    """Say whether every boundary falls between blocks of one common layout."""
+    if any(layout != layouts.output for layout in layouts.inputs):
+        return False
+    block = layouts.output.block if spec.axis == 1 else 0
+    return not block or all(int(shape[1]) % block == 0 for shape in spec.shapes)
+
+
+def _aligned(point: Point) -> Expr:
+    axis = _physical_axis(point.spec, point.layouts)
+    sizes = [
+        int(layout.physical_shape(shape)[axis])
+        for layout, shape in zip(point.layouts.inputs, point.spec.shapes, strict=True)
+    ]
+    place = point.physical
+
+    def read(name: str, start: int) -> Expr:
+        return point.tensors[name](*place[:axis], place[axis] - start, *place[axis + 1 :])
+
+    return _chosen(point.spec.tensors, sizes, place[axis], read)
+
+
+def _gathered(point: Point) -> Expr:
+    axis, place = point.spec.axis, point.logical
+    sizes = [int(shape[axis]) for shape in point.spec.shapes]
+
+    def read(name: str, start: int) -> Expr:
+        return point.at(name, (*place[:axis], place[axis] - start, *place[axis + 1 :]))
+
+    return _chosen(point.spec.tensors, sizes, place[axis], read)
+
+
+def _chosen(
+    names: Sequence[str],
+    sizes: Sequence[int],
+    position: Expr,
+    read: Callable[[str, int], Expr],
+) -> Expr:
+    """Read the input whose part of the axis ``position`` lies in."""
+    ends = list(itertools.accumulate(sizes))
+    value = read(names[-1], ends[-1] - sizes[-1])
+    for name, size, end in reversed(list(zip(names, sizes, ends, strict=True))[:-1]):
+        value = tirx.if_then_else(position < end, read(name, end - size), value)
+    return value
+
+
+CONCAT_CPU = ScheduleTemplate(
+    name="concat_cpu",
+    kind="concat",
+    refuses=refuses_kind,
+    layouts=any_layouts,
+    kernel=kernel,
+    default=default,
+    space=space,
+)

@@ -1,0 +1,132 @@
+"""Move elements: repack between layouts, reshape, transpose, slice, pad, nearest resize.
+
+    x : logical x_shape, any layout
+    y : logical y_shape, any layout; float32 lanes past the last channel are 0
+    fill : (1,) of x's type, for "pad"
+
+Exact:  elements are moved. Loops: see ``elementwise``; whole blocks of lanes are moved as vectors
+        where x and y have one blocked layout and a block of y comes from a block of x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.cpu.elementwise import any_layouts, default, elementwise_kernel, refuses_kind, space
+from schedules.expressions import Point, is_same
+from schedules.layout import ROW
+from schedules.spec import Move
+from schedules.template import Layouts, ScheduleTemplate
+
+
+def kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel."""
+    return elementwise_kernel(spec, layouts, MOVE_CPU.name, _moved, _run(spec, layouts))
+
+
+def _moved(point: Point) -> Expr:
+    index = _SOURCES[point.spec.move](point.spec, point.logical)
+    if point.spec.move == "copy":
+        return point.here("x")
+    value = point.at("x", index)
+    if point.spec.move != "pad":
+        return value
+    return tirx.if_then_else(_is_inside(point.spec, index), value, point.param("fill"))
+
+
+def _copy(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    return index
+
+
+def _reshape(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    offset: Any = sum(i * math.prod(spec.y_shape[axis + 1 :]) for axis, i in enumerate(index))
+    source = []
+    for axis in range(len(spec.x_shape)):
+        stride = math.prod(spec.x_shape[axis + 1 :])
+        source.append(offset // stride if stride != 1 else offset)
+        offset = offset % stride if stride != 1 else 0
+    return source
+
+
+def _transpose(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    return [index[spec.arguments.index(axis)] for axis in range(len(index))]
+
+
+def _slice(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    rank = len(index)
+    begins, steps = spec.arguments[:rank], spec.arguments[rank:]
+    return [begin + i * step for begin, i, step in zip(begins, index, steps, strict=True)]
+
+
+def _pad(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    return [i - before for i, before in zip(index, spec.arguments, strict=True)]
+
+
+def _resize(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    return [
+        i if is_same(x_size, y_size) else i * x_size // y_size
+        for i, x_size, y_size in zip(index, spec.x_shape, spec.y_shape, strict=True)
+    ]
+
+
+_SOURCES: dict[str, Callable[[Move, Sequence[Expr]], Sequence[Any]]] = {
+    "copy": _copy,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "pad": _pad,
+    "resize": _resize,
+}
+
+
+def _is_inside(spec: Move, index: Sequence[Any]) -> Expr:
+    """Say whether an index of a padded axis lies inside x."""
+    inside: Any = tirx.const(True, "bool")
+    for i, x_size, y_size in zip(index, spec.x_shape, spec.y_shape, strict=True):
+        if not is_same(x_size, y_size):
+            inside = tirx.all(inside, i >= 0, i < x_size)
+    return inside
+
+
+def _run(spec: Move, layouts: Layouts) -> int:
+    """Return over how many trailing axes of y one run of x is moved."""
+    layout = layouts.output
+    if layouts.inputs[0] != layout:
+        return 0
+    rank = len(layout.physical_shape(spec.y_shape))
+    if spec.move == "copy" or (spec.move == "reshape" and layout == ROW):
+        return rank
+    if spec.move in ("reshape", "transpose"):
+        return 0
+    order = range(rank) if layout == ROW else (0, 1, 2, 3) if layout.block else (0, 2, 3, 1)
+    kept = [is_same(spec.x_shape[axis], spec.y_shape[axis]) for axis in order]
+    contiguous = [spec.move == "slice" and spec.arguments[len(kept) + axis] == 1 for axis in order]
+    run = next((i for i, same in enumerate(reversed(kept)) if not same), rank)
+    if layout.block:
+        return run + 1 if _keeps_blocks(spec, layout.block) else 0
+    # A slice of the next axis is still one run.
+    return run + 1 if run < len(kept) and contiguous[-run - 1] else run
+
+
+def _keeps_blocks(spec: Move, block: int) -> bool:
+    """Say whether every block of channels of y lies in one block of x."""
+    if is_same(spec.x_shape[1], spec.y_shape[1]):
+        return True
+    begin, step = (spec.arguments[1], spec.arguments[5]) if spec.move == "slice" else (1, 1)
+    return bool(begin % block == 0 and step == 1)
+
+
+MOVE_CPU = ScheduleTemplate(
+    name="move_cpu",
+    kind="move",
+    refuses=refuses_kind,
+    layouts=any_layouts,
+    kernel=kernel,
+    default=default,
+    space=space,
+)

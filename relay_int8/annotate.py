@@ -16,7 +16,8 @@ from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
 from relay_int8.analysis.groups import Clip, Group, find_groups
 from relay_int8.config import QuantConfig
-from relay_int8.plan import Cause, LayerPlan, Plan, Scheme, TensorPlan
+from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
+from relay_int8.qparams import PlannedScheme
 from relay_int8.unary import NON_NEGATIVE, UNARY
 
 ALWAYS = ("conv2d", "dense")
@@ -132,11 +133,11 @@ def _tensors(
 
 def _scheme(
     var: relax.Var, non_negative: set[relax.Var], params: set[relax.Var], config: QuantConfig
-) -> Scheme:
+) -> PlannedScheme:
     scheme = config.scheme
     if var in params and scheme.non_negative == "u8" and scheme.signed == "s8":
         return "input"
-    return scheme.non_negative if var in non_negative else scheme.signed  # type: ignore[return-value]
+    return scheme.non_negative if var in non_negative else scheme.signed
 
 
 def _shared(

@@ -15,7 +15,7 @@ from relay_int8.calibration.histogram import Grid
 from relay_int8.calibration.observe import Image
 from relay_int8.passes.observe_tensors import ObserveTensors
 from relay_int8.pipeline import finalize, lower
-from relay_int8.qparams import Scheme
+from relay_int8.qparams import PlannedScheme
 
 Array = npt.NDArray[Any]
 
@@ -33,10 +33,10 @@ class CalibrationNetwork:
         Where it runs; calibration runs on the computer that compiles.
     """
 
-    def __init__(self, mod: IRModule, schemes: Mapping[str, Scheme], target: Target) -> None:
+    def __init__(self, mod: IRModule, schemes: Mapping[str, PlannedScheme], target: Target) -> None:
         self._names = list(schemes)
         self._inputs = [str(param.name) for param in mod["main"].params]
-        observed = ObserveTensors(schemes)(mod)
+        observed = tvm.transform.Sequential([ObserveTensors(schemes)])(mod)
         with target:
             executable = tvm.compile(
                 lower(target)(observed), target=target, relax_pipeline=finalize()

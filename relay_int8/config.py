@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay_int8.errors import ConfigError
+from relay_int8.qparams import Scheme
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     """Integer type of activations, by whether they can be negative; weights are s8 per channel."""
 
-    non_negative: str
-    signed: str
+    non_negative: Scheme
+    signed: Scheme
 
 
 PRESETS = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from relay_int8 import graph
@@ -15,9 +17,9 @@ from relay_int8.geometry import (
     pool2d_fields,
 )
 from relay_int8.integer_kernels import Kernel
-from schedules.spec import Binary, Concat, Conv2d, Dense, Move, Pool2d, Rescale
+from schedules.spec import Binary, Concat, Conv2d, Dense, DType, Move, Pool2d, Rescale
 
-F32 = "float32"
+F32: Final = "float32"
 
 
 def float_kernel(group: Group) -> Kernel | None:
@@ -43,7 +45,7 @@ def _linear(group: Group) -> Kernel:
         constants["alpha"] = slope.astype(np.float32)
     if not conv:
         return Dense(**dense_fields(group), x=F32, y=F32, leaky=leaky), constants
-    residual = F32 if group.residual else None
+    residual: DType | None = F32 if group.residual else None
     spec = Conv2d(**conv2d_fields(group), x=F32, y=F32, residual=residual, leaky=leaky)
     return spec, constants
 

@@ -63,12 +63,14 @@ def pool2d_fields(group: Group) -> Fields:
 def pool2d_counts(group: Group) -> np.ndarray:
     """Return int64 (oh, ow): what each window of an average pooling is divided by."""
     fields, attrs = pool2d_fields(group), group.root.attrs
+    top, left, bottom, right = _ints(attrs.padding)
     return window_counts(
         (fields["height"], fields["width"]),
         fields["out_size"],
         fields["kernel"],
         strides=fields["strides"],
-        padding=_ints(attrs.padding),
+        dilation=fields["dilation"],
+        padding=(top, left, bottom, right),
         count_include_pad=bool(attrs.count_include_pad),
     )
 

@@ -7,6 +7,7 @@ scales and zero points; ``relay_int8.qparams`` does the arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +101,7 @@ def _linear(group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
     if isinstance(group.activation, Leaky):
         slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
         constants["m_neg"] = np.broadcast_to(slopes, constants["m"].shape).copy()
-    types = {"x": x.dtype, "y": y.dtype if y else "float32", "leaky": leaky}
+    types: dict[str, Any] = {"x": x.dtype, "y": y.dtype if y else "float32", "leaky": leaky}
     if not conv:
         return Dense(**dense_fields(group), **types), constants
     if group.residual:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from relay_int8.qparams import PlannedScheme
+
 Cause = Literal["", "excluded", "unsupported", "unneeded"]
-Scheme = Literal["u8", "s8", "asymmetric", "input"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class TensorPlan:
     parameters it shares, itself in most cases.
     """
 
-    scheme: Scheme
+    scheme: PlannedScheme
     like: str
 
 

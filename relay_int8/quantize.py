@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import tvm
 from tvm import IRModule
 
 from relay_int8 import graph, qparams
@@ -23,7 +24,7 @@ from relay_int8.errors import UnsupportedOpError
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
-from relay_int8.qparams import QParams
+from relay_int8.qparams import PlannedScheme, QParams
 from schedules.targets import native_target
 
 
@@ -85,14 +86,14 @@ def quantize(
         if isinstance(data, CalibrationTable)
         else _calibrated(reference, plan, data, config, progress)
     )
-    table.check(plan.calibrated, digest(reference))
+    table.check(_schemes(plan), digest(reference))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     refused = _overflowing(reference, plan, params)
     if refused:
         plan = annotate(reference, config, refused)
     if config.require_int8:
         _require_integers(plan)
-    quantized = InsertQdq(plan, params)(reference)
+    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(reference)
     return QuantizedModel(
         mod=quantized, reference=reference, plan=plan, table=table, digest=digest(quantized)
     )
@@ -125,7 +126,7 @@ def _calibrated(
     config: QuantConfig,
     progress: Progress | None,
 ) -> CalibrationTable:
-    schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
+    schemes = _schemes(plan)
     network = CalibrationNetwork(with_batch(reference, 1), schemes, native_target())
     return calibrate(
         network,
@@ -135,6 +136,10 @@ def _calibrated(
         model_hash=digest(reference),
         progress=progress,
     )
+
+
+def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
+    return {name: plan.tensors[name].scheme for name in plan.calibrated}
 
 
 def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:

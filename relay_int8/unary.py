@@ -11,11 +11,13 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-x))
+    y: np.ndarray = 1.0 / (1.0 + np.exp(-x))
+    return y
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0)))
+    y: np.ndarray = 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0)))
+    return y
 
 
 def _gelu_tanh(x: np.ndarray) -> np.ndarray:

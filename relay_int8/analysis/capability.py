@@ -25,9 +25,10 @@ def macs(group: Group) -> int:
     """Return the multiply-accumulates of a convolution or matrix product, 0 for the others."""
     if group.weight is None:
         return 0
-    outputs = math.prod(graph.shape(group.root))
+    outputs: int = math.prod(graph.shape(group.root))
     weights = group.weight.values
-    return outputs * (weights[0].size if group.kind == "conv2d" else weights.shape[0])
+    reduction: int = weights[0].size if group.kind == "conv2d" else weights.shape[0]
+    return outputs * reduction
 
 
 def _conv2d(group: Group) -> str | None:

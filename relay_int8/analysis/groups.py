@@ -194,14 +194,21 @@ def _absorb_residual(
         return
     if graph.shape(other[0]) != graph.shape(group.output):
         return
-    if reader.order.get(other[0], -1) > reader.order[group.output] and any(
-        rival.kind == "conv2d" and rival.output.same_as(other[0]) and reader.sole_reader(rival.output) is not None
-        for rival in groups.values()
+    if reader.order.get(other[0], -1) > reader.order[group.output] and _is_rival(
+        other[0], groups, reader
     ):
         return
     group.inputs.append(other[0])
     group.residual = True
     _append(group, add, absorbed)
+
+
+def _is_rival(var: relax.Var, groups: dict[relax.Var, Group], reader: _Reader) -> bool:
+    """Say whether ``var`` comes from a convolution that could absorb the addition itself."""
+    convolutions = (group for group in groups.values() if group.kind == "conv2d")
+    return reader.sole_reader(var) is not None and any(
+        rival.output.same_as(var) for rival in convolutions
+    )
 
 
 def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import numpy as np
 import tvm
@@ -26,7 +27,7 @@ from relay_int8 import graph
 from relay_int8.kernel_call import operands, spec_of
 from schedules.catalog import select
 from schedules.layout import ROW, Layout
-from schedules.spec import Move, Spec, to_json
+from schedules.spec import DType, Move, Spec, to_json
 from schedules.template import Layouts, ScheduleTemplate
 
 SPEC = "int8.spec"
@@ -140,7 +141,7 @@ class _LayoutWriter:
         if (var, layout) not in self._held:
             source = self._layout[var]
             shape = graph.shape(var)
-            spec = Move(move="copy", x_shape=shape, y_shape=shape, x=graph.dtype(var))
+            spec = Move(move="copy", x_shape=shape, y_shape=shape, x=cast(DType, graph.dtype(var)))
             layouts = Layouts(inputs=(source,), output=layout)
             template = select(spec, self._target)
             self._held[var, layout] = self._emit(

@@ -4,8 +4,9 @@
     After:   y = add(x, constant)
 
 Place:  first, so that the other passes find weights where they look for them.
-Exact:  float64 NumPy along a whole chain of constants, rounded to the result's type once; quantize
-        and dequantize stay, a quantized model's scales are its own.
+Exact:  float64 NumPy along a whole chain of constants, rounded to the result's type once. The
+        int32 biases of a quantized model become the reals they stand for; its weights stay as
+        they are, quantize and dequantize included.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     operands = _operands(value, wide)
     if operands is None:
         return None
+    if op == "dequantize":
+        return _bias(value, operands)
     if op in ELEMENTWISE:
         return np.asarray(ELEMENTWISE[op](*operands))
     if op in REDUCTIONS:
@@ -94,6 +97,17 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "concat":
         return np.concatenate(operands, axis=int(value.attrs.axis or 0))
     return operands[0] if op == "astype" and operands[0].dtype.kind == "f" else None
+
+
+def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+    """Return an int32 constant as real numbers, or None where the integers are narrower."""
+    q, s, z = operands
+    if q.dtype != np.int32:
+        return None
+    axis = int(value.attrs.axis) % q.ndim if q.ndim else 0
+    along = [-1 if i == axis else 1 for i in range(q.ndim)]
+    s, z = (p.reshape(along) if p.size > 1 else p.reshape(()) for p in (s, z))
+    return np.asarray((q.astype("float64") - z) * s)
 
 
 def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.ndarray] | None:

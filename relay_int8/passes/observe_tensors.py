@@ -20,7 +20,7 @@ from tvm import IRModule, relax
 from relay_int8 import graph
 from relay_int8.calibration.histogram import BINS
 from relay_int8.kernel_call import kernel_call
-from relay_int8.qparams import Scheme
+from relay_int8.qparams import PlannedScheme
 from schedules.spec import Observe
 
 
@@ -34,7 +34,7 @@ class ObserveTensors:
         Name -> scheme of the tensors to observe; outputs come in this order, all ranges first.
     """
 
-    def __init__(self, schemes: Mapping[str, Scheme]) -> None:
+    def __init__(self, schemes: Mapping[str, PlannedScheme]) -> None:
         self._schemes = schemes
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:

@@ -11,6 +11,7 @@ Exact:  the result equals the NumPy oracle on the QDQ module bit for bit; docs/d
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import numpy as np
 import tvm
@@ -29,7 +30,7 @@ from relay_int8.integer_kernels import (
 from relay_int8.kernel_call import kernel_call
 from relay_int8.passes.insert_qdq import QRANGE
 from relay_int8.qparams import QParams
-from schedules.spec import Move
+from schedules.spec import DType, Move
 
 
 @tvm.transform.module_pass(opt_level=0, name="Realize")
@@ -143,7 +144,8 @@ class _Realizer:
     def _reshaped(self, var: relax.Var, shape: tuple[int, ...]) -> relax.Var:
         if graph.shape(var) == tuple(shape):
             return var
-        spec = Move(move="reshape", x_shape=graph.shape(var), y_shape=shape, x=graph.dtype(var))
+        dtype = cast(DType, graph.dtype(var))
+        spec = Move(move="reshape", x_shape=graph.shape(var), y_shape=shape, x=dtype)
         return self._emit(f"{var.name}:reshaped", (spec, {}), [var])
 
     def _emit(self, name: str, kernel: Kernel, tensors: list[relax.Var]) -> relax.Var:

@@ -11,6 +11,7 @@ Exact:  every integer is the same number 128 higher; clamp bounds are relative t
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tvm
@@ -54,7 +55,7 @@ class ShiftSigns:
 
 
 def _unsigned(spec: Spec) -> Spec:
-    types = {
+    types: dict[str, Any] = {
         field.name: "uint8"
         for field in dataclasses.fields(spec)
         if getattr(spec, field.name) == "int8"

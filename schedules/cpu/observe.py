@@ -1,0 +1,260 @@
+"""Statistics of a float32 activation, for calibration, in any layout.
+
+    x : float32, logical any shape; memory is taken as ``rows`` of ``size`` contiguous values
+    y : range: float32 (3,) = min, max, count of values that are not finite;
+        histogram: int32 (bins,)
+
+Loops after scheduling (p parallel):
+
+    p:task   items of the task   value      one partial result per task, none shared
+    task                                    merge
+
+A row is all of x, or one block of channels where the last block has lanes past the last channel, or
+one image where the batch is symbolic. Rows are cut into pieces; a task takes consecutive pieces.
+
+Exact:  minima, maxima and counts do not depend on the order. Floats are compared as int32 that sort
+        alike, since LLVM vectorizes only those. No value at all: min = inf, max = -inf.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.script import tirx as T
+from tvm.target import Target
+from tvm.tirx import Expr
+
+from schedules.cpu.elementwise import Tiles, refuses_kind, template_blocks
+from schedules.expressions import is_ragged
+from schedules.layout import ROW, Layout
+from schedules.spec import Observe
+from schedules.template import Layouts, ScheduleTemplate
+
+MAX_TASKS = 16
+TASK_ELEMENTS = 32768  # a task has at least so many, to be worth its partial result
+COPIES = 4  # of each partial histogram: equal neighbours are counted in different ones
+CHUNK = 256  # values whose bins are computed before they are counted
+INFINITY = 0x7F800000  # bits of float32 infinity; larger magnitudes are NaN
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How the values lie in memory, and how they are dealt out to tasks."""
+
+    shape: tuple[Any, ...]
+    rows: Any
+    size: int
+    pieces: int
+    tasks: int
+    channels: int  # where some lanes are no channel, else 0
+
+    def first(self, task: Expr) -> Expr:
+        """Return the first item, a piece of a row, of ``task``."""
+        return task * (self.rows * self.pieces) // self.tasks
+
+    def begin(self, item: Expr) -> Expr:
+        """Return where in its row ``item`` begins."""
+        return item % self.pieces * self.size // self.pieces
+
+    def length(self, item: Expr) -> Expr:
+        """Return how many values ``item`` has."""
+        return (item % self.pieces + 1) * self.size // self.pieces - self.begin(item)
+
+    def load(self, x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
+        """Return value ``i`` of ``item``."""
+        flat = item // self.pieces * self.size + self.begin(item) + i
+        strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+        rest = zip(self.shape[1:], strides[1:], strict=True)
+        return x[(flat // strides[0], *(flat // stride % size for size, stride in rest))]
+
+    def is_value(self, item: Expr, i: Expr) -> Any:
+        """Say whether a lane holds a value."""
+        if not self.channels:
+            return tirx.const(True, "bool")
+        block = self.shape[-1]
+        first_channel = item // self.pieces % self.shape[1] * block
+        return (self.begin(item) + i) % block < self.channels - first_channel
+
+
+def _memory(spec: Observe, layout: Layout) -> Memory:
+    shape = layout.physical_shape(spec.dims)
+    ragged = is_ragged(layout, spec.dims)
+    kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
+    rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
+    channels = int(spec.dims[1]) if ragged else 0
+    if not isinstance(rows, int):
+        return Memory(shape, rows, size, MAX_TASKS, MAX_TASKS, channels)
+    tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
+    return Memory(shape, rows, size, -(-tasks // rows), tasks, channels)
+
+
+def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
+    return Layouts(inputs=wanted.inputs, output=ROW)
+
+
+def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel."""
+    memory = _memory(spec, layouts.inputs[0])
+    return _range(memory) if spec.statistic == "range" else _histogram(spec, memory)
+
+
+def _whole(buffer: tirx.Buffer) -> Any:
+    return buffer[tuple(slice(0, size) for size in buffer.shape)]
+
+
+def _sortable(bits: Expr) -> Expr:
+    """Map the bits of a float32 to an int32 that sorts alike; the map is its own inverse."""
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def _is_finite(x: Expr) -> Expr:
+    return (tirx.reinterpret("int32", x) & 0x7FFFFFFF) < INFINITY
+
+
+def _range(memory: Memory) -> tirx.PrimFunc:
+    tasks = T.int64(memory.tasks)
+    first, length, load, whole = memory.first, memory.length, memory.load, _whole
+    most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
+
+    def key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
+        value = load(x, item, i)
+        is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
+        return tirx.Select(is_counted, _sortable(tirx.reinterpret("int32", value)), otherwise)
+
+    def is_bad(x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
+        value = tirx.all(memory.is_value(item, i), tirx.Not(_is_finite(load(x, item, i))))
+        return tirx.Select(value, T.int32(1), T.int32(0))
+
+    # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
+    @T.prim_func(private=True, s_tir=True)
+    def observe_range(
+        x: T.Buffer(memory.shape, "float32"), y: T.Buffer((T.int64(3),), "float32")
+    ) -> None:
+        T.func_attr({"tirx.noalias": True})
+        low = T.sblock_alloc_buffer((tasks,), "int32")
+        high = T.sblock_alloc_buffer((tasks,), "int32")
+        bad = T.sblock_alloc_buffer((tasks,), "int32")
+        for task in range(tasks):
+            with T.sblock("observe"):
+                t = T.axis.spatial(tasks, task)
+                T.reads(whole(x))
+                T.writes(low[t], high[t], bad[t])
+                T.sblock_attr({"template": "observe_cpu"})
+                low[t] = most
+                high[t] = least
+                bad[t] = 0
+                for k in range(first(t + T.int64(1)) - first(t)):
+                    for i in range(length(first(t) + k)):
+                        low[t] = T.min(low[t], key(x, first(t) + k, i, most))
+                        high[t] = T.max(high[t], key(x, first(t) + k, i, least))
+                        bad[t] = bad[t] + is_bad(x, first(t) + k, i)
+        for unit in range(T.int64(1)):
+            with T.sblock("merge"):
+                T.axis.spatial(T.int64(1), unit)
+                T.reads(low[0:tasks], high[0:tasks], bad[0:tasks])
+                T.writes(y[0:3])
+                total = T.sblock_alloc_buffer((T.int64(3),), "int32")
+                total[0] = most
+                total[1] = least
+                total[2] = 0
+                for other in range(tasks):
+                    total[0] = T.min(total[0], low[other])
+                    total[1] = T.max(total[1], high[other])
+                    total[2] = total[2] + bad[other]
+                y[0] = T.reinterpret(sortable(total[0]), dtype="float32")
+                y[1] = T.reinterpret(sortable(total[1]), dtype="float32")
+                y[2] = T.Cast("float32", total[2])
+
+    return observe_range
+
+
+def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
+    tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
+    first, length, whole = memory.first, memory.length, _whole
+    copies, chunk_size = T.int64(COPIES), T.int64(CHUNK)
+
+    def left(item: Expr, chunk: Expr) -> Expr:
+        return length(item) - chunk * CHUNK
+
+    def slot(x: tirx.Buffer, low: Expr, inverse: Expr, item: Expr, i: Expr) -> Expr:
+        """Return the bin of a value; the last one is for what is not counted."""
+        value = memory.load(x, item, i)
+        is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
+        position = ((tirx.abs(value) if spec.absolute else value) - low) * inverse
+        highest, zero = T.float32(spec.bins - 1), T.float32(0)
+        # Not tirx.max: a NaN, from overflow, must not become an index.
+        found = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
+        return tirx.Select(is_counted, found, T.int32(spec.bins))
+
+    @T.prim_func(private=True, s_tir=True)
+    def observe_histogram(
+        x: T.Buffer(memory.shape, "float32"),
+        low: T.Buffer((T.int64(1),), "float32"),
+        inverse: T.Buffer((T.int64(1),), "float32"),
+        y: T.Buffer((bins,), "int32"),
+    ) -> None:
+        T.func_attr({"tirx.noalias": True})
+        partial = T.sblock_alloc_buffer((tasks, copies * slots), "int32")
+        for task in range(tasks):
+            with T.sblock("observe"):
+                t = T.axis.spatial(tasks, task)
+                T.reads(whole(x), low[0], inverse[0])
+                T.writes(partial[t, 0 : copies * slots])
+                T.sblock_attr({"template": "observe_cpu"})
+                place = T.sblock_alloc_buffer((chunk_size,), "int32")
+                for b in range(copies * slots):
+                    partial[t, b] = 0
+                for k in range(first(t + T.int64(1)) - first(t)):
+                    for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
+                        for j in range(T.min(chunk_size, left(first(t) + k, chunk))):
+                            place[j] = slot(
+                                x, low[0], inverse[0], first(t) + k, chunk * chunk_size + j
+                            ) + T.Cast("int32", j % copies * slots)
+                        for j in range(T.min(chunk_size, left(first(t) + k, chunk))):
+                            partial[t, place[j]] = partial[t, place[j]] + 1
+        for unit in range(T.int64(1)):
+            with T.sblock("merge"):
+                T.axis.spatial(T.int64(1), unit)
+                T.reads(partial[0:tasks, 0 : copies * slots])
+                T.writes(y[0:bins])
+                for b in range(bins):
+                    y[b] = 0
+                for other, copy, b in T.grid(tasks, copies, bins):
+                    y[b] = y[b] + partial[other, copy * slots + b]
+
+    return observe_histogram
+
+
+def default(sch: Schedule, spec: Observe, target: Target) -> None:
+    """Apply fixed tiles."""
+    _apply(sch, Tiles())
+
+
+def space(sch: Schedule, spec: Observe, target: Target) -> None:
+    """Apply the same loops; MetaSchedule samples the unrolling."""
+    _apply(sch, Tiles(sch.sample_categorical([0, 8, 16, 64], [0.25] * 4)))
+
+
+def _apply(sch: Schedule, tiles: Tiles) -> None:
+    (block,) = template_blocks(sch)
+    (task,) = sch.get_loops(block)
+    if int(sch.get(task).extent) > 1:
+        sch.parallel(task)
+    if tiles.unroll is not None:
+        sch.annotate(task, "pragma_auto_unroll_max_step", tiles.unroll)
+
+
+OBSERVE_CPU = ScheduleTemplate(
+    name="observe_cpu",
+    kind="observe",
+    refuses=refuses_kind,
+    layouts=_layouts,
+    kernel=kernel,
+    default=default,
+    space=space,
+    x_types=("float32",),
+)

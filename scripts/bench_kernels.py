@@ -50,8 +50,10 @@ Layer = tuple[int, int, int, tuple[int, int], int, int, tuple[int, int], int]
 
 
 def square(kernel: int, *rows: tuple[int, ...]) -> list[Layer]:
-    """Return layers of one square kernel, padded to keep the size; a row: ic, size, oc, stride,
-    dilation, count."""
+    """Return layers of one square kernel, padded to keep the size.
+
+    A row: in channels, size, out channels, stride, dilation, how often.
+    """
     return [
         (ic, size, oc, (kernel, kernel), stride, dil, (dil * (kernel // 2),) * 2, count)
         for ic, size, oc, stride, dil, count in rows

@@ -7,9 +7,9 @@ from functools import partial
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu import conv2d, register_tiles
+from schedules.cpu import conv2d, dense, register_tiles
 from schedules.cpu.dot import Dot
-from schedules.spec import Conv2d
+from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
 
 
@@ -32,5 +32,28 @@ def conv2d_template(dot: Dot) -> ScheduleTemplate:
         default=default,
         space=space,
         pack=partial(conv2d.pack, dot),
+        x_types=dot.x_types,
+    )
+
+
+def dense_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of dense, "dense_<flavour>"."""
+
+    def default(sch: Schedule, spec: Dense, target: Target) -> None:
+        register_tiles.default(sch, target, dense.row_of(spec))
+
+    def space(sch: Schedule, spec: Dense, target: Target) -> None:
+        register_tiles.space(sch, target, dense.row_of(spec))
+
+    name = f"dense_{dot.name}"
+    return ScheduleTemplate(
+        name=name,
+        kind="dense",
+        refuses=partial(dense.refuses, dot),
+        layouts=dense.layouts,
+        kernel=lambda spec, _layouts: dense.kernel(dot, name, spec),
+        default=default,
+        space=space,
+        pack=partial(dense.pack, dot),
         x_types=dot.x_types,
     )

@@ -93,7 +93,13 @@ def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
         for columns in range(1, min(limit, shape.columns) + 1)
         if blocks * columns <= limit and (row.short or shape.columns % columns == 0)
     ]
-    blocks, columns = min(candidates, key=lambda tile: (_cycles(shape, *tile), tile))
+    cores = int(target.attrs.get("num-cores", 1))
+
+    def cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
+        tasks = (shape.batch or 1) * shape.rows * (shape.blocks // tile[0])
+        return _cycles(shape, *tile) * _rounds(tasks, cores) * cores / tasks, tile
+
+    blocks, columns = min(candidates, key=cost)
     return Tiles(blocks, columns, _rows(shape, blocks, target))
 
 
@@ -124,14 +130,14 @@ def _rows(shape: Shape, blocks: int, target: Target) -> int:
         tasks = batch * groups * (shape.rows // rows)
         if best * shape.columns >= REUSE:
             break
-        if _balanced(tasks, cores):
+        if _rounds(tasks, cores) * cores <= tasks * 1.125:
             best = rows
     return best
 
 
-def _balanced(tasks: int, cores: int) -> bool:
-    """Whether cores wait for the last of them less than an eighth of the time."""
-    return -(-tasks // cores) * cores <= tasks * 1.125
+def _rounds(tasks: int, cores: int) -> int:
+    """Return how many tasks the busiest core has."""
+    return -(-tasks // cores)
 
 
 def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
@@ -160,14 +166,17 @@ def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
 def _unroll_tile(sch: Schedule, dot: SBlockRV, row: Row) -> None:
     """Order "dot" as reduction outside, tile inside; unroll the tile and what is short."""
     n, o, h, w, *reduction = sch.get_loops(dot)[-len(sch.get(dot).iter_vars) :]
-    sch.reorder(*reduction[:-2], *reduction[:-3:-1], o, w, n, h)
-    zero = sch.decompose_reduction(dot, reduction[0])
+    *outer, column, step = reduction
+    # Neighbouring columns read the same x: with them innermost it stays in registers.
+    order = [*outer, step, column] if row.edges else reduction
+    sch.reorder(*order, o, w, n, h)
+    zero = sch.decompose_reduction(dot, order[0])
     for loop in (*sch.get_loops(zero)[-4:], o, w):
         sch.unroll(loop)
-    if int(sch.get(reduction[-1]).extent) <= UNROLLED_STEPS:
-        sch.unroll(reduction[-1])
+    if int(sch.get(step).extent) <= UNROLLED_STEPS:
+        sch.unroll(step)
     if row.edges:
-        sch.unroll(reduction[-2])
+        sch.unroll(column)
 
 
 def shape_of(sch: Schedule) -> Shape:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedules.cpu.families import conv2d_template
+from schedules.cpu.families import conv2d_template, dense_template
 from schedules.x86.dots import AVX2
 
 CONV2D_AVX2 = conv2d_template(AVX2)
+DENSE_AVX2 = dense_template(AVX2)

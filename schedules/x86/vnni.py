@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedules.cpu.families import conv2d_template
+from schedules.cpu.families import conv2d_template, dense_template
 from schedules.x86.dots import VNNI
 
 CONV2D_VNNI = conv2d_template(VNNI)
+DENSE_VNNI = dense_template(VNNI)

@@ -122,6 +122,7 @@ def test_sixteen_lanes_equal_one_pixel_at_a_time():
 
 
 @pytest.mark.fast
+@pytest.mark.isa("avx2")
 def test_extremes_of_x_and_w():
     """The largest products neither saturate nor wrap."""
     spec = spec_of({"kernel": (1, 1), "padding": (0, 0, 0, 0)}, y="float32")

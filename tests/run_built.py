@@ -1,0 +1,32 @@
+"""Run a compiled network and look at every tensor its kernels write, in logical shape."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.relax import VMInstrumentReturnKind
+
+from relay_int8.build import Built, virtual_machine
+from schedules.layout import LAYOUTS
+
+
+def run_built(built: Built, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the results of all kernel calls by tensor name, and the outputs as "outputs:<i>"."""
+    machine = virtual_machine(built)
+    pending = list(built.calls)
+    found: dict[str, np.ndarray] = {}
+
+    def note(_func: Any, name: str, before: bool, _result: Any, *arguments: Any) -> int:
+        if not before and pending and name == pending[0].function:
+            call = pending.pop(0)
+            if call.spec is not None:
+                layout, dims = LAYOUTS[call.layouts[-1]], call.spec.shape("y")
+                found[call.tensor] = layout.unpack(arguments[-1].numpy().copy(), dims)
+        return VMInstrumentReturnKind.NO_OP
+
+    machine.set_instrument(note)
+    results = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values()))
+    assert not pending, f"never called: {[call.tensor for call in pending]}"
+    outputs = [results] if isinstance(results, tvm.runtime.Tensor) else list(results)
+    return found | {f"outputs:{i}": output.numpy() for i, output in enumerate(outputs)}

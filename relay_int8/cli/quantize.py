@@ -75,7 +75,15 @@ def quantize(
     )
     recipe = named_preprocessing(preprocess)
     console = terminal()
-    console.print(f"{model} -> {output}: {config}, target {target}, {recipe or 'arrays as given'}")
+    resolved = {
+        "preset": preset,
+        "method": method if table is None else f"table {table}",
+        "target": target,
+        "in float": ", ".join(config.exclude) or "nothing",
+        "images": "as given" if recipe is None else f"prepared ({preprocess})",
+    }
+    console.print(f"{model} -> {output}", soft_wrap=True)
+    console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
     with progress_report() as progress:
         result = relay_int8.compile_model(
             model,

@@ -1,0 +1,40 @@
+"""Sums that the signal-to-noise ratios rest on, worked by hand."""
+
+import numpy as np
+import pytest
+
+from relay_int8.analysis.fidelity import Difference
+from relay_int8.qparams import QParams
+
+pytestmark = pytest.mark.fast
+
+
+def test_images_add_up():
+    difference = Difference()
+    difference.add(np.array([3.0, 0.0], "float32"), np.array([3.0, 1.0], "float32"), None)
+    difference.add(np.array([1.0, 0.0], "float32"), np.array([1.0, 0.0], "float32"), None)
+    assert difference.snr_db == pytest.approx(10.0)
+    assert difference.max_error == 1.0
+    assert difference.count == 4
+
+
+@pytest.mark.parametrize(
+    ("zero_point", "qmin", "qmax", "dtype", "saturation"),
+    [
+        (0, 0, 255, "uint8", 0.2),  # zero of a ReLU is no saturation
+        (0, -127, 127, "int8", 0.4),
+        (10, 0, 255, "uint8", 0.4),
+    ],
+)
+def test_saturation(zero_point, qmin, qmax, dtype, saturation):
+    params = QParams(np.float32(0.1), zero_point, qmin, qmax, dtype)
+    q = np.array([qmin, zero_point, zero_point + 1, qmax - 1, qmax])
+    found = (q - zero_point).astype("float32") * params.scale
+    difference = Difference()
+    difference.add(found, found, params)
+    assert difference.saturation == pytest.approx(saturation)
+    assert difference.snr_db == float("inf")
+
+
+def test_nothing_added():
+    assert Difference().saturation == 0

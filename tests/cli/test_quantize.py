@@ -1,0 +1,80 @@
+"""relay-int8 quantize, then evaluate against the FP32 model: what scripts/demo does."""
+
+import json
+
+import numpy as np
+import pytest
+
+from relay_int8.demo import MODEL, load_images
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    digits = load_images()
+    np.save(folder / "calibration.npy", digits.calibration[:40])
+    np.save(folder / "test.npy", digits.test[:100])
+    np.save(folder / "labels.npy", digits.labels[:100])
+    return folder
+
+
+def test_quantize_then_evaluate(invoke, images, tmp_path):
+    code, out, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",
+        "--exclude", "softmax", "-o", tmp_path / "a.ri8", "--report", tmp_path / "r.json",
+        "--save-table", tmp_path / "t.json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "block3.relu" in out
+    assert "100.00% of the MACs" in out
+    assert [line.split()[0] for line in err.splitlines()] == [
+        "import", "quantize", "ranges", "histograms", "build", "export", "compare", "measure",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "r.json").read_text())["settings"]["exclude"] == ["softmax"]
+    arguments = ["--data", images / "test.npy", "--labels", images / "labels.npy", "--fp32", MODEL]
+    code, out, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--max-drop", 2)
+    assert code == 0, err
+    assert "same class as FP32" in out
+    code, _, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--max-drop", -50)
+    assert code == 3
+    assert "points below FP32, at most -50.0 were allowed" in err
+
+
+def test_inspect_model(invoke):
+    code, out, _ = invoke("inspect", MODEL, "--batch", 1, "--json")
+    assert code == 0
+    assert json.loads(out)["coverage"]["float_layers"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "none.npy"], "no such file"),
+        (["--table", "none.json"], "cannot be read as a calibration table"),
+        (["--data", "x.npy", "--preset", "int4"], "preset 'int4' is unknown"),
+        (["--data", "x.npy", "--method", "guess"], "'guess' is unknown"),
+        (["--data", "x.npy", "--target", "x86-mmx"], "'x86-mmx' is unknown"),
+        (["--data", "x.npy", "--preprocess", "zoom"], "'zoom' is none of imagenet"),
+        (["--data", "x.npy", "--preprocess", "none.toml"], "none.toml: cannot be read"),
+        (["--data", "x.npy", "--preprocess", "list.json"], "a table of settings is expected"),
+        (["--data", "x.npy", "--preprocess", "odd.toml"], "preprocessing has no zoom"),
+        (["--data", "x.npy", "--preprocess", "unit"], "preprocessing is for a folder of pictures"),
+        (["--data", "nan.npy"], "NaN or infinite"),
+        (["--data", "flat.npy"], "axes expected"),
+        (["--data", "x.npy", "--exclude", "dense", "--batch", "0"], "Invalid value"),
+    ],
+)
+def test_errors_are_messages(invoke, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    x = load_images().calibration[:2]
+    np.save("x.npy", x)
+    np.save("nan.npy", np.full_like(x, np.nan))
+    np.save("flat.npy", x.reshape(2, -1))
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "odd.toml").write_text("zoom = 2")
+    code, _, err = invoke("quantize", MODEL, "--batch", 1, "-o", "a.ri8", *arguments)
+    assert code == (2 if "Invalid" in message else 1)
+    assert message in err
+    assert not (tmp_path / "a.ri8").exists()

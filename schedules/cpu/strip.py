@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
@@ -33,12 +34,13 @@ from schedules.cpu.conv_arguments import (
     ramp,
     spatial,
 )
-from schedules.cpu.epilogue import epilogue
+from schedules.cpu.epilogue import cast, epilogue
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import Conv2d
 
 BLOCK = "windows"
 PADDED = "padded"
+REGISTER_BYTES = 64  # where registers are narrower, LLVM splits a copy
 
 
 @dataclass(frozen=True)
@@ -129,22 +131,50 @@ class _Emitter:
         self._windows(padded)
 
     def _pad(self) -> Any:
-        """Surround x with its zero point; return the buffer."""
-        spec, x, staged = self.spec, self.buffers["x"], self.staged
-        (rows, cols), (out_rows, out_cols) = self.strip.reach, spec.out_size
+        """Surround the rows of x with its zero point; return their buffer."""
+        spec, (rows, cols), (out_rows, out_cols) = self.spec, self.strip.reach, self.spec.out_size
         height = (out_rows - 1) * spec.strides[0] + rows
         width = (out_cols - self.strip.phases) * spec.strides[1] + cols
         shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
-        padded = T.sblock_alloc_buffer(shape, staged, layout=None)
+        extents = [*shape[:3], *int64((1, 1))]  # compute_at wants an axis for each of the buffer's
+        padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)
         IRBuilder.name("rows", padded)
-        with T.grid(*shape) as loops, T.sblock(PADDED):
-            n, c, h, w, lane = spatial("n c h w lane", shape, loops)
-            h_x, w_x = h - spec.padding[0], w - spec.padding[1]
-            inside = tirx.all(h_x >= 0, h_x < spec.height, w_x >= 0, w_x < spec.width)
-            fill = self.buffers["z"][0] if "z" in self.buffers else tirx.const(0, "float32")
-            kept, fill = (v.astype(staged) for v in (x[n, c, h_x, w_x, lane], fill))
-            T.buffer_store(padded, tirx.if_then_else(inside, kept, fill), [n, c, h, w, lane])
+        with T.grid(*extents) as loops, T.sblock(PADDED):
+            n, c, h, w, lane = spatial("n c h w lane", extents, loops)
+            h_x = h - spec.padding[0]
+            columns = slice(w * width, w * width + width), slice(lane * LANES, lane * LANES + LANES)
+            region = padded[(n, c, h, *columns)]
+            T.reads(self.buffers["x"][n, c, h_x, 0 : spec.width, 0:LANES], *self._zero_point(0))
+            T.writes(region)
+            row = self._view("row", region, (width, LANES))
+            with T.If(tirx.all(h_x >= 0, h_x < spec.height)):
+                with T.Then():
+                    left = min(spec.padding[1], width)
+                    inner = min(spec.width, width - left)
+                    self._fill(row, 0, left)
+                    self._copy(row, (n, c, h_x), left, inner)
+                    self._fill(row, left + inner, width - left - inner)
+                with T.Else():
+                    self._fill(row, 0, width)
         return padded
+
+    def _zero_point(self, index: int) -> list[Expr]:
+        return [self.buffers["z"][index]] if "z" in self.buffers else []
+
+    def _fill(self, row: Any, first: int, count: int) -> None:
+        """Put the zero point of x into some pixels of a row."""
+        zero = (self._zero_point(0) or [tirx.const(0, "float32")])[0].astype(self.staged)
+        with T.serial(T.int64(count)) as pixel:
+            T.buffer_store(row, tirx.Broadcast(zero, LANES), [first + pixel, ramp(LANES)])
+
+    def _copy(self, row: Any, source: tuple[Expr, ...], first: int, count: int) -> None:
+        """Copy the first pixels of a row of x, a register at a time while there are that many."""
+        step = REGISTER_BYTES // (LANES * np.dtype(self.staged).itemsize)
+        for size, begin, end in ((step, 0, count // step), (1, count // step * step, count)):
+            with T.serial(T.int64(begin), T.int64(end)) as i:
+                x = self.buffers["x"][(*source, i * size, ramp(size * LANES))]
+                value = cast(x, self.staged)
+                T.buffer_store(row, value, [first + i * size, ramp(size * LANES)])
 
     def _windows(self, padded: Any) -> None:
         spec, strip = self.spec, self.strip
@@ -159,14 +189,17 @@ class _Emitter:
             T.reads(region, *self._reads(c, pixels))
             T.writes(self.buffers["y"][pixels])
             T.sblock_attr({"template": strip.template})
-            strides = [tirx.Var("row", "int64"), T.int64(LANES), T.int64(1)]
-            shape = int64((rows, cols, LANES))
-            window = T.match_buffer(
-                region, shape, self.staged, strides=strides, offset_factor=1, layout=None
-            )
-            IRBuilder.name("window", window)
+            window = self._view("window", region, (rows, cols, LANES))
             for phase, taps in enumerate(strip.taps):
                 self._pixel(window, (n, c, h, w_y + phase), taps)
+
+    def _view(self, name: str, region: Any, shape: tuple[int, ...]) -> Any:
+        """Return padded rows as a buffer whose pixels are adjacent: vectors may span several."""
+        strides = [tirx.Var("stride", "int64"), T.int64(LANES), T.int64(1)][-len(shape) :]
+        view = T.match_buffer(
+            region, int64(shape), self.staged, strides=strides, offset_factor=1, layout=None
+        )
+        return IRBuilder.name(name, view)
 
     def _reads(self, c: Expr, pixels: Any) -> list[Any]:
         """Return what a window reads besides the padded rows."""

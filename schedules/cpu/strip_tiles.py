@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import ExprRV, SBlockRV
+from tvm.s_tir.schedule import ExprRV
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import ForKind
@@ -74,19 +74,6 @@ def apply(sch: Schedule, spec: Conv2d, tiles: Tiles) -> None:
     sch.parallel(task)
     sch.unroll(h_i)
     sch.unroll(w_i)
-    _separate_edges(sch, spec, padded)
-
-
-def _separate_edges(sch: Schedule, spec: Conv2d, padded: SBlockRV) -> None:
-    """Cut the columns that copy x from those that fill, so that neither asks which it is."""
-    *_, w, lane = sch.get_loops(padded)
-    left, total = spec.padding[1], int(sch.get(w).extent)
-    inner = min(spec.width, total - left)
-    cuts = [extent for extent in (left, inner, total - left - inner) if extent > 0]
-    if len(cuts) > 1:
-        sch.loop_partition(w, [*cuts[:-1], None])
-    else:
-        sch.vectorize(lane)
 
 
 def _extents(sch: Schedule, spec: Conv2d) -> tuple[int, int, int]:

@@ -97,10 +97,7 @@ class _LayoutWriter:
     def _wish(self, var: relax.Var, output: Layout) -> tuple[Layouts, int]:
         """Return the layouts a kernel would like, and 1 if it takes no others, else 0."""
         spec, template = self._specs[var], self._templates[var]
-        free = [
-            output if len(spec.shape(name)) == len(spec.shape("y")) else ROW
-            for name in spec.tensors
-        ]
+        free = [output if _is_image(spec, name) else ROW for name in spec.tensors]
         liked = template.layouts(spec, Layouts(inputs=tuple(free), output=output))
         plain = template.layouts(spec, Layouts(inputs=(ROW,) * len(free), output=ROW))
         fixed = liked == plain and any(layout != ROW for layout in plain.inputs)
@@ -110,7 +107,8 @@ class _LayoutWriter:
         spec, template = self._specs[var], self._templates[var]
         tensors, params = operands(value, spec)
         present = tuple(self._layout[tensor] for tensor in tensors)
-        wanted = Layouts(inputs=present, output=self._wanted.get(var, present[0]))
+        output = self._wanted.get(var, present[0])
+        wanted = Layouts(inputs=present, output=output if _is_image(spec, "y") else ROW)
         layouts = template.layouts(spec, wanted)
         if self._moved_in_place(var, spec, layouts, tensors):
             return
@@ -192,6 +190,11 @@ def _packed(
         return [params[name] for name in spec.params]
     packed = template.pack(spec, arrays)
     return [relax.const(np.ascontiguousarray(packed[name])) for name in spec.params]
+
+
+def _is_image(spec: Spec, name: str) -> bool:
+    """Say whether a tensor has the four axes that layouts are about."""
+    return len(spec.shape(name)) == 4
 
 
 def _tensors(value: relax.Expr) -> list[relax.Var]:

@@ -16,6 +16,7 @@ from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
 from relay_int8.analysis.groups import Clip, Group, find_groups
 from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.qparams import PlannedScheme
 from relay_int8.unary import NON_NEGATIVE, UNARY
@@ -38,9 +39,15 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
         Preset and exclusions.
     refused
         Layers that calibrated ranges rule out: name of the result -> why.
+
+    Raises
+    ------
+    ConfigError
+        If an exclusion names nothing.
     """
     func = mod["main"]
     groups = find_groups(func, alone=_excluded_additions(func, config))
+    _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
@@ -67,14 +74,27 @@ def _cause(
     return "unsupported" if group.name in refused or refusal(group) else "unneeded"
 
 
+def _require_known(groups: list[Group], config: QuantConfig) -> None:
+    unknown = set(config.exclude).difference(*(_names(group) for group in groups))
+    if unknown:
+        raise ConfigError(
+            f"exclude {', '.join(sorted(unknown))}: no layer has such a name or type; "
+            "relay-int8 inspect MODEL lists both"
+        )
+
+
+def _names(group: Group) -> set[str]:
+    """Return what a group can be excluded by."""
+    return {group.kind, graph.operator(group.root), *(var.name for var in group.members)}
+
+
 def _excluded_additions(func: relax.Function, config: QuantConfig) -> set[str]:
     additions = {var.name for var, value in graph.calls(func) if graph.operator(value) == "add"}
     return additions if "add" in config.exclude else additions.intersection(config.exclude)
 
 
 def _excluded(group: Group, config: QuantConfig) -> bool:
-    names = {group.kind, graph.operator(group.root), *(var.name for var in group.members)}
-    return not names.isdisjoint(config.exclude)
+    return not _names(group).isdisjoint(config.exclude)
 
 
 def _reasons(

@@ -1,0 +1,156 @@
+"""annotate: what becomes integer, how, and why not."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_int8.annotate import annotate
+from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError
+from relay_int8.plan import Plan
+from tests.small_networks import NETWORKS, NetworkWriter, branches, nn, residual
+
+pytestmark = pytest.mark.fast
+
+
+def reasons(plan: Plan) -> dict[str, str | None]:
+    return {layer.name: layer.reason for layer in plan.layers}
+
+
+def test_last_layer_gives_float_and_additions_join_convolutions():
+    plan = annotate(residual(), QuantConfig())
+    assert set(reasons(plan).values()) == {None}
+    kinds = {layer.name: layer.kind for layer in plan.layers}
+    assert "d/add" not in kinds and kinds["d"] == kinds["f"] == "conv2d"
+    assert "logits" not in plan.tensors
+
+
+def test_the_later_convolution_takes_the_addition():
+    plan = annotate(residual(), QuantConfig())
+    layers = {layer.name: layer.root for layer in plan.layers}
+    assert layers["d"] == "c/conv"
+    assert "b" in plan.tensors and "c" not in plan.tensors
+
+
+@pytest.mark.parametrize(
+    ("preset", "relu", "signed", "entry"),
+    [
+        ("int8", "u8", "s8", "input"),
+        ("int8-symmetric", "s8", "s8", "s8"),
+        ("int8-asymmetric", "u8", "asymmetric", "asymmetric"),
+    ],
+)
+def test_presets(preset: str, relu: str, signed: str, entry: str):
+    tensors = annotate(residual(), QuantConfig(preset=preset)).tensors
+    assert (tensors["a"].scheme, tensors["b"].scheme, tensors["x"].scheme) == (relu, signed, entry)
+
+
+def test_concat_shares_what_it_can():
+    tensors = annotate(branches(), QuantConfig()).tensors
+    like = {name: tensor.like for name, tensor in tensors.items()}
+    assert like["b"] == like["c"] == like["mean"] == like["d"] == "d"
+    assert like["pool"] == like["a"] == "a"  # has other readers: the concat rescales it
+
+
+def test_every_layer_has_its_macs():
+    macs = {layer.name: layer.macs for layer in annotate(residual(), QuantConfig()).layers}
+    assert macs["a"] == 20 * 3 * 9 * 6 * 5
+    assert macs["logits"] == 20 * 7
+    assert macs["pool"] == 0
+
+
+@pytest.mark.parametrize(
+    ("exclude", "floats"),
+    [
+        (("d",), {"d"}),
+        (("a/bias/conv",), {"a"}),
+        (("dense",), {"logits", "pool", "flat"}),
+        (("conv2d",), {"a", "b0", "b", "d", "e", "f", "pool", "flat"}),
+    ],
+)
+def test_exclusions(exclude: tuple[str, ...], floats: set[str]):
+    plan = annotate(residual(), QuantConfig(exclude=exclude))
+    found = {layer.name for layer in plan.layers if layer.reason is not None}
+    assert found <= floats and {name for name in exclude if "/" not in name} & floats <= found
+    assert any(layer.cause == "excluded" for layer in plan.layers)
+
+
+def test_excluded_addition_stands_alone():
+    plan = annotate(residual(), QuantConfig(exclude=("add",)))
+    layers = {layer.name: layer for layer in plan.layers}
+    assert layers["d"].kind == layers["f"].kind == "add"
+    assert layers["d"].reason == "excluded by the user"
+    assert layers["e"].kind == "conv2d" and layers["e"].integer
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (lambda net, y: net.emit("z", nn.softmax(y, axis=1)), "nn.softmax has no integer form"),
+        (
+            lambda net, y: net.emit("z", relax.op.add(y, net.constant(1, 4, 10, 9))),
+            "it adds a constant to an activation",
+        ),
+        (
+            lambda net, y: net.emit("z", nn.pad(y, [0, 0, 0, 0, 1, 1, 1, 1], "reflect")),
+            "it pads with reflect, not with zero",
+        ),
+        (
+            lambda net, y: net.emit("z", relax.op.image.resize2d(y, (20, 18), method="linear")),
+            "linear interpolation; only nearest is supported",
+        ),
+    ],
+)
+def test_reasons(tail, reason: str):
+    net = NetworkWriter()
+    y = net.conv("y", net.x, 4, 3)
+    plan = annotate(net.module(net.conv("end", tail(net, y), 2, 1)), QuantConfig())
+    layers = {layer.name: layer for layer in plan.layers}
+    assert layers["z"].reason == reason and layers["z"].cause == "unsupported"
+    assert layers["y"].integer and layers["end"].integer
+
+
+def test_refused_layer_stays_float():
+    plan = annotate(residual(), QuantConfig(), refused={"f": "too wide"})
+    assert reasons(plan)["f"] == "too wide"
+
+
+def test_moves_at_the_end_stay_float():
+    net = NetworkWriter()
+    y = net.conv("y", net.x, 4, 3)
+    plan = annotate(net.module(net.emit("z", relax.op.permute_dims(y))), QuantConfig())
+    assert reasons(plan) == {"y": None, "z": "no integer operator reads its result"}
+    assert set(plan.tensors) == {"x"}
+
+
+def test_leaves_input_alone():
+    mod = residual()
+    original = mod.clone()
+    annotate(mod, QuantConfig())
+    tvm.ir.assert_structural_equal(mod, original)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_plan_survives_json(name: str):
+    plan = annotate(NETWORKS[name](), QuantConfig())
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_exclusion_that_names_nothing():
+    with pytest.raises(ConfigError, match="conv9, softmax: no layer has such a name or type"):
+        annotate(residual(), QuantConfig(exclude=("softmax", "conv2d", "conv9")))
+
+
+def test_unknown_preset():
+    with pytest.raises(ConfigError, match="choose one of int8, int8-symmetric"):
+        QuantConfig(preset="int4")
+
+
+def test_weights_that_are_no_constants():
+    net = NetworkWriter((1, 4, 6, 6))
+    y = net.emit("y", relax.op.matmul(net.x, net.x))
+    plan = annotate(net.module(y), QuantConfig())
+    (layer,) = plan.layers
+    assert layer.reason == "it multiplies two activations; only constant weights are supported"
+    assert np.isclose(layer.macs, 0)

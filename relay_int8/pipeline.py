@@ -22,6 +22,7 @@ from relay_int8.passes.remove_identity import RemoveIdentity
 from relay_int8.passes.replace_split import ReplaceSplit
 from relay_int8.passes.schedule_kernels import ScheduleKernels
 from relay_int8.passes.shift_signs import ShiftSigns
+from relay_int8.passes.transpose_quantized import TransposeQuantized
 from schedules.catalog import stores_unsigned
 
 
@@ -29,6 +30,7 @@ def normalize_passes() -> list[Pass]:
     """Phase 1, float graph: the canonical form that annotate reads."""
     return [
         FoldConstants(),
+        TransposeQuantized(),
         RemoveIdentity(),
         CanonicalizePool(),
         CanonicalizeReshape(),

@@ -43,10 +43,16 @@ def _as_activation(scope: Scope, value: relax.Expr) -> relax.Expr | None:
         return None
     x, (low, high) = found
     inner = _interval(scope.value(x)) if scope.used_once(x) else None
+    if inner is None and (operator(value) == "nn.relu" or _is_closed_clip(value, low, high)):
+        return None
     if inner is not None:
         x, (inner_low, inner_high) = inner
         low, high = min(max(inner_low, low), high), min(max(inner_high, low), high)
     return _bounded(x, low, high)
+
+
+def _is_closed_clip(value: relax.Call, low: float, high: float) -> bool:
+    return operator(value) == "clip" and bool(np.isfinite(low) and np.isfinite(high))
 
 
 def _interval(value: relax.Expr) -> tuple[relax.Expr, Interval] | None:

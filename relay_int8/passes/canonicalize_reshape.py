@@ -38,7 +38,8 @@ def _as_reshape(scope: Scope, value: relax.Expr) -> relax.Expr | None:
         x = scope.value(x).args[0]
     if shape(x) == shape(value):
         return x
-    return relax.op.reshape(x, shape(value))
+    written = op == "reshape" and x.same_as(value.args[0])
+    return None if written else relax.op.reshape(x, shape(value))
 
 
 def _keeps_order(value: relax.Call) -> bool:

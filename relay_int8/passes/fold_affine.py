@@ -62,7 +62,7 @@ class FoldAffine:
 def _start(value: relax.Expr) -> Affine | None:
     """Return the chain that a convolution or product by constant weights begins, or None."""
     op = operator(value)
-    if op not in ("nn.conv2d", "matmul") or constant(value.args[1]) is None:
+    if op not in ("nn.conv2d", "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
         return None
     if op == "matmul":
         if len(shape(value.args[1])) != 2 or len(shape(value.args[0])) < 2:
@@ -146,10 +146,11 @@ def _per_channel(value: relax.Call, x: relax.Expr, other: relax.Expr) -> np.ndar
 def _emit(scope: Scope, chain: Affine) -> relax.Var:
     """Write a chain as its convolution or product with new weights, and a bias."""
     base, kind = chain.base, dtype(chain.base)
-    w = np.asarray(constant(base.args[1]), "float64")
     conv = operator(base) == "nn.conv2d"
-    w = w * (chain.scale[:, None, None, None] if conv else chain.scale)
-    args = [base.args[0], relax.const(w.astype(kind), kind)]
-    y = scope.emit(operator(base).split(".")[-1], relax.Call(base.op, args, base.attrs))
+    if (chain.scale != 1.0).any():
+        w = np.asarray(constant(base.args[1]), "float64")
+        w = w * (chain.scale[:, None, None, None] if conv else chain.scale)
+        base = relax.Call(base.op, [base.args[0], relax.const(w.astype(kind), kind)], base.attrs)
+    y = scope.emit(operator(base).split(".")[-1], base)
     bias = chain.shift.astype(kind).reshape((1, -1, 1, 1) if conv else (-1,))
     return scope.bind(scope.name, relax.op.add(y, relax.const(bias, kind)))

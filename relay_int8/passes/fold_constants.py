@@ -18,7 +18,7 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph import constant, operator, shape
+from relay_int8.graph import operator, shape
 from relay_int8.passes.rewriting import Scope, rewrite_main
 
 Function = Callable[..., Any]
@@ -64,8 +64,9 @@ class FoldConstants:
             if result is None:
                 return None
             dtype = str(value.ty.dtype)
-            folded = relax.const(np.ascontiguousarray(result.astype(dtype)), dtype)
-            wide[folded] = result
+            folded = relax.const(np.ascontiguousarray(result, dtype), dtype)
+            if result.dtype != dtype:
+                wide[folded] = result
             return folded
 
         return rewrite_main(mod.clone(), rewrite)
@@ -79,6 +80,8 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     operands = _operands(value, wide)
     if operands is None:
         return None
+    if op in ELEMENTWISE or op in REDUCTIONS:
+        operands = [a.astype("float64") if a.dtype.kind == "f" else a for a in operands]
     if op == "dequantize":
         return _bias(value, operands)
     if op in ELEMENTWISE:
@@ -111,12 +114,11 @@ def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.ndarray] | None:
-    """Return the constants that a call reads, floats widened, or None if it reads a tensor."""
+    """Return the constants that a call reads, or None if it reads a tensor."""
     tensors: list[relax.Expr] = []
     for argument in value.args:
         fields: Sequence[Any] = argument.fields if isinstance(argument, relax.Tuple) else [argument]
         tensors.extend(field for field in fields if not isinstance(field, relax.ShapeExpr))
-    arrays = [wide.get(tensor, constant(tensor)) for tensor in tensors]
-    if not arrays or any(array is None for array in arrays):
+    if not tensors or not all(isinstance(tensor, tvm.ir.GenericConst) for tensor in tensors):
         return None
-    return [a.astype("float64") if a.dtype.kind == "f" else a for a in arrays if a is not None]
+    return [wide[t] if t in wide else t.value.numpy() for t in tensors]

@@ -46,9 +46,13 @@ class Scope:
         """Bind ``value`` to a new variable called ``name``."""
         value = self._builder.normalize(value)
         var = relax.DataflowVar(name, value.ty)
+        self.keep(var, value)
+        return var
+
+    def keep(self, var: relax.Var, value: relax.Expr) -> None:
+        """Take over a binding as it is."""
         self.bindings.append((var, value))
         self._values[var] = value
-        return var
 
     def value(self, operand: relax.Expr) -> relax.Expr:
         """Return what a variable is bound to; anything else, parameters too, is itself."""
@@ -82,10 +86,15 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
     renamed: dict[relax.Var, str] = {}
     for old, value in calls(func):
         scope.name = old.name
-        value = scope.typed(substitute(value, done))
-        rewritten = rewrite(scope, value)
-        new = value if rewritten is None else rewritten
         uses = len(readers[old]) + outputs.count(old)
+        moved = any(argument in done for argument in arguments(value))
+        value = scope.typed(substitute(value, done)) if moved else value
+        rewritten = rewrite(scope, value)
+        if rewritten is None and not moved:
+            scope.keep(old, value)
+            scope.uses[old] = uses
+            continue
+        new = value if rewritten is None else rewritten
         if isinstance(new, relax.Var):
             scope.uses[new] = scope.uses.get(new, 1) - 1 + uses
             if old in outputs and new not in func.params and new.name not in reserved:
@@ -107,6 +116,8 @@ def _finish(
         if var in live:
             live.update(a for a in arguments(value) if isinstance(a, relax.Var))
     func = mod["main"]
+    if [var for var, _ in calls(func)] == [var for var, _ in scope.bindings if var in live]:
+        return mod
     writer = FunctionWriter(mod)
     written: dict[relax.Var, relax.Expr] = {}
     for var, value in scope.bindings:

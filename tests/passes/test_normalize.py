@@ -11,7 +11,7 @@ from onnx import helper
 from tvm import relax
 
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import arguments, calls, constant, operator, results, shape
+from relay_int8.graph import FunctionWriter, arguments, calls, constant, operator, results, shape
 from relay_int8.pipeline import normalize_passes
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
@@ -125,6 +125,13 @@ def test_bounds_are_one_activation(nodes, expected: str, bounds: tuple[int, int]
         assert tuple(bound.value for bound in last(mod).args[1:]) == bounds
 
 
+def test_half_open_clip_is_relu():
+    x = relax.Var("x", relax.TensorType((2, 3), F32))
+    writer = FunctionWriter()
+    y = writer.emit("y", relax.op.clip(x, relax.prim_value(0.0), relax.prim_value(float("inf"))))
+    assert ops(normalize(writer.finish([x], [y]))) == ["nn.relu"]
+
+
 def test_shared_relu_is_not_merged():
     nodes = [
         node("Relu", ["x"], ["r"]),
@@ -233,6 +240,44 @@ def test_quantized_weights_stay_opaque():
     }
     nodes = [node("DequantizeLinear", ["q", "s", "z"], ["w"]), node("Conv", ["x", "w"], ["y"])]
     check(chain(*nodes, **weights), ["dequantize", "nn.conv2d"])
+
+
+def test_quantized_bias_becomes_real():
+    weights = {
+        "q": RNG.integers(-127, 127, (4, 3, 3, 3)).astype("int8"),
+        "s": np.float32(0.1),
+        "z": np.int8(0),
+    }
+    bias = {
+        "bq": RNG.integers(-(10**6), 10**6, 4).astype("int32"),
+        "bs": RNG.uniform(0.1, 1, 4).astype(F32),
+        "bz": np.zeros(4, "int32"),
+    }
+    nodes = [
+        node("DequantizeLinear", ["q", "s", "z"], ["w"]),
+        node("DequantizeLinear", ["bq", "bs", "bz"], ["b"], axis=0),
+        node("Conv", ["x", "w", "b"], ["y"]),
+    ]
+    mod = check(chain(*nodes, **weights, **bias), ["dequantize", "nn.conv2d", "add"])
+    expected = (bias["bq"].astype("float64") * bias["bs"]).astype(F32)
+    np.testing.assert_array_equal(constant(last(mod).args[1]), expected.reshape(1, 4, 1, 1))
+
+
+def test_quantized_gemm_weights_are_transposed():
+    weights = {
+        "q": RNG.integers(-127, 127, (5, 192)).astype("int8"),
+        "s": RNG.uniform(0.1, 1, 5).astype(F32),
+        "z": np.zeros(5, "int8"),
+    }
+    nodes = [
+        node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0),
+        node("Flatten", ["x"], ["f"]),
+        node("Gemm", ["f", "w"], ["y"], transB=1),
+    ]
+    mod = check(chain(*nodes, **weights), ["reshape", "dequantize", "matmul"])
+    w = next(value for _, value in calls(mod["main"]) if operator(value) == "dequantize")
+    np.testing.assert_array_equal(constant(w.args[0]), weights["q"].T)
+    assert w.attrs.axis == 1
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason=f"{MODELS} is not there")

@@ -7,7 +7,7 @@ tensor's name, letter by letter; steps that the importer adds are called ``<outp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +53,14 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         )
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
-    mod = importer.run(model.graph)
+    try:
+        mod = importer.run(model.graph)
+    except UnsupportedOpError as err:
+        if batch is None:
+            raise
+        raise FrontendError(f"with batch {batch}: {err}") from err
     if batch is not None:
-        _check_outputs(model.graph, importer.output_shapes, batch)
+        _check_outputs(model.graph, shapes, importer.output_shapes, batch)
     return mod
 
 
@@ -142,22 +147,21 @@ def _extent(name: str, axis: int, dim: onnx.TensorShapeProto.Dimension, batch: i
     )
 
 
-def _check_outputs(graph: onnx.GraphProto, shapes: dict[str, tuple[int, ...]], batch: int) -> None:
+def _check_outputs(
+    graph: onnx.GraphProto, inputs: Iterable[str], shapes: dict[str, tuple[int, ...]], batch: int
+) -> None:
     """Refuse a batch that shapes written into the graph did not follow."""
-    inputs = {value.name: value for value in graph.input}
-    weights = {tensor.name for tensor in graph.initializer}
-    written = {
-        int(value.type.tensor_type.shape.dim[0].dim_value)
-        for name, value in inputs.items()
-        if name not in weights and value.type.tensor_type.shape.dim
-    }
+    written = {_leading(value) for value in graph.input if value.name in inputs} - {None, ""}
     for value in graph.output:
-        dims = value.type.tensor_type.shape.dim
-        fixed = int(dims[0].dim_value) if dims else 0
-        shape = shapes[value.name]
-        follows = not dims or fixed not in written | {0} or shape[0] == batch
-        if not follows:
+        label, shape = _leading(value), shapes[value.name]
+        if label in written and shape[0] != batch:
             raise FrontendError(
-                f"the model is written for batch {fixed}: with batch {batch} its output "
-                f"{value.name} would be {list(shape)}; export it with an open or another batch"
+                f"shapes inside the model are written for batch {shape[0]}: with batch {batch} its "
+                f"output {value.name} would be {list(shape)}; export it with that batch"
             )
+
+
+def _leading(value: onnx.ValueInfoProto) -> int | str | None:
+    """Return the extent or the name of a tensor's first dimension."""
+    dims = value.type.tensor_type.shape.dim
+    return (dims[0].dim_value or dims[0].dim_param) if dims else None

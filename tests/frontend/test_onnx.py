@@ -85,12 +85,31 @@ def test_static_batch_is_replaced():
     assert shape(results(mod["main"])[0]) == (2, 4, 6, 6)
 
 
-def test_static_batch_stays_where_shapes_are_written_for_it():
+@pytest.mark.parametrize("leading", [1, "N"])
+def test_shapes_written_for_another_batch(leading: int | str):
     nodes = [node("Reshape", ["x", "s"], ["y"])]
     target = {"s": np.array([1, -1], "int64")}
-    proto = model(nodes, {"x": (1, 3, 8, 8)}, {"y": (1, 192)}, target)
+    proto = model(nodes, {"x": (leading, 3, 8, 8)}, {"y": (leading, "k")}, target)
     with pytest.raises(FrontendError, match="written for batch 1: with batch 2 its output y"):
         import_onnx(proto, batch=2)
+
+
+def test_batch_that_a_node_cannot_take():
+    nodes = [node("Reshape", ["x", "s"], ["y"], "fixed")]
+    target = {"s": np.array([1, 192], "int64")}
+    proto = model(nodes, {"x": (1, 3, 8, 8)}, {"y": (1, 192)}, target)
+    with pytest.raises(FrontendError, match=r"with batch 2: node fixed \(Reshape\)"):
+        import_onnx(proto, batch=2)
+
+
+def test_old_file_keeps_its_names():
+    """IR version 3 lists weights among the inputs; the version converter must not rename."""
+    proto = conv_relu(c="c.0/conv", y="y:0")
+    proto.ir_version, proto.opset_import[0].version = 3, 7
+    proto.graph.input.append(helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, W.shape))
+    mod = import_onnx(proto)
+    assert [param.name for param in mod["main"].params] == ["x"]
+    assert [var.name for var, _ in calls(mod["main"])] == ["c.0/conv", "y:0"]
 
 
 @pytest.mark.fast
@@ -218,6 +237,7 @@ CASES = {
     "split": (13, [node("Split", ["x", "s"], ["a", "b"], axis=1), node("Concat", ["b", "a"], ["y"], axis=1)],
               {"s": np.array([1, 2], I64)}),
     "constants": (13, [node("Constant", [], ["k"], value_float=0.5), node("Mul", ["x", "k"], ["y"])], {}),
+    "tile_is_a_kernel": (13, [node("Tile", ["x", "r"], ["t"]), node("Relu", ["t"], ["y"])], {"r": np.array([1, 2, 1, 1], I64)}),
     "sum_of_three": (13, [node("Relu", ["x"], ["r"]), node("Sum", ["x", "r", "x"], ["y"])], {}),
     "prelu": (9, [node("PRelu", ["x", "a"], ["y"])], {"a": np.array([0.1, 0.2, 0.3], F32).reshape(3, 1, 1)}),
     "leaky": (7, [node("LeakyRelu", ["x"], ["y"], alpha=0.3)], {}),

@@ -68,7 +68,9 @@ def _table(spec: Table, tensors: Arrays, params: Arrays) -> np.ndarray:
 
 
 def _quantize(spec: Quantize, tensors: Arrays, params: Arrays) -> np.ndarray:
-    return to_integer(tensors["x"] / params["s"], params["z"], params["clamp"], spec.y)
+    with np.errstate(over="ignore"):
+        t = tensors["x"] / params["s"]
+    return to_integer(t, params["z"], params["clamp"], spec.y)
 
 
 def _dequantize(spec: Dequantize, tensors: Arrays, params: Arrays) -> np.ndarray:

@@ -1,0 +1,122 @@
+"""Move and concat: every element arrives, in every layout and between layouts."""
+
+import numpy as np
+import pytest
+from tvm import tirx
+
+from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
+from schedules.reference import reference
+from schedules.spec import Concat, Move
+from schedules.template import Layouts
+from tests.schedules.any_layout_runs import build, check, random_tensors, run
+
+FILL = {"fill": np.array([7], np.uint8)}
+LAYOUTS = [ROW, NHWC, NCHW4C, NCHW16C]
+
+
+def label(value) -> str:
+    return getattr(value, "name", str(value).replace(" ", ""))
+
+
+def moves(channels: int) -> dict[str, Move]:
+    """Return one spec of each kind for images of 6 x 10."""
+    x = (2, channels, 6, 10)
+    cases = {
+        "reshape": ("reshape", (2, channels * 2, 3, 10), ()),
+        "transpose": ("transpose", (2, 10, channels, 6), (0, 3, 1, 2)),
+        "slice channels": ("slice", (2, 2, 3, 4), (0, 1, 2, 1, 1, 1, 1, 2)),
+        "slice rows": ("slice", (2, channels, 3, 10), (0, 0, 2, 0, 1, 1, 1, 1)),
+        "pad image": ("pad", (2, channels, 9, 12), (0, 0, 1, 2)),
+        "pad channels": ("pad", (2, channels + 5, 6, 10), (0, 2, 0, 0)),
+        "resize": ("resize", (2, channels, 12, 15), ()),
+    }
+    return {
+        name: Move(move=move, x_shape=x, y_shape=y, arguments=arguments, x="uint8")
+        for name, (move, y, arguments) in cases.items()
+    }
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+@pytest.mark.parametrize("name", moves(20))
+def test_move(name, layout):
+    check(moves(20)[name], FILL, layout)
+
+
+@pytest.mark.parametrize("name", ["reshape", "slice channels", "pad channels", "resize"])
+def test_move_between_layouts(name):
+    check(moves(3)[name], FILL, NHWC, NCHW16C)
+    check(moves(32)[name], FILL, NCHW16C, ROW)
+
+
+REPACKS = [(a, b) for a in LAYOUTS for b in LAYOUTS if a != b]
+
+
+@pytest.mark.parametrize(("layout", "output"), REPACKS, ids=label)
+def test_repack(layout, output):
+    shape = (2, 20, 5, 7)
+    check(Move(move="copy", x_shape=shape, y_shape=shape, x="int8"), {}, layout, output)
+
+
+@pytest.mark.fast
+def test_repack_float32_zeroes_pad_lanes():
+    shape = (2, 3, 5, 7)
+    check(Move(move="copy", x_shape=shape, y_shape=shape, x="float32"), {}, ROW, NCHW16C)
+
+
+def test_slice_of_whole_blocks():
+    spec = Move(
+        move="slice", x_shape=(2, 48, 5, 5), y_shape=(2, 20, 5, 5), x="int8",
+        arguments=(0, 16, 0, 0, 1, 1, 1, 1),
+    )  # fmt: skip
+    check(spec, {}, NCHW16C)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_flatten(layout):
+    spec = Move(move="reshape", x_shape=(2, 20, 3, 3), y_shape=(2, 180), x="int8")
+    check(spec, {}, layout, ROW)
+
+
+def test_transpose_of_three_axes():
+    spec = Move(
+        move="transpose", x_shape=(2, 3, 4), y_shape=(4, 2, 3), arguments=(2, 0, 1), x="int8"
+    )
+    check(spec, {})
+
+
+@pytest.mark.parametrize("layout", [ROW, NCHW16C], ids=label)
+def test_symbolic_batch(layout):
+    n = tirx.Var("n", "int64")
+    x, y = (n, 20, 6, 10), (n, 20, 9, 12)
+    spec = Move(move="pad", x_shape=x, y_shape=y, arguments=(0, 0, 1, 2), x="uint8")
+    built, layouts = build(spec, Layouts(inputs=(layout,), output=layout))
+    for batch in (1, 3):
+        tensors = random_tensors(spec, batch)
+        memory = run(built, spec, layouts, tensors, FILL)
+        expected = reference(spec, tensors, FILL)
+        np.testing.assert_array_equal(layout.unpack(memory, expected.shape), expected)
+
+
+def concat(sizes: tuple[int, ...], axis: int, dtype: str) -> Concat:
+    shape = (2, 16, 6, 7)
+    shapes = tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in sizes)
+    return Concat(shapes=shapes, axis=axis, x=dtype)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [((3, 20), 1), ((16, 32, 16), 1), ((5, 4), 2)], ids=label
+)
+def test_concat(sizes, axis, layout):
+    check(concat(sizes, axis, "uint8"), {}, layout)
+
+
+def test_concat_of_blocks_is_parallel():
+    shapes = ((1, 64, 20, 20), (1, 32, 20, 20))
+    check(Concat(shapes=shapes, axis=1, x="int8"), {}, NCHW16C)
+
+
+@pytest.mark.fast
+def test_concat_mixes_layouts():
+    check(concat((3, 20), 1, "int8"), {}, (NCHW16C, ROW), NHWC)
+    check(concat((3, 20), 1, "float32"), {}, (NHWC, NCHW4C), NCHW16C)

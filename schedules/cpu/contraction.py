@@ -55,6 +55,12 @@ class Contraction:
         ``p`` -> the index of the 16 lanes in y, and in r.
     keep
         ``p`` -> whether there is such an output; None if always.
+    store
+        Stores lanes in y its own way: ``(buffer, p, lanes)``; None for a store of 16.
+    stage
+        Emits a block that copies x, and returns the buffer it fills; None to read x in place.
+    staged
+        ``(p, k)`` -> the region of that buffer that a step reads.
     """
 
     template: str
@@ -67,8 +73,9 @@ class Contraction:
     bias: Callable[[Index], Index]
     y: Callable[[Index], Index]
     keep: Callable[[Index], Expr] | None = None
-    stage: Callable[[dict[str, Any]], None] | None = None
     store: Callable[[Any, Index, Expr], None] | None = None
+    stage: Callable[[dict[str, Any]], Any] | None = None
+    staged: Callable[[Index, Index], Index] | None = None
 
 
 def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> tirx.PrimFunc:
@@ -80,9 +87,8 @@ def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> ti
             for name, (shape, dtype) in parts.buffers.items()
         }
         with T.sblock("root"):
-            if parts.stage:
-                parts.stage(buffers)
-            acc = _accumulate(dot, parts, buffers)
+            source = {**buffers, "x": parts.stage(buffers)} if parts.stage else buffers
+            acc = _accumulate(dot, parts, source)
             _store(spec, dot, parts, buffers, acc)
     return builder.get()
 
@@ -115,7 +121,10 @@ def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
     with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
         p = axes("n o h w", spatial, loops[:4])
         k = axes("k0 k1 k2 k3"[: 3 * len(reduction) - 1], reduction, loops[4:], reduce=True)
-        T.reads(*(_whole(buffers[name]) for name in ("x", "w", "bias", "z") if name in buffers))
+        x_region = buffers["x"][tuple(parts.staged(p, k))] if parts.staged else _whole(buffers["x"])
+        T.reads(
+            x_region, *(_whole(buffers[name]) for name in ("w", "bias", "z") if name in buffers)
+        )
         T.writes(acc[tuple(p)])
         T.sblock_attr({"template": parts.template})
         with T.init():

@@ -15,6 +15,7 @@ Exact:  integers always; float32 sums ascend over (ic/16, kh, kw, 16).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tvm.tirx import Expr
 
 from schedules.cpu.border import Axis
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
-from schedules.cpu.conv_arguments import blocked, channel_blocks
+from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
 from schedules.cpu.register_tiles import Row
 from schedules.layout import NCHW16C
@@ -33,7 +34,6 @@ from schedules.template import Arrays, Layouts
 
 UNROLLED = 120  # columns of y times columns of the kernel: more is too much code
 ROUND = 4  # columns of y, on wide images, are rounded up to a multiple
-PER_CHANNEL = ("m", "m_neg", "alpha")
 
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
@@ -85,6 +85,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     wide, (icb, steps) = is_wide(cols), _channel_steps(dot, spec)
     ocb = -(-spec.out_channels // LANES)
     width = -(-cols.out // ROUND) * ROUND if wide else cols.out
+    classes = (len(rows.classes), 1 if wide else len(cols.classes), ocb, LANES)
 
     def guards(p: Index, k: Index) -> list[list[Expr]]:
         columns = [] if wide else cols.inside(p[3], k[2])
@@ -104,7 +105,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
 
     parts = Contraction(
         template=name,
-        buffers=_buffers(dot, spec),
+        buffers=buffers_of(spec, (ocb, icb, *spec.kernel, steps, LANES * dot.width), classes),
         spatial=(spec.batch, ocb, rows.out, width),
         reduction=(icb, *spec.kernel, steps),
         guards=guards,
@@ -129,11 +130,8 @@ def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
     w = np.pad(w, ((0, 0), (0, 0), (0, max(short, 0)), (0, 0), (0, 0)))
     w = w.reshape(len(w), LANES, icb, steps, dot.width, *spec.kernel)
     w = w.transpose(0, 2, 5, 6, 3, 1, 4).reshape(len(w), icb, *spec.kernel, steps, -1)
-    packed = {**params, "w": np.ascontiguousarray(w), "bias": class_bias(spec, params)}
-    return {
-        name: channel_blocks(value) if name in PER_CHANNEL else value
-        for name, value in packed.items()
-    }
+    packed = pack_with(np.ascontiguousarray(w), params)
+    return {**packed, "bias": class_bias(spec, params)}
 
 
 def class_bias(spec: Conv2d, params: Arrays) -> np.ndarray:
@@ -142,16 +140,25 @@ def class_bias(spec: Conv2d, params: Arrays) -> np.ndarray:
     every = list(range(cols.kernel))
     row_taps = [rows.taps(position) for position in rows.classes]
     col_taps = [every] if is_wide(cols) else [cols.taps(position) for position in cols.classes]
-    total = params["w"].sum(axis=1, dtype=np.int64) if spec.x != "float32" else None
+    return np.stack(
+        [
+            np.stack([channel_blocks(folded_bias(spec, params, i, j)) for j in col_taps])
+            for i in row_taps
+        ]
+    )
 
-    def folded(inside_rows: list[int], inside_cols: list[int]) -> np.ndarray:
-        bias = params["bias"]
-        if total is not None:
-            kept = total[:, inside_rows][:, :, inside_cols].sum(axis=(1, 2))
-            bias = (bias - params["z"][0] * kept).astype(np.int32)
-        return channel_blocks(bias)
 
-    return np.stack([np.stack([folded(i, j) for j in col_taps]) for i in row_taps])
+def folded_bias(
+    spec: Conv2d, params: Arrays, rows: list[int], cols: list[int] | None = None
+) -> np.ndarray:
+    """Return the bias less z_x times the weights of the taps in ``rows`` and ``cols`` (or all)."""
+    bias = params["bias"]
+    if spec.x == "float32":
+        return bias
+    kept = params["w"].sum(axis=1, dtype=np.int64)[:, rows]
+    kept = kept if cols is None else kept[:, :, cols]
+    folded: np.ndarray = bias - params["z"][0] * kept.sum(axis=(1, 2))
+    return folded.astype(np.int32)
 
 
 def _channel_steps(dot: Dot, spec: Conv2d) -> tuple[int, int]:
@@ -160,26 +167,19 @@ def _channel_steps(dot: Dot, spec: Conv2d) -> tuple[int, int]:
     return -(-channels // LANES), -(-min(channels, LANES) // dot.width)
 
 
-def _buffers(dot: Dot, spec: Conv2d) -> dict[str, tuple[Any, str]]:
-    """Return shape and type of each argument."""
-    rows, cols = axes_of(spec)
-    icb, steps = _channel_steps(dot, spec)
-    ocb, acc = -(-spec.out_channels // LANES), "float32" if dot.float32 else "int32"
-    classes = (len(rows.classes), 1 if is_wide(cols) else len(cols.classes))
-    weights = (ocb, icb, *spec.kernel, steps, LANES * dot.width)
-    shapes: dict[str, tuple[Any, str]] = {
-        "w": (weights, "float32" if dot.float32 else "int8"),
-        "bias": ((*classes, ocb, LANES), acc),
+def buffers_of(
+    spec: Conv2d, weights: Sequence[int], bias: Sequence[int]
+) -> dict[str, tuple[Any, str]]:
+    """Return shape and type of each argument, images in NCHW16c."""
+    integer, channels = spec.x != "float32", (-(-spec.out_channels // LANES), LANES)
+    known: dict[str, tuple[Any, str]] = {
+        "w": (weights, "int8" if integer else "float32"),
+        "bias": (bias, "int32" if integer else "float32"),
         "z": ((3,), "int32"),
         "m_r": ((1,), "float32"),
         "clamp": ((2,), "float32"),
     }
-    images = {
-        name: (NCHW16C.physical_shape(spec.shape(name)), spec.dtype(name))
-        for name in (*spec.tensors, "y")
-    }
-    known = {**shapes, **images}
-    return {
-        name: known.get(name, ((ocb, LANES), "float32"))
-        for name in (*spec.tensors, *spec.params, "y")
-    }
+    for name in (*spec.tensors, "y"):
+        known[name] = (NCHW16C.physical_shape(spec.shape(name)), spec.dtype(name))
+    names = (*spec.tensors, *spec.params, "y")
+    return {name: known.get(name, (channels, "float32")) for name in names}

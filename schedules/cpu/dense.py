@@ -48,7 +48,8 @@ def layouts(spec: Dense, wanted: Layouts) -> Layouts:
 
 def row_of(spec: Dense) -> Row:
     """Return what the schedule needs to know of the rows of x."""
-    return Row(short=isinstance(spec.rows, int) and spec.rows <= SHORT)
+    # Rows whose length is a power of two share the sets of the first cache, which has eight ways.
+    return Row(short=isinstance(spec.rows, int) and spec.rows <= SHORT, columns=8)
 
 
 def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:

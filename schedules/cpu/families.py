@@ -7,7 +7,7 @@ from functools import partial
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu import conv2d, dense, register_tiles
+from schedules.cpu import conv2d, conv2d_stem, dense, register_tiles
 from schedules.cpu.dot import Dot
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
@@ -32,6 +32,29 @@ def conv2d_template(dot: Dot) -> ScheduleTemplate:
         default=default,
         space=space,
         pack=partial(conv2d.pack, dot),
+        x_types=dot.x_types,
+    )
+
+
+def conv2d_stem_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of convolutions of few channels, "conv2d_stem_<flavour>"."""
+
+    def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
+        register_tiles.default(sch, target, conv2d_stem.row_of(spec), conv2d_stem.STAGE)
+
+    def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
+        register_tiles.space(sch, target, conv2d_stem.row_of(spec), conv2d_stem.STAGE)
+
+    name = f"conv2d_stem_{dot.name}"
+    return ScheduleTemplate(
+        name=name,
+        kind="conv2d",
+        refuses=partial(conv2d_stem.refuses, dot),
+        layouts=conv2d_stem.layouts,
+        kernel=lambda spec, _layouts: conv2d_stem.kernel(dot, name, spec),
+        default=default,
+        space=space,
+        pack=partial(conv2d_stem.pack, dot),
         x_types=dot.x_types,
     )
 

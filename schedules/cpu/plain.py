@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from schedules.cpu.dot import PLAIN
-from schedules.cpu.families import conv2d_template, dense_template
+from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
 
+CONV2D_STEM_PLAIN = conv2d_stem_template(PLAIN)
 CONV2D_PLAIN = conv2d_template(PLAIN)
 DENSE_PLAIN = dense_template(PLAIN)

@@ -28,6 +28,9 @@ UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
 SMALL = 1 << 18  # multiplications below which waking threads costs more than it saves
 LATENCY = 4.6  # accumulators that hide the latency of a multiplication
 L1_SHARE = 24 << 10  # bytes of weights that stay in the first cache, beside x
+L2_SHARE = 256 << 10  # bytes of weights that stay in the second
+MOST_BLOCKS = 8  # streams of weights that the hardware follows
+STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
 
 
@@ -42,10 +45,24 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Row:
-    """What a row of y is like: whether windows reach past its ends, and may it be unrolled."""
+    """What a row of y is like.
+
+    Parameters
+    ----------
+    edges
+        Windows reach past its ends.
+    short
+        It may be unrolled.
+    columns
+        The most columns of a tile.
+    staged
+        Cycles, about, to copy what the windows of one row read; 0 where they read x in place.
+    """
 
     edges: bool = False
     short: bool = True
+    columns: int = 16
+    staged: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,17 +107,21 @@ def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
     candidates = [
         (blocks, columns)
         for blocks in _divisors(shape.blocks)
-        for columns in range(1, min(limit, shape.columns) + 1)
-        if blocks * columns <= limit and (row.short or shape.columns % columns == 0)
+        for columns in range(1, min(limit, shape.columns, row.columns) + 1)
+        if blocks <= MOST_BLOCKS
+        and blocks * columns <= limit
+        and (row.short or shape.columns % columns == 0)
     ]
     cores = int(target.attrs.get("num-cores", 1))
 
     def cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
         tasks = (shape.batch or 1) * shape.rows * (shape.blocks // tile[0])
-        return _cycles(shape, *tile) * _rounds(tasks, cores) * cores / tasks, tile
+        copies = row.staged * (shape.blocks // tile[0])
+        return (_cycles(shape, *tile) + copies) * _rounds(tasks, cores) * cores / tasks, tile
 
     blocks, columns = min(candidates, key=cost)
-    return Tiles(blocks, columns, _rows(shape, blocks, target))
+    reuse = STAGED_ROWS * shape.columns if row.staged else REUSE
+    return Tiles(blocks, columns, _rows(shape, blocks, cores, reuse))
 
 
 def _cycles(shape: Shape, blocks: int, columns: int) -> float:
@@ -112,23 +133,24 @@ def _cycles(shape: Shape, blocks: int, columns: int) -> float:
     """
     weights_bytes = blocks * LANES * 4 * shape.steps
     load = 1.0 if weights_bytes <= L1_SHARE else 2.5
+    far = 2.0 / blocks if weights_bytes > L2_SHARE else 0.0
     total = 0.0
     whole, rest = divmod(shape.columns, columns)
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width
-        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20
+        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far
         epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
         total += count * (step * shape.steps + epilogue)
     return total * (shape.blocks // blocks)
 
 
-def _rows(shape: Shape, blocks: int, target: Target) -> int:
-    cores = int(target.attrs.get("num-cores", 1))
+def _rows(shape: Shape, blocks: int, cores: int, reuse: int) -> int:
+    """Return the rows of a task: ``reuse`` columns of y, if they leave every core its share."""
     batch, groups = shape.batch or 1, shape.blocks // blocks
     best = 1
     for rows in _divisors(shape.rows):
         tasks = batch * groups * (shape.rows // rows)
-        if best * shape.columns >= REUSE:
+        if best * shape.columns >= reuse:
             break
         if _rounds(tasks, cores) * cores <= tasks * 1.125:
             best = rows
@@ -151,7 +173,7 @@ def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
 
     sch.compute_at(dot, w_o, preserve_unit_loops=True)
     if stage:
-        sch.compute_at(sch.get_sblock(stage), h_i, preserve_unit_loops=True)
+        sch.compute_at(sch.get_sblock(stage), o_o, preserve_unit_loops=True)
     task = sch.fuse(n, h_o, o_o)
     if shape.batch is None or shape.steps * shape.blocks * shape.rows * shape.columns > SMALL // 64:
         sch.parallel(task)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from schedules.cpu.families import conv2d_template, dense_template
+from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
 from schedules.x86.dots import VNNI
 
+CONV2D_STEM_VNNI = conv2d_stem_template(VNNI)
 CONV2D_VNNI = conv2d_template(VNNI)
 DENSE_VNNI = dense_template(VNNI)

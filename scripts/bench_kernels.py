@@ -17,12 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 import tvm
-from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
-from tvm.tirx.script import builder as T
 
+from benchmarks.peak import peak
 from schedules.cpu import conv2d
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.cpu.f32 import CONV2D_F32
@@ -42,8 +40,6 @@ TEMPLATES: dict[str, tuple[ScheduleTemplate, Dot]] = {
     "f32": (CONV2D_F32, F32),
 }
 COMPUTE_BOUND = 50_000_000  # in-bounds multiplications
-PEAK_LOOPS = 20_000
-CHAINS = 12  # accumulators of the peak loop: more than latency times throughput
 
 Layer = tuple[int, int, int, tuple[int, int], int, int, tuple[int, int], int]
 """In channels, size, out channels, kernel, stride, dilation, padding, how often."""
@@ -148,31 +144,6 @@ def in_bounds(spec: Conv2d) -> int:
     """Count the multiplications whose pixel lies inside the image."""
     rows, cols = (sum(len(axis.taps(i)) for i in range(axis.out)) for axis in conv2d.axes_of(spec))
     return spec.batch * spec.in_channels // spec.groups * spec.out_channels * rows * cols
-
-
-def peak(dot: Dot, target: Target) -> float:
-    """Return multiplications per second of the instruction alone, on one core."""
-    x_type, w_type = ("float32", "float32") if dot.float32 else ("uint8", "int8")
-    acc_type = "float32x16" if dot.float32 else "int32x16"
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        x = T.arg("x", T.buffer([dot.width], x_type, layout=None))
-        w = T.arg("w", T.buffer([16 * dot.width], w_type, layout=None))
-        y = T.arg("y", T.buffer([CHAINS, 16], acc_type.removesuffix("x16"), layout=None))
-        with T.sblock("root"):
-            acc = T.sblock_alloc_buffer([CHAINS], acc_type, scope="local", layout=None)
-            with T.unroll(0, CHAINS) as j:
-                T.buffer_store(acc, y[j, tirx.Ramp(0, 1, 16)], [j])
-            with T.serial(0, PEAK_LOOPS), T.unroll(0, CHAINS) as j:
-                x_in = x[tirx.Ramp(0, 1, dot.width)] if dot.width > 1 else x[0]
-                T.buffer_store(acc, dot.step(acc[j], x_in, w[tirx.Ramp(0, 1, 16 * dot.width)]), [j])
-            with T.unroll(0, CHAINS) as j:
-                T.buffer_store(y, acc[j], [j, tirx.Ramp(0, 1, 16)])
-    run = tvm.compile(tvm.IRModule({"main": builder.get()}), target=target)
-    args = [np.ones(dot.width, x_type), np.ones(16 * dot.width, w_type)]
-    args.append(np.zeros((CHAINS, 16), acc_type.removesuffix("x16")))
-    seconds = median_s(run, [tvm.runtime.tensor(a) for a in args], repeats=5)[0]
-    return PEAK_LOOPS * CHAINS * 16 * dot.width / seconds
 
 
 def median_s(run: tvm.runtime.Module, args: list, repeats: int) -> tuple[float, float]:

@@ -1,0 +1,146 @@
+"""int8 here beside ONNX Runtime int8 and OpenVINO int8, taking turns on the same networks.
+
+Every system runs in a process of its own, which is stopped whenever it is not its turn: here, ONNX
+Runtime, OpenVINO, here, ... With one thread a process is bound to one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from benchmarks.cell import Cell
+from benchmarks.race import Rules, race
+from benchmarks.subject import subject
+from benchmarks.systems import SYSTEMS, missing_packages, versions
+from benchmarks.table import markdown, print_tables
+from relay_int8 import zoo
+from relay_int8.analysis.summary import terminal
+from relay_int8.errors import ConfigError
+from relay_int8.files import write_atomic
+from relay_int8.host import cpu_name
+
+
+def main() -> int:
+    """Parse, measure, print; return the exit code."""
+    parser = _parser()
+    options = parser.parse_args()
+    if missing := missing_packages():
+        print(
+            f"not installed: {', '.join(missing)}; these come with the extra 'bench': "
+            f"{sys.executable} -m pip install -e '.[bench]'",
+            file=sys.stderr,
+        )
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    if max(options.threads) > cores:
+        parser.error(f"--threads {max(options.threads)}, but this process may use {cores} cores")
+    if options.clock == "cpu" and options.threads != [1]:
+        parser.error("--clock cpu adds up the threads' seconds; use it with --threads 1")
+    folder = nullcontext(str(options.cache)) if options.cache else tempfile.TemporaryDirectory()
+    with folder as cache:
+        Path(cache).mkdir(parents=True, exist_ok=True)
+        cells = _measure(options, Path(cache))
+    return 1 if any(cell.failures for cell in cells) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench_peers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--networks", nargs="+", choices=list(zoo.NETWORKS), default=list(zoo.NETWORKS))
+    add("--batch", nargs="+", type=_positive, default=[1, 16])
+    add("--threads", nargs="+", type=_positive, default=[1, 2])
+    add("--rounds", type=_positive, default=9, help="turns of each system (9)")
+    add("--turn", type=float, default=0.25, help="seconds of a turn, at least (0.25)")
+    add("--image-size", type=_positive, help="the published one of each network by default")
+    add("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
+    add("--calibration-images", type=_positive, default=8, help="synthetic, for every system (8)")
+    add(
+        "--clock",
+        choices=["wall", "cpu"],
+        default="wall",
+        help="cpu counts only while a process has its core, for a machine that others use too",
+    )
+    add("--cache", type=Path, help="folder that keeps networks and quantized files")
+    add("--markdown", type=Path, help="file to write the tables to")
+    add("--json", type=Path, help="file to write everything to, after every cell")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
+    rules = Rules(
+        systems=tuple(dict.fromkeys(options.systems)),
+        rounds=options.rounds,
+        turn_s=options.turn,
+        clock=options.clock,
+        folder=folder,
+    )
+    facts, cells, console = _facts(), [], terminal()
+    for network in options.networks:
+        what = subject(network, options.image_size, options.calibration_images)
+        for cell in race(what, options.batch, options.threads, rules, _say):
+            cells.append(cell)
+            _write(options, cells, facts | _machine_facts(cells))
+    print_tables(cells, facts | _machine_facts(cells), console)
+    return cells
+
+
+def _write(options: argparse.Namespace, cells: Sequence[Cell], facts: dict[str, str]) -> None:
+    if options.json:
+        content = {"facts": facts, "cells": [dataclasses.asdict(cell) for cell in cells]}
+        write_atomic(options.json, (json.dumps(content, indent=1) + "\n").encode())
+    if options.markdown:
+        write_atomic(options.markdown, markdown(cells, facts).encode())
+
+
+def _facts() -> dict[str, str]:
+    """Return when, where, with what and how."""
+    return {
+        "machine": f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores",
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
+        "command": shlex.join(["scripts/bench_peers", *sys.argv[1:]]),
+    }
+
+
+def _machine_facts(cells: Sequence[Cell]) -> dict[str, str]:
+    facts = {}
+    peaks = [cell.peak_macs_s for cell in cells if cell.peak_macs_s]
+    if peaks:
+        low, high = min(peaks) / 1e9, max(peaks) / 1e9
+        facts["vpdpbusd peak of one core"] = f"{low:.0f} to {high:.0f} GMAC/s"
+    shares = [cell.core_share for cell in cells if cell.threads == 1]
+    if shares:
+        facts["one thread had its core"] = f"{min(shares):.0%} of the time, or more"
+    return facts
+
+
+def _say(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ConfigError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,52 @@
+"""The project itself: default schedules, no tuning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from benchmarks.subject import INPUT, Subject
+from benchmarks.turns import Turn, run_for
+from relay_int8.artifact import TensorInfo
+from relay_int8.build import build
+from relay_int8.calibration import open_data
+from relay_int8.config import QuantConfig
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.host import cpu_flags
+from relay_int8.quantize import quantize as quantize_module
+from schedules.targets import native_target
+
+
+def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
+    """Write the network as a shared library for this computer; ranges are minimum and maximum."""
+    size = subject.image_size
+    inputs = (TensorInfo(name=INPUT, shape=(-1, 3, size, size), dtype="float32"),)
+    quantized = quantize_module(
+        import_onnx(model, batch=batch),
+        open_data(subject.calibration(), inputs),
+        QuantConfig(method="max", require_int8=True),
+    )
+    build(quantized, native_target(cpu_flags())).export(output)
+
+
+class Library:
+    """A network on the Relax VM, as an artifact runs it."""
+
+    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
+        found = tvm.get_global_func("runtime.NumThreads")()
+        if found != threads:
+            raise RuntimeError(f"TVM runs {found} threads, not {threads}; set TVM_NUM_THREADS")
+        self._main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]
+        self._images = tvm.runtime.tensor(images)
+
+    def outputs(self) -> np.ndarray:
+        """Run once and return the logits."""
+        logits: np.ndarray = self._main(self._images).numpy()
+        return logits
+
+    def turn(self, seconds: float) -> Turn:
+        """Run one after the other."""
+        return run_for(seconds, lambda: self._main(self._images))

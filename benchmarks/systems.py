@@ -1,0 +1,160 @@
+"""The systems under test, in the order of their turns."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, Protocol, cast
+
+import numpy as np
+
+from benchmarks.subject import Subject
+from benchmarks.turns import Turn
+
+Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO"]
+SOURCES = ("relay_int8", "schedules")
+
+
+class Running(Protocol):
+    """A network, loaded for one batch and one number of threads."""
+
+    def outputs(self) -> np.ndarray:
+        """Run once and return the logits, float32 (batch, classes)."""
+
+    def turn(self, seconds: float) -> Turn:
+        """Run for ``seconds`` or a little longer."""
+
+
+class Quantize(Protocol):
+    """How a system makes the file that it loads."""
+
+    def __call__(self, subject: Subject, model: Path, output: Path, batch: int) -> None:
+        """Read the float32 ``model``, write ``output`` for ``batch`` at least."""
+
+
+class Load(Protocol):
+    """How a system loads that file, for the batch of ``images``."""
+
+    def __call__(self, file: Path, images: np.ndarray, threads: int) -> Running:
+        """Return the network ready to run on ``images``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A system under test. Its module is imported only in processes of its own.
+
+    Parameters
+    ----------
+    name, family
+        Of a family the fastest system counts.
+    quantizer, loader
+        ``module:function`` of a :class:`Quantize` and a :class:`Load`.
+    suffix
+        Of the quantized file.
+    packages
+        Python distributions whose versions decide what the file holds, and are reported.
+    own
+        Whether this project's sources decide it too, and each batch has a file of its own.
+    """
+
+    name: str
+    family: Family
+    quantizer: str
+    loader: str
+    suffix: str
+    packages: tuple[str, ...]
+    own: bool = False
+
+    def quantize(self, subject: Subject, model: Path, file: Path, batch: int) -> None:
+        """Write the quantized ``file``, and whatever belongs to it, or nothing."""
+        partial = file.with_name(f"partial-{file.name}")
+        cast(Quantize, _function(self.quantizer))(subject, model, partial, batch)
+        for written in file.parent.glob(f"{partial.stem}.*"):  # OpenVINO writes .xml and .bin
+            written.rename(written.with_name(written.name.removeprefix("partial-")))
+
+    def load(self, file: Path, images: np.ndarray, threads: int) -> Running:
+        """Return the network ready to run."""
+        return cast(Load, _function(self.loader))(file, images, threads)
+
+    def file(self, subject: Subject, folder: Path, batch: int) -> Path:
+        """Return where the quantized file lies; another version of anything has another name."""
+        sha = hashlib.sha256(str([(name, version(name)) for name in self.packages]).encode())
+        if self.own:
+            sha.update(sources_sha256().encode())
+        only = f"-b{batch}" if self.own else ""
+        return folder / f"{subject.name}{only}-{sha.hexdigest()[:12]}{self.suffix}"
+
+
+ONNXRUNTIME = "benchmarks.onnxruntime_int8"
+OPENVINO = "benchmarks.openvino_int8"
+
+
+def _openvino(quantizer: str, hint: str) -> System:
+    nncf = quantizer == "NNCF"
+    return System(
+        name=f"OpenVINO, {quantizer}, {hint}",
+        family="OpenVINO",
+        quantizer=f"{OPENVINO if nncf else ONNXRUNTIME}:quantize",
+        loader=f"{OPENVINO}:load_{hint}",
+        suffix=".xml" if nncf else ".onnx",
+        packages=("nncf", "openvino") if nncf else ("onnxruntime",),
+    )
+
+
+SYSTEMS: dict[str, System] = {
+    "relay-int8": System(
+        name="relay-int8",
+        family="relay-int8",
+        quantizer="benchmarks.relay_int8_system:quantize",
+        loader="benchmarks.relay_int8_system:Library",
+        suffix=".so",
+        packages=("apache-tvm", "apache-tvm-ffi"),
+        own=True,
+    ),
+    "onnxruntime": System(
+        name="ONNX Runtime",
+        family="ONNX Runtime",
+        quantizer=f"{ONNXRUNTIME}:quantize",
+        loader=f"{ONNXRUNTIME}:Session",
+        suffix=".onnx",
+        packages=("onnxruntime",),
+    ),
+    "openvino-nncf-latency": _openvino("NNCF", "latency"),
+    "openvino-nncf-throughput": _openvino("NNCF", "throughput"),
+    "openvino-qdq-latency": _openvino("QDQ", "latency"),
+    "openvino-qdq-throughput": _openvino("QDQ", "throughput"),
+}
+"""QDQ is the file that ONNX Runtime runs; latency and throughput are performance hints."""
+
+PEERS = ("onnx", "onnxruntime", "openvino", "nncf")
+
+
+def missing_packages() -> list[str]:
+    """Return which packages of the extra ``bench`` are not installed."""
+    return [name for name in PEERS if importlib.util.find_spec(name) is None]
+
+
+def versions() -> dict[str, str]:
+    """Return the version of every package that is measured, and of this project's sources."""
+    packages = sorted({name for system in SYSTEMS.values() for name in system.packages})
+    return {"relay-int8 sources": sources_sha256()[:12]} | {
+        name: version(name) for name in packages
+    }
+
+
+def sources_sha256() -> str:
+    """Return the hash of the compiler and its schedules."""
+    root = Path(__file__).parents[1]
+    sha = hashlib.sha256()
+    for file in sorted(path for name in SOURCES for path in (root / name).rglob("*.py")):
+        sha.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return sha.hexdigest()
+
+
+def _function(reference: str) -> object:
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)

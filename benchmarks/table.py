@@ -1,0 +1,138 @@
+"""The tables of a comparison, on a terminal or as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks.cell import Cell
+from benchmarks.systems import SYSTEMS, Family
+from relay_int8.analysis.summary import show, table
+
+FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
+COLUMNS = (
+    "network",
+    "int8 here ms",
+    "ONNX Runtime ms",
+    "OpenVINO ms",
+    "fastest OpenVINO",
+    "OpenVINO latency hint ms",
+    "ONNX Runtime / here",
+    "OpenVINO / here",
+    "peak here",
+    "peak ONNX Runtime",
+    "peak OpenVINO",
+    "least cosine",
+)
+LEFT = ("network", "fastest OpenVINO")
+EXPLANATION = """\
+ms: of one run of the whole batch, median of the turns. "/ here": how many times longer the other
+takes, median over the rounds of the ratio within a round; above 1 this project is faster.
+OpenVINO: the configuration that is fastest of {NNCF, the QDQ file of ONNX Runtime} x {latency,
+throughput hint}; with the throughput hint several requests are in flight, and ms is time per
+finished run, which is less than the latency of one. Peak: in-bounds multiplications of convolutions
+and dense layers, as a share of what vpdpbusd alone reaches on the threads' cores. Cosine: between
+the logits and those of float32, the worst of all systems."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: what it shows, and its rows."""
+
+    title: str
+    rows: list[tuple[str, ...]]
+
+
+def sections(cells: Iterable[Cell]) -> Iterator[Section]:
+    """Yield a table for each batch and number of threads, with geometric means in the last row."""
+    groups: dict[tuple[int, int], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.batch, cell.threads), []).append(cell)
+    for (batch, threads), group in groups.items():
+        title = f"batch {batch}, {threads} thread{'s' * (threads > 1)}"
+        if any(cell.clock == "cpu" for cell in group):
+            title += ", CPU seconds"
+        yield Section(title, [*(_row(cell) for cell in group), _means(group)])
+
+
+def print_tables(
+    cells: Sequence[Cell], facts: Mapping[str, str], console: Console, *, explain: bool = True
+) -> None:
+    """Print what was measured, then where and with what."""
+    for section in sections(cells):
+        right = tuple(column for column in COLUMNS if column not in LEFT)
+        rows = table(console, *COLUMNS, right=right)
+        for row in section.rows:
+            rows.add_row(*row)
+        show(console, section.title, rows)
+        console.print()
+    for line in _failures(cells):
+        console.print(line, style="red")
+    if explain:
+        console.print(EXPLANATION)
+    for key, value in facts.items():
+        console.print(f"{key}: {value}", soft_wrap=True)
+
+
+def markdown(cells: Sequence[Cell], facts: Mapping[str, str]) -> str:
+    """Return the same as Markdown."""
+    lines = []
+    rules = ["---" if column in LEFT else "---:" for column in COLUMNS]
+    for section in sections(cells):
+        lines += [f"### {section.title[0].upper()}{section.title[1:]}", ""]
+        lines += [f"| {' | '.join(row)} |" for row in (COLUMNS, tuple(rules), *section.rows)]
+        lines.append("")
+    lines += [f"- {line}" for line in _failures(cells)]
+    lines += [EXPLANATION, "", *(f"- {key}: {value}" for key, value in facts.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cell: Cell) -> tuple[str, ...]:
+    best = [cell.fastest(family) for family in FAMILIES]
+    _, onnxruntime, openvino = best
+    latency = cell.fastest("OpenVINO", "latency")
+    cosines = cell.cosines.values()
+    return (
+        cell.network,
+        *(_ms(cell, system) for system in best),
+        "-" if openvino is None else SYSTEMS[openvino].name.removeprefix("OpenVINO, "),
+        _ms(cell, latency),
+        _number(cell.ratio(onnxruntime), "{:.2f}"),
+        _number(cell.ratio(openvino), "{:.2f}"),
+        *(_number(system and cell.share_of_peak(system), "{:.2f}") for system in best),
+        _number(min(cosines, default=None), "{:.4f}"),
+    )
+
+
+def _means(cells: Sequence[Cell]) -> tuple[str, ...]:
+    ratios = [
+        [cell.ratio(cell.fastest(family)) for cell in cells]
+        for family in ("ONNX Runtime", "OpenVINO")
+    ]
+    means = [_geometric_mean([ratio for ratio in column if ratio]) for column in ratios]
+    blank = ("",) * (len(COLUMNS) - 3)
+    return ("geometric mean", *blank[:5], *(_number(mean, "{:.2f}") for mean in means), *blank[5:])
+
+
+def _geometric_mean(values: Sequence[float]) -> float | None:
+    return float(np.exp(np.mean(np.log(values)))) if values else None
+
+
+def _ms(cell: Cell, system: str | None) -> str:
+    return "-" if system is None else f"{cell.median_s(system) * 1e3:.2f}"
+
+
+def _number(value: object, form: str) -> str:
+    return form.format(value) if isinstance(value, float) else "-"
+
+
+def _failures(cells: Iterable[Cell]) -> list[str]:
+    found = {
+        f"{cell.network}, batch {cell.batch}: {SYSTEMS[key].name} took no part: {reason}": None
+        for cell in cells
+        for key, reason in cell.failures.items()
+    }
+    return list(found)

@@ -1,0 +1,138 @@
+"""Processes that take turns: each holds one network, and runs only while it is asked to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from benchmarks.systems import System
+
+Start = tuple["System", Path, np.ndarray, int, Sequence[int]]
+"""What a :class:`Racer` is made from."""
+WARM_UP_S = 0.03  # of every turn, not counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """How long one run took in one turn.
+
+    ``cpu_s`` counts only while the process had a core. With one thread it equals ``wall_s`` unless
+    other processes took the core away.
+    """
+
+    wall_s: float
+    cpu_s: float
+
+
+class Stopwatch:
+    """Counts the seconds of a turn from the moment it is made."""
+
+    def __init__(self) -> None:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds so far."""
+        return time.perf_counter() - self._wall
+
+    def stop(self, runs: int) -> Turn:
+        """Return the seconds of one of ``runs``."""
+        return Turn(wall_s=self.wall_s / runs, cpu_s=(time.process_time() - self._cpu) / runs)
+
+
+def run_for(seconds: float, run: Callable[[], object]) -> Turn:
+    """Call ``run`` until ``seconds`` are over."""
+    runs, watch = 0, Stopwatch()
+    while watch.wall_s < seconds or not runs:
+        run()
+        runs += 1
+    return watch.stop(runs)
+
+
+class Racer:
+    """A process with one loaded network; stopped whenever it is not its turn.
+
+    Thread pools keep spinning for a while after a run. A stopped process does not disturb others,
+    and every system keeps its own defaults while it runs.
+    """
+
+    def __init__(
+        self, system: System, file: Path, images: np.ndarray, threads: int, cores: Sequence[int]
+    ) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._name = system.name
+        self._pipe, theirs = context.Pipe()
+        arguments = (theirs, system, file, images, threads, tuple(cores))
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
+        self.logits: np.ndarray = self._receive()
+        self._signal(signal.SIGSTOP)
+
+    def turn(self, seconds: float) -> Turn:
+        """Run for ``seconds`` at least."""
+        self._signal(signal.SIGCONT)
+        self._pipe.send(seconds)
+        turn: Turn = self._receive()
+        self._signal(signal.SIGSTOP)
+        return turn
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+    def _receive(self) -> Any:
+        try:
+            return self._pipe.recv()
+        except EOFError as error:
+            self._process.join()
+            raise RuntimeError(
+                f"{self._name} ended with exit code {self._process.exitcode}; its message is above"
+            ) from error
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+
+@contextmanager
+def racers(starts: Sequence[Start]) -> Iterator[list[Racer]]:
+    """Start processes one after the other, and end them all in the end."""
+    running: list[Racer] = []
+    try:
+        for start in starts:
+            running.append(Racer(*start))
+        yield running
+    finally:
+        for racer in running:
+            racer.close()
+
+
+def _serve(
+    pipe: Connection,
+    system: System,
+    file: Path,
+    images: np.ndarray,
+    threads: int,
+    cores: tuple[int, ...],
+) -> None:
+    os.sched_setaffinity(0, cores)
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    running = system.load(file, images, threads)
+    pipe.send(running.outputs())
+    while True:
+        seconds = pipe.recv()
+        running.turn(WARM_UP_S)
+        pipe.send(running.turn(seconds))

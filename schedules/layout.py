@@ -1,8 +1,9 @@
 """Where the logical axes of an activation lie in memory.
 
 ``ROW`` is row major, any rank; ``NHWC`` and ``NCHW<x>c`` hold images. NCHW16c is
-(n, ceil(c / 16), h, w, 16): the channels of one block are contiguous. What the lanes past the last
-channel hold is undefined; weights that meet them are zero.
+(n, ceil(c / 16), h, w, 16): the channels of one block are contiguous. Weights that meet the lanes
+past the last channel are zero. What integers those lanes hold is undefined; floats are zero, and
+every kernel writes them so, for zero times NaN is NaN.
 """
 
 from __future__ import annotations

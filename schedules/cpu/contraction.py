@@ -20,7 +20,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cpu.dot import LANES, Dot, lane_vector
+from schedules.cpu.conv_arguments import clear_tail, int64
+from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.epilogue import epilogue
 from schedules.spec import Conv2d, Dense
 
@@ -93,11 +94,6 @@ def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> ti
     return builder.get()
 
 
-def int64(extents: Sequence[Any]) -> list[Any]:
-    """Return extents as int64 expressions."""
-    return [T.int64(extent) if isinstance(extent, int) else extent for extent in extents]
-
-
 def ramp(count: int, start: Expr | None = None) -> Expr:
     """Return the index of ``count`` neighbouring elements; of one, a scalar index."""
     start = T.int64(0) if start is None else start
@@ -161,23 +157,15 @@ def _store(
             return buffers[name][p[1], ramp(LANES)] if element is None else buffers[name][element]
 
         r = buffers["r"][tuple(parts.y(p))] if "r" in buffers else None
-        y = _clear(spec, p[1], epilogue(spec, acc[tuple(p)], load, r, dot.rint))
+        y = epilogue(spec, acc[tuple(p)], load, r, dot.rint)
+        if isinstance(spec, Conv2d):
+            y = clear_tail(spec, p[1], y)
         guards = [[parts.keep(p)]] if parts.keep else []
         if parts.store:
             store = parts.store
             _guarded(guards, lambda: store(buffers["y"], p, y))
         else:
             _guarded(guards, lambda: T.buffer_store(buffers["y"], y, parts.y(p)))
-
-
-def _clear(spec: Conv2d | Dense, o: Expr, y: Expr) -> Expr:
-    """Put zero into float lanes past the last channel."""
-    channels = spec.out_channels if isinstance(spec, Conv2d) else spec.n
-    if spec.y != "float32" or channels % LANES == 0:
-        return y
-    channel = tirx.Ramp(o * LANES, T.int64(1), LANES)
-    valid = channel < tirx.Broadcast(T.int64(channels), LANES)
-    return tirx.Select(valid, y, tirx.Broadcast(tirx.const(0, "float32"), LANES))
 
 
 def _whole(buffer: Any) -> Any:
@@ -188,8 +176,3 @@ def _lanes_of(buffer: Any, index: Index) -> Any:
     """Return the region of a vector index."""
     *outer, last = index
     return buffer[(*outer, slice(last.base, last.base + last.lanes))]
-
-
-def vector_type(dtype: str) -> str:
-    """Return the type of 16 lanes of ``dtype``."""
-    return lane_vector(LANES, dtype)

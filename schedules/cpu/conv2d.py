@@ -10,7 +10,7 @@ skipped by a branch around a whole row of taps. Columns are skipped where the ti
 unrolled, so that the compiler knows them; on wide images they read the zero point instead, without
 a branch, and the row of tiles is rounded up.
 
-Exact:  integers always; float32 sums ascend over (ic/16, kh, kw, 16).
+Exact:  integers always; float32 sums ascend, in an order that the shape alone decides.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.cpu.border import Axis
-from schedules.cpu.contraction import Contraction, Index, axes, contraction_kernel, int64, ramp
+from schedules.cpu.contraction import Contraction, Index, axes, contraction_kernel, ramp
 from schedules.cpu.conv2d import axes_of, buffers_of, folded_bias
-from schedules.cpu.conv_arguments import channel_blocks, pack_with
+from schedules.cpu.conv_arguments import channel_blocks, int64, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.register_tiles import Row
 from schedules.layout import NCHW16C, NHWC

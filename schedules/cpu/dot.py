@@ -14,7 +14,7 @@ from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 
-from schedules.cpu.epilogue import broadcast, cast, fma
+from schedules.cpu.epilogue import broadcast, cast
 
 LANES = 16
 
@@ -68,7 +68,7 @@ def accumulators(target: Target) -> int:
     if target_has_features("avx512f", target):
         return 16  # of 32; LLVM spills at 28
     if target_has_features("avx2", target):
-        return 6  # two of 16 registers each
+        return 4  # two of 16 registers each; LLVM spills at 6 of float32
     return 6 if target_has_features("neon", target) else 3  # four of 32 or of 16
 
 
@@ -79,16 +79,12 @@ def _multiply_s16(acc: Expr, x: Expr, w: Expr) -> Expr:
 
 
 def _multiply_f32(acc: Expr, x: Expr, w: Expr) -> Expr:
-    return fma(broadcast(x, LANES), w, acc)
+    # Contracted where there is an instruction; an explicit fma is a call where there is none.
+    return acc + broadcast(x, LANES) * w
 
 
 PLAIN = Dot(name="plain", x_types=("uint8", "int8"), width=1, step=_multiply_s16)
 F32 = Dot(name="f32", x_types=("float32",), width=1, step=_multiply_f32)
-
-
-def lane_vector(count: int, dtype: str) -> str:
-    """Return the type of ``count`` lanes."""
-    return dtype if count == 1 else f"{dtype}x{count}"
 
 
 def bits_select(inside: Expr, x: Expr, fill: Expr) -> Expr:

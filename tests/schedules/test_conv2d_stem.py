@@ -57,10 +57,10 @@ def assert_equal(template, spec, target, seed=None) -> None:
 
 
 @pytest.mark.isa("avx512_vnni")
-@pytest.mark.parametrize("seed", [None, 1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_vnni(case, seed):
-    assert_equal(CONV2D_STEM_VNNI, spec_of(case), VNNI, seed)
+def test_vnni(case):
+    for seed in (None, 1):
+        assert_equal(CONV2D_STEM_VNNI, spec_of(case), VNNI, seed)
 
 
 @pytest.mark.isa("avx2")

@@ -50,7 +50,7 @@ def test_default(template, target, case):
 def test_sampled(case):
     spec = Dense(x="uint8", **CASES[case])
     arrays = arrays_of(spec)
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         y = run_template(DENSE_VNNI, spec, VNNI, arrays, seed)
         np.testing.assert_array_equal(y, reference(spec, arrays))
 

@@ -10,39 +10,43 @@ from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
 from schedules.cpu.dequantize import DEQUANTIZE_CPU
-from schedules.cpu.f32 import CONV2D_F32, DENSE_F32
+from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cpu.move import MOVE_CPU
 from schedules.cpu.observe import OBSERVE_CPU
-from schedules.cpu.plain import CONV2D_PLAIN, DENSE_PLAIN
+from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_STEM_PLAIN, DENSE_PLAIN
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
 from schedules.cpu.rescale import RESCALE_CPU
 from schedules.cpu.table import TABLE_CPU
 from schedules.spec import Spec
 from schedules.template import ScheduleError, ScheduleTemplate
-from schedules.x86.avx2 import CONV2D_AVX2, DENSE_AVX2
+from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
 from schedules.x86.grouped_vnni import GROUPED_VNNI
-from schedules.x86.vnni import CONV2D_VNNI, DENSE_VNNI
+from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
 
 _ORDER = (
     DEPTHWISE_VNNI,
     GROUPED_VNNI,
+    CONV2D_STEM_VNNI,
     CONV2D_VNNI,
     DENSE_VNNI,
     DEPTHWISE_AVX2,
     GROUPED_AVX2,
+    CONV2D_STEM_AVX2,
     CONV2D_AVX2,
     DENSE_AVX2,
     DEPTHWISE_PLAIN,
     GROUPED_PLAIN,
+    CONV2D_STEM_PLAIN,
     CONV2D_PLAIN,
     DENSE_PLAIN,
     DEPTHWISE_F32,
     GROUPED_F32,
+    CONV2D_STEM_F32,
     CONV2D_F32,
     DENSE_F32,
     CONV2D_ANY_GROUP,

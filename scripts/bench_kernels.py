@@ -206,9 +206,11 @@ def main() -> None:
     x = "float32" if dot.float32 else "uint8"
     top = peak(dot, target)
     print(f"{template.name} on {target.attrs['mcpu']}: peak {top / 1e9:.1f} GMAC/s")
-    header = "ic h w oc kernel stride dil times ms +- GMAC/s peak".split()
+    header = ["ic", "h", "w", "oc", "kernel", "stride", "dil", "times", "ms", "+-", "GMAC/s"]
     widths = (5, 4, 4, 5, 6, 6, 4, 5, 8, 6, 7, 6)
-    shown = " ".join(f"{title:>{width}}" for title, width in zip(header, widths, strict=True))
+    shown = " ".join(
+        f"{title:>{width}}" for title, width in zip([*header, "peak"], widths, strict=True)
+    )
     scores: list[tuple[float, float]] = []
     compile_s = 0.0
     for network in NETWORKS if options.network == "all" else [options.network]:

@@ -55,6 +55,16 @@ def fma(a: Expr, b: Expr, c: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin("float32", "llvm.fma", a, b, c)
 
 
+def blend(condition: Expr, if_true: Expr, if_false: Expr) -> Expr:
+    """Choose between two float32 by masking their bits.
+
+    TVM turns a select between values that are loaded into a branch, which is not vectorized.
+    """
+    mask = tirx.const(0, "int32") - condition.astype("int32")
+    bits = [tirx.reinterpret("int32", value) for value in (if_true, if_false)]
+    return tirx.reinterpret("float32", (bits[0] & mask) | (bits[1] & ~mask))
+
+
 def is_same(a: Any, b: Any) -> bool:
     """Say whether two sizes, each a number or a symbol, are equal."""
     if isinstance(a, int) and isinstance(b, int):

@@ -45,7 +45,7 @@ INFINITY = 0x7F800000  # bits of float32 infinity; larger magnitudes are NaN
 class Memory:
     """How the values lie in memory, and how they are dealt out to tasks."""
 
-    shape: tuple[Any, ...]
+    shape: tuple[Any, ...]  # int64, as Relax has it
     rows: Any
     size: int
     pieces: int
@@ -64,12 +64,9 @@ class Memory:
         """Return how many values ``item`` has."""
         return (item % self.pieces + 1) * self.size // self.pieces - self.begin(item)
 
-    def load(self, x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
+    def load(self, flat: tirx.Buffer, item: Expr, i: Expr) -> Expr:
         """Return value ``i`` of ``item``."""
-        flat = item // self.pieces * self.size + self.begin(item) + i
-        strides = [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
-        rest = zip(self.shape[1:], strides[1:], strict=True)
-        return x[(flat // strides[0], *(flat // stride % size for size, stride in rest))]
+        return flat[item // self.pieces * self.size + self.begin(item) + i]
 
     def is_value(self, item: Expr, i: Expr) -> Any:
         """Say whether a lane holds a value."""
@@ -86,10 +83,12 @@ def _memory(spec: Observe, layout: Layout) -> Memory:
     kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
     rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
     channels = int(spec.dims[1]) if ragged else 0
-    if not isinstance(rows, int):
-        return Memory(shape, rows, size, MAX_TASKS, MAX_TASKS, channels)
-    tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
-    return Memory(shape, rows, size, -(-tasks // rows), tasks, channels)
+    pieces = tasks = MAX_TASKS
+    if isinstance(rows, int):
+        tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
+        pieces = -(-tasks // rows)
+    shape = tuple(T.int64(axis) if isinstance(axis, int) else axis for axis in shape)
+    return Memory(shape, rows, size, pieces, tasks, channels)
 
 
 def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
@@ -116,7 +115,7 @@ def _is_finite(x: Expr) -> Expr:
 
 
 def _range(memory: Memory) -> tirx.PrimFunc:
-    tasks = T.int64(memory.tasks)
+    tasks, total_size = T.int64(memory.tasks), memory.rows * memory.size
     first, length, load, whole = memory.first, memory.length, memory.load, _whole
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
 
@@ -144,14 +143,15 @@ def _range(memory: Memory) -> tirx.PrimFunc:
                 T.reads(whole(x))
                 T.writes(low[t], high[t], bad[t])
                 T.sblock_attr({"template": "observe_cpu"})
+                flat = T.decl_buffer((total_size,), "float32", data=x.data)
                 low[t] = most
                 high[t] = least
                 bad[t] = 0
                 for k in range(first(t + T.int64(1)) - first(t)):
                     for i in range(length(first(t) + k)):
-                        low[t] = T.min(low[t], key(x, first(t) + k, i, most))
-                        high[t] = T.max(high[t], key(x, first(t) + k, i, least))
-                        bad[t] = bad[t] + is_bad(x, first(t) + k, i)
+                        low[t] = T.min(low[t], key(flat, first(t) + k, i, most))
+                        high[t] = T.max(high[t], key(flat, first(t) + k, i, least))
+                        bad[t] = bad[t] + is_bad(flat, first(t) + k, i)
         for unit in range(T.int64(1)):
             with T.sblock("merge"):
                 T.axis.spatial(T.int64(1), unit)
@@ -175,7 +175,7 @@ def _range(memory: Memory) -> tirx.PrimFunc:
 def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
     tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
     first, length, whole = memory.first, memory.length, _whole
-    copies, chunk_size = T.int64(COPIES), T.int64(CHUNK)
+    copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
 
     def left(item: Expr, chunk: Expr) -> Expr:
         return length(item) - chunk * CHUNK
@@ -205,6 +205,7 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                 T.reads(whole(x), low[0], inverse[0])
                 T.writes(partial[t, 0 : copies * slots])
                 T.sblock_attr({"template": "observe_cpu"})
+                flat = T.decl_buffer((total_size,), "float32", data=x.data)
                 place = T.sblock_alloc_buffer((chunk_size,), "int32")
                 for b in range(copies * slots):
                     partial[t, b] = 0
@@ -212,7 +213,7 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                     for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
                         for j in range(T.min(chunk_size, left(first(t) + k, chunk))):
                             place[j] = slot(
-                                x, low[0], inverse[0], first(t) + k, chunk * chunk_size + j
+                                flat, low[0], inverse[0], first(t) + k, chunk * chunk_size + j
                             ) + T.Cast("int32", j % copies * slots)
                         for j in range(T.min(chunk_size, left(first(t) + k, chunk))):
                             partial[t, place[j]] = partial[t, place[j]] + 1

@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.cpu.elementwise import default, elementwise_kernel, first_layout, refuses_kind, space
-from schedules.expressions import Point, centred, clamp, common_suffix, requantize
+from schedules.expressions import Point, blend, centred, clamp, common_suffix, requantize
 from schedules.layout import ROW
 from schedules.spec import Rescale
 from schedules.template import Layouts, ScheduleTemplate
@@ -37,14 +37,14 @@ def _integer(point: Point) -> Expr:
     acc = centred(point.here("x"), point.param("z", 0))
     m = point.param("m")
     if "m_neg" in point.params:
-        m = tirx.Select(acc < 0, _slope(point, "m_neg"), m)
+        m = blend(acc < 0, _slope(point, "m_neg"), m)
     return requantize(acc, m, point.param("z", 1), point.bounds, point.spec.dtype("y"))
 
 
 def _float(point: Point) -> Expr:
     x = point.here("x")
     if "alpha" in point.params:
-        x = tirx.Select(x < tirx.const(0, "float32"), x * _slope(point, "alpha"), x)
+        x = blend(x < tirx.const(0, "float32"), x * _slope(point, "alpha"), x)
     return clamp(x, point.bounds)
 
 

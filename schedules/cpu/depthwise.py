@@ -14,18 +14,15 @@ Exact: int32 sums; float32 by fma in ascending order of (row, column), from the 
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.conv_arguments import LANES, blocked, channel_blocks, fold_zero_point, pack_with
+from schedules.cpu.conv_arguments import LANES, channel_blocks
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
-from schedules.cpu.strip import Strip, Tap, strip_kernel
-from schedules.cpu.strip_tiles import default, space
+from schedules.cpu.strip import Strip, Tap
+from schedules.cpu.strip_template import strip_template
 from schedules.spec import Conv2d
-from schedules.template import Arrays, Layouts, ScheduleTemplate
+from schedules.template import ScheduleTemplate
 
 MAX_TAPS = 128  # vectors of weights a window may read: its taps are all unrolled
 
@@ -77,9 +74,9 @@ def _cuts(spec: Conv2d, width: int, phase: int) -> list[int]:
     return sorted({pixel // width for pixel in _pixels(spec, phase)})
 
 
-def pack_taps(weights: np.ndarray, spec: Conv2d, width: int) -> np.ndarray:
+def pack_taps(lanes: Lanes, spec: Conv2d, weights: np.ndarray) -> np.ndarray:
     """Repack (c, 1, kh, kw) as (c/16, vectors, 16 * width), pixels of a lane side by side."""
-    blocks = channel_blocks(weights[:, 0])
+    width, blocks = lanes.dot.width, channel_blocks(weights[:, 0])
     taps = [tap for phase in windows_of(spec, width) for tap in phase]
     packed = np.zeros((len(blocks), len(taps), LANES, width), weights.dtype)
     for phase, in_phase in enumerate(windows_of(spec, width)):
@@ -96,37 +93,20 @@ def _transposed(width: int) -> list[int]:
     return [pixel * LANES + lane for lane in range(LANES) for pixel in range(width)]
 
 
+def _strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
+    width = lanes.dot.width
+    return Strip(
+        template=template,
+        lanes=lanes,
+        taps=windows_of(spec, width),
+        order=lambda _select: _transposed(width),
+        pixels=width,
+    )
+
+
 def depthwise_template(lanes: Lanes) -> ScheduleTemplate:
     """Return the depthwise template of one instruction flavour, "depthwise_<flavour>"."""
-    width, name = lanes.dot.width, f"depthwise_{lanes.dot.name}"
-
-    def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-        strip = Strip(
-            template=name,
-            lanes=lanes,
-            taps=windows_of(spec, width),
-            order=lambda _select: [
-                pixel * LANES + i for i in range(LANES) for pixel in range(width)
-            ],
-            pixels=width,
-        )
-        return strip_kernel(spec, strip)
-
-    def pack(spec: Conv2d, params: Arrays) -> Arrays:
-        weights = pack_taps(params["w"].astype(lanes.weights), spec, width)
-        return pack_with(weights, fold_zero_point(spec, params))
-
-    return ScheduleTemplate(
-        name=name,
-        kind="conv2d",
-        refuses=partial(refuses, lanes),
-        layouts=blocked,
-        kernel=kernel,
-        default=default,
-        space=space,
-        pack=pack,
-        x_types=lanes.dot.x_types,
-    )
+    return strip_template("depthwise", lanes, refuses, _strip_of, pack_taps)
 
 
 DEPTHWISE_PLAIN = depthwise_template(PLAIN_LANES)

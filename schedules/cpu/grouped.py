@@ -15,15 +15,14 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.conv_arguments import LANES, blocked, channel_blocks, fold_zero_point, pack_with
+from schedules.cpu.conv_arguments import LANES, channel_blocks
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
-from schedules.cpu.strip import Strip, Tap, strip_kernel
-from schedules.cpu.strip_tiles import default, space
+from schedules.cpu.strip import Strip, Tap
+from schedules.cpu.strip_template import strip_template
 from schedules.spec import Conv2d
-from schedules.template import Arrays, Layouts, ScheduleTemplate
+from schedules.template import ScheduleTemplate
 
 MAX_TAPS = 256  # multiplications a pixel: all are unrolled
 GROUP_SIZES = (2, 4, 8)
@@ -89,34 +88,23 @@ def pack_groups(weights: np.ndarray, size: int, width: int) -> np.ndarray:
     return np.ascontiguousarray(packed.reshape(len(blocks), -1, LANES * width), weights.dtype)
 
 
+def _strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
+    width = lanes.dot.width
+    return Strip(
+        template=template,
+        lanes=lanes,
+        taps=taps_of(spec, width),
+        order=partial(select_order, group_size(spec), width),
+    )
+
+
+def _pack_weights(lanes: Lanes, spec: Conv2d, weights: np.ndarray) -> np.ndarray:
+    return pack_groups(weights, group_size(spec), lanes.dot.width)
+
+
 def grouped_template(lanes: Lanes) -> ScheduleTemplate:
     """Return the grouped template of one instruction flavour, "grouped_<flavour>"."""
-    width, name = lanes.dot.width, f"grouped_{lanes.dot.name}"
-
-    def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-        strip = Strip(
-            template=name,
-            lanes=lanes,
-            taps=taps_of(spec, width),
-            order=partial(select_order, group_size(spec), width),
-        )
-        return strip_kernel(spec, strip)
-
-    def pack(spec: Conv2d, params: Arrays) -> Arrays:
-        weights = pack_groups(params["w"].astype(lanes.weights), group_size(spec), width)
-        return pack_with(weights, fold_zero_point(spec, params))
-
-    return ScheduleTemplate(
-        name=name,
-        kind="conv2d",
-        refuses=partial(refuses, lanes),
-        layouts=blocked,
-        kernel=kernel,
-        default=default,
-        space=space,
-        pack=pack,
-        x_types=lanes.dot.x_types,
-    )
+    return strip_template("grouped", lanes, refuses, _strip_of, _pack_weights)
 
 
 GROUPED_PLAIN = grouped_template(PLAIN_LANES)

@@ -101,6 +101,10 @@ class Strip:
         taps = [tap for taps in self.taps for tap in taps]
         return 1 + max(tap.row for tap in taps), self.pixels + max(tap.col for tap in taps)
 
+    def padded_width(self, spec: Conv2d) -> int:
+        """Return how many pixels of a padded row its windows read."""
+        return (spec.out_size[1] - self.phases) * spec.strides[1] + self.reach[1]
+
 
 def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of ``strip``."""
@@ -132,9 +136,8 @@ class _Emitter:
 
     def _pad(self) -> Any:
         """Surround the rows of x with its zero point; return their buffer."""
-        spec, (rows, cols), (out_rows, out_cols) = self.spec, self.strip.reach, self.spec.out_size
-        height = (out_rows - 1) * spec.strides[0] + rows
-        width = (out_cols - self.strip.phases) * spec.strides[1] + cols
+        spec, width = self.spec, self.strip.padded_width(self.spec)
+        height = (spec.out_size[0] - 1) * spec.strides[0] + self.strip.reach[0]
         shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
         extents = [*shape[:3], *int64((1, 1))]  # compute_at wants an axis for each of the buffer's
         padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)

@@ -14,6 +14,7 @@ from schedules.cpu.strip_tiles import Tiles, apply
 from schedules.template import ScheduleError
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
+from schedules.x86.lanes import VNNI_LANES
 from tests.schedules.conv_runs import WANTED, assert_equal, conv
 
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake"})
@@ -86,7 +87,7 @@ def test_space(template, target, shape, seed):
 @pytest.mark.parametrize(("template", "target"), KERNELS)
 def test_tiles_need_not_divide(template, target, tiles):
     def tiled(sch, spec, target):
-        apply(sch, spec, Tiles(*tiles))
+        apply(sch, Tiles(*tiles))
 
     assert_equal(template, conv(20, (7, 10)), target, tiled)
 
@@ -112,7 +113,7 @@ def test_window_of_two_pixels_shares_four():
 def test_pack_puts_the_taps_of_a_lane_side_by_side():
     spec = conv(16, (3, 4), kernel=(1, 3), padding=(0, 1, 0, 1))
     w = np.tile(np.array([1, 2, 3], np.int8), (16, 1)).reshape(16, 1, 1, 3)
-    packed = pack_taps(w, spec, 4)
+    packed = pack_taps(VNNI_LANES, spec, w)
     assert packed.shape == (1, 2, 64)
     assert packed.reshape(2, 16, 4)[0, 5].tolist() == [1, 2, 3, 0]
     assert packed.reshape(2, 16, 4)[1, 5].tolist() == [0, 1, 2, 3]

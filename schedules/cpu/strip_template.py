@@ -1,0 +1,64 @@
+"""Templates of the strip kernels: a strip, its packing, its refusals, the loops of its tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from schedules.cpu.conv_arguments import blocked, fold_zero_point, pack_with
+from schedules.cpu.lanes import Lanes
+from schedules.cpu.strip import Strip, strip_kernel
+from schedules.cpu.strip_tiles import apply, default_tiles, sample_tiles
+from schedules.spec import Conv2d
+from schedules.template import Arrays, Layouts, ScheduleTemplate
+
+
+def strip_template(
+    operator: str,
+    lanes: Lanes,
+    refuses: Callable[[Lanes, Conv2d, Target], str | None],
+    strip_of: Callable[[Lanes, str, Conv2d], Strip],
+    pack_weights: Callable[[Lanes, Conv2d, np.ndarray], np.ndarray],
+) -> ScheduleTemplate:
+    """Return the template "<operator>_<flavour>".
+
+    Parameters
+    ----------
+    refuses
+        Why ``lanes`` cannot compute a spec on a target, or None.
+    strip_of
+        The strip of a spec, of the template's name.
+    pack_weights
+        w (oc, ic/groups, kh, kw), of the type the lanes want, as the strip's vectors.
+    """
+    name = f"{operator}_{lanes.dot.name}"
+
+    def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
+        return strip_kernel(spec, strip_of(lanes, name, spec))
+
+    def pack(spec: Conv2d, params: Arrays) -> Arrays:
+        weights = pack_weights(lanes, spec, params["w"].astype(lanes.weights))
+        return pack_with(weights, fold_zero_point(spec, params))
+
+    def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
+        apply(sch, default_tiles(spec, strip_of(lanes, name, spec)))
+
+    def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
+        apply(sch, sample_tiles(sch, spec, strip_of(lanes, name, spec)))
+
+    return ScheduleTemplate(
+        name=name,
+        kind="conv2d",
+        refuses=partial(refuses, lanes),
+        layouts=blocked,
+        kernel=kernel,
+        default=default,
+        space=space,
+        pack=pack,
+        x_types=lanes.dot.x_types,
+    )

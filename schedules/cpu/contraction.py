@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -82,7 +83,7 @@ class Contraction:
 def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+        T.func_attr({"tirx.noalias": True, "estimated_flops": _flops(dot, parts)})
         buffers = {
             name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
             for name, (shape, dtype) in parts.buffers.items()
@@ -92,6 +93,12 @@ def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> ti
             acc = _accumulate(dot, parts, source)
             _store(spec, dot, parts, buffers, acc)
     return builder.get()
+
+
+def _flops(dot: Dot, parts: Contraction) -> int:
+    """Return the operations of one image; MetaSchedule cannot count those of vectors itself."""
+    extents = (*parts.spatial, *parts.reduction)
+    return 2 * LANES * dot.width * prod(size for size in extents if isinstance(size, int))
 
 
 def ramp(count: int, start: Expr | None = None) -> Expr:

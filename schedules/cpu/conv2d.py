@@ -27,6 +27,7 @@ from schedules.cpu.border import Axis
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
 from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
+from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.register_tiles import Row
 from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
@@ -38,7 +39,7 @@ ROUND = 4  # columns of y, on wide images, are rounded up to a multiple
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed with ``dot`` on ``target``, or None."""
-    refusal = dot.refuses(spec.x, target)
+    refusal = dot.refuses(spec.x, target) or type_refusal(spec)
     if refusal is None and spec.groups > 1:
         inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
         if inputs % LANES or outputs % LANES:

@@ -29,6 +29,7 @@ from schedules.cpu.contraction import Contraction, Index, axes, contraction_kern
 from schedules.cpu.conv2d import axes_of, buffers_of, folded_bias
 from schedules.cpu.conv_arguments import channel_blocks, int64, pack_with
 from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.register_tiles import Row
 from schedules.layout import NCHW16C, NHWC
 from schedules.spec import Conv2d
@@ -48,7 +49,7 @@ def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
         return f"{spec.groups} groups; a stem has one"
     if spec.dilation[1] > 1:
         return f"dilation {spec.dilation[1]} along the width; the taps of a row are not one run"
-    return dot.refuses(spec.x, target)
+    return dot.refuses(spec.x, target) or type_refusal(spec)
 
 
 def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:

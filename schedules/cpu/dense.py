@@ -25,6 +25,7 @@ from tvm.tirx.script import builder as T
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.register_tiles import UNROLLED_STEPS, Row
 from schedules.layout import ROW
 from schedules.spec import Dense
@@ -35,7 +36,7 @@ SHORT = 64  # rows of x that may be unrolled where tiles do not divide them
 
 def refuses(dot: Dot, spec: Dense, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed with ``dot`` on ``target``, or None."""
-    refusal = dot.refuses(spec.x, target)
+    refusal = dot.refuses(spec.x, target) or type_refusal(spec)
     if refusal is None and spec.k < dot.width:
         return f"k = {spec.k} is less than the {dot.width} elements of a step"
     return refusal

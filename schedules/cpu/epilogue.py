@@ -43,6 +43,16 @@ def fma(a: Expr, b: Expr, c: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin(str(c.ty.dtype), "llvm.fma", a, b, c)
 
 
+def type_refusal(spec: Conv2d | Dense) -> str | None:
+    """Say why an epilogue cannot join the types of ``spec``, or None."""
+    floats = {name: spec.dtype(name) == "float32" for name in (*spec.tensors, "y")}
+    if floats["x"] and not floats["y"]:
+        return f"x is float32 and y {spec.y}; quantize apart"
+    if "r" in floats and floats["r"] != floats["x"]:
+        return f"x is {spec.x} and the residual {spec.dtype('r')}; both must be floats, or integers"
+    return None
+
+
 def epilogue(
     spec: Conv2d | Dense,
     acc: Expr,

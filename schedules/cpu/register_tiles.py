@@ -25,7 +25,7 @@ from schedules.cpu.dot import LANES, accumulators
 from schedules.template import ScheduleError
 
 UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
-SMALL = 1 << 18  # multiplications below which waking threads costs more than it saves
+SMALL = 1 << 14  # steps of the instruction below which waking threads costs more than it saves
 LATENCY = 4.6  # accumulators that hide the latency of a multiplication
 L1_SHARE = 24 << 10  # bytes of weights that stay in the first cache, beside x
 L2_SHARE = 256 << 10  # bytes of weights that stay in the second
@@ -90,9 +90,9 @@ def space(sch: Schedule, target: Target, row: Row, stage: str | None = None) -> 
     """Apply the same loops with tiles MetaSchedule samples."""
     shape, limit = shape_of(sch), accumulators(target)
     _, h, w, o = (sch.get_loops(sch.get_sblock(STORE))[i] for i in (0, 2, 3, 1))
-    _, blocks = sch.sample_perfect_tile(o, n=2, max_innermost_factor=limit)
+    _, blocks = sch.sample_perfect_tile(o, n=2, max_innermost_factor=min(limit, MOST_BLOCKS))
     _, rows = sch.sample_perfect_tile(h, n=2, max_innermost_factor=64)
-    most = max(1, limit // int(sch.get(blocks)))
+    most = min(row.columns, max(1, limit // int(sch.get(blocks))))
     if row.short:
         widths = list(range(1, min(most, shape.columns) + 1))
         columns = sch.sample_categorical(widths, [1 / len(widths)] * len(widths))
@@ -175,7 +175,7 @@ def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
     if stage:
         sch.compute_at(sch.get_sblock(stage), o_o, preserve_unit_loops=True)
     task = sch.fuse(n, h_o, o_o)
-    if shape.batch is None or shape.steps * shape.blocks * shape.rows * shape.columns > SMALL // 64:
+    if shape.batch is None or shape.steps * shape.blocks * shape.rows * shape.columns > SMALL:
         sch.parallel(task)
     _unroll_tile(sch, dot, row)
     sch.unroll(o_i)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tvm import tirx
+from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -147,11 +148,28 @@ def test_extremes_of_x_and_w():
         (CONV2D_PLAIN, {"x": "float32"}, GENERIC, "x is float32, not uint8 or int8"),
         (CONV2D_VNNI, {"groups": 4}, VNNI, "groups of 8 -> 12 channels; want multiples of 16"),
         (CONV2D_VNNI, {"groups": 2}, VNNI, "groups of 16 -> 24 channels; want multiples of 16"),
+        (CONV2D_F32, {"x": "float32"}, GENERIC, "x is float32 and y uint8; quantize apart"),
+        (
+            CONV2D_PLAIN,
+            {"residual": "float32"},
+            GENERIC,
+            "x is uint8 and the residual float32; both must be floats, or integers",
+        ),
         (CONV2D_VNNI, {}, VNNI, None),
     ],
 )
 def test_refuses(template, case, target, reason):
     assert template.refuses(spec_of(case), target) == reason
+
+
+@pytest.mark.fast
+def test_one_traced_sample_is_replayed():
+    """What tuning stores is the trace: it must rebuild the same loops from the kernel alone."""
+    spec = spec_of(CASES["wide_asymmetric"])
+    sampled, replayed = (Schedule(CONV2D_PLAIN.kernel(spec, WANTED), seed=1) for _ in range(2))
+    CONV2D_PLAIN.space(sampled, spec, GENERIC)
+    sampled.trace.apply_to_schedule(replayed, remove_postproc=False)
+    assert_structural_equal(sampled.mod, replayed.mod)
 
 
 @pytest.mark.fast

@@ -15,12 +15,20 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from tvm import tirx
+from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.cpu.elementwise import any_layouts, default, elementwise_kernel, refuses_kind, space
 from schedules.expressions import Point
 from schedules.spec import Concat
 from schedules.template import Layouts, ScheduleTemplate
+
+
+def refuses(spec: Concat, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    if not all(isinstance(shape[spec.axis], int) for shape in spec.shapes):
+        return f"axis {spec.axis}, along which it concatenates, is symbolic"
+    return refuses_kind(spec, target)
 
 
 def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
@@ -89,7 +97,7 @@ def _chosen(
 CONCAT_CPU = ScheduleTemplate(
     name="concat_cpu",
     kind="concat",
-    refuses=refuses_kind,
+    refuses=refuses,
     layouts=any_layouts,
     kernel=kernel,
     default=default,

@@ -26,10 +26,12 @@ from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.expressions import Point, common_suffix, constants, is_ragged, placeholders
+from schedules.layout import ROW, Layout
 from schedules.spec import Spec
 from schedules.template import Layouts, ScheduleError
 
 SERIAL_ELEMENTS = 16384  # below, waking other threads costs more than they save
+BLOCKS = (4, 16)  # channels in one block
 LONG_RUN = 64  # elements; a shorter inner loop does not pay for the division of a fused index
 
 
@@ -42,19 +44,33 @@ class Tiles:
 
 def refuses_kind(spec: Spec, target: Target) -> str | None:
     """Say why these templates cannot be used on ``target``, or None."""
-    kind = target.kind.name
-    return None if kind == "llvm" else f"target is {kind}, not llvm"
+    if target.kind.name != "llvm":
+        return f"target is {target.kind.name}, not llvm"
+    for name in (*spec.tensors, "y"):
+        symbolic = [not isinstance(size, int) for size in spec.shape(name)]
+        if any(symbolic[1:]):
+            return f"axis {symbolic.index(True, 1)} of {name} is symbolic; only axis 0 may be"
+    return None
 
 
 def first_layout(spec: Spec, wanted: Layouts) -> Layouts:
     """Take the first input as it comes, every other tensor in the same layout."""
-    layout = wanted.inputs[0]
+    layout = _fitting(wanted.inputs[0], spec, spec.tensors[0])
     return Layouts(inputs=(layout,) * len(spec.tensors), output=layout)
 
 
 def any_layouts(spec: Spec, wanted: Layouts) -> Layouts:
     """Read and write whatever is wanted."""
-    return wanted
+    inputs = zip(wanted.inputs, spec.tensors, strict=True)
+    return Layouts(
+        inputs=tuple(_fitting(layout, spec, name) for layout, name in inputs),
+        output=_fitting(wanted.output, spec, "y"),
+    )
+
+
+def _fitting(layout: Layout, spec: Spec, name: str) -> Layout:
+    """Return ``layout`` for an image, row major for what is none."""
+    return layout if len(spec.shape(name)) == 4 else ROW
 
 
 def elementwise_kernel(
@@ -143,8 +159,9 @@ def _apply_nested(sch: Schedule, loops: list[LoopRV], run: int) -> LoopRV:
     outer, inner = loops[: len(loops) - max(run, 1)], loops[len(loops) - max(run, 1) :]
     if extents(sch, inner) < LONG_RUN and len(outer) > 1:
         outer = outer[:-1]
-    if run == 1 and extents(sch, inner) in (4, 16):
-        sch.vectorize(inner[0])
-    elif run > 1:
+    if run > 1:
         sch.fuse(*inner)
+    elif extents(sch, inner) in BLOCKS:
+        # Unrolled gathers of a block become shuffles and one store, and constant lanes vanish.
+        (sch.vectorize if run else sch.unroll)(inner[0])
     return sch.fuse(*outer) if len(outer) > 1 else (outer or loops)[0]

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 from tvm import tirx
+from tvm.target import Target
 
+from schedules.cpu.concat import CONCAT_CPU
+from schedules.cpu.move import MOVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference import reference
 from schedules.spec import Concat, Move
@@ -120,3 +123,20 @@ def test_concat_of_blocks_is_parallel():
 def test_concat_mixes_layouts():
     check(concat((3, 20), 1, "int8"), {}, (NCHW16C, ROW), NHWC)
     check(concat((3, 20), 1, "float32"), {}, (NHWC, NCHW4C), NCHW16C)
+
+
+def test_refuses_symbolic_sizes_inside():
+    n, llvm = tirx.Var("n", "int64"), Target("llvm")
+    spec = Move(move="transpose", x_shape=(n, 3), y_shape=(3, n), arguments=(1, 0), x="int8")
+    assert MOVE_CPU.refuses(spec, llvm) == "axis 1 of y is symbolic; only axis 0 may be"
+    spec = Concat(shapes=((n, 3), (n, 3)), axis=0, x="int8")
+    assert CONCAT_CPU.refuses(spec, llvm) == "axis 0, along which it concatenates, is symbolic"
+    spec = Concat(shapes=((2, n), (2, n)), axis=0, x="int8")
+    assert CONCAT_CPU.refuses(spec, llvm) == "axis 1 of x0 is symbolic; only axis 0 may be"
+    assert CONCAT_CPU.refuses(concat((3, 20), 1, "int8"), llvm) is None
+
+
+def test_what_is_no_image_is_row_major():
+    spec = Move(move="reshape", x_shape=(2, 16, 3, 3), y_shape=(2, 144), x="int8")
+    layouts = MOVE_CPU.layouts(spec, Layouts(inputs=(NCHW16C,), output=NCHW16C))
+    assert layouts == Layouts(inputs=(NCHW16C,), output=ROW)

@@ -1,0 +1,74 @@
+"""The plain kernels, cross-built for aarch64, give the oracle's integers under qemu."""
+
+import os
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from relay_int8.annotate import annotate
+from relay_int8.build import compile_module
+from relay_int8.config import QuantConfig
+from relay_int8.graph import shape
+from relay_int8.passes.insert_qdq import InsertQdq
+from schedules.targets import TARGETS
+from tests import reference
+from tests.aarch64.emulator import RUNTIME, Emulator, missing
+from tests.small_networks import NETWORKS, NetworkWriter, any_params, images
+
+nn = relax.op.nn
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory):
+    reason = missing()
+    if reason and os.environ.get("CI") == "true" and RUNTIME.exists():
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    return Emulator.make(tmp_path_factory.mktemp("aarch64"))
+
+
+def every_kind() -> tvm.IRModule:
+    """One layer of each kind; the result of each is also an output."""
+    net = NetworkWriter((1, 3, 9, 10))
+    conv = net.relu("conv", net.conv("conv/bias", net.x, 20, 3, strides=2, padding=1))
+    depthwise = net.conv("depthwise", conv, 20, 3, padding=1, groups=20)
+    added = net.emit("added", relax.op.add(net.conv("shortcut", conv, 20, 1), depthwise))
+    grouped = net.conv("grouped", added, 12, 3, padding=1, groups=2)
+    joined = net.emit("joined", relax.op.concat([added, grouped], axis=1))
+    pooled = net.emit("pooled", nn.max_pool2d(joined, pool_size=3, strides=2, padding=1))
+    curve = net.emit("curve", relax.op.sigmoid(pooled))
+    mean = net.emit("mean", nn.avg_pool2d(curve, pool_size=shape(curve)[2:]))
+    flat = net.emit("flat", relax.op.reshape(mean, (1, 32)))
+    dense = net.emit("dense/matmul", relax.op.matmul(flat, net.constant(32, 7)))
+    dense = net.emit("dense", relax.op.add(dense, net.constant(7)))
+    return net.module(conv, depthwise, added, grouped, joined, pooled, curve, mean, dense)
+
+
+def assert_equals_oracle(mod: tvm.IRModule, emulator: Emulator, preset: str) -> None:
+    plan = annotate(mod, QuantConfig(preset=preset))
+    assert all(layer.integer for layer in plan.layers)
+    qdq = InsertQdq(plan, any_params(plan))(mod)
+    x = images(mod)[0]
+    found = emulator.run(compile_module(qdq, Target(TARGETS["aarch64"])), [x])
+    expected = reference.run(qdq, {"x": x})
+    names = reference.output_names(qdq, {"x": x})
+    for name, actual in zip(names, found, strict=True):
+        assert np.unique(actual).size > 3, name
+        np.testing.assert_array_equal(actual, expected[name], err_msg=name)
+
+
+def test_every_kind_of_layer(emulator):
+    assert_equals_oracle(every_kind(), emulator, "int8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["int8", "int8-asymmetric"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_small_network(emulator, full, name, preset):
+    if not full:
+        pytest.skip("needs --full: qemu is slow, and x86 compares the same kernels by default")
+    assert_equals_oracle(NETWORKS[name](), emulator, preset)

@@ -30,11 +30,11 @@ from relay_int8.files import write_atomic
 from relay_int8.host import cpu_name
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, measure, print; return the exit code."""
     parser = _parser()
-    options = parser.parse_args()
-    if missing := missing_packages():
+    options = parser.parse_args(arguments)
+    if missing := missing_packages(options.systems):
         print(
             f"not installed: {', '.join(missing)}; these come with the extra 'bench': "
             f"{sys.executable} -m pip install -e '.[bench]'",
@@ -95,7 +95,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
         clock=options.clock,
         folder=folder,
     )
-    facts, cells, console = _facts(), [], terminal()
+    facts, cells, console = _facts(rules.systems), [], terminal()
     for network in options.networks:
         what = subject(network, options.image_size, options.calibration_images)
         for cell in race(what, options.batch, options.threads, rules, _say):
@@ -113,12 +113,12 @@ def _write(options: argparse.Namespace, cells: Sequence[Cell], facts: dict[str, 
         write_atomic(options.markdown, markdown(cells, facts).encode())
 
 
-def _facts() -> dict[str, str]:
+def _facts(systems: Sequence[str]) -> dict[str, str]:
     """Return when, where, with what and how."""
     return {
         "machine": f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "versions": ", ".join(f"{name} {number}" for name, number in versions().items()),
+        "versions": ", ".join(f"{name} {number}" for name, number in versions(systems).items()),
         "command": shlex.join(["scripts/bench_peers", *sys.argv[1:]]),
     }
 

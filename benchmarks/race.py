@@ -61,7 +61,7 @@ def race(
             cores = last_cores(count)
             say(f"{subject.network}, batch {batch}, threads {count}: {rules.rounds} rounds")
             peak = apart.call(apart.vpdpbusd_peak, cores[-1])
-            turns, logits = _take_turns(files, images, count, rules)
+            turns, logits, absent = _take_turns(files, images, count, rules)
             yield Cell(
                 network=subject.network,
                 image_size=subject.image_size,
@@ -72,7 +72,7 @@ def race(
                 peak_macs_s=peak,
                 turns=turns,
                 cosines={key: _cosine(found, expected) for key, found in logits.items()},
-                failures=failures,
+                failures=failures | absent,
             )
 
 
@@ -100,17 +100,17 @@ def _quantized(
 
 def _take_turns(
     files: Mapping[str, Path], images: np.ndarray, threads: int, rules: Rules
-) -> tuple[dict[str, tuple[Turn, ...]], dict[str, np.ndarray]]:
-    """Return the turns and the logits of each system."""
+) -> tuple[dict[str, tuple[Turn, ...]], dict[str, np.ndarray], dict[str, str]]:
+    """Return the turns and the logits of each system, and why others could not be loaded."""
     cores = last_cores(threads)
-    starts = [(SYSTEMS[key], file, images, threads, cores) for key, file in files.items()]
-    turns: dict[str, list[Turn]] = {key: [] for key in files}
-    with racers(starts) as running:
+    starts = {key: (SYSTEMS[key], file, images, threads, cores) for key, file in files.items()}
+    with racers(starts) as (running, failures):
+        turns: dict[str, list[Turn]] = {key: [] for key in running}
         for _ in range(rules.rounds):
-            for key, racer in zip(files, running, strict=True):
+            for key, racer in running.items():
                 turns[key].append(racer.turn(rules.turn_s))
-        logits = {key: racer.logits for key, racer in zip(files, running, strict=True)}
-    return {key: tuple(values) for key, values in turns.items()}, logits
+        logits = {key: racer.logits for key, racer in running.items()}
+    return {key: tuple(values) for key, values in turns.items()}, logits, failures
 
 
 def _cosine(found: np.ndarray, expected: np.ndarray) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
@@ -96,7 +96,7 @@ OPENVINO = "benchmarks.openvino_int8"
 def _openvino(quantizer: str, hint: str) -> System:
     nncf = quantizer == "NNCF"
     return System(
-        name=f"OpenVINO, {quantizer}, {hint}",
+        name=f"OpenVINO, {quantizer} {hint}",
         family="OpenVINO",
         quantizer=f"{OPENVINO if nncf else ONNXRUNTIME}:quantize",
         loader=f"{OPENVINO}:load_{hint}",
@@ -130,17 +130,18 @@ SYSTEMS: dict[str, System] = {
 }
 """QDQ is the file that ONNX Runtime runs; latency and throughput are performance hints."""
 
-PEERS = ("onnx", "onnxruntime", "openvino", "nncf")
+REFERENCE = "onnxruntime"  # computes the float32 logits
 
 
-def missing_packages() -> list[str]:
-    """Return which packages of the extra ``bench`` are not installed."""
-    return [name for name in PEERS if importlib.util.find_spec(name) is None]
+def missing_packages(systems: Iterable[str]) -> list[str]:
+    """Return which packages that ``systems`` need are not installed."""
+    needed = {REFERENCE, *(name for key in systems for name in SYSTEMS[key].packages)}
+    return sorted(name for name in needed if not _installed(name))
 
 
-def versions() -> dict[str, str]:
+def versions(systems: Iterable[str]) -> dict[str, str]:
     """Return the version of every package that is measured, and of this project's sources."""
-    packages = sorted({name for system in SYSTEMS.values() for name in system.packages})
+    packages = sorted({name for key in systems for name in SYSTEMS[key].packages})
     return {"relay-int8 sources": sources_sha256()[:12]} | {
         name: version(name) for name in packages
     }
@@ -153,6 +154,14 @@ def sources_sha256() -> str:
     for file in sorted(path for name in SOURCES for path in (root / name).rglob("*.py")):
         sha.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     return sha.hexdigest()
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _function(reference: str) -> object:

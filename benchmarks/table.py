@@ -15,27 +15,28 @@ from relay_int8.analysis.summary import show, table
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
 COLUMNS = (
     "network",
-    "int8 here ms",
-    "ONNX Runtime ms",
-    "OpenVINO ms",
-    "fastest OpenVINO",
-    "OpenVINO latency hint ms",
-    "ONNX Runtime / here",
-    "OpenVINO / here",
+    "here ms",
+    "ORT ms",
+    "OV ms",
+    "OV with",
+    "OV latency ms",
+    "ORT / here",
+    "OV / here",
     "peak here",
-    "peak ONNX Runtime",
-    "peak OpenVINO",
-    "least cosine",
+    "peak ORT",
+    "peak OV",
+    "cosine",
 )
-LEFT = ("network", "fastest OpenVINO")
+LEFT = ("network", "OV with")
 EXPLANATION = """\
-ms: of one run of the whole batch, median of the turns. "/ here": how many times longer the other
-takes, median over the rounds of the ratio within a round; above 1 this project is faster.
-OpenVINO: the configuration that is fastest of {NNCF, the QDQ file of ONNX Runtime} x {latency,
-throughput hint}; with the throughput hint several requests are in flight, and ms is time per
-finished run, which is less than the latency of one. Peak: in-bounds multiplications of convolutions
-and dense layers, as a share of what vpdpbusd alone reaches on the threads' cores. Cosine: between
-the logits and those of float32, the worst of all systems."""
+ORT is ONNX Runtime, OV the fastest configuration of OpenVINO: {quantized by NNCF, the QDQ file of
+ONNX Runtime} x {latency hint, throughput hint}. "ms" is one run of the whole batch, the median of
+the turns. With the throughput hint several requests are in flight, and ms is the time per finished
+run, less than any one of them takes; "OV latency ms" is the faster file with the latency hint.
+"ORT / here" is how many times longer ONNX Runtime takes, the median of the ratio within each round:
+above 1 this project is faster. "peak" is the share of what vpdpbusd alone reaches on as many cores;
+only multiplications of convolutions and dense layers inside the image count. "cosine" is between
+the logits and those of float32, the least of all systems."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ def _row(cell: Cell) -> tuple[str, ...]:
     return (
         cell.network,
         *(_ms(cell, system) for system in best),
-        "-" if openvino is None else SYSTEMS[openvino].name.removeprefix("OpenVINO, "),
+        "-"
+        if openvino is None
+        else SYSTEMS[openvino].name.removeprefix("OpenVINO, ").replace(",", ""),
         _ms(cell, latency),
         _number(cell.ratio(onnxruntime), "{:.2f}"),
         _number(cell.ratio(openvino), "{:.2f}"),
@@ -114,11 +117,15 @@ def _means(cells: Sequence[Cell]) -> tuple[str, ...]:
     ]
     means = [_geometric_mean([ratio for ratio in column if ratio]) for column in ratios]
     blank = ("",) * (len(COLUMNS) - 3)
-    return ("geometric mean", *blank[:5], *(_number(mean, "{:.2f}") for mean in means), *blank[5:])
+    return ("geo. mean", *blank[:5], *(_number(mean, "{:.2f}") for mean in means), *blank[5:])
 
 
 def _geometric_mean(values: Sequence[float]) -> float | None:
     return float(np.exp(np.mean(np.log(values)))) if values else None
+
+
+def _configuration(openvino: str | None) -> str:
+    return "-" if openvino is None else SYSTEMS[openvino].name.removeprefix("OpenVINO, ")
 
 
 def _ms(cell: Cell, system: str | None) -> str:

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -60,6 +60,10 @@ def run_for(seconds: float, run: Callable[[], object]) -> Turn:
     return watch.stop(runs)
 
 
+class RacerError(RuntimeError):
+    """A process ended before it was told to."""
+
+
 class Racer:
     """A process with one loaded network; stopped whenever it is not its turn.
 
@@ -71,21 +75,29 @@ class Racer:
         self, system: System, file: Path, images: np.ndarray, threads: int, cores: Sequence[int]
     ) -> None:
         context = multiprocessing.get_context("spawn")
-        self._name = system.name
         self._pipe, theirs = context.Pipe()
         arguments = (theirs, system, file, images, threads, tuple(cores))
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
+
+    def wait_until_loaded(self) -> None:
+        """Receive the logits.
+
+        Raises
+        ------
+        RacerError
+            If the process ended; its traceback is on standard error.
+        """
         self.logits: np.ndarray = self._receive()
-        self._signal(signal.SIGSTOP)
+        self._stop()
 
     def turn(self, seconds: float) -> Turn:
         """Run for ``seconds`` at least."""
         self._signal(signal.SIGCONT)
         self._pipe.send(seconds)
         turn: Turn = self._receive()
-        self._signal(signal.SIGSTOP)
+        self._stop()
         return turn
 
     def close(self) -> None:
@@ -98,9 +110,14 @@ class Racer:
             return self._pipe.recv()
         except EOFError as error:
             self._process.join()
-            raise RuntimeError(
-                f"{self._name} ended with exit code {self._process.exitcode}; its message is above"
+            raise RacerError(
+                f"its process ended with exit code {self._process.exitcode}, see standard error"
             ) from error
+
+    def _stop(self) -> None:
+        self._signal(signal.SIGSTOP)
+        assert self._process.pid is not None
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process.pid is not None
@@ -108,15 +125,22 @@ class Racer:
 
 
 @contextmanager
-def racers(starts: Sequence[Start]) -> Iterator[list[Racer]]:
-    """Start processes one after the other, and end them all in the end."""
-    running: list[Racer] = []
+def racers(starts: Mapping[str, Start]) -> Iterator[tuple[dict[str, Racer], dict[str, str]]]:
+    """Start processes one after the other; give them, and why others did not start; end all."""
+    running: dict[str, Racer] = {}
+    failures: dict[str, str] = {}
     try:
-        for start in starts:
-            running.append(Racer(*start))
-        yield running
+        for key, start in starts.items():
+            racer = Racer(*start)
+            running[key] = racer
+            try:
+                racer.wait_until_loaded()
+            except RacerError as error:
+                failures[key] = str(error)
+                running.pop(key).close()
+        yield running, failures
     finally:
-        for racer in running:
+        for racer in running.values():
             racer.close()
 
 

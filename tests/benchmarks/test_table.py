@@ -1,0 +1,67 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from benchmarks.table import COLUMNS, markdown, print_tables, sections
+from tests.benchmarks.cells import cell
+
+pytestmark = pytest.mark.fast
+
+TIMES = {
+    "relay-int8": [2.0, 2.0],
+    "onnxruntime": [4.0, 4.0],
+    "openvino-nncf-latency": [3.0, 3.0],
+    "openvino-qdq-throughput": [1.0, 1.0],
+}
+
+
+def test_one_table_for_each_batch_and_number_of_threads():
+    cells = [cell(TIMES), cell(TIMES, threads=2), cell(TIMES, batch=16), cell(TIMES)]
+    found = list(sections(cells))
+    titles = ["batch 1, 1 thread", "batch 1, 2 threads", "batch 16, 1 thread"]
+    assert [section.title for section in found] == titles
+    assert [len(section.rows) for section in found] == [3, 2, 2]
+
+
+def test_row():
+    (row, _) = next(iter(sections([cell(TIMES)]))).rows
+    assert dict(zip(COLUMNS, row, strict=True)) == {
+        "network": "net",
+        "here ms": "2.00",
+        "ORT ms": "4.00",
+        "OV ms": "1.00",
+        "OV with": "QDQ throughput",
+        "OV latency ms": "3.00",
+        "ORT / here": "2.00",
+        "OV / here": "0.50",
+        "peak here": "0.50",
+        "peak ORT": "0.25",
+        "peak OV": "1.00",
+        "cosine": "0.5000",
+    }
+
+
+def test_geometric_mean_of_ratios():
+    slower = TIMES | {"onnxruntime": [1.0, 1.0]}
+    *_, means = next(iter(sections([cell(TIMES), cell(slower)]))).rows
+    found = dict(zip(COLUMNS, means, strict=True))
+    assert (found["ORT / here"], found["OV / here"]) == ("1.00", "0.50")
+    assert found["here ms"] == ""
+
+
+def test_who_took_no_part_is_said_once():
+    absent = cell({"relay-int8": [2.0]}, failures={"onnxruntime": "no [kernel]"}, peak_macs_s=None)
+    text = markdown([absent, absent], {"machine": "made up"})
+    assert text.count("net, batch 1: ONNX Runtime took no part: no [kernel]") == 1
+    assert "- machine: made up" in text
+    assert "| net | 2.00 | - | - | - | - | - | - | - | - | - | 0.5000 |" in text
+
+
+def test_terminal_and_markdown_show_the_same():
+    stream = io.StringIO()
+    cells = [cell(TIMES)]
+    print_tables(cells, {}, Console(file=stream, width=200, markup=False))
+    row = sections(cells).__next__().rows[0]
+    assert all(value in stream.getvalue() for value in row)
+    assert f"| {' | '.join(row)} |" in markdown(cells, {})

@@ -20,8 +20,9 @@ from relay_int8.analysis.report import LayerReport, Report
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.annotate import annotate
 from relay_int8.artifact import Manifest, TensorInfo, load, save_artifact
-from relay_int8.build import Built, build
+from relay_int8.build import Built, KernelCall, build
 from relay_int8.calibration.data import Batches, Dataset, open_data
+from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
@@ -83,16 +84,19 @@ def compile_model(
         One of its kinds, by what is wrong; no artifact is written then.
     """
     config = config or QuantConfig()
+    find_method(config.method)
     where = _target(target)
     seconds: dict[str, float] = {}
     with _timed("import", seconds, progress):
         mod = import_onnx(model, batch=batch)
     if not isinstance(data, CalibrationTable):
         data = open_data(data, _open_batch(_inputs(mod)), preprocessing)
+        next(iter(data))  # what is wrong with the data is said before anything is compiled
     with _timed("quantize", seconds, progress):
         quantized = quantize(mod, data, config, progress=progress)
     with _timed("build", seconds, progress):
         built = build(quantized, where)
+    built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
     result = _report(quantized, built, Path(model).name, config, seconds)
     manifest = _manifest(mod, quantized, where, result, preprocessing)
     with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
@@ -163,6 +167,18 @@ def _outputs(mod: IRModule) -> tuple[TensorInfo, ...]:
     return tuple(
         TensorInfo(name=str(var.name), shape=graph.shape(var), dtype=graph.dtype(var))
         for var in graph.results(mod["main"])
+    )
+
+
+def _named(
+    calls: tuple[KernelCall, ...], outputs: tuple[TensorInfo, ...]
+) -> tuple[KernelCall, ...]:
+    """Give the call that computes a single output that output's name: TVM drops it."""
+    return tuple(
+        dataclasses.replace(call, tensor=outputs[0].name)
+        if call.tensor == "outputs" and len(outputs) == 1
+        else call
+        for call in calls
     )
 
 

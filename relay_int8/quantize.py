@@ -86,7 +86,7 @@ def quantize(
         if isinstance(data, CalibrationTable)
         else _calibrated(reference, plan, data, config, progress)
     )
-    table.check(_schemes(plan), digest(reference))
+    table.check(_schemes(plan), digest(with_batch(reference, 1)))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     refused = _overflowing(reference, plan, params)
     if refused:
@@ -133,7 +133,7 @@ def _calibrated(
         schemes,
         data,
         method=config.method,
-        model_hash=digest(reference),
+        model_hash=digest(with_batch(reference, 1)),
         progress=progress,
     )
 

@@ -33,6 +33,7 @@ def compiled(digits, tmp_path_factory):
         MODEL,
         [digits.calibration[:CALIBRATION_IMAGES]],
         folder / "digits.ri8",
+        config=relay_int8.QuantConfig(method="percentile"),
         batch=1,
         report=folder / "report.json",
         table=folder / "table.json",

@@ -23,7 +23,7 @@ def images(tmp_path_factory):
 def test_quantize_then_evaluate(invoke, images, tmp_path):
     code, out, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",
-        "--exclude", "softmax", "-o", tmp_path / "a.ri8", "--report", tmp_path / "r.json",
+        "--method", "percentile", "-o", tmp_path / "a.ri8", "--report", tmp_path / "r.json",
         "--save-table", tmp_path / "t.json",
     )  # fmt: skip
     assert code == 0, err
@@ -32,7 +32,7 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
     assert [line.split()[0] for line in err.splitlines()] == [
         "import", "quantize", "ranges", "histograms", "build", "export", "compare", "measure",
     ]  # fmt: skip
-    assert json.loads((tmp_path / "r.json").read_text())["settings"]["exclude"] == ["softmax"]
+    assert json.loads((tmp_path / "r.json").read_text())["settings"]["method"] == "percentile"
     arguments = ["--data", images / "test.npy", "--labels", images / "labels.npy", "--fp32", MODEL]
     code, out, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--max-drop", 2)
     assert code == 0, err
@@ -40,6 +40,29 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
     code, _, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--max-drop", -50)
     assert code == 3
     assert "points below FP32, at most -50.0 were allowed" in err
+
+
+def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
+    code, out, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",
+        "--exclude", "logits", "--exclude", "pool", "-o", tmp_path / "a.ri8",
+        "--report", tmp_path / "r.json",
+    )  # fmt: skip
+    assert code == 0, err
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["settings"]["exclude"] == ["logits", "pool"]
+    floats = [layer["name"] for layer in report["layers"] if not layer["integer"]]
+    assert floats == ["pool", "flatten", "logits"]
+    assert "In float, and why" in out
+
+
+def test_unknown_exclusion(invoke, images, tmp_path):
+    code, _, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy",
+        "--exclude", "lojits", "-o", tmp_path / "a.ri8",
+    )  # fmt: skip
+    assert code == 1
+    assert "exclude lojits: no layer has such a name or type" in err
 
 
 def test_inspect_model(invoke):

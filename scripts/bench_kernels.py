@@ -40,7 +40,7 @@ TEMPLATES: dict[str, tuple[ScheduleTemplate, Dot]] = {
     "f32": (CONV2D_F32, F32),
 }
 COMPUTE_BOUND = 50_000_000  # in-bounds multiplications
-WINDOW_MS = 3  # short: other processes take the core away from some windows, not from most
+WINDOW_S = 0.01
 
 Layer = tuple[int, int, int, tuple[int, int], int, int, tuple[int, int], int]
 """In channels, size, out channels, kernel, stride, dilation, padding, how often."""
@@ -148,11 +148,19 @@ def in_bounds(spec: Conv2d) -> int:
 
 
 def median_s(run: tvm.runtime.Module, args: list, repeats: int) -> tuple[float, float]:
-    """Return median and interquartile range of the seconds a call takes."""
-    evaluate = run.mod.time_evaluator(
-        "main", tvm.cpu(), number=1, repeat=repeats, min_repeat_ms=WINDOW_MS
-    )
-    times = np.array(evaluate(*args).results)
+    """Return median and interquartile range of the seconds a call takes.
+
+    Seconds of this process, which has one thread: other processes that take the core away do not
+    count.
+    """
+    once = run.mod.time_evaluator("main", tvm.cpu(), number=1, repeat=1)
+    calls = max(1, round(WINDOW_S / once(*args).mean))
+    window = run.mod.time_evaluator("main", tvm.cpu(), number=calls, repeat=1)
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        window(*args)  # calls once more, to warm up
+        times.append((time.process_time() - started) / (calls + 1))
     return float(np.median(times)), float(np.subtract(*np.percentile(times, [75, 25])))
 
 

@@ -1,0 +1,78 @@
+"""The rule that chooses tiles, and what the compiler makes of them."""
+
+import re
+
+import pytest
+import tvm
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from schedules.cpu.dot import accumulators
+from schedules.cpu.register_tiles import Row, Shape, default_tiles
+from schedules.spec import Conv2d
+from schedules.x86.vnni import CONV2D_VNNI
+from tests.schedules.run_template import WANTED
+
+VNNI = Target({"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2})
+HASWELL = Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
+SHAPES = {
+    "56x56, 64 -> 256": Shape(1, 16, 56, 56, (4, 1, 1, 4)),
+    "7x7, 512 -> 512": Shape(1, 32, 7, 7, (32, 3, 3, 4)),
+    "prime width": Shape(1, 12, 71, 72, (5, 3, 3, 4)),
+    "17x17, 160": Shape(1, 10, 17, 17, (48, 1, 1, 4)),
+    "one block": Shape(1, 1, 224, 224, (1, 3, 3, 4)),
+    "matrix times vector": Shape(1, 256, 1, 1, (1568, 4)),
+    "symbolic batch": Shape(None, 4, 14, 14, (4, 3, 3, 4)),
+}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("target", [VNNI, HASWELL], ids=["vnni", "haswell"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_tiles_fit_registers_and_divide(name, target):
+    shape = SHAPES[name]
+    for row in (Row(), Row(short=False), Row(edges=True)):
+        tiles = default_tiles(shape, target, row)
+        assert tiles.blocks * tiles.columns <= accumulators(target)
+        assert shape.blocks % tiles.blocks == 0
+        assert shape.rows % tiles.rows == 0
+        assert row.short or shape.columns % tiles.columns == 0
+
+
+@pytest.mark.fast
+def test_both_cores_work_on_small_images():
+    tiles = default_tiles(SHAPES["7x7, 512 -> 512"], VNNI, Row(edges=True))
+    tasks = 32 // tiles.blocks * (7 // tiles.rows)
+    assert tasks % 2 == 0
+
+
+@pytest.mark.fast
+def test_short_sums_take_small_tiles():
+    """The epilogue of a small tile overlaps with the next: it pays where the sum is short."""
+    short, long = (Shape(1, 16, 56, 56, (blocks, 1, 1, 4)) for blocks in (4, 64))
+    tiles = [default_tiles(shape, VNNI, Row()) for shape in (short, long)]
+    assert tiles[0].blocks * tiles[0].columns < tiles[1].blocks * tiles[1].columns
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "padding"), [(14, 3, 1), (56, 3, 1), (28, 1, 0), (7, 3, 1)]
+)
+def test_accumulators_stay_in_registers(size, kernel, padding):
+    spec = Conv2d(
+        batch=1,
+        in_channels=128,
+        height=size,
+        width=size,
+        out_channels=128,
+        kernel=(kernel, kernel),
+        padding=(padding,) * 4,
+        x="uint8",
+        y="uint8",
+    )
+    sch = Schedule(CONV2D_VNNI.kernel(spec, WANTED).with_attr("global_symbol", "main"))
+    CONV2D_VNNI.default(sch, spec, VNNI)
+    assembly = tvm.compile(sch.mod, target=VNNI).mod.inspect_source("asm")
+    products = len(re.findall(r"\bvpdpbusd\b.*%zmm", assembly))
+    spills = len(re.findall(r"\bvmov\w+\s+%zmm\d+, -?\d*\(%rsp\)", assembly))
+    assert products > 0
+    assert spills <= products // 20  # constants of the epilogue may spill, accumulators not

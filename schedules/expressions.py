@@ -34,10 +34,10 @@ def clamp(t: Expr, bounds: tuple[Expr, Expr]) -> Expr:
 def to_integer(t: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str) -> Expr:
     """Return ``int(min(max(rint(t), bounds[0]), bounds[1])) + z`` in ``dtype``.
 
-    Clamped before rint: the same for whole-number bounds, and LLVM then converts and rounds in
-    one instruction.
+    Clamped before rint, which is the same for whole-number bounds. ``llvm.lrint`` rounds half to
+    even and converts in one instruction; SSE2 has none that only rounds.
     """
-    rounded = tirx.nearbyint(clamp(t, bounds)).astype("int32")
+    rounded = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", clamp(t, bounds))
     return (rounded + z).astype(dtype)
 
 

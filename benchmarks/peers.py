@@ -22,7 +22,7 @@ from benchmarks.cell import Cell
 from benchmarks.race import Rules, race
 from benchmarks.subject import subject
 from benchmarks.systems import SYSTEMS, missing_packages, versions
-from benchmarks.table import markdown, print_tables
+from benchmarks.table import markdown, print_tables, summary
 from relay_int8 import zoo
 from relay_int8.analysis.summary import terminal
 from relay_int8.errors import ConfigError
@@ -100,6 +100,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
         what = subject(network, options.image_size, options.calibration_images)
         for cell in race(what, options.batch, options.threads, rules, _say):
             cells.append(cell)
+            _say(summary(cell))
             _write(options, cells, facts | _machine_facts(cells))
     print_tables(cells, facts | _machine_facts(cells), console)
     return cells

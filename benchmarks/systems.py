@@ -96,7 +96,7 @@ OPENVINO = "benchmarks.openvino_int8"
 def _openvino(quantizer: str, hint: str) -> System:
     nncf = quantizer == "NNCF"
     return System(
-        name=f"OpenVINO, {quantizer} {hint}",
+        name=f"OpenVINO {quantizer} {hint}",
         family="OpenVINO",
         quantizer=f"{OPENVINO if nncf else ONNXRUNTIME}:quantize",
         loader=f"{OPENVINO}:load_{hint}",

@@ -91,6 +91,12 @@ def markdown(cells: Sequence[Cell], facts: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(cell: Cell) -> str:
+    """Return the median of every system in one line."""
+    times = (f"{SYSTEMS[key].name} {_ms(cell, key)} ms" for key in cell.turns)
+    return f"{cell.network}, batch {cell.batch}, threads {cell.threads}: {', '.join(times)}"
+
+
 def _row(cell: Cell) -> tuple[str, ...]:
     best = [cell.fastest(family) for family in FAMILIES]
     _, onnxruntime, openvino = best
@@ -101,7 +107,7 @@ def _row(cell: Cell) -> tuple[str, ...]:
         *(_ms(cell, system) for system in best),
         "-"
         if openvino is None
-        else SYSTEMS[openvino].name.removeprefix("OpenVINO, ").replace(",", ""),
+        else SYSTEMS[openvino].name.removeprefix("OpenVINO ").replace(",", ""),
         _ms(cell, latency),
         _number(cell.ratio(onnxruntime), "{:.2f}"),
         _number(cell.ratio(openvino), "{:.2f}"),
@@ -125,7 +131,7 @@ def _geometric_mean(values: Sequence[float]) -> float | None:
 
 
 def _configuration(openvino: str | None) -> str:
-    return "-" if openvino is None else SYSTEMS[openvino].name.removeprefix("OpenVINO, ")
+    return "-" if openvino is None else SYSTEMS[openvino].name.removeprefix("OpenVINO ")
 
 
 def _ms(cell: Cell, system: str | None) -> str:

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from benchmarks.table import COLUMNS, markdown, print_tables, sections
+from benchmarks.table import COLUMNS, markdown, print_tables, sections, summary
 from tests.benchmarks.cells import cell
 
 pytestmark = pytest.mark.fast
@@ -65,3 +65,9 @@ def test_terminal_and_markdown_show_the_same():
     row = sections(cells).__next__().rows[0]
     assert all(value in stream.getvalue() for value in row)
     assert f"| {' | '.join(row)} |" in markdown(cells, {})
+
+
+def test_summary_names_every_configuration():
+    assert summary(cell({"relay-int8": [2.0], "openvino-qdq-latency": [3.0]})) == (
+        "net, batch 1, threads 1: relay-int8 2.00 ms, OpenVINO QDQ latency 3.00 ms"
+    )

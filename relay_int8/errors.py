@@ -6,7 +6,8 @@
     ├── ConfigError          an option, a flag or a combination of them makes no sense
     ├── FrontendError        a model file cannot be read
     ├── CalibrationError     calibration data or a table does not fit the model
-    ├── UnsupportedOpError   operators that cannot be imported, or that must be int8 and cannot be
+    ├── UnsupportedOpError   operators that cannot be imported or compiled
+    │   └── CoverageError    layers that were required to be int8 stay in float
     ├── RecordError          a tuning record cannot be read or belongs elsewhere
     ├── ArtifactError        a built artifact is damaged, altered or made for another target
     └── DeployError          a device cannot be reached or gave something else than expected
@@ -43,7 +44,12 @@ class CalibrationError(Int8Error):
 
 @register_error
 class UnsupportedOpError(Int8Error):
-    """Operators cannot be imported, or must be int8 and cannot be."""
+    """Operators cannot be imported or compiled."""
+
+
+@register_error
+class CoverageError(UnsupportedOpError):
+    """Layers that were required to be int8 stay in float."""
 
 
 @register_error

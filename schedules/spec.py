@@ -132,7 +132,8 @@ class Pool2d:
     """Max or average pooling; global pooling is a kernel of the input's size.
 
     max: the largest of the window; padding never wins. x and y have one type and one scale.
-    avg, integer: ``requantize(sum (x - z_x), m[oh, ow])``, padding adds zero. float32: ``sum x * m``.
+    avg, integer: ``requantize(sum (x - z_x), m[oh, ow])``, padding adds zero.
+    avg, float32: ``sum x * m``.
 
     ``out_size`` is given, so that ceil_mode is the caller's business; windows may hang over the
     bottom and right edges. Params: none for max; avg integer: m float32 (oh, ow), z int32 (2,) =
@@ -412,7 +413,9 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class Observe:
-    """A statistic of a float32 activation, for calibration; lanes past the last channel are left out.
+    """A statistic of a float32 activation, for calibration.
+
+    Lanes past the last channel are left out.
 
     range: y float32 (3,) = min, max, number of values that are not finite (those are left out).
     histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32

@@ -109,7 +109,8 @@ def _totals_table(report: Report, console: Console) -> Table:
     for name, latency_ms in report.latency_ms.items():
         rows.add_row(f"latency {name}", f"{latency_ms:.3f} ms")
     for key, value in {**report.settings, **report.machine}.items():
-        rows.add_row(key, ", ".join(value) if isinstance(value, list | tuple) else str(value))
+        text = ", ".join(value) if isinstance(value, list | tuple) else str(value)
+        rows.add_row(key, text or "-")
     for stage, seconds in report.seconds.items():
         rows.add_row(f"time to {stage}", f"{seconds:.1f} s")
     return rows

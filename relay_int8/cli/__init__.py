@@ -24,8 +24,8 @@ app = typer.Typer(
     quantize reads an ONNX model and a few hundred images and writes one file, the artifact;
     evaluate, bench, inspect and run take it from there.
 
-    Exit codes: 0 done, 1 an error (the message says what to do), 2 wrong usage, 3 done, but an
-    accuracy or coverage that was asked for is not reached.
+    Exit codes: 0 done, 1 an error (the message says what to do), 2 wrong usage, 3 an accuracy or
+    a coverage that was asked for is not reached.
     """,
 )
 app.callback()(version)

@@ -7,13 +7,16 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from relay_int8.errors import Int8Error
+from relay_int8.errors import CoverageError, Int8Error
 
 FAILED, UNMET = 1, 3
 
 
 class ErrorGroup(TyperGroup):
-    """Commands whose :class:`Int8Error` ends the program with a message and exit code 1."""
+    """Commands whose :class:`Int8Error` ends the program with a message and an exit code.
+
+    3 where the user demanded more int8 layers than there can be, 1 for any other.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that ``ctx`` holds."""
@@ -21,7 +24,8 @@ class ErrorGroup(TyperGroup):
             return super().invoke(ctx)
         except Int8Error as error:
             typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(FAILED) from error
+            code = UNMET if isinstance(error, CoverageError) else FAILED
+            raise typer.Exit(code) from error
 
 
 def unmet(demand: str) -> NoReturn:

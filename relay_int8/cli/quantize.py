@@ -49,7 +49,10 @@ def quantize(
         typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
     ] = None,
     require_int8: Annotated[
-        bool, typer.Option("--require-int8", help="Fail if a layer cannot become integer.")
+        bool,
+        typer.Option(
+            "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
+        ),
     ] = False,
     batch: Annotated[
         int | None,
@@ -58,6 +61,10 @@ def quantize(
     report: Annotated[
         Path | None, typer.Option(help="Where to write the full report, as JSON.")
     ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
+    ] = 8,
     save_table: Annotated[
         Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
     ] = None,
@@ -95,6 +102,7 @@ def quantize(
             preprocessing=recipe,
             report=report,
             table=save_table,
+            samples=samples,
             progress=progress,
         )
     print_summary(result, console)

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import onnx
 import pytest
 
 from relay_int8.demo import MODEL, load_images
@@ -45,7 +46,7 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
 def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
     code, out, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",
-        "--exclude", "logits", "--exclude", "pool", "-o", tmp_path / "a.ri8",
+        "--exclude", "logits", "--exclude", "pool", "--samples", 0, "-o", tmp_path / "a.ri8",
         "--report", tmp_path / "r.json",
     )  # fmt: skip
     assert code == 0, err
@@ -54,6 +55,26 @@ def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
     floats = [layer["name"] for layer in report["layers"] if not layer["integer"]]
     assert floats == ["pool", "flatten", "logits"]
     assert "In float, and why" in out
+    assert "compare" not in err
+    assert report["layers"][0]["snr_db"] is None
+
+
+@pytest.mark.parametrize(("demand", "expected"), [((), 0), (("--require-int8",), 3)])
+def test_layer_without_an_integer_form(invoke, images, tmp_path, demand, expected):
+    model = onnx.load(MODEL)
+    model.graph.node.append(onnx.helper.make_node("Softmax", ["logits"], ["p"], "softmax"))
+    model.graph.output[0].name = "p"
+    onnx.save(model, tmp_path / "m.onnx")
+    code, out, err = invoke(
+        "quantize", tmp_path / "m.onnx", "--batch", 1, "--data", images / "calibration.npy",
+        "--samples", 0, "-o", tmp_path / "a.ri8", *demand,
+    )  # fmt: skip
+    assert code == expected, err
+    assert (tmp_path / "a.ri8").exists() == (not expected)
+    if expected:
+        assert "int8 was required, but these layers stay in float: p (" in err
+    else:
+        assert "In float, and why" in out
 
 
 def test_unknown_exclusion(invoke, images, tmp_path):

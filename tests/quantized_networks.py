@@ -1,0 +1,107 @@
+"""Quantized networks with what the oracle computes of them, and the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.target import Target
+
+from relay_int8.annotate import annotate
+from relay_int8.build import compile_module
+from relay_int8.config import QuantConfig
+from relay_int8.graph import shape
+from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.plan import Plan
+from relay_int8.qparams import QParams, activation
+from tests import reference
+from tests.oracle import operators
+from tests.oracle.graph import Node, read_graph
+from tests.run_built import run_built
+
+Inputs = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class QuantizedNetwork:
+    """A QDQ module, its plan, an image, and every tensor that the oracle computes from it."""
+
+    mod: tvm.IRModule
+    plan: Plan
+    inputs: Inputs
+    expected: dict[str, np.ndarray]
+
+    @classmethod
+    def make(
+        cls,
+        mod: tvm.IRModule,
+        params: Callable[[Plan], Mapping[str, QParams]] | None = None,
+        *,
+        preset: str = "int8",
+    ) -> QuantizedNetwork:
+        """Quantize a normalized network; by default its ranges are those of the image, cut a little."""
+        plan, inputs = annotate(mod, QuantConfig(preset=preset)), image(mod)
+        found = params(plan) if params else ranges(plan, float_tensors(mod, inputs))
+        qdq = InsertQdq(plan, found)(mod)
+        return cls(qdq, plan, inputs, reference.run(qdq, inputs))
+
+
+def image(mod: tvm.IRModule, seed: int = 1) -> Inputs:
+    """Return a random image whose neighbouring pixels are alike."""
+    (x,) = mod["main"].params
+    n, c, h, w = shape(x)
+    coarse = np.random.default_rng(seed).normal(size=(n, c, -(-h // 4), -(-w // 4)))
+    return {x.name: coarse.repeat(4, 2).repeat(4, 3)[:, :, :h, :w].astype("float32")}
+
+
+def ranges(plan: Plan, tensors: Inputs) -> dict[str, QParams]:
+    """Return parameters under which the largest tenth of a tensor's range saturates."""
+    params = {}
+    for name in plan.calibrated:
+        scheme = plan.tensors[name].scheme
+        low, high = (0.9 * float(bound) for bound in (tensors[name].min(), tensors[name].max()))
+        params[name] = activation("s8" if scheme == "input" else scheme, min(low, 0.0), high)
+    return params
+
+
+def float_tensors(mod: tvm.IRModule, inputs: Inputs) -> Inputs:
+    """Return every tensor of a float network, computed by NumPy."""
+    graph = read_graph(mod["main"], {name: array.shape for name, array in inputs.items()})
+    values: dict[Node, Any] = {node: inputs[node.name] for node in graph.inputs}
+
+    def value(arg: Any) -> Any:
+        if not isinstance(arg, Node):
+            return arg
+        if arg.op == "tuple":
+            return [value(item) for item in arg.args]
+        return values[arg] if arg.value is None else arg.value
+
+    for node in graph.calls:
+        values[node] = operators.apply(node.op, [value(arg) for arg in node.args], node.attrs)
+    return {node.name: array for node, array in values.items()}
+
+
+def assert_equals_oracle(network: QuantizedNetwork, target: Target) -> None:
+    """Compare every integer tensor and every output with ``==``, what float layers give nearly."""
+    found = run_built(compile_module(network.mod, target), network.inputs)
+    compared = 0
+    for name, wanted in network.expected.items():
+        tensor = name.removesuffix(":q")
+        actual = found.get(f"{tensor}:int", found.get(tensor))
+        if not name.endswith(":q") or actual is None:
+            continue
+        if wanted.dtype == np.int8 and actual.dtype == np.uint8:
+            wanted = (wanted.astype(np.int16) + 128).astype(np.uint8)
+        np.testing.assert_array_equal(actual, wanted, err_msg=name)
+        compared += 1
+    assert compared > 4
+    floats = {layer.name for layer in network.plan.layers if not layer.integer}
+    for place, name in enumerate(reference.output_names(network.mod, network.inputs)):
+        actual, wanted = found[f"outputs:{place}"], network.expected[name]
+        if name in floats:
+            np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(actual, wanted, err_msg=name)

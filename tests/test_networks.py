@@ -1,0 +1,63 @@
+"""Whole networks give the oracle's integers on every x86 target, tensor by tensor.
+
+Published structures with made-up weights: cut to one block of each kind, whole with --full. Trained
+networks are always whole; without --full they run on one target.
+"""
+
+import pytest
+import tvm
+from tvm.target import Target
+
+from relay_int8 import zoo
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.pipeline import normalize
+from schedules.targets import TARGETS
+from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
+from tests.x86_targets import X86
+
+pytestmark = pytest.mark.slow
+
+IMAGE_SIZE = {"inception_v3": 75, "drn_c_26": 33}
+CUT_SIZE, FULL_SIZE = 47, 64  # 47 leaves odd sizes behind every stride
+TRAINED = (
+    "resnet8_cifar10_mlperftiny",
+    "resnet20_cifar10",
+    "vww_mobilenetv1_0.25_96",
+    "squeezenet1.1_imagenet",
+    "mobilenetv1_0.25_224_imagenet",
+    "ultraface_rfb_320",
+)
+
+
+def quantized(mod: tvm.IRModule) -> QuantizedNetwork:
+    network = QuantizedNetwork.make(normalize()(mod))
+    assert all(layer.integer for layer in network.plan.layers if layer.macs)
+    return network
+
+
+@pytest.fixture(scope="module", params=zoo.NETWORKS)
+def published(request, full) -> QuantizedNetwork:
+    proto = zoo.build(
+        request.param,
+        image_size=IMAGE_SIZE.get(request.param, FULL_SIZE if full else CUT_SIZE),
+        depth="full" if full else "cut",
+    )
+    return quantized(import_onnx(proto))
+
+
+@pytest.mark.parametrize("target", X86)
+def test_published_network(published: QuantizedNetwork, target: str):
+    assert_equals_oracle(published, Target(TARGETS[target]))
+
+
+@pytest.fixture(scope="module", params=TRAINED)
+def trained(request, shared_data) -> QuantizedNetwork:
+    path = shared_data / "models" / f"{request.param}.onnx"
+    return quantized(import_onnx(path, batch=1))
+
+
+@pytest.mark.parametrize("target", X86)
+def test_trained_network(trained: QuantizedNetwork, full: bool, target: str):
+    if not full and target != "x86-vnni":
+        pytest.skip("needs --full")
+    assert_equals_oracle(trained, Target(TARGETS[target]))

@@ -124,17 +124,15 @@ def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
     with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
         p = axes("n o h w", spatial, loops[:4])
         k = axes("k0 k1 k2 k3"[: 3 * len(reduction) - 1], reduction, loops[4:], reduce=True)
-        x_region = buffers["x"][tuple(parts.staged(p, k))] if parts.staged else _whole(buffers["x"])
-        T.reads(
-            x_region, *(_whole(buffers[name]) for name in ("w", "bias", "z") if name in buffers)
-        )
+        x = buffers["x"]
+        constants = [_whole(buffers[name]) for name in ("w", "bias", "z") if name in buffers]
+        T.reads(x[tuple(parts.staged(p, k))] if parts.staged else _whole(x), *constants)
         T.writes(acc[tuple(p)])
         T.sblock_attr({"template": parts.template})
         with T.init():
             T.buffer_store(acc, buffers["bias"][(*parts.bias(p), ramp(LANES))], p)
-        x, w = parts.x(buffers, p, k), buffers["w"]
-        w = w[(*parts.w(p, k), ramp(LANES * dot.width))]
-        step = dot.step(acc[tuple(p)], x, w)
+        w = buffers["w"][(*parts.w(p, k), ramp(LANES * dot.width))]
+        step = dot.step(acc[tuple(p)], parts.x(buffers, p, k), w)
         _guarded(parts.guards(p, k), lambda: T.buffer_store(acc, step, p))
     return acc
 
@@ -167,12 +165,12 @@ def _store(
         y = epilogue(spec, acc[tuple(p)], load, r, dot.rint)
         if isinstance(spec, Conv2d):
             y = clear_tail(spec, p[1], y)
-        guards = [[parts.keep(p)]] if parts.keep else []
-        if parts.store:
-            store = parts.store
-            _guarded(guards, lambda: store(buffers["y"], p, y))
-        else:
-            _guarded(guards, lambda: T.buffer_store(buffers["y"], y, parts.y(p)))
+        store = parts.store or _store_lanes(parts)
+        _guarded([[parts.keep(p)]] if parts.keep else [], lambda: store(buffers["y"], p, y))
+
+
+def _store_lanes(parts: Contraction) -> Callable[[Any, Index, Expr], None]:
+    return lambda buffer, p, y: T.buffer_store(buffer, y, parts.y(p))
 
 
 def _whole(buffer: Any) -> Any:

@@ -28,7 +28,7 @@ from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ra
 from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
 from schedules.cpu.epilogue import type_refusal
-from schedules.cpu.register_tiles import Row
+from schedules.cpu.tile_rule import Row
 from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts

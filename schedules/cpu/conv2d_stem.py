@@ -30,7 +30,7 @@ from schedules.cpu.conv2d import axes_of, buffers_of, folded_bias
 from schedules.cpu.conv_arguments import channel_blocks, int64, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.epilogue import type_refusal
-from schedules.cpu.register_tiles import Row
+from schedules.cpu.tile_rule import Row
 from schedules.layout import NCHW16C, NHWC
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts

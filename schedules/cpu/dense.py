@@ -26,7 +26,8 @@ from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ra
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.epilogue import type_refusal
-from schedules.cpu.register_tiles import UNROLLED_STEPS, Row
+from schedules.cpu.register_tiles import UNROLLED_STEPS
+from schedules.cpu.tile_rule import Row
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Arrays, Layouts

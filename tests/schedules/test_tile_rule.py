@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.cpu.dot import accumulators
-from schedules.cpu.register_tiles import Row, Shape, default_tiles
+from schedules.cpu.tile_rule import Row, Shape, default_tiles
 from schedules.spec import Conv2d
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.run_template import WANTED

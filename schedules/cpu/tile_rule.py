@@ -1,0 +1,136 @@
+"""Which register tile a contraction kernel gets by default: a rule on shape and target, no table.
+
+Fitted to measurements on Zen 4 with vpdpbusd; what it trades is the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tvm.s_tir.schedule import ExprRV
+from tvm.target import Target
+
+from schedules.cpu.dot import LANES, accumulators
+
+LATENCY = 4.6  # accumulators that hide the latency of a multiplication
+L1_SHARE = 24 << 10  # bytes of weights that stay in the first cache, beside x
+L2_SHARE = 256 << 10  # bytes of weights that stay in the second
+MOST_BLOCKS = 8  # streams of weights that the hardware follows
+STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
+REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
+IDLE = 0.125  # of the time that cores may wait for the busiest, to have longer tasks
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Extents of a tile: blocks of 16 channels, columns; and rows of a task."""
+
+    blocks: int | ExprRV
+    columns: int | ExprRV
+    rows: int | ExprRV
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a row of y is like.
+
+    Parameters
+    ----------
+    edges
+        Windows reach past its ends.
+    short
+        It may be unrolled.
+    columns
+        The most columns of a tile.
+    staged
+        Cycles, about, to copy what the windows of one row read; 0 where they read x in place.
+    """
+
+    edges: bool = False
+    short: bool = True
+    columns: int = 16
+    staged: int = 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Extents of the loops of "dot": n (None if symbolic), o, h, w and the reduction."""
+
+    batch: int | None
+    blocks: int
+    rows: int
+    columns: int
+    reduction: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        """Steps of the instruction for one accumulator."""
+        return prod(self.reduction)
+
+
+def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
+    """Return the tile of least estimated cost, and rows enough to pay for fetching weights."""
+    cores = int(target.attrs.get("num-cores", 1))
+
+    def cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
+        groups = shape.blocks // tile[0]
+        tasks = (shape.batch or 1) * shape.rows * groups
+        cycles = _cycles(shape, *tile) + row.staged * groups
+        return cycles * _rounds(tasks, cores) * cores / tasks, tile
+
+    blocks, columns = min(_candidates(shape, accumulators(target), row), key=cost)
+    reuse = STAGED_ROWS * shape.columns if row.staged else REUSE
+    return Tiles(blocks, columns, _rows(shape, blocks, cores, reuse))
+
+
+def _candidates(shape: Shape, limit: int, row: Row) -> Iterator[tuple[int, int]]:
+    """Yield blocks and columns of the tiles that fit ``limit`` accumulators."""
+    for blocks in divisors(shape.blocks):
+        for columns in range(1, min(limit // blocks, shape.columns, row.columns) + 1):
+            if blocks <= MOST_BLOCKS and (row.short or shape.columns % columns == 0):
+                yield blocks, columns
+
+
+def _cycles(shape: Shape, blocks: int, columns: int) -> float:
+    """Estimate the cycles of a row of y for all channels, with tiles of blocks by columns.
+
+    A short tile waits for the latency of the multiplication, many blocks wait for weights, few
+    columns fetch weights often, and only the epilogue of a small tile overlaps with the next tile.
+    """
+    weights_bytes = blocks * LANES * 4 * shape.steps
+    load = 1.0 if weights_bytes <= L1_SHARE else 2.5
+    alone = 0.4 if blocks == 1 else 0.0  # x is broadcast for one multiplication only
+    far = 2.0 / blocks if weights_bytes > L2_SHARE else 0.0
+    total = 0.0
+    whole, rest = divmod(shape.columns, columns)
+    for width, count in ((columns, whole), (rest, 1 if rest else 0)):
+        tile = blocks * width
+        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + alone
+        epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
+        total += count * (step * shape.steps + epilogue)
+    return total * (shape.blocks // blocks)
+
+
+def _rows(shape: Shape, blocks: int, cores: int, reuse: int) -> int:
+    """Return the rows of a task: ``reuse`` columns of y, if they leave every core its share."""
+    batch, groups = shape.batch or 1, shape.blocks // blocks
+    best = 1
+    for rows in divisors(shape.rows):
+        tasks = batch * groups * (shape.rows // rows)
+        if best * shape.columns >= reuse:
+            break
+        if _rounds(tasks, cores) * cores <= tasks * (1 + IDLE):
+            best = rows
+    return best
+
+
+def _rounds(tasks: int, cores: int) -> int:
+    """Return how many tasks the busiest core has."""
+    return -(-tasks // cores)
+
+
+def divisors(extent: int) -> list[int]:
+    """Return the divisors of ``extent``, ascending."""
+    return [d for d in range(1, extent + 1) if extent % d == 0]

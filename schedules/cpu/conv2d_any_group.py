@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ from schedules.cpu.conv_arguments import (
     spatial,
 )
 from schedules.cpu.dot import F32, PLAIN, Dot
-from schedules.cpu.epilogue import epilogue, fma
+from schedules.cpu.epilogue import epilogue, fma, type_refusal
+from schedules.cpu.lanes import rint
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
@@ -49,9 +51,11 @@ BLOCK = "pixels"
 def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc: one block of pixels."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
         inputs = spec.in_channels // spec.groups
         shape = (-(-spec.out_channels // LANES), *spec.kernel, inputs, LANES)
+        batch = spec.batch if isinstance(spec.batch, int) else 1
+        flops = 2 * batch * prod(shape) * prod(spec.out_size)
+        T.func_attr({"tirx.noalias": True, "estimated_flops": flops})
         buffers = declare(spec, shape, "float32" if spec.x == "float32" else "int8")
         with T.sblock("root"):
             _Emitter(spec, buffers).emit(name)
@@ -77,8 +81,7 @@ class _Emitter:
             T.buffer_store(acc, self._load(place[1], "bias"), [ramp(LANES)])
             self._sum(acc, place)
             r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-            load = partial(self._load, place[1])
-            value = epilogue(self.spec, acc[ramp(LANES)], load, r)
+            value = epilogue(self.spec, acc[ramp(LANES)], partial(self._load, place[1]), r, rint)
             T.buffer_store(y, clear_tail(self.spec, place[1], value), [*place, ramp(LANES)])
 
     def _load(self, c: Expr, name: str, index: int | None = None) -> Expr:
@@ -143,7 +146,7 @@ def _template(dot: Dot, name: str) -> ScheduleTemplate:
     return ScheduleTemplate(
         name=name,
         kind="conv2d",
-        refuses=lambda spec, target: dot.refuses(spec.x, target),
+        refuses=lambda spec, target: dot.refuses(spec.x, target) or type_refusal(spec),
         layouts=blocked,
         kernel=partial(kernel, name),
         default=default,

@@ -18,6 +18,7 @@ import numpy as np
 from tvm.target import Target
 
 from schedules.cpu.conv_arguments import LANES, channel_blocks
+from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
 from schedules.cpu.strip import Strip, Tap
 from schedules.cpu.strip_template import strip_template
@@ -29,7 +30,7 @@ MAX_TAPS = 128  # vectors of weights a window may read: its taps are all unrolle
 
 def refuses(lanes: Lanes, spec: Conv2d, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed by ``lanes`` on ``target``, or None."""
-    refusal = lanes.dot.refuses(spec.x, target)
+    refusal = lanes.dot.refuses(spec.x, target) or type_refusal(spec)
     if refusal:
         return refusal
     channels = (spec.groups, spec.in_channels, spec.out_channels)
@@ -93,7 +94,8 @@ def _transposed(width: int) -> list[int]:
     return [pixel * LANES + lane for lane in range(LANES) for pixel in range(width)]
 
 
-def _strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
+def strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
+    """Return how ``lanes`` compute ``spec``."""
     width = lanes.dot.width
     return Strip(
         template=template,
@@ -106,7 +108,7 @@ def _strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
 
 def depthwise_template(lanes: Lanes) -> ScheduleTemplate:
     """Return the depthwise template of one instruction flavour, "depthwise_<flavour>"."""
-    return strip_template("depthwise", lanes, refuses, _strip_of, pack_taps)
+    return strip_template("depthwise", lanes, refuses, strip_of, pack_taps)
 
 
 DEPTHWISE_PLAIN = depthwise_template(PLAIN_LANES)

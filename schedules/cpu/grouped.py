@@ -18,6 +18,7 @@ import numpy as np
 from tvm.target import Target
 
 from schedules.cpu.conv_arguments import LANES, channel_blocks
+from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
 from schedules.cpu.strip import Strip, Tap
 from schedules.cpu.strip_template import strip_template
@@ -30,7 +31,7 @@ GROUP_SIZES = (2, 4, 8)
 
 def refuses(lanes: Lanes, spec: Conv2d, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed by ``lanes`` on ``target``, or None."""
-    refusal = lanes.dot.refuses(spec.x, target)
+    refusal = lanes.dot.refuses(spec.x, target) or type_refusal(spec)
     if refusal:
         return refusal
     inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups

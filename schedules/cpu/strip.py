@@ -35,7 +35,7 @@ from schedules.cpu.conv_arguments import (
     spatial,
 )
 from schedules.cpu.epilogue import cast, epilogue
-from schedules.cpu.lanes import Lanes, shuffle
+from schedules.cpu.lanes import Lanes, rint, shuffle
 from schedules.spec import Conv2d
 
 BLOCK = "windows"
@@ -101,6 +101,12 @@ class Strip:
         taps = [tap for taps in self.taps for tap in taps]
         return 1 + max(tap.row for tap in taps), self.pixels + max(tap.col for tap in taps)
 
+    def steps(self, spec: Conv2d) -> int:
+        """Return how many multiplications of vectors there are; of one image, if n is symbolic."""
+        batch = spec.batch if isinstance(spec.batch, int) else 1
+        blocks, (rows, cols) = -(-spec.out_channels // LANES), spec.out_size
+        return batch * blocks * rows * (cols // self.phases) * self.vectors
+
     def padded_width(self, spec: Conv2d) -> int:
         """Return how many pixels of a padded row its windows read."""
         return (spec.out_size[1] - self.phases) * spec.strides[1] + self.reach[1]
@@ -109,7 +115,9 @@ class Strip:
 def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of ``strip``."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+        # MetaSchedule cannot count the operations of vectors itself.
+        flops = 2 * strip.elements * strip.steps(spec)
+        T.func_attr({"tirx.noalias": True, "estimated_flops": flops})
         shape = (-(-spec.out_channels // LANES), strip.vectors, strip.elements)
         buffers = declare(spec, shape, strip.lanes.weights)
         with T.sblock("root"):
@@ -233,5 +241,7 @@ class _Emitter:
             acc = strip.lanes.step(acc, shuffle(x, strip.order(tap.select)), w)
         acc = IRBuilder.name("acc", T.Bind(acc))
         r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-        y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r, strip.lanes.dot.rint))
+        y = clear_tail(
+            self.spec, c, epilogue(self.spec, acc, load, r, strip.lanes.dot.rint or rint)
+        )
         T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])

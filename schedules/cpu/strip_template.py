@@ -13,7 +13,7 @@ from tvm.target import Target
 from schedules.cpu.conv_arguments import blocked, fold_zero_point, pack_with
 from schedules.cpu.lanes import Lanes
 from schedules.cpu.strip import Strip, strip_kernel
-from schedules.cpu.strip_tiles import apply, default_tiles, sample_tiles
+from schedules.cpu.strip_tiles import apply, default_tiles, is_parallel, sample_tiles
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
@@ -46,10 +46,12 @@ def strip_template(
         return pack_with(weights, fold_zero_point(spec, params))
 
     def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
-        apply(sch, default_tiles(spec, strip_of(lanes, name, spec)))
+        strip = strip_of(lanes, name, spec)
+        apply(sch, default_tiles(spec, strip), parallel=is_parallel(spec, strip))
 
     def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
-        apply(sch, sample_tiles(sch, spec, strip_of(lanes, name, spec)))
+        strip = strip_of(lanes, name, spec)
+        apply(sch, sample_tiles(sch, spec, strip), parallel=is_parallel(spec, strip))
 
     return ScheduleTemplate(
         name=name,

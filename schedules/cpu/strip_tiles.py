@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import ExprRV
-from tvm.tirx import ForKind
 
 from schedules.cpu.conv_arguments import LANES
 from schedules.cpu.strip import BLOCK, PADDED, Strip
@@ -25,6 +24,7 @@ from schedules.template import ScheduleError
 
 MAX_ROWS = 14
 MAX_STEPS = 160  # multiplications unrolled in a tile; more is slow to compile, and no faster
+SERIAL_STEPS = 1 << 14  # below, waking other threads costs more than they save
 MAX_PADDED_BYTES = 48 * 1024  # of padded rows: about an L1
 
 
@@ -53,18 +53,24 @@ def sample_tiles(sch: Schedule, spec: Conv2d, strip: Strip) -> Tiles:
     return Tiles(*(sch.sample_categorical(i, [1 / len(i)] * len(i)) for i in (rows, windows)))
 
 
-def apply(sch: Schedule, tiles: Tiles) -> None:
+def is_parallel(spec: Conv2d, strip: Strip) -> bool:
+    """Say whether a kernel is worth more than one thread."""
+    return not isinstance(spec.batch, int) or strip.steps(spec) >= SERIAL_STEPS
+
+
+def apply(sch: Schedule, tiles: Tiles, *, parallel: bool = True) -> None:
     """Tile, unroll and parallelize; pad what a task reads, in the task."""
     block, padded = sch.get_sblock(BLOCK), sch.get_sblock(PADDED)
     n, c, h, w = sch.get_loops(block)
-    if sch.get(n).kind != ForKind.SERIAL:
-        raise ScheduleError(f"{BLOCK} is parallel already; schedule a kernel once")
+    if len(sch.get_loops(padded)) != 5:
+        raise ScheduleError(f"{PADDED} is in the loops of {BLOCK} already; schedule a kernel once")
     h_o, h_i = sch.split(h, [None, tiles.rows])
     w_o, w_i = sch.split(w, [None, tiles.windows])
     sch.reorder(n, c, h_o, w_o, h_i, w_i)
 
     task = sch.fuse(n, c, h_o)
     sch.compute_at(padded, task, preserve_unit_loops=True)
-    sch.parallel(task)
+    if parallel:
+        sch.parallel(task)
     sch.unroll(h_i)
     sch.unroll(w_i)

@@ -53,13 +53,13 @@ def _is_aligned(spec: Concat, layouts: Layouts) -> bool:
     if any(layout != layouts.output for layout in layouts.inputs):
         return False
     block = layouts.output.block if spec.axis == 1 else 0
-    return not block or all(int(shape[1]) % block == 0 for shape in spec.shapes)
+    return not block or all(int(shape[1]) % block == 0 for shape in spec.shapes[:-1])
 
 
 def _aligned(point: Point) -> Expr:
     axis = _physical_axis(point.spec, point.layouts)
     sizes = [
-        int(layout.physical_shape(shape)[axis])
+        layout.physical_shape(shape)[axis]
         for layout, shape in zip(point.layouts.inputs, point.spec.shapes, strict=True)
     ]
     place = point.physical

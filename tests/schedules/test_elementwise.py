@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from tvm import tirx
+from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.catalog import select
@@ -204,6 +205,14 @@ def test_symbolic_batch(layout):
         y = run(built, spec, layouts, tensors, SUM)
         expected = reference(spec, tensors, SUM)
         np.testing.assert_array_equal(layout.unpack(y, expected.shape), expected)
+
+
+@pytest.mark.parametrize(("side", "is_parallel"), [(31, False), (32, True)])
+def test_only_large_tensors_are_parallel(side, is_parallel):
+    spec, layouts = binary("add", (1, 16, side, side)), Layouts(inputs=(ROW, ROW), output=ROW)
+    sch = Schedule(BINARY_CPU.kernel(spec, layouts))
+    BINARY_CPU.default(sch, spec, named_target("x86"))
+    assert ("T.parallel" in sch.mod.script()) == is_parallel
 
 
 def test_searched_schedules_compute_the_same():

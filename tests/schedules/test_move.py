@@ -108,7 +108,7 @@ def concat(sizes: tuple[int, ...], axis: int, dtype: str) -> Concat:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 @pytest.mark.parametrize(
-    ("sizes", "axis"), [((3, 20), 1), ((16, 32, 16), 1), ((5, 4), 2)], ids=label
+    ("sizes", "axis"), [((3, 20), 1), ((16, 32, 16), 1), ((16, 5), 1), ((5, 4), 2)], ids=label
 )
 def test_concat(sizes, axis, layout):
     check(concat(sizes, axis, "uint8"), {}, layout)
@@ -123,6 +123,7 @@ def test_concat_of_blocks_is_parallel():
 def test_concat_mixes_layouts():
     check(concat((3, 20), 1, "int8"), {}, (NCHW16C, ROW), NHWC)
     check(concat((3, 20), 1, "float32"), {}, (NHWC, NCHW4C), NCHW16C)
+    check(concat((16, 3), 1, "float32"), {}, NCHW16C)
 
 
 def test_refuses_symbolic_sizes_inside():

@@ -112,10 +112,8 @@ class FunctionWriter:
         attributes: Mapping[str, object] | None = None,
     ) -> IRModule:
         """Return the module; one output is returned as a tensor, more as a tuple."""
-        value = outputs[0] if len(outputs) == 1 else relax.Tuple(list(outputs))
-        value = self._builder.normalize(value)
-        returned = relax.Var(self._unique("outputs"), value.ty)
-        block = relax.DataflowBlock([*self._bindings, relax.VarBinding(returned, value)])
+        last = self._returning(outputs)
+        block, returned = relax.DataflowBlock([*self._bindings, last]), last.var
         body = self._builder.normalize(relax.SeqExpr([block], returned))
         func = relax.Function(list(params), body, returned.ty)
         func = func.with_attr("global_symbol", "main")
@@ -124,6 +122,19 @@ class FunctionWriter:
         mod = self._builder.get()
         mod["main"] = func
         return mod
+
+    def _returning(self, outputs: Sequence[relax.Var]) -> relax.VarBinding:
+        """Return the binding of what the function returns.
+
+        A single tensor that is bound last is returned as it is: of an alias, TVM's passes would
+        keep the name and drop the tensor's own.
+        """
+        if len(outputs) == 1 and self._bindings and self._bindings[-1].var.same_as(outputs[0]):
+            last = self._bindings.pop()
+            return relax.VarBinding(relax.Var(last.var.name, last.var.ty), last.value)
+        value = outputs[0] if len(outputs) == 1 else relax.Tuple(list(outputs))
+        value = self._builder.normalize(value)
+        return relax.VarBinding(relax.Var(self._unique("outputs"), value.ty), value)
 
     def _unique(self, name: str) -> str:
         candidate, count = name, 1

@@ -1,0 +1,97 @@
+"""find_groups: what an epilogue absorbs, and what it must leave alone."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_int8.analysis.groups import Clip, Group, Leaky, find_groups
+from tests.small_networks import NetworkWriter, nn
+
+pytestmark = pytest.mark.fast
+
+
+def groups(mod: tvm.IRModule, *alone: str) -> dict[str, Group]:
+    return {group.name: group for group in find_groups(mod["main"], alone)}
+
+
+def test_bias_and_activation_are_absorbed():
+    net = NetworkWriter()
+    (group,) = groups(net.module(net.relu("y", net.conv("c", net.x, 5, 3)))).values()
+    assert (group.kind, group.name, len(group.members)) == ("conv2d", "y", 3)
+    assert group.bias is not None and group.bias.shape == (5,)
+    assert group.activation == Clip(0.0, np.inf)
+
+
+def test_a_second_reader_keeps_the_activation_apart():
+    net = NetworkWriter()
+    c = net.conv("c", net.x, 5, 3)
+    found = groups(net.module(net.relu("y", c), net.conv("z", c, 2, 1)))
+    assert found["c"].activation is None and found["y"].kind == "activation"
+
+
+def test_a_result_of_the_network_keeps_the_activation_apart():
+    net = NetworkWriter()
+    c = net.conv("c", net.x, 5, 3)
+    found = groups(net.module(net.relu("y", c), c))
+    assert set(found) == {"c", "y"}
+
+
+def test_bias_along_another_axis_is_no_bias():
+    net = NetworkWriter()
+    c = net.emit("c", nn.conv2d(net.x, net.constant(5, 3, 3, 3)))
+    y = net.emit("y", relax.op.add(c, net.constant(1, 1, 1, 9)))
+    found = groups(net.module(y))
+    assert found["c"].bias is None and found["y"].kind == "add"
+
+
+def test_scalar_bias_reaches_every_channel():
+    net = NetworkWriter()
+    c = net.emit("c", nn.conv2d(net.x, net.constant(5, 3, 3, 3)))
+    found = groups(net.module(net.emit("y", relax.op.add(relax.const(0.5), c))))
+    np.testing.assert_array_equal(found["y"].bias, np.full(5, 0.5, "float32"))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_last_convolution_takes_the_addition(swapped: bool):
+    net = NetworkWriter()
+    a, b = net.conv("a", net.x, 5, 3), net.conv("b", net.x, 5, 3)
+    found = groups(net.module(net.emit("y", relax.op.add(*((b, a) if swapped else (a, b))))))
+    assert found["y"].members[0].name == "b/conv" and found["y"].residual
+    assert [var.name for var in found["y"].inputs] == ["x", "a"]
+
+
+def test_an_early_convolution_takes_the_addition_where_the_later_cannot():
+    net = NetworkWriter()
+    a, b = net.conv("a", net.x, 5, 3), net.relu("b", net.conv("b/bias", net.x, 5, 3))
+    found = groups(net.module(net.emit("y", relax.op.add(a, b))))
+    assert found["y"].members[0].name == "a/conv"
+    assert list(found) == ["b", "y"]  # y reads b, and so comes after it
+
+
+def test_what_is_alone_is_not_absorbed():
+    net = NetworkWriter()
+    a, b = net.conv("a", net.x, 5, 3), net.conv("b", net.x, 5, 3)
+    found = groups(net.module(net.emit("y", relax.op.add(a, b))), "y")
+    assert {group.kind for group in found.values()} == {"conv2d", "add"}
+
+
+def test_adding_a_tensor_to_itself_is_no_residual():
+    net = NetworkWriter()
+    c = net.conv("c", net.x, 5, 3)
+    found = groups(net.module(net.emit("y", relax.op.add(c, c))))
+    assert found["y"].kind == "add"
+
+
+def test_leaky_after_a_residual_stands_alone():
+    net = NetworkWriter()
+    a, b = net.conv("a", net.x, 5, 3), net.conv("b", net.x, 5, 3)
+    y = net.emit("y", nn.leakyrelu(net.emit("s", relax.op.add(a, b)), 0.1))
+    found = groups(net.module(y))
+    assert found["s"].residual and isinstance(found["y"].activation, Leaky)
+
+
+def test_clip_bounds():
+    net = NetworkWriter()
+    found = groups(net.module(net.emit("y", relax.op.clip(net.conv("c", net.x, 5, 3), -1, 6))))
+    assert found["y"].activation == Clip(-1.0, 6.0)

@@ -1,0 +1,90 @@
+"""AlterLayout: one layout for a region, a repack only where an operator cuts blocks."""
+
+import pytest
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from relay_int8 import graph
+from relay_int8.annotate import annotate
+from relay_int8.build import KernelCall, _calls
+from relay_int8.config import QuantConfig
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.graph import FunctionWriter
+from relay_int8.passes.check_kernels import CheckKernels
+from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.pipeline import lower
+from schedules.targets import TARGETS
+from tests.small_networks import NETWORKS, NetworkWriter, any_params, nn
+
+pytestmark = pytest.mark.fast
+
+VNNI = Target(TARGETS["x86-vnni"])
+
+
+def lowered_calls(mod: tvm.IRModule) -> dict[str, KernelCall]:
+    plan = annotate(mod, QuantConfig())
+    lowered = lower(VNNI)(InsertQdq(plan, any_params(plan))(mod))
+    return {call.tensor: call for call in _calls(lowered)}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_repack_inside_a_region(name: str):
+    calls = lowered_calls(NETWORKS[name]())
+    results = {f"{var.name}:row" for var in graph.results(NETWORKS[name]()["main"])}
+    assert {call.tensor for call in calls.values() if call.is_repack} <= results
+
+
+def test_the_stem_reads_what_quantize_writes():
+    calls = lowered_calls(NETWORKS["residual"]())
+    assert calls["x:int"].layouts == ("row", "NHWC")
+    assert calls["a"].template == "conv2d_stem_vnni"
+    assert calls["a"].layouts == ("NHWC", "NCHW16c")
+
+
+def test_an_image_with_two_kinds_of_readers_is_repacked_once():
+    net = NetworkWriter((1, 3, 12, 12))
+    stem = net.conv("stem", net.x, 16, 3, padding=1)
+    dilated = [net.conv(f"d{i}", net.x, 16, 3, padding=2, dilation=2) for i in range(2)]
+    total = net.emit("total", relax.op.concat([stem, *dilated], axis=1))
+    calls = lowered_calls(net.module(net.conv("end", total, 4, 1)))
+    repacks = [call.tensor for call in calls.values() if call.is_repack]
+    assert repacks == ["x:int:NCHW16c", "end:row"]
+
+
+def test_reshape_of_a_pooled_vector_moves_no_byte():
+    net = NetworkWriter((1, 3, 9, 9))
+    c = net.relu("c", net.conv("c/bias", net.x, 32, 3))
+    pool = net.emit("pool", nn.avg_pool2d(c, pool_size=(7, 7)))
+    flat = net.emit("flat", relax.op.reshape(pool, (1, 32)))
+    calls = lowered_calls(net.module(net.emit("y", relax.op.matmul(flat, net.constant(32, 8)))))
+    assert list(calls) == ["x:int", "c", "pool", "y"]
+
+
+def test_equal_layers_share_one_kernel():
+    net = NetworkWriter((1, 16, 8, 8))
+    y = net.x
+    for i in range(3):
+        y = net.relu(f"y{i}", net.conv(f"c{i}", y, 16, 3, padding=1))
+    calls = lowered_calls(net.module(net.conv("end", y, 4, 1)))
+    assert calls["y1"].function == calls["y2"].function
+
+
+def test_accumulators_must_not_leave_their_kernel():
+    writer = FunctionWriter()
+    x = relax.Var("x", relax.TensorType((4,), "int8"))
+    te = tvm.te
+    a = te.placeholder((4,), "int8", name="a")
+    wide = te.create_prim_func([a, te.compute((4,), lambda i: a[i].astype("int32"))])
+    b = te.placeholder((4,), "int32", name="b")
+    narrow = te.create_prim_func([b, te.compute((4,), lambda i: b[i].astype("int8"))])
+    acc = writer.emit(
+        "acc",
+        relax.call_tir(writer.add_kernel(wide, "wide"), [x], relax.TensorType((4,), "int32")),
+    )
+    y = writer.emit(
+        "y",
+        relax.call_tir(writer.add_kernel(narrow, "narrow"), [acc], relax.TensorType((4,), "int8")),
+    )
+    with pytest.raises(UnsupportedOpError, match="acc is an int32 tensor between two kernels"):
+        CheckKernels()(writer.finish([x], [y]))

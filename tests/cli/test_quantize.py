@@ -5,6 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
+from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
 
@@ -84,6 +85,27 @@ def test_unknown_exclusion(invoke, images, tmp_path):
     )  # fmt: skip
     assert code == 1
     assert "exclude lojits: no layer has such a name or type" in err
+
+
+def test_pictures_are_prepared_as_the_manifest_says(invoke, tmp_path):
+    """Pictures in, with a recipe that only quantize is told; evaluate finds it in the artifact."""
+    folder, digits = tmp_path / "pictures", load_images()
+    folder.mkdir()
+    for number, image in enumerate(digits.test[:40]):
+        pixels = np.rint(image[0] * 255).astype("uint8")
+        Image.fromarray(pixels).save(folder / f"{number:03}.png")
+    (tmp_path / "labels.txt").write_text(" ".join(map(str, digits.labels[:40])))
+    (tmp_path / "grey.toml").write_text(f"scale = {1 / 255}\nchannels = 'L'")
+    code, _, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", folder, "--preprocess", tmp_path / "grey.toml",
+        "--method", "max", "--samples", 0, "-o", tmp_path / "a.ri8",
+    )  # fmt: skip
+    assert code == 0, err
+    arguments = ["--data", folder, "--labels", tmp_path / "labels.txt", "--min-top1", 0.9]
+    assert invoke("evaluate", tmp_path / "a.ri8", *arguments)[0] == 0
+    code, _, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--preprocess", "raw")
+    assert code == 1
+    assert "(1, 3, 8, 8) found" in err
 
 
 def test_inspect_model(invoke):

@@ -1,0 +1,44 @@
+"""--preprocess: what the names stand for, worked on a picture of one colour."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from relay_int8.cli.preprocess import PRESETS, named_preprocessing
+
+pytestmark = pytest.mark.fast
+
+PICTURE = Image.new("RGB", (320, 300), (255, 0, 51))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "pixel"),
+    [
+        ("imagenet", (1, 3, 224, 224), [0.515 / 0.229, -0.456 / 0.224, (0.2 - 0.406) / 0.225]),
+        ("imagenet-signed", (1, 3, 224, 224), [1, -1, -0.6]),
+        ("unit", (1, 3, 300, 320), [1, 0, 0.2]),
+        ("raw", (1, 3, 300, 320), [255, 0, 51]),
+    ],
+)
+def test_presets(name, shape, pixel):
+    x = named_preprocessing(name)(PICTURE)
+    assert x.shape == shape
+    np.testing.assert_allclose(x[0, :, 7, 5], pixel, atol=1e-5)
+
+
+def test_every_preset_is_tested():
+    assert set(PRESETS) == {"imagenet", "imagenet-signed", "unit", "raw"}
+
+
+def test_nothing_is_nothing():
+    assert named_preprocessing(None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.toml", "crop = [2, 3]\nmean = [1.5]"), ("a.json", '{"crop": [2, 3], "mean": [1.5]}')],
+)
+def test_files(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found = named_preprocessing(str(tmp_path / name))
+    assert (found.crop, found.mean) == ((2, 3), (1.5,))

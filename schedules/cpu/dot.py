@@ -69,7 +69,7 @@ def accumulators(target: Target) -> int:
         return 16  # of 32; LLVM spills at 28
     if target_has_features("avx2", target):
         return 4  # two of 16 registers each; LLVM spills at 6 of float32
-    return 6 if target_has_features("neon", target) else 3  # four of 32 or of 16
+    return 4 if target_has_features("neon", target) else 3  # four of 32 or of 16
 
 
 def _multiply_s16(acc: Expr, x: Expr, w: Expr) -> Expr:

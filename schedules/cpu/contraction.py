@@ -162,7 +162,7 @@ def _store(
             return buffers[name][p[1], ramp(LANES)] if element is None else buffers[name][element]
 
         r = buffers["r"][tuple(parts.y(p))] if "r" in buffers else None
-        y = epilogue(spec, acc[tuple(p)], load, r, dot.rint)
+        y = epilogue(spec, acc[tuple(p)], load, r)
         if isinstance(spec, Conv2d):
             y = clear_tail(spec, p[1], y)
         store = parts.store or _store_lanes(parts)

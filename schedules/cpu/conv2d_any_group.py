@@ -41,7 +41,6 @@ from schedules.cpu.conv_arguments import (
 )
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.cpu.epilogue import epilogue, fma, type_refusal
-from schedules.cpu.lanes import rint
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
@@ -81,7 +80,7 @@ class _Emitter:
             T.buffer_store(acc, self._load(place[1], "bias"), [ramp(LANES)])
             self._sum(acc, place)
             r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-            value = epilogue(self.spec, acc[ramp(LANES)], partial(self._load, place[1]), r, rint)
+            value = epilogue(self.spec, acc[ramp(LANES)], partial(self._load, place[1]), r)
             T.buffer_store(y, clear_tail(self.spec, place[1], value), [*place, ramp(LANES)])
 
     def _load(self, c: Expr, name: str, index: int | None = None) -> Expr:

@@ -36,8 +36,6 @@ class Dot:
         those of lane 0, those of lane 1, ...
     feature
         LLVM's name of the target feature it needs, or None.
-    rint
-        Clamped float lanes -> int32, half to even; None where LLVM's way is good enough.
     """
 
     name: str
@@ -45,7 +43,6 @@ class Dot:
     width: int
     step: Callable[[Expr, Expr, Expr], Expr]
     feature: str | None = None
-    rint: Callable[[Expr], Expr] | None = None
 
     @property
     def float32(self) -> bool:

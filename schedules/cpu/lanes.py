@@ -51,15 +51,6 @@ PLAIN_LANES = Lanes(dot=PLAIN, step=_step_s16, weights="int8")
 F32_LANES = Lanes(dot=F32, step=_step_f32, weights="float32")
 
 
-def rint(x: Expr) -> Expr:
-    """Return float lanes as int32, half to even; those below int32 become the smallest int32.
-
-    One instruction on x86 and Arm. LLVM promises nothing for what is out of range, but these and
-    RISC-V saturate below; see ``schedules.cpu.epilogue`` for why that is enough.
-    """
-    return tirx.call_llvm_pure_intrin(f"int32x{int(x.ty.dtype.lanes)}", "llvm.lrint", x)
-
-
 def shuffle(x: Expr, order: Sequence[int]) -> Expr:
     """Return the elements of vector ``x`` at the constant positions ``order``.
 

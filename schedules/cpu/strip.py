@@ -35,7 +35,7 @@ from schedules.cpu.conv_arguments import (
     spatial,
 )
 from schedules.cpu.epilogue import cast, epilogue
-from schedules.cpu.lanes import Lanes, rint, shuffle
+from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import Conv2d
 
 BLOCK = "windows"
@@ -241,7 +241,5 @@ class _Emitter:
             acc = strip.lanes.step(acc, shuffle(x, strip.order(tap.select)), w)
         acc = IRBuilder.name("acc", T.Bind(acc))
         r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-        y = clear_tail(
-            self.spec, c, epilogue(self.spec, acc, load, r, strip.lanes.dot.rint or rint)
-        )
+        y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r))
         T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])

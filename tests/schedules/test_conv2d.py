@@ -1,9 +1,11 @@
 """Regular convolution: equal to NumPy on every flavour, by default and sampled; clear refusals."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import tirx
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
@@ -14,12 +16,16 @@ from schedules.cpu.plain import CONV2D_PLAIN
 from schedules.spec import Conv2d
 from schedules.template import ScheduleError
 from schedules.x86.avx2 import CONV2D_AVX2
+from schedules.x86.avx512 import CONV2D_AVX512
+from schedules.x86.avxvnni import CONV2D_AVXVNNI
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.numpy_kernels import random_arrays, reference
 from tests.schedules.run_template import WANTED, run_template
 
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2})
 HASWELL = Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
+SKYLAKE = Target({"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 2})
+ALDERLAKE = Target({"kind": "llvm", "mcpu": "alderlake", "num-cores": 2})
 GENERIC = Target({"kind": "llvm", "mcpu": "x86-64", "num-cores": 2})
 
 BASE: dict[str, Any] = {
@@ -97,6 +103,28 @@ def test_symbolic_batch(seed):
 @pytest.mark.parametrize("case", ["same", "wide_asymmetric", "few_channels", "leaky_float"])
 def test_avx2(case, x):
     assert_equal(CONV2D_AVX2, spec_of(CASES[case], x=x), HASWELL)
+
+
+@pytest.mark.isa("avx512bw")
+@pytest.mark.parametrize("x", ["uint8", "int8"])
+def test_avx512(x):
+    assert_equal(CONV2D_AVX512, spec_of(CASES["wide_asymmetric"], x=x), SKYLAKE)
+
+
+@pytest.mark.isa("avx_vnni")
+def test_avxvnni():
+    assert_equal(CONV2D_AVXVNNI, spec_of(CASES["wide_asymmetric"]), ALDERLAKE)
+
+
+@pytest.mark.fast
+def test_avxvnni_instruction():
+    """The instruction also where the CPU that runs this test has none."""
+    spec = spec_of(CASES["same"])
+    sch = Schedule(CONV2D_AVXVNNI.kernel(spec, WANTED).with_attr("global_symbol", "main"))
+    CONV2D_AVXVNNI.default(sch, spec, ALDERLAKE)
+    assembly = tvm.compile(sch.mod, target=ALDERLAKE).mod.inspect_source("asm")
+    assert re.search(r"vpdpbusd\s.*%ymm", assembly)
+    assert "%zmm" not in assembly
 
 
 @pytest.mark.parametrize("x", ["uint8", "int8"])

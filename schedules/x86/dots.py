@@ -1,8 +1,8 @@
-"""The flavours of x86: vpdpbusd, and vpmaddwd on widened bytes, each in two widths.
+"""The flavours of x86: vpdpbusd in two widths, and vpmaddwd on widened bytes.
 
-vpmaddubsw is not among them: it saturates its int16 sums.
-Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_dpbusd_avx_epi32, _mm512_madd_epi16,
-_mm256_madd_epi16.
+vpmaddubsw is not among them: it saturates its int16 sums. LLVM joins two vpmaddwd into one of
+512 bits where there is AVX-512.
+Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16.
 """
 
 from __future__ import annotations
@@ -34,11 +34,6 @@ def _step_avxvnni(acc: Expr, x: Expr, w: Expr) -> Expr:
     return tirx.Shuffle(halves, list(range(LANES)))
 
 
-def _step_avx512(acc: Expr, x: Expr, w: Expr) -> Expr:
-    pairs = _broadcast_word(cast(x, "int16"), "int16x32"), cast(w, "int16")
-    return acc + tirx.call_llvm_pure_intrin("int32x16", "llvm.x86.avx512.pmaddw.d.512", *pairs)
-
-
 def _step_avx2(acc: Expr, x: Expr, w: Expr) -> Expr:
     return dot_s16(acc, _broadcast_word(cast(x, "int16"), "int16x32"), cast(w, "int16"))
 
@@ -51,5 +46,4 @@ def _broadcast_word(x: Expr, dtype: str) -> Expr:
 UNSIGNED, BOTH = ("uint8",), ("uint8", "int8")
 VNNI = Dot(name="vnni", x_types=UNSIGNED, width=4, step=_step_vnni, feature="avx512vnni")
 AVXVNNI = Dot(name="avxvnni", x_types=UNSIGNED, width=4, step=_step_avxvnni, feature="avxvnni")
-AVX512 = Dot(name="avx512", x_types=BOTH, width=2, step=_step_avx512, feature="avx512bw")
 AVX2 = Dot(name="avx2", x_types=BOTH, width=2, step=_step_avx2, feature="avx2")

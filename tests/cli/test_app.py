@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import relay_int8
+from relay_int8.cli import app
 
 pytestmark = pytest.mark.fast
 
@@ -23,8 +25,10 @@ def test_help_names_every_command(invoke):
 def test_every_command_has_help(invoke, command):
     code, out, _ = invoke(command, "--help")
     assert code == 0
-    options = [line for line in out.splitlines() if line.startswith("  -")]
-    assert all(len(line.split("  ")) > 2 for line in options), "an option without help"
+    found = typer.main.get_command(app).commands[command]
+    assert found.help.split()[:5] == out.partition("\n\n")[2].split()[:5]
+    for parameter in found.params:
+        assert parameter.help, parameter.name
 
 
 def test_version(invoke):

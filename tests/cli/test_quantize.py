@@ -9,8 +9,6 @@ from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
@@ -22,6 +20,7 @@ def images(tmp_path_factory):
     return folder
 
 
+@pytest.mark.fast
 def test_quantize_then_evaluate(invoke, images, tmp_path):
     code, out, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",
@@ -78,6 +77,7 @@ def test_layer_without_an_integer_form(invoke, images, tmp_path, demand, expecte
         assert "In float, and why" in out
 
 
+@pytest.mark.fast
 def test_unknown_exclusion(invoke, images, tmp_path):
     code, _, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy",
@@ -108,12 +108,14 @@ def test_pictures_are_prepared_as_the_manifest_says(invoke, tmp_path):
     assert "(1, 3, 8, 8) found" in err
 
 
+@pytest.mark.fast
 def test_inspect_model(invoke):
     code, out, _ = invoke("inspect", MODEL, "--batch", 1, "--json")
     assert code == 0
     assert json.loads(out)["coverage"]["float_layers"] == 0
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

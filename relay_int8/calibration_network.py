@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from relay_int8.calibration.histogram import Grid
-from relay_int8.calibration.observe import Image
+from relay_int8.calibration.observe import Image, Statistics
 from relay_int8.passes.observe_tensors import ObserveTensors
 from relay_int8.pipeline import finalize, lower
 from relay_int8.qparams import PlannedScheme
@@ -29,14 +29,23 @@ class CalibrationNetwork:
         Normalized float module of batch 1.
     schemes
         Name -> scheme of the tensors to observe.
+    means
+        Names of the tensors whose channel means are wanted.
     target
         Where it runs; calibration runs on the computer that compiles.
     """
 
-    def __init__(self, mod: IRModule, schemes: Mapping[str, PlannedScheme], target: Target) -> None:
+    def __init__(
+        self,
+        mod: IRModule,
+        schemes: Mapping[str, PlannedScheme],
+        means: Sequence[str],
+        target: Target,
+    ) -> None:
         self._names = list(schemes)
+        self._means = list(means)
         self._inputs = [str(param.name) for param in mod["main"].params]
-        observed = tvm.transform.Sequential([ObserveTensors(schemes)])(mod)
+        observed = tvm.transform.Sequential([ObserveTensors(schemes, means)])(mod)
         with target:
             executable = tvm.compile(
                 lower(target)(observed), target=target, relax_pipeline=finalize()
@@ -44,10 +53,13 @@ class CalibrationNetwork:
         self._main = relax.VirtualMachine(executable, tvm.cpu())["main"]
         self._off = tvm.runtime.tensor(np.zeros(1, np.float32))
 
-    def ranges(self, image: Image) -> dict[str, Array]:
-        """Return of each tensor float32 (3,): minimum, maximum, count of values not finite."""
-        grid = [self._off] * (2 * len(self._names))
-        return dict(zip(self._names, self._run(image, grid)[: len(self._names)], strict=True))
+    def statistics(self, image: Image) -> Statistics:
+        """Return the ranges of all tensors, and the channel means of those that need them."""
+        outputs = self._run(image, [self._off] * (2 * len(self._names)))
+        return Statistics(
+            ranges=dict(zip(self._names, outputs, strict=False)),
+            means=dict(zip(self._means, outputs[2 * len(self._names) :], strict=True)),
+        )
 
     def histograms(self, image: Image, grids: Mapping[str, Grid]) -> dict[str, Array]:
         """Return of each tensor int32 (bins,)."""
@@ -56,7 +68,8 @@ class CalibrationNetwork:
             for name in self._names
             for number in (grids[name].low, grids[name].inverse)
         ]
-        return dict(zip(self._names, self._run(image, grid)[len(self._names) :], strict=True))
+        outputs = self._run(image, grid)[len(self._names) :]
+        return dict(zip(self._names, outputs, strict=False))
 
     def _run(self, image: Image, grid: list[tvm.runtime.Tensor]) -> list[Array]:
         inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]

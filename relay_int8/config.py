@@ -36,6 +36,9 @@ class QuantConfig:
         Name of the calibration method (``relay_int8.calibration.METHODS``).
     exclude
         What stays in float: names of tensors, or operator types such as ``conv2d``.
+    bias_correction
+        Take the mean error of quantized weights out of each layer's bias
+        (``relay_int8.bias_correction``).
     require_int8
         Make a layer that stays in float for any reason but ``exclude`` an error.
 
@@ -48,6 +51,7 @@ class QuantConfig:
     preset: str = "int8"
     method: str = "kl"
     exclude: tuple[str, ...] = ()
+    bias_correction: bool = True
     require_int8: bool = False
 
     def __post_init__(self) -> None:

@@ -11,7 +11,6 @@ import tvm
 from tvm import IRModule
 
 from relay_int8 import graph, qparams
-from relay_int8.analysis.groups import find_groups
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
@@ -20,7 +19,8 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration_network import CalibrationNetwork
 from relay_int8.config import QuantConfig
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import CoverageError
+from relay_int8.passes.correct_bias import CorrectBias, averaged_tensors, linear_layers
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
@@ -73,7 +73,7 @@ def quantize(
 
     Raises
     ------
-    UnsupportedOpError
+    CoverageError
         With ``config.require_int8``, if a layer that was not excluded stays in float.
     CalibrationError
         If data or table do not fit the network.
@@ -88,12 +88,14 @@ def quantize(
     )
     table.check(_schemes(plan), digest(with_batch(reference, 1)))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
-    refused = _overflowing(reference, plan, params)
+    corrected = _corrected(reference, plan, params, table, config)
+    refused = _overflowing(corrected, plan, params)
     if refused:
         plan = annotate(reference, config, refused)
+        corrected = _corrected(reference, plan, params, table, config)
     if config.require_int8:
         _require_integers(plan)
-    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(reference)
+    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
     return QuantizedModel(
         mod=quantized, reference=reference, plan=plan, table=table, digest=digest(quantized)
     )
@@ -127,13 +129,15 @@ def _calibrated(
     progress: Progress | None,
 ) -> CalibrationTable:
     schemes = _schemes(plan)
-    network = CalibrationNetwork(with_batch(reference, 1), schemes, native_target())
+    single = with_batch(reference, 1)
+    means = averaged_tensors(reference["main"], plan) if config.bias_correction else []
+    network = CalibrationNetwork(single, schemes, means, native_target())
     return calibrate(
         network,
         schemes,
         data,
         method=config.method,
-        model_hash=digest(with_batch(reference, 1)),
+        model_hash=digest(single),
         progress=progress,
     )
 
@@ -142,14 +146,23 @@ def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
     return {name: plan.tensors[name].scheme for name in plan.calibrated}
 
 
+def _corrected(
+    reference: IRModule,
+    plan: Plan,
+    params: Mapping[str, QParams],
+    table: CalibrationTable,
+    config: QuantConfig,
+) -> IRModule:
+    if not config.bias_correction:
+        return reference
+    return tvm.transform.Sequential([CorrectBias(plan, params, table.means)])(reference)
+
+
 def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
     """Return the layers whose accumulator could leave int32 with these ranges, and why."""
-    planned = {layer.name for layer in plan.layers if layer.integer}
-    alone = {layer.root for layer in plan.layers if layer.kind == "add"}
     refused = {}
-    for group in find_groups(reference["main"], alone):
-        if group.name not in planned or group.weight is None:
-            continue
+    for group in linear_layers(reference["main"], plan):
+        assert group.weight is not None
         x = params[plan.tensors[group.inputs[0].name].like]
         rows = np.moveaxis(group.weight.values, 0 if group.kind == "conv2d" else 1, 0)
         bias = np.zeros(len(rows), np.float32) if group.bias is None else group.bias
@@ -169,7 +182,7 @@ def _require_integers(plan: Plan) -> None:
         if layer.cause == "unsupported"
     ]
     if floats:
-        raise UnsupportedOpError(
+        raise CoverageError(
             "int8 was required, but these layers stay in float: "
             + "; ".join(floats)
             + "; exclude them, or do not require int8"

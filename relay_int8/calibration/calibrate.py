@@ -2,8 +2,8 @@
 
 The first pass finds the exact range of every tensor, the second counts values over bins of that
 range; a method that reads no counts needs the first alone. What is merged from image to image are
-minima, maxima and integer counts, so the table does not depend on order or batch size, and memory
-does not depend on the number of images.
+minima, maxima, integer counts and exact sums, so the table does not depend on order or batch size,
+and memory does not depend on the number of images.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Grid, Histogram, Range
+from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.observe import Image, Progress, Runner
 from relay_int8.calibration.table import CalibrationTable
@@ -59,7 +60,7 @@ def calibrate(
         The data or a tensor cannot be calibrated with.
     """
     chosen = find_method(method)
-    observed, images = _ranges(runner, tensors, data, progress)
+    observed, means, images = _statistics(runner, tensors, data, progress)
     schemes = {name: resolve_scheme(tensors[name], float(observed[name].low)) for name in tensors}
     _require_sound(schemes, observed)
     grids = {name: Grid.over(scheme, observed[name]) for name, scheme in schemes.items()}
@@ -76,6 +77,7 @@ def calibrate(
     few = f"only {images} images; {FEW_IMAGES} or more, better a few hundred, make ranges reliable"
     return CalibrationTable(
         entries=entries,
+        means={name: found.mean() for name, found in means.items()},
         model_hash=model_hash,
         images=images,
         notes=(few,) if images < FEW_IMAGES else (),
@@ -127,22 +129,26 @@ def _cut(
     return (np.float32(0) if scheme == "u8" else -threshold), threshold
 
 
-def _ranges(
+def _statistics(
     runner: Runner,
     tensors: Iterable[str],
     data: Iterable[Image],
     progress: Progress | None,
-) -> tuple[dict[str, Range], int]:
+) -> tuple[dict[str, Range], dict[str, ChannelMeans], int]:
     observed = dict.fromkeys(tensors, Range())
+    means: dict[str, ChannelMeans] = {}
     images = 0
     for image in data:
-        statistics = runner.ranges(image)
+        found = runner.statistics(image)
         for name in tensors:
-            observed[name] = observed[name].merge(Range.from_statistic(statistics[name]))
+            observed[name] = observed[name].merge(Range.from_statistic(found.ranges[name]))
+        for name, values in found.means.items():
+            one = ChannelMeans.of(values)
+            means[name] = means[name].merge(one) if name in means else one
         images += 1
         if progress:
             progress("ranges", images, None)
-    return observed, images
+    return observed, means, images
 
 
 def _histograms(

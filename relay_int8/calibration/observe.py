@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,32 @@ Progress = Callable[[str, int, int | None], None]
 """Called with "ranges" or "histograms", images done, and images in all (None: not known yet)."""
 
 
+class Statistics(NamedTuple):
+    """What the first pass learns of one image.
+
+    ``ranges``: tensor -> float32 (3,): minimum, maximum, count of values that are not finite.
+    ``means``: tensor -> float32 (channels,): the mean of each channel, see :func:`channel_means`.
+    """
+
+    ranges: Mapping[str, npt.NDArray[np.float32]]
+    means: Mapping[str, npt.NDArray[np.float32]]
+
+
+def channel_means(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return float32 (channels,): of an image (1, c, h, w) by c, of other shapes by the last axis.
+
+    The float32 sum ascends over the positions, as a kernel's does.
+    """
+    rows = values.reshape(values.shape[1], -1) if values.ndim == 4 else _columns(values)
+    sums = np.cumsum(rows, axis=1, dtype=np.float32)[:, -1]
+    means: npt.NDArray[np.float32] = sums * np.float32(1.0 / rows.shape[1])
+    return means
+
+
+def _columns(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.reshape(-1, values.shape[-1]).T
+
+
 class Runner(Protocol):
     """The float network with a kernel behind every observed tensor (``schedules.spec.Observe``).
 
@@ -24,8 +50,8 @@ class Runner(Protocol):
     the image.
     """
 
-    def ranges(self, image: Image) -> Mapping[str, npt.NDArray[np.float32]]:
-        """Return of each tensor float32 (3,): minimum, maximum, count of values not finite."""
+    def statistics(self, image: Image) -> Statistics:
+        """Return the ranges of all tensors, and the channel means of those that need them."""
         ...
 
     def histograms(
@@ -45,14 +71,25 @@ class ArrayRunner:
     ----------
     network
         Image -> tensor name -> float32 array.
+    means
+        Names of the tensors whose channel means are wanted.
     """
 
-    def __init__(self, network: Callable[[Image], Mapping[str, npt.NDArray[Any]]]) -> None:
+    def __init__(
+        self,
+        network: Callable[[Image], Mapping[str, npt.NDArray[Any]]],
+        means: Collection[str] = (),
+    ) -> None:
         self._network = network
+        self._means = means
 
-    def ranges(self, image: Image) -> Mapping[str, npt.NDArray[np.float32]]:
-        """Return minimum, maximum and count of values not finite of each tensor."""
-        return {name: Range.statistic(values) for name, values in self._network(image).items()}
+    def statistics(self, image: Image) -> Statistics:
+        """Return the ranges of all tensors, and the channel means of those that need them."""
+        tensors = self._network(image)
+        return Statistics(
+            ranges={name: Range.statistic(values) for name, values in tensors.items()},
+            means={name: channel_means(tensors[name]) for name in self._means},
+        )
 
     def histograms(
         self, image: Image, grids: Mapping[str, Grid]

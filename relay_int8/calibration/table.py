@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
@@ -30,12 +33,16 @@ class CalibrationTable:
         How many images were looked at.
     notes
         Warnings about the whole, for the report.
+    means
+        Tensor name -> float32 (channels,): its channels' means over all images, of the tensors that
+        bias correction reads; empty where the table came from another tool.
     """
 
     entries: Mapping[str, Entry]
     model_hash: str = ""
     images: int = 0
     notes: tuple[str, ...] = ()
+    means: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     def check(
         self, tensors: Iterable[str] | Mapping[str, PlannedScheme], model_hash: str = ""
@@ -94,6 +101,7 @@ class CalibrationTable:
             "images": self.images,
             "notes": list(self.notes),
             "tensors": {name: entry.to_fields() for name, entry in self.entries.items()},
+            "means": {name: " ".join(map(str, means)) for name, means in self.means.items()},
         }
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -130,11 +138,19 @@ class CalibrationTable:
                 model_hash=str(document["model_hash"]),
                 images=int(document["images"]),
                 notes=tuple(map(str, document["notes"])),
+                means={name: _means(text) for name, text in document.get("means", {}).items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CalibrationError(
                 f"broken table ({type(error).__name__}: {error}); calibrate again"
             ) from error
+
+
+def _means(text: str) -> npt.NDArray[np.float32]:
+    means = np.array(text.split(), np.float32)
+    if not np.isfinite(means).all():
+        raise ValueError(f"a mean is {means[~np.isfinite(means)][0]}")
+    return means
 
 
 def _entries(tensors: Mapping[str, Mapping[str, object]]) -> dict[str, Entry]:

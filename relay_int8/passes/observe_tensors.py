@@ -1,19 +1,21 @@
 """Put a statistic kernel behind every observed tensor; the network returns the statistics alone.
 
     Before:  ...; return logits
-    After:   ...; x:range = observe(x);  x:histogram = observe(x, low, inverse);  return all of them
+    After:   ...; x:range = observe(x);  x:histogram = observe(x, low, inverse);
+             x:mean = pool2d(x) or mean(x);  return all of them
 
 Place:  after normalize, before LowerFloat: calibration's own network.
-Exact:  integers and extrema; no float is summed.
+Exact:  integers and extrema; of the means, the sum ascends over one image, whatever the schedule.
 
-The two statistics of a tensor share one compiled network: ``low`` and ``inverse`` (float32 (1,)
+Range and histogram of a tensor share one compiled network: ``low`` and ``inverse`` (float32 (1,)
 each) are inputs of it, and a histogram whose inverse is zero is not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tvm
 from tvm import IRModule, relax
 
@@ -21,7 +23,7 @@ from relay_int8 import graph
 from relay_int8.calibration.histogram import BINS
 from relay_int8.kernel_call import kernel_call
 from relay_int8.qparams import PlannedScheme
-from schedules.spec import Observe
+from schedules.spec import Observe, Pool2d
 
 
 @tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
@@ -32,10 +34,13 @@ class ObserveTensors:
     ----------
     schemes
         Name -> scheme of the tensors to observe; outputs come in this order, all ranges first.
+    means
+        Names of the tensors whose channel means follow the histograms.
     """
 
-    def __init__(self, schemes: Mapping[str, PlannedScheme]) -> None:
+    def __init__(self, schemes: Mapping[str, PlannedScheme], means: Sequence[str] = ()) -> None:
         self._schemes = schemes
+        self._means = means
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the network of statistics; ``mod`` itself is left alone."""
@@ -67,4 +72,34 @@ class ObserveTensors:
             }
             params.extend(grid.values())
             histograms.append(writer.emit(f"{var.name}:histogram", kernel_call(spec, [var], grid)))
-        return writer.finish(params, [*ranges, *histograms], graph.attributes(func))
+        means = [_mean(writer, tensors[name]) for name in self._means]
+        return writer.finish(params, [*ranges, *histograms, *means], graph.attributes(func))
+
+
+def _mean(writer: graph.FunctionWriter, var: relax.Var) -> relax.Var:
+    """Write the means of the channels: float32 (channels,)."""
+    dims = graph.shape(var)
+    image = dims if len(dims) == 4 else (1, dims[-1], int(np.prod(dims[:-1])), 1)
+    value: relax.Expr = var
+    if len(dims) != 4:
+        rows = relax.op.reshape(var, (image[2], image[1]))
+        columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
+        columns = writer.emit(f"{var.name}:columns", columns)
+        value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
+    batch, channels, height, width = image
+    spec = Pool2d(
+        reduce="avg",
+        batch=batch,
+        channels=channels,
+        height=height,
+        width=width,
+        out_size=(1, 1),
+        kernel=(height, width),
+        strides=(1, 1),
+        padding=(0, 0),
+        x="float32",
+        y="float32",
+    )
+    m = np.full((1, 1), 1.0 / (height * width), np.float32)
+    mean = writer.emit(f"{var.name}:mean", kernel_call(spec, [value], {"m": m}))
+    return writer.emit(f"{var.name}:means", relax.op.reshape(mean, (channels,)))

@@ -27,9 +27,9 @@ def table(**more):
         "dead": entry(high=0.0, notes=("all values are zero",)),
         "gone": entry(observed=Range(images=3, nonfinite=4)),
     }
-    return CalibrationTable(
-        **{"entries": entries, "model_hash": "abc", "images": 7, "notes": ("few",), **more}
-    )
+    means = {"data": F([0.1, -1e-45, 3.4028235e38, 1 / 3])}
+    settings = {"model_hash": "abc", "images": 7, "notes": ("few",), "means": means}
+    return CalibrationTable(**{"entries": entries, **settings, **more})
 
 
 def test_round_trip(tmp_path):
@@ -45,6 +45,7 @@ def test_round_trip(tmp_path):
         )
     counts = found.entries["1/relu:0 (ü)"].histogram.counts
     np.testing.assert_array_equal(counts, [5, 0, 2, 10**12])
+    np.testing.assert_array_equal(found.means["data"], F([0.1, -1e-45, 3.4028235e38, 1 / 3]))
     assert [item.name for item in tmp_path.iterdir()] == ["table.json"]
 
 
@@ -129,6 +130,8 @@ def without(key):
         (edited(tensors=[1]), "broken"),
         (edited(images="many"), "broken"),
         (edited(notes=3), "broken"),
+        (edited(means={"data": "1 nan"}), "a mean is nan"),
+        (edited(means=[1]), "broken"),
         (edited(tensors={"a": 1, "b": {}}), "a: .*b: "),
         (entry_edited(scheme="s16"), "data: .*s16"),
         (entry_edited(low="0"), "data: .*number"),

@@ -1,0 +1,139 @@
+"""The mean error of quantized weights: worked numbers, padding, and what it brings a network."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_int8 import graph
+from relay_int8.artifact import TensorInfo
+from relay_int8.bias_correction import corrected_bias, tap_shares
+from relay_int8.build import compile_module, virtual_machine
+from relay_int8.calibration import CalibrationTable, open_data
+from relay_int8.config import QuantConfig
+from relay_int8.errors import CalibrationError
+from relay_int8.quantize import quantize
+from schedules.targets import native_target
+from tests.small_networks import NetworkWriter
+
+F = np.float32
+ONE_TAP = np.ones((1, 1))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("w", "mean", "b", "expected"),
+    [
+        # scale 0.01: 0.004 becomes 0, 0.006 becomes 0.01
+        ([[1.27, 0.004]], [9.0, 50.0], [1.0], [1.2]),
+        ([[1.27, 0.006]], [9.0, 50.0], [1.0], [0.8]),
+        ([[1.27, 0.004], [-12.7, 0.04]], [0.0, -10.0], [0.0, 3.0], [-0.04, 2.6]),
+        ([[1.27, -0.03]], [5.0, 5.0], [0.5], [0.5]),  # both are multiples of the scale
+        ([[0.0, 0.0]], [5.0, 5.0], [0.5], [0.5]),
+    ],
+)
+def test_worked_numbers(w, mean, b, expected):
+    w = np.array(w, F)[:, :, None, None]
+    found = corrected_bias(w, F(b), F(1), F(mean), ONE_TAP, 1)
+    assert found.dtype == F
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.fast
+def test_groups_read_their_own_channels():
+    w = np.array([[1.27, 0.004], [1.27, 0.004]], F)[:, :, None, None]
+    found = corrected_bias(w, F([0, 0]), F(1), F([0, 10, 0, 100]), ONE_TAP, 2)
+    np.testing.assert_allclose(found, [-0.04 * -1, 0.4], rtol=1e-5)
+
+
+@pytest.mark.fast
+def test_a_tap_in_the_padding_adds_nothing():
+    w = np.array([[[[0.004, 1.27]]]], F)
+    full = corrected_bias(w, F([0]), F(1), F([100]), np.array([[1.0, 1.0]]), 1)
+    half = corrected_bias(w, F([0]), F(1), F([100]), np.array([[0.5, 1.0]]), 1)
+    np.testing.assert_allclose([full[0], half[0]], [0.4, 0.2], rtol=1e-5)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("size", "out", "kernel", "strides", "dilation", "padding"),
+    [
+        ((5, 7), (5, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+        ((6, 4), (3, 2), (3, 3), (2, 2), (1, 1), (0, 1)),
+        ((9, 9), (9, 5), (3, 5), (1, 2), (2, 1), (2, 2)),
+        ((4, 4), (1, 1), (4, 4), (1, 1), (1, 1), (0, 0)),
+    ],
+)
+def test_tap_shares_count_positions(size, out, kernel, strides, dilation, padding):
+    found = tap_shares(size, out, kernel, strides=strides, dilation=dilation, padding=padding)
+    for i, j in np.ndindex(kernel):
+        rows = [y * strides[0] - padding[0] + i * dilation[0] for y in range(out[0])]
+        columns = [x * strides[1] - padding[1] + j * dilation[1] for x in range(out[1])]
+        inside = sum(0 <= r < size[0] and 0 <= c < size[1] for r in rows for c in columns)
+        assert found[i, j] == pytest.approx(inside / (out[0] * out[1]), abs=1e-12)
+
+
+def network(bias):
+    """Return x -> relu -> depthwise -> 1x1 -> dense, some layers without bias if so asked."""
+    net = NetworkWriter((1, 8, 9, 9))
+    a = net.relu("a", net.x)
+    if bias:
+        d = net.conv("d", a, 8, 3, padding=1, groups=8)
+    else:
+        w = net.constant(8, 1, 3, 3, scale=0.3)
+        d = net.emit("d", relax.op.nn.conv2d(a, w, padding=1, groups=8))
+    e = net.relu("e", net.conv("e/bias", net.relu("d/relu", d), 12, 1))
+    pool = net.emit("pool", relax.op.nn.avg_pool2d(e, pool_size=(9, 9)))
+    flat = net.emit("flat", relax.op.reshape(pool, (1, 12)))
+    return net.module(net.emit("logits", relax.op.matmul(flat, net.constant(12, 6))))
+
+
+def pictures(count=60):
+    return np.random.default_rng(3).gamma(2.0, size=(count, 8, 9, 9)).astype(F)
+
+
+def dataset(x):
+    return open_data([x], [TensorInfo(name="x", shape=(-1, 8, 9, 9), dtype="float32")])
+
+
+def outputs(mod, x):
+    main = virtual_machine(compile_module(mod, native_target()))["main"]
+    return np.concatenate([main(tvm.runtime.tensor(image[None])).numpy() for image in x])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_mean_error_of_a_network_shrinks(bias):
+    mod, x = network(bias), pictures()
+    wanted = outputs(mod, x)
+    found = {}
+    for correction in (True, False):
+        config = QuantConfig(method="max", bias_correction=correction)
+        quantized = quantize(mod, dataset(x), config)
+        assert all(layer.integer for layer in quantized.plan.layers if layer.macs)
+        names = [str(var.name) for var in graph.results(quantized.mod["main"])]
+        assert names == ["logits"]
+        found[correction] = np.abs((outputs(quantized.mod, x) - wanted).mean(axis=0)).max()
+    assert found[True] < 0.5 * found[False]
+
+
+def test_a_saved_table_gives_the_same_model(tmp_path):
+    mod, x = network(True), pictures(25)
+    made = quantize(mod, dataset(x), QuantConfig(method="max"))
+    assert set(made.table.means) == {"a", "d/relu", "flat"}
+    made.table.save(tmp_path / "table.json")
+    table = CalibrationTable.load(tmp_path / "table.json")
+    assert quantize(mod, table).digest == made.digest
+    backwards = quantize(mod, dataset(x[::-1]), QuantConfig(method="max"))
+    assert backwards.table.to_json() == made.table.to_json()
+    plain = quantize(mod, table, QuantConfig(bias_correction=False))
+    assert plain.digest != made.digest
+
+    foreign = dataclasses.replace(table, means={})
+    assert quantize(mod, foreign, QuantConfig(bias_correction=False)).digest == plain.digest
+    with pytest.raises(CalibrationError, match="the means of the 8 channels of 'a'"):
+        quantize(mod, foreign)
+    short = dataclasses.replace(table, means={**table.means, "flat": np.zeros(5, F)})
+    with pytest.raises(CalibrationError, match="the means of the 12 channels of 'flat'"):
+        quantize(mod, short)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
+from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
+from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.cpu.binary import BINARY_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
@@ -22,6 +24,7 @@ from schedules.cpu.table import TABLE_CPU
 from schedules.spec import Spec
 from schedules.template import ScheduleError, ScheduleTemplate
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
+from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
@@ -34,11 +37,20 @@ _ORDER = (
     CONV2D_STEM_VNNI,
     CONV2D_VNNI,
     DENSE_VNNI,
+    CONV2D_STEM_AVXVNNI,
+    CONV2D_AVXVNNI,
+    DENSE_AVXVNNI,
     DEPTHWISE_AVX2,
     GROUPED_AVX2,
     CONV2D_STEM_AVX2,
     CONV2D_AVX2,
     DENSE_AVX2,
+    CONV2D_STEM_USDOT,
+    CONV2D_USDOT,
+    DENSE_USDOT,
+    CONV2D_STEM_SDOT,
+    CONV2D_SDOT,
+    DENSE_SDOT,
     DEPTHWISE_PLAIN,
     GROUPED_PLAIN,
     CONV2D_STEM_PLAIN,
@@ -89,4 +101,6 @@ def select(spec: Spec, target: Target) -> ScheduleTemplate:
 
 def stores_unsigned(target: Target) -> bool:
     """Say whether the instructions of ``target`` multiply u8 by s8, so that s8 is kept as u8."""
-    return target.kind.name == "llvm" and bool(target_has_features("avx512vnni", target))
+    return target.kind.name == "llvm" and any(
+        target_has_features(feature, target) for feature in ("avx512vnni", "avxvnni")
+    )

@@ -48,6 +48,13 @@ def quantize(
         list[str] | None,
         typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
     ] = None,
+    bias_correction: Annotated[
+        bool,
+        typer.Option(
+            "--bias-correction/--no-bias-correction",
+            help="Take the mean error of quantized weights out of each layer's bias.",
+        ),
+    ] = True,
     require_int8: Annotated[
         bool,
         typer.Option(
@@ -78,7 +85,11 @@ def quantize(
     if source is None or (data and table):
         raise typer.BadParameter("give either --data or --table")
     config = QuantConfig(
-        preset=preset, method=method, exclude=tuple(exclude or ()), require_int8=require_int8
+        preset=preset,
+        method=method,
+        exclude=tuple(exclude or ()),
+        bias_correction=bias_correction,
+        require_int8=require_int8,
     )
     recipe = named_preprocessing(preprocess)
     console = terminal()

@@ -1,0 +1,218 @@
+"""The kernel that convolution and dense share on a GPU, before it is scheduled.
+
+Four blocks over output positions p = (n, f, h, w) and four channels c, where f counts blocks of
+four channels; k = (channel block, row, column) of the window, i the words of a channel block (one
+of four bytes, or four of float32):
+
+    stage       x with its border, in words: what lies outside the image is the zero point
+    dot         acc[p, c] = step(acc, stage[source(p, k), i], w[p, k, c, i])
+    requantize  y' = epilogue(acc + bias), in y's type
+    write       y = y', where there is such an output
+
+h, w and f are rounded up to extents that tiles divide (``roomy``); what is past the image is
+computed, not written. See ``schedules.cuda.tiles`` for the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.cpu.conv_arguments import int64
+from schedules.cpu.epilogue import epilogue
+from schedules.cuda.device_math import for_cuda
+from schedules.cuda.intrin import LANES, STEPS
+from schedules.spec import Conv2d, Dense
+
+STAGE, DOT, REQUANTIZE, WRITE = "stage", "dot", "requantize", "write"
+PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
+Index = Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contraction:
+    """What one kernel reads and writes.
+
+    Parameters
+    ----------
+    template
+        The template's name.
+    buffers
+        Name -> (shape, dtype) of each argument, in order.
+    spatial
+        Extents of n, f, h, w, rounded up.
+    reduction
+        Extents of the channel blocks, rows and columns of a window.
+    staged
+        Shape of ``stage``, without its words.
+    inside
+        ``place`` of ``stage`` -> conditions without which it is border.
+    x
+        ``place`` of ``stage`` -> the index in x, without its four channels.
+    source
+        ``(p, k)`` -> the place in ``stage``.
+    y
+        ``(p, c)`` -> the index in y and r.
+    keep
+        ``(p, c)`` -> conditions without which there is no such output.
+    """
+
+    template: str
+    buffers: dict[str, tuple[Any, str]]
+    spatial: Index
+    reduction: Index
+    staged: Index
+    inside: Callable[[Index], list[Expr]]
+    x: Callable[[Index], Index]
+    source: Callable[[Index, Index], Index]
+    y: Callable[[Index, Expr], Index]
+    keep: Callable[[Index, Expr], list[Expr]]
+
+
+def contraction_kernel(spec: Conv2d | Dense, parts: Contraction) -> tirx.PrimFunc:
+    """Return the unscheduled PrimFunc."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True, "estimated_flops": _flops(parts)})
+        buffers = {
+            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
+            for name, (shape, dtype) in parts.buffers.items()
+        }
+        with T.sblock("root"):
+            stage = _emit_stage(spec, parts, buffers)
+            acc = _emit_dot(spec, parts, stage, buffers["w"])
+            values = _emit_requantize(spec, parts, acc, buffers)
+            _emit_write(parts, values, buffers["y"])
+    return for_cuda(builder.get())
+
+
+def _flops(parts: Contraction) -> int:
+    extents = (*parts.spatial, *parts.reduction)
+    return 2 * LANES * LANES * prod(size for size in extents if isinstance(size, int))
+
+
+def _axes(names: str, extents: Index, loops: Any, reduce: bool = False) -> list[Any]:
+    axis = T.axis.reduce if reduce else T.axis.spatial
+    return [
+        IRBuilder.name(name, axis((T.int64(0), extent), loop, "int64"))
+        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
+    ]
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
+
+
+def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
+    buffer = T.sblock_alloc_buffer(extents, dtype, scope=scope, layout=None)
+    IRBuilder.name(name, buffer)
+    return buffer
+
+
+def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any]) -> Any:
+    step = STEPS[spec.x]
+    extents = int64((*parts.staged, step.words))
+    stage = _local("staged", extents, step.word)
+    with T.grid(*extents) as loops, T.sblock(STAGE):
+        *place, i = _axes("n k h w i", extents, loops)
+        T.reads(*(_whole(buffers[name]) for name in ("x", "z") if name in buffers))
+        T.writes(stage[(*place, i)])
+        z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
+        x = step.load(buffers["x"], parts.x(place), i)
+        T.buffer_store(stage, where(parts.inside(place), x, step.fill(z)), [*place, i])
+    return stage
+
+
+def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> Any:
+    step = STEPS[spec.x]
+    spatial, reduction = int64((*parts.spatial, LANES)), int64((*parts.reduction, step.words))
+    acc = _local("acc", spatial, step.acc, "local")
+    with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
+        *p, c = _axes("n f h w c", spatial, loops[:5])
+        *k, i = _axes("k kh kw i", reduction, loops[5:], reduce=True)
+        source, weight = (*parts.source(p, k), i), (p[1], *k, c)
+        T.reads(stage[source], w[(*weight, slice(0, LANES))])
+        T.writes(acc[(*p, c)])
+        T.sblock_attr({"template": parts.template})
+        with T.init():
+            T.buffer_store(acc, tirx.const(0, step.acc), [*p, c])
+        value = step.step(acc[(*p, c)], stage[source], step.load_w(w, weight, i))
+        T.buffer_store(acc, value, [*p, c])
+    return acc
+
+
+def _emit_requantize(
+    spec: Conv2d | Dense, parts: Contraction, acc: Any, buffers: dict[str, Any]
+) -> Any:
+    spatial = int64((*parts.spatial, LANES))
+    values = _local("values", spatial, spec.y, "local")
+    with T.grid(*spatial) as loops, T.sblock(REQUANTIZE):
+        *p, c = _axes("n f h w c", spatial, loops)
+        read = [buffers[name] for name in buffers if name not in ("x", "w", "y")]
+        T.reads(acc[(*p, c)], *(_whole(buffer) for buffer in read))
+        T.writes(values[(*p, c)])
+
+        def load(name: str, element: int | None = None) -> Expr:
+            return buffers[name][p[1], c] if element is None else buffers[name][element]
+
+        r = None
+        if "r" in buffers:
+            zero = tirx.const(0, spec.dtype("r"))
+            r = where(parts.keep(p, c), buffers["r"][tuple(parts.y(p, c))], zero)
+        y = epilogue(spec, acc[(*p, c)] + load("bias"), load, r)
+        T.buffer_store(values, _clear_tail(spec, p[1], c, y), [*p, c])
+    return values
+
+
+def _clear_tail(spec: Conv2d | Dense, f: Expr, c: Expr, y: Expr) -> Expr:
+    """Put zero into float lanes past the last channel: what x has there may be NaN."""
+    channels = spec.n if isinstance(spec, Dense) else spec.out_channels
+    if spec.y != "float32" or channels % LANES == 0:
+        return y
+    return tirx.Select(f * LANES + c < channels, y, tirx.const(0, "float32"))
+
+
+def _emit_write(parts: Contraction, values: Any, y: Any) -> None:
+    spatial = int64((*parts.spatial, LANES))
+    with T.grid(*spatial) as loops, T.sblock(WRITE):
+        *p, c = _axes("n f h w c", spatial, loops)
+        index = parts.y(p, c)
+        T.reads(values[(*p, c)])
+        T.writes(y[tuple(index)])
+        keep = parts.keep(p, c)
+        if keep:
+            with T.If(tirx.all(*keep)), T.Then():
+                T.buffer_store(y, values[(*p, c)], index)
+        else:
+            T.buffer_store(y, values[(*p, c)], index)
+
+
+def where(conditions: list[Expr], value: Expr, otherwise: Expr) -> Expr:
+    """Return ``value`` where all conditions hold; it is not evaluated elsewhere."""
+    return tirx.if_then_else(tirx.all(*conditions), value, otherwise) if conditions else value
+
+
+def roomy(extent: int) -> int:
+    """Return the next number whose prime factors are at most 7, so that tiles divide it."""
+    return next(n for n in range(extent, 2 * extent + 1) if _is_smooth(n))
+
+
+def _is_smooth(number: int) -> bool:
+    for prime in (2, 3, 5, 7):
+        while number % prime == 0:
+            number //= prime
+    return number == 1
+
+
+def channel_blocks(values: np.ndarray, blocks: int) -> np.ndarray:
+    """Return ``values`` (channels, ...) as (blocks, 4, ...), zero past the last channel."""
+    rest = values.shape[1:]
+    padded = np.pad(values, [(0, blocks * LANES - len(values)), *((0, 0) for _ in rest)])
+    return padded.reshape(blocks, LANES, *rest)

@@ -1,0 +1,147 @@
+"""Which tiles a convolution or dense layer gets without tuning: a rule from shape and GPU.
+
+Every divisor is tried. A thread multiplies ``f * 4`` channels by ``pixels``: the more of both, the
+more dp4a for each word it reads from shared memory, up to 64 accumulators. Against that stands that
+every multiprocessor wants several hundred threads, in whole warps and whole waves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from schedules.cuda.contraction import DOT, WRITE
+from schedules.cuda.intrin import LANES
+from schedules.cuda.tiles import Tiles
+from schedules.spec import Conv2d, Dense
+
+MULTIPROCESSORS = {
+    "sm_61": 20,
+    "sm_70": 80,
+    "sm_75": 40,
+    "sm_80": 108,
+    "sm_86": 84,
+    "sm_89": 128,
+    "sm_90": 132,
+}
+"""Of the largest common GPU of an architecture."""
+ANY_GPU = 80
+WARP = 32
+BUSY = 512  # threads a multiprocessor wants at least, to hide the latency of its memories
+MAX_THREADS = 256
+MAX_ACCUMULATORS = 64  # of 255 registers a thread
+SHARED_BYTES = 12 * 1024  # of one fetch; two of them, times two blocks, fit the 48 KiB of sm_61
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extents:
+    """Extents of y and of the window, as loops have them; n is 1 where it is symbolic."""
+
+    n: int
+    f: int
+    h: int
+    w: int
+    k: int
+    kh: int
+    kw: int
+    is_static: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """How many of f, h, w are the threads of a block, and how many a thread's own."""
+
+    threads: tuple[int, int, int]
+    own: tuple[int, int, int]
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """What a block computes."""
+        f, h, w = (a * b for a, b in zip(self.threads, self.own, strict=True))
+        return f, h, w
+
+
+def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
+    """Return fixed tiles."""
+    extents = _extents(sch)
+    cores = MULTIPROCESSORS.get(str(target.attrs.get("arch", "")), ANY_GPU)
+    best = max(_splits(extents), key=lambda split: _score(extents, split, cores))
+    (f, h, w), own = best.threads, best.own
+    window = _window(extents, spec, best)
+    k, kh, kw = ((None, inner) for inner in window)
+    return Tiles(
+        n=(None, 1, 1, 1) if extents.is_static else None,
+        f=(None, 1, f, own[0]),
+        h=(None, 1, h, own[1]),
+        w=(None, 1, w, own[2]),
+        k=k,
+        kh=kh,
+        kw=kw,
+    )
+
+
+def _extents(sch: Schedule) -> Extents:
+    write = sch.get_loops(sch.get_sblock(WRITE))[:4]
+    reduction = sch.get_loops(sch.get_sblock(DOT))[-4:-1]
+    sizes = [sch.get(loop).extent for loop in (*write, *reduction)]
+    is_static = isinstance(sizes[0], tirx.IntImm)
+    n, f, h, w, k, kh, kw = (int(size) if isinstance(size, tirx.IntImm) else 1 for size in sizes)
+    return Extents(n=n, f=f, h=h, w=w, k=k, kh=kh, kw=kw, is_static=is_static)
+
+
+def _splits(extents: Extents) -> Iterator[Split]:
+    for own_f in _divisors(extents.f, 4):
+        for own_w in _divisors(extents.w, 8):
+            for own_h in _divisors(extents.h, 2):
+                if own_f * own_h * own_w * LANES > MAX_ACCUMULATORS:
+                    continue
+                for f in _divisors(extents.f // own_f, 32):
+                    for w in _divisors(extents.w // own_w, 64):
+                        for h in _divisors(extents.h // own_h, 16):
+                            if f * w * h <= MAX_THREADS:
+                                yield Split(threads=(f, h, w), own=(own_f, own_h, own_w))
+
+
+def _score(extents: Extents, split: Split, cores: int) -> float:
+    """Estimate the share of the peak: parallelism times what keeps a multiprocessor from it."""
+    (f, h, w), (own_f, own_h, own_w) = split.tile, split.own
+    threads = f * h * w // (own_f * own_h * own_w)
+    blocks = extents.n * extents.f * extents.h * extents.w // (f * h * w)
+    pixels, channels = own_h * own_w, own_f * LANES
+    reads = 1 / pixels + 1 / channels  # words of shared memory a dp4a
+    fetched = 1 / (h * w) + 1 / (f * LANES)  # words of global memory a dp4a
+    warps = threads / (-(-threads // WARP) * WARP)
+    parallel = min(1.0, blocks * threads / (cores * BUSY))
+    waves = blocks / (-(-blocks // cores) * cores) if blocks > cores else 1.0
+    return warps * parallel * waves / (1 + 2 * reads + 4 * fetched)
+
+
+def _window(extents: Extents, spec: Conv2d | Dense, split: Split) -> tuple[int, int, int]:
+    """Return the part of the reduction that is fetched at a time: the most that fits."""
+    size = 4 if spec.x == "float32" else 1
+    f, h, w = split.tile
+    strides = dilation = (1, 1)
+    if isinstance(spec, Conv2d):
+        strides, dilation = spec.strides, spec.dilation
+    (sh, sw), (dh, dw) = strides, dilation
+
+    def shared(k: int, kh: int, kw: int) -> int:
+        rows, cols = (h - 1) * sh + (kh - 1) * dh + 1, (w - 1) * sw + (kw - 1) * dw + 1
+        return size * k * LANES * (rows * cols + f * kh * kw * LANES)
+
+    candidates = [
+        (k, kh, kw)
+        for k in _divisors(extents.k, 64)
+        for kh in _divisors(extents.kh, extents.kh)
+        for kw in _divisors(extents.kw, extents.kw)
+        if shared(k, kh, kw) <= SHARED_BYTES
+    ]
+    return max(candidates, key=lambda c: (c[0] * c[1] * c[2], c[2], c[1]), default=(1, 1, 1))
+
+
+def _divisors(number: int, limit: int) -> list[int]:
+    return [d for d in range(1, min(number, limit) + 1) if number % d == 0]

@@ -1,0 +1,31 @@
+"""What a GPU can do, by the name of its architecture."""
+
+from __future__ import annotations
+
+from tvm.target import Target
+
+FIRST_DP4A = 61  # sm_61: the first with dp4a; sm_62 is without
+
+
+def compute_capability(target: Target) -> int | None:
+    """Return 80 for ``sm_80`` or ``sm_80a``, None where the target names no architecture."""
+    digits = "".join(filter(str.isdigit, str(target.attrs.get("arch", ""))))
+    return int(digits) if digits else None
+
+
+def refuses_cuda(target: Target) -> str | None:
+    """Say why no CUDA kernel can be made for ``target``, or None."""
+    return None if target.kind.name == "cuda" else f"target is {target.kind.name}, not cuda"
+
+
+def refuses_dp4a(x: str, target: Target) -> str | None:
+    """Say why dp4a cannot multiply ``x`` on ``target``, or None."""
+    refusal = refuses_cuda(target)
+    if refusal:
+        return refusal
+    if x not in ("int8", "uint8"):
+        return f"x is {x}, not int8 or uint8"
+    capability = compute_capability(target)
+    if capability is None or capability < FIRST_DP4A or capability == FIRST_DP4A + 1:
+        return f"{target.attrs.get('arch', 'no architecture')} has no dp4a; sm_61 has"
+    return None

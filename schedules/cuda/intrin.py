@@ -1,0 +1,101 @@
+"""What the contraction of a GPU needs to know of an instruction: how a step adds to a sum.
+
+dp4a: ``d = c + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3`` of bytes in int32, wrapping, in place; sm_61
+and newer. ``__dp4a`` is overloaded by the sign of a: s8 x s8 is CUDA's own, u8 x s8 (PTX
+``dp4a.u32.s32``) is in TVM's preamble and in ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+LANES = 4
+Load = Callable[[Any, Any, Any], Expr]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One way to add products of four neighbouring channels of x and w.
+
+    Parameters
+    ----------
+    word
+        Type of the elements that x is staged as.
+    words
+        How many of them hold four channels.
+    load
+        ``(buffer, index, i)`` -> word i of the four channels of x at ``index``.
+    load_w
+        The same of w.
+    fill
+        ``z`` -> the word whose channels are all the zero point.
+    step
+        ``(acc, x, w)`` -> acc plus the products of a word.
+    acc
+        Type of the sums.
+    """
+
+    word: str
+    words: int
+    load: Load
+    load_w: Load
+    fill: Callable[[Expr], Expr]
+    step: Callable[[Expr, Expr, Expr], Expr]
+    acc: str
+
+
+def _bytes_as(word: str) -> Load:
+    def load(buffer: Any, index: Any, _i: Any) -> Expr:
+        lanes = tirx.Ramp(T.int64(0), T.int64(1), LANES)
+        return tirx.reinterpret(word, buffer[(*index, lanes)])
+
+    return load
+
+
+def _element(buffer: Any, index: Any, i: Any) -> Expr:
+    return buffer[(*index, i)]
+
+
+def _dp4a(acc: Expr, x: Expr, w: Expr) -> Expr:
+    return tirx.call_pure_extern("int32", "__dp4a", x, w, acc)
+
+
+def _in_every_byte(word: str) -> Callable[[Expr], Expr]:
+    def fill(z: Expr) -> Expr:
+        return ((z & tirx.const(0xFF, "int32")) * tirx.const(0x01010101, "int32")).astype(word)
+
+    return fill
+
+
+def _dp4a_of(word: str) -> Step:
+    return Step(
+        word=word,
+        words=1,
+        load=_bytes_as(word),
+        load_w=_bytes_as("int32"),
+        fill=_in_every_byte(word),
+        step=_dp4a,
+        acc="int32",
+    )
+
+
+STEPS = {
+    "int8": _dp4a_of("int32"),
+    "uint8": _dp4a_of("uint32"),
+    "float32": Step(
+        word="float32",
+        words=LANES,
+        load=_element,
+        load_w=_element,
+        fill=lambda z: z,
+        step=lambda acc, x, w: acc + x * w,
+        acc="float32",
+    ),
+}
+"""Type of x -> its step."""

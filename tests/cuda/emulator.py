@@ -1,0 +1,164 @@
+"""CUDA C as TVM generates it, run on the CPU through shim.h: no GPU, no driver, no toolkit."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.target import Target
+
+SHIM = Path(__file__).parent / "shim.h"
+GUARD = 256  # bytes before and after every array, which must stay as they are
+AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+COMPILER = ("g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
+_DEFINITION = re.compile(
+    r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\) \{(.*?)\n\}', re.S
+)
+
+
+class EmulationError(AssertionError):
+    """A kernel did what no kernel may do on a GPU."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One ``__global__`` function: its parameters as C declares them, and its body."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(re.split(r"[\s*]+", parameter)[-1] for parameter in self.parameters)
+
+
+def cuda_source(mod: tvm.IRModule, target: Target) -> str:
+    """Return the CUDA C that TVM generates for scheduled PrimFuncs."""
+    built = tvm.compile(mod, target=target)
+    (device,) = built.mod.imports
+    return str(device.inspect_source())
+
+
+def kernels(source: str) -> dict[str, Kernel]:
+    """Return the kernels that ``source`` defines."""
+    found = {}
+    for name, parameters, body in _DEFINITION.findall(source):
+        declared = tuple(item.strip() for item in parameters.split(","))
+        found[name] = Kernel(name, declared, body)
+    return found
+
+
+def launch_size(func: tirx.PrimFunc) -> tuple[int, ...]:
+    """Return the extents of the grid and of a block that a scheduled PrimFunc asks for."""
+    extents: dict[str, int] = {}
+
+    def note(loop: tirx.For) -> None:
+        if loop.thread_binding is not None:
+            tag = str(loop.thread_binding.thread_tag)
+            extents[tag] = max(extents.get(tag, 1), int(loop.extent))
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, note))
+    return tuple(extents.get(axis, 1) for axis in AXES)
+
+
+class Emulator:
+    """The kernels of one CUDA source, compiled for the CPU once."""
+
+    def __init__(self, source: str) -> None:
+        self._kernels = kernels(source)
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "kernels.so"
+            _compile(self._kernels, library)
+            self._library = ctypes.CDLL(str(library))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the kernels."""
+        return tuple(self._kernels)
+
+    def launch(
+        self, name: str, size: tuple[int, ...], arrays: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Run a kernel on copies of ``arrays`` (by buffer name); return them as it leaves them.
+
+        Raises
+        ------
+        EmulationError
+            If threads of a block part at a barrier, or write past an array.
+        """
+        kernel = self._kernels[name]
+        assert math.prod(size[3:]) <= 1024, f"{name}: {size[3:]} threads in a block"
+        guarded = {key: _Guarded(array) for key, array in arrays.items()}
+        pointers = [guarded[key.removesuffix("_ptr")].pointer for key in kernel.arguments]
+        error = self._library[f"run_{name}"]((ctypes.c_int * 6)(*size), *pointers)
+        if error:
+            raise EmulationError(f"{name}: threads of one block part at a barrier")
+        for key, memory in guarded.items():
+            if not memory.is_intact:
+                raise EmulationError(f"{name}: wrote outside of {key}")
+        return {key: memory.array for key, memory in guarded.items()}
+
+
+class _Guarded:
+    """A copy of an array between two guards."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._memory = np.full(array.nbytes + 2 * GUARD + 16, 0x5A, np.uint8)
+        self._start = GUARD + -(self._memory.ctypes.data + GUARD) % 16
+        self._stop = self._start + array.nbytes
+        self.array = self._memory[self._start : self._stop].view(array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    @property
+    def pointer(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self._memory.ctypes.data + self._start)
+
+    @property
+    def is_intact(self) -> bool:
+        outside = (self._memory[: self._start], self._memory[self._stop :])
+        return all((part == 0x5A).all() for part in outside)
+
+
+def _compile(found: Mapping[str, Kernel], library: Path) -> None:
+    text = "\n".join(['#include "shim.h"', *(_translated(kernel) for kernel in found.values())])
+    command = [*COMPILER, "-ffp-contract=off", f"-I{SHIM.parent}", "-x", "c++", "-", "-o"]
+    done = subprocess.run([*command, str(library)], input=text, text=True, capture_output=True)
+    if done.returncode:
+        raise EmulationError(f"the shim does not know all of this CUDA C:\n{done.stderr[:3000]}")
+
+
+def _translated(kernel: Kernel) -> str:
+    """Return a kernel and the function that launches it.
+
+    Its arguments are globals, since a fiber starts without any.
+    """
+    plain = [parameter.replace("__restrict__", "") for parameter in kernel.parameters]
+    arguments, name = kernel.arguments, kernel.name
+    kept = "\n".join(
+        f"static {parameter.removesuffix(argument)}{name}_{argument};"
+        for parameter, argument in zip(plain, arguments, strict=True)
+    )
+    stored = " ".join(f"{name}_{argument} = {argument};" for argument in arguments)
+    passed = ", ".join(f"{name}_{argument}" for argument in arguments)
+    has_barriers = str("__syncthreads" in kernel.body).lower()
+    return f"""
+{kept}
+__global__ void {name}({", ".join(kernel.parameters)}) {{{kernel.body}
+}}
+extern "C" int run_{name}(const int* size, {", ".join(plain)}) {{
+  {stored}
+  shim::kernel = [] {{ {name}({passed}); }};
+  return shim::launch(size, {has_barriers});
+}}"""

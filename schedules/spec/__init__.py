@@ -1,0 +1,46 @@
+"""What a kernel computes: one frozen dataclass per operator, no target, no layout, no tile.
+
+Shapes are logical (NCHW for images). A kernel's arguments are, in this order, ``tensors`` (the
+activations), ``params`` (constants) and the output. Constants that belong to a model (multipliers,
+biases, zero points, clamp bounds, tables) are arguments, never fields: two layers of equal shape
+are one spec, and share one tuned kernel.
+
+Arithmetic (docs/design.md): ``requantize(a, m) = int(min(max(rint(float32(a) * m), clamp[0]),
+clamp[1])) + z_y`` with ``clamp = (qmin - z_y, qmax - z_y)`` as float32 and rint half-to-even.
+Where ``y`` is "float32" the result is ``min(max(float32(a) * m, clamp[0]), clamp[1])``.
+"""
+
+from __future__ import annotations
+
+from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.linear import Conv2d, Dense
+from schedules.spec.movement import Concat, Move
+from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
+from schedules.spec.pooling import Pool2d
+from schedules.spec.statistics import Observe
+from schedules.spec.text import SPECS, Spec, from_json, to_json
+
+__all__ = [
+    "SPECS",
+    "Binary",
+    "Concat",
+    "Conv2d",
+    "DType",
+    "Dense",
+    "Dequantize",
+    "Move",
+    "Observe",
+    "OperatorSpec",
+    "Padding",
+    "Pair",
+    "Pool2d",
+    "QType",
+    "Quantize",
+    "Rescale",
+    "Shape",
+    "Size",
+    "Spec",
+    "Table",
+    "from_json",
+    "to_json",
+]

@@ -1,0 +1,141 @@
+"""Operators that compute each element from the elements at its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from schedules.spec.operator_spec import DType, OperatorSpec, QType, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary(OperatorSpec):
+    """Elementwise add or mul of two activations; b may have extent 1 where a has more.
+
+    add, integer: ``t = fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``, rounded and clamped.
+    mul, integer: ``requantize((a - z_a) * (b - z_b), m)``. float32: the operator, then clamp.
+    Params: add integer: m_a float32 (1,), m_b float32 (1,), z int32 (3,) = z_a, z_b, z_y, clamp;
+    mul integer: m float32 (1,), z, clamp; float32: clamp.
+    """
+
+    kind: ClassVar[str] = "binary"
+    operator: Literal["add", "mul"]
+    a_shape: Shape
+    b_shape: Shape
+    a: DType
+    b: DType
+    y: DType
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the activations it reads."""
+        return ("a", "b")
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        if self.a == "float32":
+            return ("clamp",)
+        multipliers = ("m_a", "m_b") if self.operator == "add" else ("m",)
+        return (*multipliers, "z", "clamp")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("a", "b" or "y")."""
+        return self.b_shape if name == "b" else self.a_shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescale(OperatorSpec):
+    """Move an integer tensor to another scale, clamping: also ReLU, clip, LeakyReLU, PReLU alone.
+
+    ``y = requantize(x - z_x, m)``; with ``leaky``, m_neg[channel] where ``x - z_x`` is negative.
+    Params: m float32 (1,), m_neg float32 (channels,) if leaky, z int32 (2,) = z_x, z_y, clamp.
+    float32 x: ``x``, or ``x * alpha[channel]`` where leaky and negative, then clamp; params: alpha
+    float32 (channels,) if leaky, clamp. Channels are axis 1.
+    """
+
+    kind: ClassVar[str] = "rescale"
+    dims: Shape
+    x: DType
+    y: DType
+    leaky: bool = False
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        if self.x == "float32":
+            return (*(("alpha",) if self.leaky else ()), "clamp")
+        return ("m", *(("m_neg",) if self.leaky else ()), "z", "clamp")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of x and y."""
+        return self.dims
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(OperatorSpec):
+    """Any unary function of an integer tensor: ``y = table[x]``, or ``table[x + 128]`` for int8 x.
+
+    Params: table (256,) of type y.
+    """
+
+    kind: ClassVar[str] = "table"
+    dims: Shape
+    x: QType
+    y: QType
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("table",)
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of x and y."""
+        return self.dims
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantize(OperatorSpec):
+    """``y = int(min(max(rint(x / s), clamp[0]), clamp[1])) + z``; x is float32.
+
+    Params: s float32 (1,), z int32 (1,), clamp float32 (2,).
+    """
+
+    kind: ClassVar[str] = "quantize"
+    dims: Shape
+    y: QType
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("s", "z", "clamp")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of x and y."""
+        return self.dims
+
+    def dtype(self, name: str) -> str:
+        """Element type of activation ``name``."""
+        return "float32" if name == "x" else self.y
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dequantize(OperatorSpec):
+    """``y = float32(x - z) * s``. Params: s float32 (1,), z int32 (1,)."""
+
+    kind: ClassVar[str] = "dequantize"
+    dims: Shape
+    x: QType
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("s", "z")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of x and y."""
+        return self.dims
+
+    def dtype(self, name: str) -> str:
+        """Element type of activation ``name``."""
+        return self.x if name == "x" else "float32"

@@ -1,0 +1,101 @@
+"""Convolution and matrix product with constant weights, with their epilogues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, Shape, Size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conv2d(OperatorSpec):
+    """Two-dimensional convolution with its epilogue.
+
+    Integer x: ``acc = bias + sum (x - z_x) * w`` in int32, padding is z_x;
+    ``y = requantize(acc, m)``, or with ``leaky`` ``requantize(acc, m if acc >= 0 else m_neg)``,
+    or with ``residual`` ``t = fma(float32(r - z_r), m_r, float32(acc) * m)``, rounded and clamped.
+    float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
+    ``+ r``, then clamp.
+
+    Integer params: w int8 (oc, ic/groups, kh, kw); bias int32 (oc,); m float32 (oc,); m_neg float32
+    (oc,) if leaky; m_r float32 (1,) if residual; z int32 (3,) = z_x, z_y, z_r; clamp float32 (2,).
+    float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
+    """
+
+    kind: ClassVar[str] = "conv2d"
+    batch: Size
+    in_channels: int
+    height: int
+    width: int
+    out_channels: int
+    kernel: Pair
+    strides: Pair = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+    x: DType
+    y: DType
+    residual: DType | None = None
+    leaky: bool = False
+
+    @property
+    def out_size(self) -> Pair:
+        """Height and width of the output."""
+        top, left, bottom, right = self.padding
+        (kh, kw), (sh, sw), (dh, dw) = self.kernel, self.strides, self.dilation
+        rows = (self.height + top + bottom - dh * (kh - 1) - 1) // sh + 1
+        cols = (self.width + left + right - dw * (kw - 1) - 1) // sw + 1
+        return rows, cols
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the activations it reads."""
+        return ("x", "r") if self.residual else ("x",)
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        if self.x == "float32":
+            return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
+        optional = (*(("m_neg",) if self.leaky else ()), *(("m_r",) if self.residual else ()))
+        return ("w", "bias", "m", *optional, "z", "clamp")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x", "r" or "y")."""
+        if name == "x":
+            return (self.batch, self.in_channels, self.height, self.width)
+        return (self.batch, self.out_channels, *self.out_size)
+
+    @property
+    def r(self) -> DType | None:
+        """Element type of the residual."""
+        return self.residual
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense(OperatorSpec):
+    """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
+
+    Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky,
+    z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
+    """
+
+    kind: ClassVar[str] = "dense"
+    rows: Size
+    n: int
+    k: int
+    x: DType
+    y: DType
+    leaky: bool = False
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        if self.x == "float32":
+            return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
+        return ("w", "bias", "m", *(("m_neg",) if self.leaky else ()), "z", "clamp")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        return (self.rows, self.k if name == "x" else self.n)

@@ -1,0 +1,39 @@
+"""What every spec has, and the words it is written in."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from tvm import tirx
+
+QType = Literal["uint8", "int8"]
+DType = Literal["uint8", "int8", "float32"]
+Size = int | tirx.Var  # a batch may be symbolic
+Pair = tuple[int, int]
+Padding = tuple[int, int, int, int]  # top, left, bottom, right
+Shape = tuple[Size, ...]
+
+
+class OperatorSpec:
+    """One operator; subclasses are frozen dataclasses with a field or constant for each type."""
+
+    kind: ClassVar[str]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the activations it reads."""
+        return ("x",)
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ()
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name``, one of ``tensors`` or "y"."""
+        raise NotImplementedError
+
+    def dtype(self, name: str) -> str:
+        """Element type of activation ``name``."""
+        dtype: Any = getattr(self, name)
+        return str(dtype)

@@ -1,0 +1,42 @@
+"""Statistics of activations, for calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from schedules.spec.operator_spec import OperatorSpec, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observe(OperatorSpec):
+    """A statistic of a float32 activation, for calibration.
+
+    Lanes past the last channel are left out.
+
+    range: y float32 (3,) = min, max, number of values that are not finite (those are left out).
+    histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32
+    with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out.
+    Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width) for histogram.
+    """
+
+    kind: ClassVar[str] = "observe"
+    statistic: Literal["range", "histogram"]
+    dims: Shape
+    bins: int = 0
+    absolute: bool = False
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("low", "inverse") if self.statistic == "histogram" else ()
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        if name == "x":
+            return self.dims
+        return (self.bins,) if self.statistic == "histogram" else (3,)
+
+    def dtype(self, name: str) -> str:
+        """Element type of activation ``name``."""
+        return "int32" if name == "y" and self.statistic == "histogram" else "float32"

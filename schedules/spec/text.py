@@ -1,0 +1,68 @@
+"""Specs as text: how a module, a tuning record and a report carry them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from tvm import tirx
+
+from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.linear import Conv2d, Dense
+from schedules.spec.movement import Concat, Move
+from schedules.spec.pooling import Pool2d
+from schedules.spec.statistics import Observe
+
+Spec = (
+    Conv2d
+    | Dense
+    | Pool2d
+    | Binary
+    | Rescale
+    | Table
+    | Quantize
+    | Dequantize
+    | Concat
+    | Move
+    | Observe
+)
+SPECS: dict[str, type[Spec]] = {
+    cls.kind: cls
+    for cls in (
+        Conv2d,
+        Dense,
+        Pool2d,
+        Binary,
+        Rescale,
+        Table,
+        Quantize,
+        Dequantize,
+        Concat,
+        Move,
+        Observe,
+    )
+}
+_SIZES = ("batch", "rows")
+"""Fields that hold a size by itself; all other sizes stand in shapes."""
+
+
+def to_json(spec: Spec) -> str:
+    """Return ``spec`` as JSON text; symbolic sizes are written as their names."""
+    fields = {"kind": spec.kind, **dataclasses.asdict(spec)}
+    return json.dumps(fields, default=lambda size: size.name)
+
+
+def from_json(text: str) -> Spec:
+    """Return the spec that :func:`to_json` wrote; one fresh symbolic size for each name."""
+    fields = json.loads(text)
+    cls, symbols = SPECS[fields.pop("kind")], dict[str, tirx.Var]()
+
+    def restored(value: Any, is_size: bool) -> Any:
+        if isinstance(value, list):
+            return tuple(restored(item, True) for item in value)
+        if is_size and isinstance(value, str):
+            return symbols.setdefault(value, tirx.Var(value, "int64"))
+        return value
+
+    return cls(**{key: restored(value, key in _SIZES) for key, value in fields.items()})

@@ -11,10 +11,12 @@ from tvm import IRModule, relax, tirx
 from tvm.target import Target
 
 from relay_int8 import graph
+from relay_int8.errors import UnsupportedOpError
 from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
 from relay_int8.pipeline import finalize, lower
 from relay_int8.quantize import QuantizedModel
 from schedules.spec import Spec, from_json
+from schedules.template import ScheduleError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +53,23 @@ class Built:
 
 
 def build(quantized: QuantizedModel, target: Target) -> Built:
-    """Compile a quantized model for ``target``."""
+    """Compile a quantized model for ``target``; errors as :func:`compile_module`."""
     return compile_module(quantized.mod, target)
 
 
 def compile_module(mod: IRModule, target: Target) -> Built:
-    """Compile a QDQ module, or a normalized float one, for ``target``."""
+    """Compile a QDQ module, or a normalized float one, for ``target``.
+
+    Raises
+    ------
+    UnsupportedOpError
+        If no template computes some kernel on ``target``.
+    """
     with target:
-        lowered = lower(target)(mod)
+        try:
+            lowered = lower(target)(mod)
+        except ScheduleError as error:
+            raise UnsupportedOpError(str(error)) from error
         executable = tvm.compile(lowered, target=target, relax_pipeline=finalize())
     return Built(executable=executable, target=target, calls=_calls(lowered))
 

@@ -10,6 +10,7 @@ import numpy as np
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
+from tvm_ffi import register_error
 
 from schedules.layout import Layout
 
@@ -17,8 +18,12 @@ Arrays = dict[str, np.ndarray]
 Kernel = Any  # the one class of schedules.spec that a template's kind names
 
 
+@register_error
 class ScheduleError(ValueError):
-    """A template met a kernel it did not build; the message says what differs."""
+    """No template computes a kernel on the target; the message says why.
+
+    Registered, so that it keeps its class on its way through TVM's C++.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

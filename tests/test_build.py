@@ -3,6 +3,8 @@
 import pytest
 from tvm.target import Target
 
+from relay_int8.build import compile_module
+from relay_int8.errors import UnsupportedOpError
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NETWORKS, any_params
@@ -22,3 +24,9 @@ def network(request, preset):
 @pytest.mark.parametrize("target", X86)
 def test_equals_oracle(network: QuantizedNetwork, target: str):
     assert_equals_oracle(network, Target(TARGETS[target]))
+
+
+def test_a_target_without_templates_is_refused():
+    network = QuantizedNetwork.make(NETWORKS["residual"](), any_params, preset="int8")
+    with pytest.raises(UnsupportedOpError, match="target is opencl"):
+        compile_module(network.mod, Target({"kind": "opencl"}, host="llvm"))

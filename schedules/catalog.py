@@ -21,6 +21,20 @@ from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
 from schedules.cpu.rescale import RESCALE_CPU
 from schedules.cpu.table import TABLE_CPU
+from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
+from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
+from schedules.cuda.dense import DENSE_DP4A, DENSE_F32_CUDA
+from schedules.cuda.layout_flexible import (
+    BINARY_CUDA,
+    CONCAT_CUDA,
+    DEQUANTIZE_CUDA,
+    MOVE_CUDA,
+    POOL2D_CUDA,
+    QUANTIZE_CUDA,
+    RESCALE_CUDA,
+    TABLE_CUDA,
+)
 from schedules.spec import Spec
 from schedules.template import ScheduleError, ScheduleTemplate
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
@@ -72,6 +86,19 @@ _ORDER = (
     CONCAT_CPU,
     MOVE_CPU,
     OBSERVE_CPU,
+    CONV2D_DP4A,
+    DENSE_DP4A,
+    CONV2D_F32_CUDA,
+    DENSE_F32_CUDA,
+    CONV2D_ANY_GROUP_CUDA,
+    POOL2D_CUDA,
+    BINARY_CUDA,
+    RESCALE_CUDA,
+    TABLE_CUDA,
+    QUANTIZE_CUDA,
+    DEQUANTIZE_CUDA,
+    CONCAT_CUDA,
+    MOVE_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

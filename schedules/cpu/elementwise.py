@@ -109,7 +109,8 @@ def elementwise_kernel(
             point.logical[1] < spec.shape("y")[1], value(point), tirx.const(0, spec.dtype("y"))
         )
 
-    y = te.compute(shape, element, name=spec.kind, attrs={"template": template, "run": run})
+    name = f"{spec.kind}_y" if spec.kind in params else spec.kind
+    y = te.compute(shape, element, name=name, attrs={"template": template, "run": run})
     inputs = [*tensors.values(), *params.values(), y]
     func = te.create_prim_func(inputs, index_dtype_override="int64")
     return func.without_attr("global_symbol")

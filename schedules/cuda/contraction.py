@@ -56,7 +56,7 @@ class Contraction:
     inside
         ``place`` of ``stage`` -> conditions without which it is border.
     x
-        ``place`` of ``stage`` -> the index in x, without its four channels.
+        ``(buffers, place, i)`` -> word i of x at a place of ``stage``.
     source
         ``(p, k)`` -> the place in ``stage``.
     y
@@ -71,7 +71,7 @@ class Contraction:
     reduction: Index
     staged: Index
     inside: Callable[[Index], list[Expr]]
-    x: Callable[[Index], Index]
+    x: Callable[[dict[str, Any], Index, Expr], Expr]
     source: Callable[[Index, Index], Index]
     y: Callable[[Index, Expr], Index]
     keep: Callable[[Index, Expr], list[Expr]]
@@ -125,7 +125,7 @@ def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any
         T.reads(*(_whole(buffers[name]) for name in ("x", "z") if name in buffers))
         T.writes(stage[(*place, i)])
         z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
-        x = step.load(buffers["x"], parts.x(place), i)
+        x = parts.x(buffers, place, i)
         T.buffer_store(stage, where(parts.inside(place), x, step.fill(z)), [*place, i])
     return stage
 
@@ -143,7 +143,7 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
         T.sblock_attr({"template": parts.template})
         with T.init():
             T.buffer_store(acc, tirx.const(0, step.acc), [*p, c])
-        value = step.step(acc[(*p, c)], stage[source], step.load_w(w, weight, i))
+        value = step.step(acc[(*p, c)], stage[source], step.load_w(w, (*weight, T.int64(0)), i))
         T.buffer_store(acc, value, [*p, c])
     return acc
 

@@ -12,11 +12,13 @@ Exact:  integers always; float32 sums ascend within a tile of the reduction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.cpu.conv_arguments import fold_zero_point
@@ -28,10 +30,12 @@ from schedules.cuda.contraction import (
     contraction_kernel,
     roomy,
 )
-from schedules.cuda.intrin import LANES
+from schedules.cuda.default_tiles import default_tiles
+from schedules.cuda.intrin import LANES, STEPS
+from schedules.cuda.tiles import apply, sampled
 from schedules.layout import NCHW4C
 from schedules.spec import Conv2d
-from schedules.template import Arrays, Layouts
+from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 
 def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
@@ -79,6 +83,10 @@ def kernel(name: str, spec: Conv2d) -> tirx.PrimFunc:
         limits = ((p[1], -(-spec.out_channels // LANES), out), (p[2], rows, high))
         return [axis < size for axis, size, room in (*limits, (p[3], cols, wide)) if size < room]
 
+    def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
+        index = (*place[:2], *_x_pixel(spec, place[2:]), tirx.const(0, "int64"))
+        return STEPS[spec.x].load(buffers["x"], index, i)
+
     parts = Contraction(
         template=name,
         buffers=_buffers(spec),
@@ -91,7 +99,7 @@ def kernel(name: str, spec: Conv2d) -> tirx.PrimFunc:
             (wide - 1) * sw + (kw - 1) * dw + 1,
         ),
         inside=lambda place: _inside(spec, place[2:]),
-        x=lambda place: (*place[:2], *_x_pixel(spec, place[2:])),
+        x=x,
         source=source,
         y=lambda p, c: (*p[:2], *_pixel(spec, p[2:]), c),
         keep=keep,
@@ -151,3 +159,30 @@ def pack(spec: Conv2d, params: Arrays) -> Arrays:
         for name, value in folded.items()
     }
     return {**packed, "w": np.ascontiguousarray(w.transpose(0, 2, 4, 5, 1, 3))}
+
+
+def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
+    """Apply fixed tiles."""
+    apply(sch, default_tiles(sch, spec, target))
+
+
+def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
+    """Apply the same loops with tiles that MetaSchedule samples."""
+    apply(sch, sampled(sch))
+
+
+def conv2d_template(
+    name: str, refuses: Callable[[Conv2d, Target], str | None], x_types: tuple[str, ...]
+) -> ScheduleTemplate:
+    """Return the template of one instruction."""
+    return ScheduleTemplate(
+        name=name,
+        kind="conv2d",
+        refuses=refuses,
+        layouts=layouts,
+        kernel=lambda spec, _layouts: kernel(name, spec),
+        default=default,
+        space=space,
+        pack=pack,
+        x_types=x_types,
+    )

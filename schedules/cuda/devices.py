@@ -29,3 +29,8 @@ def refuses_dp4a(x: str, target: Target) -> str | None:
     if capability is None or capability < FIRST_DP4A or capability == FIRST_DP4A + 1:
         return f"{target.attrs.get('arch', 'no architecture')} has no dp4a; sm_61 has"
     return None
+
+
+def refuses_f32(x: str, target: Target) -> str | None:
+    """Say why float32 kernels cannot multiply ``x`` on ``target``, or None."""
+    return refuses_cuda(target) or (None if x == "float32" else f"x is {x}, not float32")

@@ -30,7 +30,7 @@ class Step:
     words
         How many of them hold four channels.
     load
-        ``(buffer, index, i)`` -> word i of the four channels of x at ``index``.
+        ``(buffer, index, i)`` -> word i of the four channels of x that start at ``index``.
     load_w
         The same of w.
     fill
@@ -52,14 +52,15 @@ class Step:
 
 def _bytes_as(word: str) -> Load:
     def load(buffer: Any, index: Any, _i: Any) -> Expr:
-        lanes = tirx.Ramp(T.int64(0), T.int64(1), LANES)
-        return tirx.reinterpret(word, buffer[(*index, lanes)])
+        *place, start = index
+        return tirx.reinterpret(word, buffer[(*place, tirx.Ramp(start, T.int64(1), LANES))])
 
     return load
 
 
 def _element(buffer: Any, index: Any, i: Any) -> Expr:
-    return buffer[(*index, i)]
+    *place, start = index
+    return buffer[(*place, start + i)]
 
 
 def _dp4a(acc: Expr, x: Expr, w: Expr) -> Expr:

@@ -7,7 +7,7 @@ import math
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tvm.target import Target
 
 SHIM = Path(__file__).parent / "shim.h"
 GUARD = 256  # bytes before and after every array, which must stay as they are
+MOST_THREADS = 1024  # of a block, on every GPU
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 COMPILER = ("g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
 _DEFINITION = re.compile(
@@ -89,26 +90,27 @@ class Emulator:
         return tuple(self._kernels)
 
     def launch(
-        self, name: str, size: tuple[int, ...], arrays: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Run a kernel on copies of ``arrays`` (by buffer name); return them as it leaves them.
+        self, name: str, func: tirx.PrimFunc, arrays: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Run the kernel of a scheduled PrimFunc on copies of its arguments; return the copies.
 
         Raises
         ------
         EmulationError
             If threads of a block part at a barrier, or write past an array.
         """
-        kernel = self._kernels[name]
-        assert math.prod(size[3:]) <= 1024, f"{name}: {size[3:]} threads in a block"
-        guarded = {key: _Guarded(array) for key, array in arrays.items()}
-        pointers = [guarded[key.removesuffix("_ptr")].pointer for key in kernel.arguments]
+        kernel, size = self._kernels[name], launch_size(func)
+        assert math.prod(size[3:]) <= MOST_THREADS, f"{name}: {size[3:]} threads in a block"
+        names = [f"{param.name}_ptr" for param in func.params]
+        guarded = {key: _Guarded(array) for key, array in zip(names, arrays, strict=True)}
+        pointers = [guarded[key].pointer for key in kernel.arguments]
         error = self._library[f"run_{name}"]((ctypes.c_int * 6)(*size), *pointers)
         if error:
             raise EmulationError(f"{name}: threads of one block part at a barrier")
         for key, memory in guarded.items():
             if not memory.is_intact:
                 raise EmulationError(f"{name}: wrote outside of {key}")
-        return {key: memory.array for key, memory in guarded.items()}
+        return [memory.array for memory in guarded.values()]
 
 
 class _Guarded:

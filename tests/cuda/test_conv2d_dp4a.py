@@ -10,7 +10,7 @@ from tvm.target import Target
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.spec import Conv2d
 from tests.cuda.emulator import EmulationError, kernels, launch_size
-from tests.cuda.run_template import Built, build
+from tests.cuda.run_template import Built, Case, build
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 BARRIER = "__syncthreads();"
@@ -45,19 +45,19 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def spec_of(case: str) -> Conv2d:
-    return Conv2d(**(BASE | CASES[case]))
+def case_of(name: str) -> Case:
+    return Case(spec=Conv2d(**(BASE | CASES[name])), template=CONV2D_DP4A)
 
 
 def assert_equal(built: Built, name: str) -> None:
-    spec = built.specs[name]
+    spec = built.cases[name].spec
     arrays = random_arrays(spec, np.random.default_rng(1))
     np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 @pytest.fixture(scope="module")
 def by_default() -> Built:
-    return build(CONV2D_DP4A, {case: spec_of(case) for case in CASES})
+    return build({case: case_of(case) for case in CASES})
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -72,7 +72,7 @@ SAMPLED = ("same", "several_fetches", "pointwise", "prime_asymmetric", "strided_
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_sampled(seed):
     """Points of the space; those whose block is larger than any GPU allows are skipped one by one."""
-    built = build(CONV2D_DP4A, {case: spec_of(case) for case in SAMPLED}, seed=seed)
+    built = build({case: case_of(case) for case in SAMPLED}, seed=seed)
     fitting = [case for case in SAMPLED if fits(built.mod[case])]
     for case in fitting:
         assert_equal(built, case)
@@ -93,20 +93,20 @@ def test_a_removed_barrier_is_caught(place):
         kept = [*parts[:place], parts[place] + parts[place + 1], *parts[place + 2 :]]
         return BARRIER.join(kept)
 
-    spec = spec_of("several_fetches")
-    arrays = random_arrays(spec, np.random.default_rng(1))
-    broken = build(CONV2D_DP4A, {"conv": spec}, edit=without)
-    assert (broken.run("conv", arrays) != reference(spec, arrays)).any()
+    case = case_of("several_fetches")
+    arrays = random_arrays(case.spec, np.random.default_rng(1))
+    broken = build({"conv": case}, edit=without)
+    assert (broken.run("conv", arrays) != reference(case.spec, arrays)).any()
 
 
 def test_a_barrier_that_some_threads_miss_is_an_error():
     def diverging(source: str) -> str:
         return source.replace(BARRIER, f"if (threadIdx.x > 3) {BARRIER}", 1)
 
-    spec = spec_of("same")
-    broken = build(CONV2D_DP4A, {"conv": spec}, edit=diverging)
+    case = case_of("same")
+    broken = build({"conv": case}, edit=diverging)
     with pytest.raises(EmulationError, match="part at a barrier"):
-        broken.run("conv", random_arrays(spec, np.random.default_rng(1)))
+        broken.run("conv", random_arrays(case.spec, np.random.default_rng(1)))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ def start(loader, images):
 def test_runs_until_the_time_is_over_and_divides_by_the_runs():
     calls = []
     turn = run_for(0.1, lambda: calls.append(time.sleep(0.03)))
-    assert len(calls) == 4
-    assert 0.03 <= turn.wall_s < 0.1
+    assert 1 <= len(calls) <= 4  # fewer where the computer is busy
+    assert turn.wall_s * len(calls) >= 0.1
+    assert turn.wall_s >= 0.03
     assert turn.cpu_s < turn.wall_s / 2
 
 

@@ -49,7 +49,7 @@ class QuantConfig:
     """
 
     preset: str = "int8"
-    method: str = "kl"
+    method: str = "max"
     exclude: tuple[str, ...] = ()
     bias_correction: bool = True
     require_int8: bool = False

@@ -30,7 +30,7 @@ def calibrate(
     tensors: Mapping[str, PlannedScheme],
     data: Iterable[Image],
     *,
-    method: str | Method = "kl",
+    method: str | Method = "max",
     model_hash: str = "",
     keep_histograms: bool = False,
     progress: Progress | None = None,

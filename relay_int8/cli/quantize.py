@@ -43,7 +43,7 @@ def quantize(
     ] = "int8",
     method: Annotated[
         str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
-    ] = "kl",
+    ] = QuantConfig.method,
     exclude: Annotated[
         list[str] | None,
         typer.Option(help="Tensor or operator type that stays in float; may be repeated."),

@@ -1,0 +1,44 @@
+"""Real networks on real images: what int8 by default costs in accuracy."""
+
+import pytest
+
+from benchmarks.accuracy import Subject, open_networks
+from relay_int8 import QuantConfig, compile_model, load
+
+LEAST = {
+    "resnet20": 0.941 - 0.003,
+    "resnet8": 0.906 - 0.003,
+    "squeezenet1.1": 0.620,
+    "mobilenetv1_0.25": 0.565,
+    "vww": 65 / 80,
+    "ultraface": 0.95,
+}
+"""FP32 has 0.941, 0.906, 0.630, 0.615, 66/80 and, by definition, 1."""
+
+LEAST_SNR_DB = {
+    "resnet20": 20.0,
+    "resnet8": 30.0,
+    "squeezenet1.1": 25.0,
+    "mobilenetv1_0.25": 17.0,
+    "vww": 23.0,
+    "ultraface": 20.0,
+}
+"""Resolves more than the metric: one image of 200 is half a point."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEAST)
+def test_accuracy_by_default(shared_data, tmp_path, name):
+    subject = Subject(open_networks(shared_data)[name])
+    report = compile_model(
+        subject.model,
+        subject.calibration,
+        tmp_path / "model.ri8",
+        config=QuantConfig(require_int8=True),
+        batch=1,
+        samples=0,
+    )
+    assert all(layer.integer for layer in report.layers if layer.kind in ("conv2d", "dense"))
+    score = subject.score(subject.outputs(load(tmp_path / "model.ri8").run))
+    assert score.metric >= LEAST[name]
+    assert score.snr_db >= LEAST_SNR_DB[name]

@@ -1,0 +1,61 @@
+"""Run a lowered network kernel by kernel on the emulated GPU; look at every tensor."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.target import Target
+
+from relay_int8 import graph
+from relay_int8.passes.alter_layout import LAYOUTS as LAYOUT_NAMES
+from relay_int8.passes.alter_layout import SPEC
+from relay_int8.pipeline import lower
+from schedules.layout import LAYOUTS
+from schedules.spec import from_json
+from tests.cuda.emulator import Emulator, cuda_source
+
+Arrays = dict[str, np.ndarray]
+
+
+class EmulatedNetwork:
+    """A QDQ module lowered for a GPU, its kernels compiled for the CPU."""
+
+    def __init__(self, mod: tvm.IRModule, target: Target) -> None:
+        with target:
+            self.mod = lower(target)(mod)
+        kernels = {
+            var.name_hint: func.with_attr("global_symbol", var.name_hint)
+            for var, func in self.mod.functions_items()
+            if isinstance(func, tirx.PrimFunc)
+        }
+        self.source = cuda_source(tvm.IRModule(kernels), target)
+        self._emulator = Emulator(self.source)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """Return the results of all kernels by tensor name, and the outputs as "outputs:<i>"."""
+        main = self.mod["main"]
+        values = {param: np.asarray(inputs[param.name]) for param in main.params}
+        found: Arrays = {}
+        for var, value in graph.calls(main):
+            arguments = [self._value(values, argument) for argument in graph.arguments(value)]
+            if graph.operator(value) == "reshape":
+                values[var] = arguments[0].reshape(graph.shape(var))
+                continue
+            assert graph.operator(value) == "call_tir", f"{var.name} is {graph.operator(value)}"
+            func = self.mod[value.args[0]]
+            y = np.full(graph.shape(var), 77).astype(graph.dtype(var))
+            name = f"{value.args[0].name_hint}_kernel"
+            *_, values[var] = self._emulator.launch(name, func, [*arguments[1:], y])
+            if SPEC in func.attrs:
+                layout = LAYOUTS[json.loads(str(func.attrs[LAYOUT_NAMES]))[-1]]
+                dims = from_json(str(func.attrs[SPEC])).shape("y")
+                found[var.name] = layout.unpack(values[var], dims)
+        outputs = [values[var] for var in graph.results(main)]
+        return found | {f"outputs:{i}": output for i, output in enumerate(outputs)}
+
+    @staticmethod
+    def _value(values: dict[relax.Var, np.ndarray], argument: relax.Expr) -> np.ndarray | None:
+        constant = graph.constant(argument)
+        return values.get(argument) if constant is None else constant

@@ -58,9 +58,8 @@ def race(
         images = subject.images(batch)
         expected = apart.call(apart.float_logits, model, images)
         for count in threads:
-            cores = last_cores(count)
             say(f"{subject.network}, batch {batch}, threads {count}: {rules.rounds} rounds")
-            peak = apart.call(apart.vpdpbusd_peak, cores[-1])
+            peak = apart.call(apart.vpdpbusd_peak, cores_for(1)[0])
             turns, logits, absent = _take_turns(files, images, count, rules)
             yield Cell(
                 network=subject.network,
@@ -76,9 +75,13 @@ def race(
             )
 
 
-def last_cores(count: int) -> tuple[int, ...]:
-    """Return the last of the cores this process may use; interrupts prefer the first."""
-    return tuple(sorted(os.sched_getaffinity(0))[-count:])
+def cores_for(threads: int) -> tuple[int, ...]:
+    """Return the cores for ``threads``: the last one alone, since interrupts prefer the first.
+
+    More than one are counted from the first, as TVM counts when it binds its threads.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    return tuple(cores[-1:] if threads == 1 else cores[:threads])
 
 
 def _quantized(
@@ -102,7 +105,7 @@ def _take_turns(
     files: Mapping[str, Path], images: np.ndarray, threads: int, rules: Rules
 ) -> tuple[dict[str, tuple[Turn, ...]], dict[str, np.ndarray], dict[str, str]]:
     """Return the turns and the logits of each system, and why others could not be loaded."""
-    cores = last_cores(threads)
+    cores = cores_for(threads)
     starts = {key: (SYSTEMS[key], file, images, threads, cores) for key, file in files.items()}
     with racers(starts) as (running, failures):
         turns: dict[str, list[Turn]] = {key: [] for key in running}

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.race import last_cores
+from benchmarks.race import cores_for
 from benchmarks.turns import racers, run_for
 from tests.benchmarks.fake_systems import system
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.fast
 
 
 def start(loader, images):
-    return (system(loader), Path("absent"), images, 1, last_cores(1))
+    return (system(loader), Path("absent"), images, 1, cores_for(1))
 
 
 def test_runs_until_the_time_is_over_and_divides_by_the_runs():

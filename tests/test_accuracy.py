@@ -16,14 +16,14 @@ LEAST = {
 """FP32 has 0.941, 0.906, 0.630, 0.615, 66/80 and, by definition, 1."""
 
 LEAST_SNR_DB = {
-    "resnet20": 20.0,
-    "resnet8": 30.0,
-    "squeezenet1.1": 25.0,
-    "mobilenetv1_0.25": 17.0,
-    "vww": 23.0,
-    "ultraface": 20.0,
+    "resnet20": 30.0,
+    "resnet8": 33.0,
+    "squeezenet1.1": 31.0,
+    "mobilenetv1_0.25": 17.5,
+    "vww": 25.0,
+    "ultraface": 16.0,
 }
-"""Resolves more than the metric: one image of 200 is half a point."""
+"""Some 2 dB below what was measured; resolves more than the metric, half a point an image."""
 
 
 @pytest.mark.slow

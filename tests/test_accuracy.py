@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.accuracy import Subject, open_networks
-from relay_int8 import QuantConfig, compile_model, load
+from relay_int8 import compile_model, load
 
 LEAST = {
     "resnet20": 0.941 - 0.003,
@@ -34,7 +34,6 @@ def test_accuracy_by_default(shared_data, tmp_path, name):
         subject.model,
         subject.calibration,
         tmp_path / "model.ri8",
-        config=QuantConfig(require_int8=True),
         batch=1,
         samples=0,
     )

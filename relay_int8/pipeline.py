@@ -24,6 +24,7 @@ from relay_int8.passes.schedule_kernels import ScheduleKernels
 from relay_int8.passes.shift_signs import ShiftSigns
 from relay_int8.passes.transpose_quantized import TransposeQuantized
 from schedules.catalog import stores_unsigned
+from schedules.cuda.islands import schedule_islands
 
 
 def normalize_passes() -> list[Pass]:
@@ -64,7 +65,12 @@ def island_passes() -> list[Pass]:
 
 def schedule_passes(target: Target) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
-    return [AlterLayout(target), ScheduleKernels(target), CheckKernels()]
+    return [
+        AlterLayout(target),
+        ScheduleKernels(target),
+        *schedule_islands(target),
+        CheckKernels(),
+    ]
 
 
 def virtual_machine_passes() -> list[Pass]:

@@ -8,6 +8,7 @@
       k0:          channel blocks, rows, columns of the window, in any order
         x -> shared, w -> shared     by all threads together, 4 and 16 bytes each
         k1:        the same axes, inside one fetch
+          w -> registers             16 bytes each
           f h w c  accumulators in registers
             dp4a
       requantize, write    4 bytes of y each
@@ -53,7 +54,7 @@ class Tiles:
     kw: Split
     order: tuple[int, ...] = (0, 1, 2)
     pipeline: int = 1
-    unroll: int | ExprRV = 512
+    unroll: int | ExprRV = 128
 
     @property
     def threads(self) -> list[int | ExprRV | None]:
@@ -67,6 +68,7 @@ def apply(sch: Schedule, tiles: Tiles) -> None:
     dot, write = sch.get_sblock(DOT), sch.get_sblock(WRITE)
     x_shared = sch.cache_read(dot, 0, "shared")
     w_shared = sch.cache_read(dot, 1, "shared")
+    w_registers = sch.cache_read(dot, 1, "local")
     sch.compute_inline(sch.get_sblock(STAGE))
     thread = _bind(sch, write, tiles)
     sch.compute_at(sch.get_sblock(REQUANTIZE), thread, preserve_unit_loops=True)
@@ -83,7 +85,10 @@ def apply(sch: Schedule, tiles: Tiles) -> None:
     packed = int(sch.get(axes[3]).extent) == 1  # four channels to a word
 
     # 16 bytes of weights at a time, int8 or float32; 4 channels of x, whose border is by pixel.
-    for block, vector in ((x_shared, 1), (w_shared, 2 if packed else 1)):
+    wide = 2 if packed else 1
+    sch.compute_at(w_registers, inner[-1], preserve_unit_loops=True)
+    sch.vectorize(sch.fuse(*sch.get_loops(w_registers)[-wide:]))
+    for block, vector in ((x_shared, 1), (w_shared, wide)):
         sch.compute_at(block, fetch, preserve_unit_loops=True)
         _cooperate(sch, sch.get_loops(block)[ABOVE + 1 :], tiles.threads, vector)
     sch.decompose_reduction(dot, fetch)

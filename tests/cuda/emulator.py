@@ -21,7 +21,7 @@ SHIM = Path(__file__).parent / "shim.h"
 GUARD = 256  # bytes before and after every array, which must stay as they are
 MOST_THREADS = 1024  # of a block, on every GPU
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-COMPILER = ("g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
+COMPILER = ("g++", "-std=c++17", "-O0", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
 _DEFINITION = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\) \{(.*?)\n\}', re.S
 )

@@ -19,18 +19,28 @@ from tests.cuda.emulator import Emulator, cuda_source
 Arrays = dict[str, np.ndarray]
 
 
+def lowered(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """Return a QDQ module with scheduled kernels."""
+    with target:
+        return lower(target)(mod)
+
+
+def kernel_source(mod: tvm.IRModule, target: Target) -> str:
+    """Return the CUDA C of all kernels of a lowered module."""
+    kernels = {
+        var.name_hint: func.with_attr("global_symbol", var.name_hint)
+        for var, func in mod.functions_items()
+        if isinstance(func, tirx.PrimFunc)
+    }
+    return cuda_source(tvm.IRModule(kernels), target)
+
+
 class EmulatedNetwork:
     """A QDQ module lowered for a GPU, its kernels compiled for the CPU."""
 
     def __init__(self, mod: tvm.IRModule, target: Target) -> None:
-        with target:
-            self.mod = lower(target)(mod)
-        kernels = {
-            var.name_hint: func.with_attr("global_symbol", var.name_hint)
-            for var, func in self.mod.functions_items()
-            if isinstance(func, tirx.PrimFunc)
-        }
-        self.source = cuda_source(tvm.IRModule(kernels), target)
+        self.mod = lowered(mod, target)
+        self.source = kernel_source(self.mod, target)
         self._emulator = Emulator(self.source)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:

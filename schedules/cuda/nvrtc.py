@@ -1,0 +1,166 @@
+"""CUDA C to machine code, without a toolkit, a driver or a GPU: NVIDIA's NVRTC by ctypes.
+
+The library comes from the package index (``nvidia-cuda-nvrtc-cu12``, 24 MB), the extra ``cuda`` of
+this project. Floating point is exact: neither fast division nor flushed denormals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from schedules.cuda.preamble import without_headers
+from schedules.template import ScheduleError
+
+Form = Literal["cubin", "ptx"]
+PACKAGE = "nvidia.cuda_nvrtc"
+LIBRARY = "libnvrtc.so.12"
+OPTIONS = ("--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v")
+"""No ``--use_fast_math``: quantize divides, and must round as IEEE does."""
+_USAGE = re.compile(
+    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
+    r".*?Used (\d+) registers",
+    re.S,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelUsage:
+    """What one kernel takes of a multiprocessor: registers a thread, bytes that leave them."""
+
+    registers: int
+    spilled_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """One binary: ``form`` for ``architecture``; ``usage`` by kernel, empty for PTX."""
+
+    architecture: str
+    form: Form
+    binary: bytes
+    usage: dict[str, KernelUsage]
+
+
+class Nvrtc:
+    """The compiler.
+
+    Raises
+    ------
+    ScheduleError
+        If its library is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(str(_library_path()))
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+        return major.value, minor.value
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """The architectures it knows, as ``sm_80``."""
+        count = ctypes.c_int()
+        self._check(self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+        numbers = (ctypes.c_int * count.value)()
+        self._check(self._library.nvrtcGetSupportedArchs(numbers))
+        return tuple(f"sm_{number}" for number in numbers)
+
+    def compile(self, source: str, architecture: str, form: Form = "cubin") -> Compiled:
+        """Return the binary of TVM's CUDA C.
+
+        Parameters
+        ----------
+        source
+            As TVM generates it; its preamble is replaced.
+        architecture
+            As in ``sm_80``; PTX runs on it and on all newer ones.
+        form
+            Machine code of the one architecture, or PTX.
+
+        Raises
+        ------
+        ScheduleError
+            For an architecture it does not know, or CUDA C it does not accept.
+        """
+        if architecture not in self.architectures:
+            version = ".".join(map(str, self.version))
+            raise ScheduleError(
+                f"architecture {architecture!r} is unknown to NVRTC {version}; "
+                f"it knows {', '.join(self.architectures)}"
+            )
+        program = ctypes.c_void_p()
+        text = without_headers(source).encode()
+        self._check(
+            self._library.nvrtcCreateProgram(
+                ctypes.byref(program), text, b"kernels.cu", 0, None, None
+            )
+        )
+        try:
+            return self._compiled(program, architecture, form)
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _compiled(self, program: ctypes.c_void_p, architecture: str, form: Form) -> Compiled:
+        virtual = architecture.replace("sm_", "compute_") if form == "ptx" else architecture
+        options = [option.encode() for option in (f"--gpu-architecture={virtual}", *OPTIONS)]
+        array = (ctypes.c_char_p * len(options))(*options)
+        error = self._library.nvrtcCompileProgram(program, len(options), array)
+        log = self._text(
+            program, self._library.nvrtcGetProgramLogSize, self._library.nvrtcGetProgramLog
+        )
+        message = log.decode(errors="replace").rstrip("\0\n")
+        if error:
+            raise ScheduleError(f"NVRTC for {architecture}: {message}")
+        getters = {
+            "cubin": (self._library.nvrtcGetCUBINSize, self._library.nvrtcGetCUBIN),
+            "ptx": (self._library.nvrtcGetPTXSize, self._library.nvrtcGetPTX),
+        }
+        binary = self._text(program, *getters[form])
+        usage = {
+            name: KernelUsage(registers=int(registers), spilled_bytes=int(stores) + int(loads))
+            for name, stores, loads, registers in _USAGE.findall(message)
+        }
+        return Compiled(architecture=architecture, form=form, binary=binary, usage=usage)
+
+    def _text(
+        self,
+        program: ctypes.c_void_p,
+        size_of: Callable[..., int],
+        read: Callable[..., int],
+    ) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(size_of(program, ctypes.byref(size)))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._check(read(program, buffer))
+        return buffer.raw
+
+    def _check(self, error: int) -> None:
+        if error:
+            self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
+            reason = self._library.nvrtcGetErrorString(error).decode()
+            raise ScheduleError(f"NVRTC: {reason}")
+
+
+def _library_path() -> Path:
+    """Return where the package index put the library."""
+    try:
+        found = importlib.util.find_spec(PACKAGE)
+    except ModuleNotFoundError:
+        found = None
+    for folder in (found.submodule_search_locations if found else None) or ():
+        path = Path(folder) / "lib" / LIBRARY
+        if path.exists():
+            return path
+    raise ScheduleError(
+        f"{LIBRARY} was not found; CUDA code is compiled by it: pip install 'relay-int8[cuda]'"
+    )

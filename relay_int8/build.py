@@ -13,8 +13,10 @@ from tvm.target import Target
 from relay_int8 import graph
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
+from relay_int8.passes.schedule_kernels import TUNED
 from relay_int8.pipeline import finalize, lower
 from relay_int8.quantize import QuantizedModel
+from relay_int8.tuning.records import Records
 from schedules.spec import Spec, from_json
 from schedules.template import ScheduleError
 
@@ -24,7 +26,8 @@ class KernelCall:
     """One call of a compiled network, in the order of execution.
 
     ``function`` is the PrimFunc's name; ``template`` and ``spec`` are empty for kernels of float
-    islands, which are TVM's own. ``layouts`` are those of the inputs, then of the output.
+    islands, which are TVM's own. ``layouts`` are those of the inputs, then of the output;
+    ``tuned`` says whether a tuning record chose the schedule.
     """
 
     tensor: str
@@ -32,6 +35,7 @@ class KernelCall:
     template: str = ""
     spec: Spec | None = None
     layouts: tuple[str, ...] = ()
+    tuned: bool = False
 
     @property
     def is_repack(self) -> bool:
@@ -52,26 +56,38 @@ class Built:
         self.executable.export_library(str(path))
 
 
-def build(quantized: QuantizedModel, target: Target) -> Built:
+def build(quantized: QuantizedModel, target: Target, records: Records | None = None) -> Built:
     """Compile a quantized model for ``target``; errors as :func:`compile_module`."""
-    return compile_module(quantized.mod, target)
+    return compile_module(quantized.mod, target, records)
 
 
-def compile_module(mod: IRModule, target: Target) -> Built:
+def compile_module(mod: IRModule, target: Target, records: Records | None = None) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
+
+    Kernels that ``records`` has run as they were tuned, others with their default schedules.
 
     Raises
     ------
     UnsupportedOpError
         If no template computes some kernel on ``target``.
     """
+    lowered = _lowered(mod, target, records)
     with target:
-        try:
-            lowered = lower(target)(mod)
-        except ScheduleError as error:
-            raise UnsupportedOpError(str(error)) from error
         executable = tvm.compile(lowered, target=target, relax_pipeline=finalize())
     return Built(executable=executable, target=target, calls=_calls(lowered))
+
+
+def kernel_calls(mod: IRModule, target: Target) -> tuple[KernelCall, ...]:
+    """Return the calls that :func:`compile_module` would compile."""
+    return _calls(_lowered(mod, target, None))
+
+
+def _lowered(mod: IRModule, target: Target, records: Records | None) -> IRModule:
+    with target:
+        try:
+            return lower(target, records)(mod)
+        except ScheduleError as error:
+            raise UnsupportedOpError(str(error)) from error
 
 
 def _calls(lowered: IRModule) -> tuple[KernelCall, ...]:
@@ -90,6 +106,7 @@ def _calls(lowered: IRModule) -> tuple[KernelCall, ...]:
                     template=str(attrs[TEMPLATE]),
                     spec=from_json(str(attrs[SPEC])),
                     layouts=tuple(json.loads(str(attrs[LAYOUTS]))),
+                    tuned=bool(attrs[TUNED]),
                 )
             )
         else:

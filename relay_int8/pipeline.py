@@ -23,6 +23,7 @@ from relay_int8.passes.replace_split import ReplaceSplit
 from relay_int8.passes.schedule_kernels import ScheduleKernels
 from relay_int8.passes.shift_signs import ShiftSigns
 from relay_int8.passes.transpose_quantized import TransposeQuantized
+from relay_int8.tuning.records import Records
 from schedules.catalog import stores_unsigned
 from schedules.cuda.islands import schedule_islands
 
@@ -63,11 +64,11 @@ def island_passes() -> list[Pass]:
     ]
 
 
-def schedule_passes(target: Target) -> list[Pass]:
+def schedule_passes(target: Target, records: Records | None = None) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
     return [
         AlterLayout(target),
-        ScheduleKernels(target),
+        ScheduleKernels(target, records),
         *schedule_islands(target),
         CheckKernels(),
     ]
@@ -90,9 +91,9 @@ def virtual_machine_passes() -> list[Pass]:
     ]
 
 
-def lower(target: Target) -> Pass:
+def lower(target: Target, records: Records | None = None) -> Pass:
     """Return phases 3 to 5: from a QDQ or float module to scheduled kernels."""
-    passes = [*kernel_passes(target), *island_passes(), *schedule_passes(target)]
+    passes = [*kernel_passes(target), *island_passes(), *schedule_passes(target, records)]
     return tvm.transform.Sequential(passes, name="lower")
 
 

@@ -1,7 +1,8 @@
 """Schedule every kernel of a template.
 
     Before:  PrimFunc with the attributes int8.spec and int8.template
-    After:   the same PrimFunc, scheduled by its template, with tirx.is_scheduled = True
+    After:   the same PrimFunc, scheduled by its template, with tirx.is_scheduled = True and
+             int8.tuned: whether a tuning record said how, or the template's default did
 
 Place:  after AlterLayout.
 Exact:  bit-identical; a schedule decides the order of integer sums, nothing else.
@@ -9,22 +10,26 @@ Exact:  bit-identical; a schedule decides the order of integer sums, nothing els
 
 from __future__ import annotations
 
+import json
+
 import tvm
 from tvm import IRModule, tirx
-from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from relay_int8.passes.alter_layout import SPEC, TEMPLATE
-from schedules.catalog import TEMPLATES
-from schedules.spec import from_json
+from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
+from relay_int8.tuning.records import Records
+from relay_int8.tuning.task import Task
+
+TUNED = "int8.tuned"
 
 
 @tvm.transform.module_pass(opt_level=0, name="ScheduleKernels")
 class ScheduleKernels:
     """Schedule every kernel of a template."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, records: Records | None = None) -> None:
         self._target = target
+        self._records = records
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with scheduled kernels; ``mod`` itself is left alone."""
@@ -35,7 +40,12 @@ class ScheduleKernels:
         return mod
 
     def _scheduled(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        template = TEMPLATES[str(func.attrs[TEMPLATE])]
-        sch = Schedule(func)
-        template.default(sch, from_json(str(func.attrs[SPEC])), self._target)
-        return sch.mod["main"].with_attr("tirx.is_scheduled", True)
+        template, spec, layouts = (str(func.attrs[name]) for name in (TEMPLATE, SPEC, LAYOUTS))
+        task = Task(template=template, spec=spec, layouts=tuple(json.loads(layouts)))
+        kernel = task.kernel(self._target)
+        sch = self._records.schedule(task, kernel) if self._records else None
+        attributes = {name: func.attrs[name] for name in (TEMPLATE, SPEC, LAYOUTS)}
+        scheduled = (kernel.default() if sch is None else sch).mod["main"]
+        return scheduled.without_attr("global_symbol").with_attr(
+            {**attributes, TUNED: sch is not None, "tirx.is_scheduled": True}
+        )

@@ -1,0 +1,1 @@
+"""Tuning: which of a template's schedules is fastest on a device, measured and remembered."""

@@ -1,0 +1,87 @@
+"""A model of how fast the points of a space are, learned from those that were measured.
+
+Features are the choices and the sizes in the specification, as logarithms: what one shape taught is
+of use for the next. There is one model for each template, and its answer is a share of the fastest
+candidate of the same kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from relay_int8.errors import ConfigError
+from relay_int8.tuning.log import Trial
+from relay_int8.tuning.task import Task
+from schedules.space import Choices
+
+LEAST = 6  # samples of a template without which nothing is predicted
+ROUNDS = 60
+PARAMETERS = {"max_depth": 6, "eta": 0.2, "min_child_weight": 0.5, "nthread": 1, "verbosity": 0}
+
+
+class CostModel:
+    """Gradient-boosted trees (XGBoost) over choices and sizes."""
+
+    def __init__(self, seed: int) -> None:
+        try:
+            import xgboost
+        except ImportError as error:
+            raise ConfigError(
+                "the cost model needs XGBoost; pip install 'relay-int8[tune]', or search with "
+                "--search random"
+            ) from error
+        self._xgboost: Any = xgboost
+        self._seed = seed
+        self._trials: dict[str, dict[Choices, float]] = defaultdict(dict)
+        self._tasks: dict[str, Task] = {}
+        self._models: dict[str, Any] = {}
+
+    def learn(self, task: Task, trials: Iterable[Trial]) -> None:
+        """Take note of trials of a task; what is not right is as slow as can be."""
+        self._tasks[task.key] = task
+        for trial in trials:
+            if trial.choices:
+                self._trials[task.key][trial.choices] = trial.measured.best_s
+        self._models.pop(task.template, None)
+
+    def predict(self, task: Task, candidates: Sequence[Choices]) -> np.ndarray | None:
+        """Return the expected share of the fastest for each, or None where too little is known."""
+        if task.template not in self._models:
+            self._models[task.template] = self._fit(task.template)
+        model = self._models[task.template]
+        if model is None:
+            return None
+        rows = np.array([_features(task, choices) for choices in candidates])
+        return np.asarray(model.predict(self._xgboost.DMatrix(rows)))
+
+    def _fit(self, template: str) -> Any:
+        rows, shares = [], []
+        for key, times in self._trials.items():
+            best = min(times.values(), default=float("inf"))
+            if self._tasks[key].template != template or not np.isfinite(best):
+                continue
+            for choices, time in times.items():
+                rows.append(_features(self._tasks[key], choices))
+                shares.append(best / time)
+        if len(rows) < LEAST:
+            return None
+        data = self._xgboost.DMatrix(np.array(rows), label=np.array(shares))
+        return self._xgboost.train({**PARAMETERS, "seed": self._seed}, data, ROUNDS)
+
+
+def _features(task: Task, choices: Choices) -> list[float]:
+    fields = dataclasses.astuple(task.operator)
+    return [float(np.log2(1 + abs(number))) for number in _numbers((choices, fields))]
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield value

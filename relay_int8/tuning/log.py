@@ -1,0 +1,206 @@
+"""The log of one network on one device: a manifest, and a line for every trial.
+
+    tuning_logs/<device>/<network>/manifest.json                device, versions, kernels, seed
+                                   trials.jsonl                 every trial, right or wrong
+                                   database_workload.json       MetaSchedule's database of the
+                                   database_tuning_record.json  right ones
+
+A trial that :meth:`Log.append` returned from is on disk. Lines are only ever added; what a killed
+process left of a last line is cut off when the log is opened again, and MetaSchedule's files, which
+follow from the trials, are then made to agree.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from relay_int8.errors import RecordError
+from relay_int8.files import write_atomic
+from relay_int8.tuning.bench import Measured
+from schedules.space import Choices
+
+FORMAT = 1
+MANIFEST, TRIALS = "manifest.json", "trials.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One measured candidate: ``choices`` in the space of task ``task``, None for the default."""
+
+    task: str
+    choices: Choices | None
+    measured: Measured
+
+    def to_json(self) -> str:
+        """Return one line of the log, without its end."""
+        fields = dataclasses.asdict(self.measured)
+        return json.dumps({"task": self.task, "choices": self.choices, **fields})
+
+    @classmethod
+    def from_json(cls, text: str) -> Trial:
+        """Return the trial that :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        measured = Measured(
+            verdict=fields["verdict"], seconds=tuple(fields["seconds"]), reason=fields["reason"]
+        )
+        return cls(task=fields["task"], choices=_choices(fields["choices"]), measured=measured)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What the trials of a log are trials of.
+
+    ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls.
+    """
+
+    device: str
+    network: str
+    network_digest: str
+    target: Mapping[str, Any]
+    seed: int
+    kernels: Mapping[str, str]
+    occurrences: Mapping[str, int]
+    clocks: str = ""
+    results: Mapping[str, Any] = field(default_factory=dict)
+    tvm: str = field(default_factory=lambda: version("apache-tvm"))
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        """Return the manifest as text."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    def refusal(self) -> str | None:
+        """Say why this TVM cannot use the trials, or None."""
+        running = version("apache-tvm")
+        if self.tvm != running:
+            return f"recorded with tvm {self.tvm}, running {running}; re-run relay-int8 tune"
+        return None
+
+
+class Log:
+    """One log, open for adding.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+    manifest
+        What is measured now.
+    resume
+        Go on with what is there; without it, only an empty folder is taken.
+
+    Raises
+    ------
+    RecordError
+        If there are trials already and ``resume`` is not set, or they are not trials of the same
+        kernels, or a line that is not the last is damaged.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, *, resume: bool = False) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / TRIALS).exists():
+            if not resume:
+                raise RecordError(
+                    f"{folder} holds trials already; --resume goes on with them, another --name "
+                    "starts anew"
+                )
+            _check(folder, manifest)
+        self.trials = repair(folder)
+        self._file = (folder / TRIALS).open("ab")
+        self.save(manifest)
+
+    def append(self, trial: Trial) -> None:
+        """Add a trial; it is on disk when this returns."""
+        self._file.write(trial.to_json().encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.trials.append(trial)
+
+    def save(self, manifest: Manifest) -> None:
+        """Replace the manifest."""
+        self.manifest = manifest
+        write_atomic(self.folder / MANIFEST, manifest.to_json().encode())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a log; RecordError if it is none of ours."""
+    path = folder / MANIFEST
+    try:
+        fields = json.loads(path.read_text())
+        found = fields.get("format")
+        if found != FORMAT:
+            raise RecordError(f"{path}: format {found}, expected {FORMAT}; use a newer relay-int8")
+        return Manifest(**fields)
+    except FileNotFoundError as error:
+        raise RecordError(f"{folder} has no {MANIFEST}; it is no tuning log") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RecordError(f"{path} is damaged: {error}; delete its folder") from error
+
+
+def read_trials(folder: Path) -> list[Trial]:
+    """Return the trials of a log, a torn last line left out.
+
+    Raises
+    ------
+    RecordError
+        If any other line is damaged.
+    """
+    return _parsed(folder)[0]
+
+
+def repair(folder: Path) -> list[Trial]:
+    """Cut off what is torn, and return the trials."""
+    trials, length = _parsed(folder)
+    path = folder / TRIALS
+    if path.exists() and path.stat().st_size != length:
+        os.truncate(path, length)
+    return trials
+
+
+def _parsed(folder: Path) -> tuple[list[Trial], int]:
+    """Return the trials, and how many bytes they take."""
+    path = folder / TRIALS
+    content = path.read_bytes() if path.exists() else b""
+    whole = content.rfind(b"\n") + 1
+    trials = []
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+        try:
+            trials.append(Trial.from_json(line.decode()))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordError(
+                f"{path}, line {number} is damaged: {error}; delete that line"
+            ) from error
+    return trials, whole
+
+
+def _check(folder: Path, manifest: Manifest) -> None:
+    """Refuse to go on with trials of something else."""
+    found = read_manifest(folder)
+    reason = found.refusal()
+    for name in ("device", "network_digest", "target", "seed"):
+        there, here = getattr(found, name), getattr(manifest, name)
+        if reason is None and there != here:
+            reason = f"recorded with {name} {there}, now {here}; use another --name"
+    if reason is None and found.kernels != manifest.kernels:
+        reason = "recorded with other versions of the templates; re-run without --resume"
+    if reason:
+        raise RecordError(f"{folder}: {reason}")
+
+
+def _choices(value: Any) -> Choices | None:
+    if value is None:
+        return None
+    return tuple(tuple(item) if isinstance(item, list) else item for item in value)

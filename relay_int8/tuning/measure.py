@@ -1,0 +1,136 @@
+"""Measure candidates in worker processes: all compile at once, one runs at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol
+
+from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing, serve
+from relay_int8.tuning.task import Task
+from relay_int8.tuning.worker import Worker, WorkerLostError
+from schedules.space import Choices
+
+START_S = 120.0  # to import TVM on a busy computer
+
+
+class Measurer(Protocol):
+    """Something that finds out how fast candidates are, and whether they are right."""
+
+    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        """Return one result for each candidate, in order, whatever a candidate does."""
+
+
+class LocalMeasurer:
+    """Measures on this computer; use it as a context.
+
+    Parameters
+    ----------
+    target
+        As ``schedules.targets.target_config`` gives it.
+    timing
+        See :class:`Timing`.
+    workers
+        Processes that compile; while one runs a candidate, the others wait.
+    compile_s, run_s
+        Seconds that compiling and running one candidate may take.
+    catalog
+        Module whose ``TEMPLATES`` are meant.
+    """
+
+    def __init__(
+        self,
+        target: Mapping[str, Any],
+        *,
+        timing: Timing | None = None,
+        workers: int | None = None,
+        compile_s: float = 60.0,
+        run_s: float = 20.0,
+        catalog: str = CATALOG,
+    ) -> None:
+        self._target = dict(target)
+        self._timing = timing or Timing()
+        threads = str(self._target.get("num-cores", os.cpu_count() or 1))
+        count = workers or os.cpu_count() or 1
+        self._workers = [Worker(serve, {"TVM_NUM_THREADS": threads}) for _ in range(count)]
+        self._compile_s, self._run_s, self._catalog = compile_s, run_s, catalog
+
+    def __enter__(self) -> LocalMeasurer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        """Return one result for each candidate, in order."""
+        whole = Batch(
+            task=task,
+            target=self._target,
+            candidates=tuple(candidates),
+            timing=self._timing,
+            catalog=self._catalog,
+        )
+        count = len(self._workers)
+        parts = [_part(whole, slice(i, None, count)) for i in range(count)]
+        for worker, part in zip(self._workers, parts, strict=True):
+            if part.candidates:
+                worker.send(part)
+        # Nothing runs before all is compiled: a compiler on the other core spoils the times.
+        compiled = [
+            self._compiled(worker, part) if part.candidates else None
+            for worker, part in zip(self._workers, parts, strict=True)
+        ]
+        shares = [
+            self._finish(worker, part, failure)
+            for worker, part, failure in zip(self._workers, parts, compiled, strict=True)
+        ]
+        return [shares[i % count][i // count] for i in range(len(candidates))]
+
+    def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
+        """Wait until a part is compiled; return why it is not."""
+        try:
+            failure = worker.receive(START_S + self._compile_s * len(part.candidates))
+        except WorkerLostError as error:
+            return Measured(verdict="lost", reason=f"compiling {error}")
+        return None if failure is None else Measured(verdict="failed", reason=failure)
+
+    def _finish(self, worker: Worker, part: Batch, failure: Measured | None) -> list[Measured]:
+        """Return the results of a part that was to be compiled."""
+        if failure is None:
+            return self._run(worker, part)
+        if len(part.candidates) == 1:
+            return [failure]
+        return self._apart(worker, part, range(len(part.candidates)))
+
+    def _run(self, worker: Worker, part: Batch) -> list[Measured]:
+        results: list[Measured] = []
+        if not part.candidates:
+            return results
+        worker.send("run")
+        try:
+            for _ in part.candidates:
+                results.append(worker.receive(self._run_s))
+        except WorkerLostError as error:
+            results.append(Measured(verdict="lost", reason=f"running {error}"))
+        return results + self._apart(worker, part, range(len(results), len(part.candidates)))
+
+    def _apart(self, worker: Worker, part: Batch, places: Sequence[int]) -> list[Measured]:
+        """Measure candidates one by one: to find the culprit, and because of it no other."""
+        found = []
+        for place in places:
+            single = _part(part, slice(place, place + 1))
+            worker.send(single)
+            found += self._finish(worker, single, self._compiled(worker, single))
+        return found
+
+
+def _part(batch: Batch, places: slice) -> Batch:
+    return dataclasses.replace(batch, candidates=batch.candidates[places])

@@ -1,0 +1,47 @@
+"""The kernels of a float network, before anything is calibrated.
+
+Which kernels a quantized network has depends on no range: multipliers and zero points are arguments
+of kernels. So any ranges do, and no data is needed. The type of the network's input is the one
+exception: u8 where calibration saw no negative value, and where instructions tell signs apart.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import IRModule
+from tvm.target import Target
+
+from relay_int8.annotate import annotate
+from relay_int8.build import kernel_calls
+from relay_int8.config import QuantConfig
+from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.pipeline import normalize
+from relay_int8.qparams import activation
+from relay_int8.tuning.task import Task, tasks_of
+
+
+def network_tasks(
+    mod: IRModule, target: Target, config: QuantConfig | None = None, *, signed: bool = True
+) -> tuple[Task, ...]:
+    """Return the distinct kernels that ``mod`` would have on ``target``.
+
+    Parameters
+    ----------
+    mod
+        Imported float module of a fixed batch.
+    signed
+        Whether the network's input has negative values.
+    """
+    reference = normalize()(mod)
+    plan = annotate(reference, config or QuantConfig())
+    schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
+    resolved = {
+        name: ("s8" if signed else "u8") if scheme == "input" else scheme
+        for name, scheme in schemes.items()
+    }
+    params = {
+        name: activation(scheme, 0.0 if scheme == "u8" else -1.0, 1.0)
+        for name, scheme in resolved.items()
+    }
+    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(reference)
+    return tasks_of(kernel_calls(quantized, target))

@@ -1,0 +1,200 @@
+"""What a candidate has to compute before its time counts: hard inputs, and the right answer.
+
+Activations and weights cover their whole type and contain its smallest and largest value. Scales
+make about 5 % of the outputs saturate, and are dyadic for half of the channels, whose biases are
+moved so that an output lies exactly halfway between two integers. Outputs start as a canary that
+differs from the right answer everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from schedules.reference import reference
+from schedules.space import Kernel
+from schedules.spec import Conv2d, Dense, Pool2d, Spec
+from schedules.template import Arrays
+
+SEED = 20
+TAIL = 0.025  # of the outputs that saturate at each end
+FLOAT_TOLERANCE = 1e-5  # of the largest output: float sums depend on their order
+Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8": 131, "int8": 5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Arguments of a kernel as they lie in memory, y's canary, and logical y."""
+
+    arguments: tuple[np.ndarray, ...]
+    canary: np.ndarray
+    expected: np.ndarray
+    unpack: Callable[[np.ndarray], np.ndarray]
+    exact: bool
+
+    def fault(self, y: np.ndarray) -> str | None:
+        """Say what is wrong with ``y``, as it lies in memory, or None."""
+        actual = self.unpack(y)
+        wrong = actual != self.expected
+        if not self.exact:
+            bound = FLOAT_TOLERANCE * float(np.abs(self.expected).max(initial=1.0))
+            wrong = ~(np.abs(actual - self.expected) <= bound)
+        if not wrong.any():
+            return None
+        place = tuple(int(axis[0]) for axis in np.nonzero(wrong))
+        return (
+            f"{int(wrong.sum())} of {wrong.size} outputs are wrong, the first at {place}: "
+            f"{actual[place]}, not {self.expected[place]}"
+        )
+
+
+def problem(kernel: Kernel, seed: int = SEED) -> Problem:
+    """Return the problem of a kernel whose sizes are all known."""
+    spec, layouts, rng = kernel.spec, kernel.layouts, np.random.default_rng(seed)
+    tensors = {name: _values(rng, spec.shape(name), spec.dtype(name)) for name in spec.tensors}
+    if spec.kind == "quantize":  # multiples of half a step; 5 % leave the type
+        tensors = {name: np.rint(x * 128) / np.float32(32) for name, x in tensors.items()}
+    params = _params(spec, tensors, rng)
+    packed = kernel.template.pack(spec, params)
+    expected = reference(spec, tensors, params)
+    inputs = [
+        layout.pack(tensors[n]) for n, layout in zip(spec.tensors, layouts.inputs, strict=True)
+    ]
+    constants = [np.ascontiguousarray(packed[name]) for name in spec.params]
+    return Problem(
+        arguments=(*inputs, *constants),
+        canary=layouts.output.pack(_canary(expected)),
+        expected=expected,
+        unpack=lambda y: layouts.output.unpack(y, expected.shape),
+        exact=not _rounds_sums(spec),
+    )
+
+
+def _rounds_sums(spec: Spec) -> bool:
+    return isinstance(spec, Conv2d | Dense | Pool2d) and spec.x == "float32"
+
+
+def _canary(expected: np.ndarray) -> np.ndarray:
+    if expected.dtype == np.float32:
+        return np.full_like(expected, np.nan)
+    return np.asarray(~expected)
+
+
+def _values(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
+    """Return random values of the whole type, the extremes among them."""
+    if dtype == "float32":
+        return np.asarray(rng.standard_normal(shape), np.float32)
+    limits = np.iinfo(dtype)
+    values: np.ndarray = rng.integers(limits.min, limits.max, shape, dtype, True)
+    values.flat[0] = limits.min
+    values.flat[-1] = limits.max
+    return values
+
+
+def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
+    """Return the constants in their logical form."""
+    params = _unscaled(spec, rng)
+    if spec.dtype("y") == "float32":
+        params["m"] = np.full_like(params["m"], 2.0**-7)
+    elif isinstance(spec, Conv2d | Dense) and "m" in params:
+        _fit_channels(spec, tensors, params)
+    elif "m" in params and spec.kind in ("pool2d", "binary"):
+        acc = _accumulators(spec, tensors, params)
+        params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))
+    return {name: params[name] for name in spec.params}
+
+
+def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
+    """Return constants that fit any sums, but for the multipliers of what is summed."""
+    x, y = spec.dtype(spec.tensors[0]), spec.dtype("y")
+    channels = spec.shape("y")[1] if len(spec.shape("y")) > 1 else 1
+    shapes: dict[str, Any] = {"m": 1, "m_r": 1}
+    if isinstance(spec, Pool2d):
+        shapes["m"] = spec.out_size
+    if isinstance(spec, Conv2d):
+        shapes["w"] = (channels, spec.in_channels // spec.groups, *spec.kernel)
+    if isinstance(spec, Dense):
+        shapes["w"] = (spec.n, spec.k)
+    found: Arrays = {"clamp": np.array([-1.5, 1.5], np.float32)}
+    if y != "float32":
+        limits = np.iinfo(y)
+        bounds = (limits.min - Z_Y[y], limits.max - Z_Y[y])
+        found["clamp"] = np.array(bounds, np.float32)
+    elif x != "float32":
+        found["clamp"] = np.array([-np.inf, np.inf], np.float32)
+    if isinstance(spec, Conv2d | Dense):
+        is_float = x == "float32"
+        found["w"] = _values(rng, shapes["w"], "float32" if is_float else "int8")
+        found["bias"] = rng.standard_normal(channels).astype(np.float32)
+        if not is_float:
+            found["bias"] = rng.integers(-5000, 5000, channels, dtype=np.int32)
+        found["m"] = np.ones(channels, np.float32)
+    else:
+        found["m"] = np.full(shapes["m"], 1.0625, np.float32)
+    found["m_neg"] = (found["m"].ravel()[:1] * np.full(channels, 0.375)).astype(np.float32)
+    found["alpha"] = rng.uniform(0, 1, channels).astype(np.float32)
+    found |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(0.0625)}
+    found["z"] = _zero_points(spec)
+    found["table"] = _values(rng, 256, y)
+    found["fill"] = _values(rng, 1, x)
+    return found
+
+
+def _zero_points(spec: Spec) -> np.ndarray:
+    """Return z of the activations in the order of the specification: inputs, y, residual."""
+    names = {"quantize": ("y",), "dequantize": ("x",), "binary": ("a", "b", "y")}
+    order = names.get(spec.kind, ("x", "y"))
+    z = [(Z_Y if name == "y" else Z_X).get(spec.dtype(name), 0) for name in order]
+    if isinstance(spec, Conv2d | Dense):
+        z.append(Z_R.get(str(getattr(spec, "residual", None)), 0))
+    return np.array(z, np.int32)
+
+
+def _f32(value: float) -> np.ndarray:
+    return np.array([value], np.float32)
+
+
+def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
+    """Return what is multiplied, as float32."""
+    ones = {name: np.ones_like(params[name]) for name in ("m", "m_neg")}
+    open_bounds = np.array([-np.inf, np.inf], np.float32)
+    z = params["z"].copy()
+    z[2 if spec.kind == "binary" else 1] = 0
+    plain: Any = replace(spec, y="float32")  # type: ignore[arg-type]
+    opened = {**params, **ones, "m_r": _f32(0), "clamp": open_bounds, "z": z}
+    return reference(plain, tensors, opened)
+
+
+def _fit_channels(spec: Conv2d | Dense, tensors: Arrays, params: Arrays) -> None:
+    """Set m, m_neg and, for ties, the bias of every second channel."""
+    acc = np.moveaxis(_accumulators(spec, tensors, params), 1, 0).reshape(len(params["m"]), -1)
+    for channel, sums in enumerate(acc):
+        m = _fit(sums, params["clamp"])
+        if channel % 2 == 0:
+            m = _dyadic(m)
+            half = int(0.5 / m)
+            params["bias"][channel] += (half - int(sums[0])) % (2 * half) if half else 0
+        params["m"][channel] = m
+    params["m_neg"] = (params["m"] * np.float32(0.375)).astype(np.float32)
+
+
+def _fit(sums: np.ndarray, bounds: np.ndarray) -> float:
+    """Return the multiplier under which a share ``TAIL`` of the sums leaves ``bounds`` each way."""
+    low, high = np.quantile(sums, (TAIL, 1 - TAIL))
+    ends = [float(bound / end) for bound, end in zip(bounds, (low, high), strict=True) if end]
+    fitting = [m for m in ends if m > 0]
+    return min(fitting) if fitting else 1.0
+
+
+def _dyadic(m: float) -> float:
+    """Return the power of two nearest to ``m``."""
+    return float(2.0 ** round(float(np.log2(m))))
+
+
+def is_static(spec: Spec) -> bool:
+    """Whether every size is known: a symbolic one has no single problem, and no single best."""
+    shapes = [spec.shape(name) for name in (*spec.tensors, "y")]
+    return all(isinstance(size, int) for shape in shapes for size in shape)

@@ -1,0 +1,110 @@
+"""Which points of a space to measure next.
+
+``xgb``: evolution, the fitness of what was not measured predicted by a model; ``random``; ``grid``:
+one after the other. None proposes a point twice, and all are seeded: the same trials before, the
+same points next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from random import Random
+
+from relay_int8.errors import ConfigError
+from relay_int8.tuning.cost_model import CostModel
+from relay_int8.tuning.log import Trial
+from relay_int8.tuning.task import Task
+from schedules.space import Choices, Kernel, Option, Options, draw, first, points
+
+POPULATION = 32
+GENERATIONS = 4
+MUTATED = 0.4  # probability that a choice is made anew
+ELITE = 8  # measured points that have descendants
+GREEDY = 0.8  # of a batch that is taken by the model's word, the rest at random
+ENUMERATED = 4096  # points that are listed; in larger spaces points are drawn
+SEARCHES = ("xgb", "random", "grid")
+
+
+class Search:
+    """The search of one kernel's space.
+
+    Parameters
+    ----------
+    model
+        None to do without.
+    seed
+        1 or more.
+    """
+
+    def __init__(
+        self, kernel: Kernel, task: Task, kind: str, model: CostModel | None, seed: int
+    ) -> None:
+        if kind not in SEARCHES:
+            raise ConfigError(f"search {kind!r} is unknown; choose one of {', '.join(SEARCHES)}")
+        self._kernel, self._task, self._kind, self._model = kernel, task, kind, model
+        self._seed = seed
+        self._count = len(first(kernel).choices)
+        listed = list(islice(points(kernel), ENUMERATED + 1)) if self._count else [()]
+        self.points = listed if len(listed) <= ENUMERATED else None
+
+    def propose(self, trials: Iterable[Trial], wanted: int) -> list[Choices]:
+        """Return up to ``wanted`` points that are not among ``trials``; none if there are none."""
+        times = {
+            trial.choices: trial.measured.best_s for trial in trials if trial.choices is not None
+        }
+        rng = Random(f"{self._seed} {self._task.key} {len(times)}")
+        if self._kind == "grid":
+            source = points(self._kernel) if self._count else iter([()])
+            return list(islice((choices for choices in source if choices not in times), wanted))
+        if self._kind == "random" or self._model is None:
+            return self._random(times, wanted, rng)
+        return self._evolved(times, wanted, rng)
+
+    def _random(self, seen: Iterable[Choices], wanted: int, rng: Random) -> list[Choices]:
+        known = set(seen)
+        if self.points is not None:
+            left = [choices for choices in self.points if choices not in known]
+            return rng.sample(left, min(wanted, len(left)))
+        found: dict[Choices, None] = {}
+        for _ in range(20 * wanted):
+            choices = draw(self._kernel, lambda _, options: rng.choice(options), self._count)
+            if choices not in known:
+                found[choices] = None
+            if len(found) == wanted:
+                break
+        return list(found)
+
+    def _evolved(self, times: dict[Choices, float], wanted: int, rng: Random) -> list[Choices]:
+        """Return the best of some generations, with a few random points among them."""
+        assert self._model is not None
+        elite = sorted(times, key=lambda choices: times[choices])[:ELITE]
+        fresh = self._random(times, POPULATION - len(elite), rng)
+        if self._model.predict(self._task, fresh[:1] or [()]) is None or not fresh:
+            return fresh[:wanted]
+        population = [*elite, *fresh]
+        ranked: list[Choices] = []
+        for _ in range(GENERATIONS):
+            children = [self._mutant(rng.choice(population), rng) for _ in range(POPULATION)]
+            pool = list(dict.fromkeys([*population, *ranked, *children]))
+            scores = self._model.predict(self._task, pool)
+            assert scores is not None
+            order = sorted(range(len(pool)), key=lambda i: -scores[i])
+            ranked = [pool[i] for i in order if pool[i] not in times][:POPULATION]
+            population = [pool[i] for i in order[:POPULATION]]
+        greedy = ranked[: max(1, round(wanted * GREEDY))]
+        rest = (choices for choices in fresh if choices not in greedy)
+        return [*greedy, *rest][:wanted]
+
+    def _mutant(self, parent: Choices, rng: Random) -> Choices:
+        forced = rng.randrange(self._count)
+        choose: Callable[[int, Options], Option] = partial(_mutated, parent, forced, rng)
+        return draw(self._kernel, choose, self._count)
+
+
+def _mutated(parent: Choices, forced: int, rng: Random, position: int, options: Options) -> Option:
+    """Keep a parent's choice, unless it is to change or is no option any more."""
+    inherited = parent[position]
+    is_kept = position != forced and inherited in options and rng.random() > MUTATED
+    return inherited if is_kept else rng.choice(options)

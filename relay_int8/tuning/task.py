@@ -1,0 +1,79 @@
+"""What is tuned: the distinct kernels of a network."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tvm.target import Target
+
+from relay_int8.tuning.problem import is_static
+from schedules.catalog import TEMPLATES
+from schedules.layout import LAYOUTS
+from schedules.space import Kernel
+from schedules.spec import Spec, from_json, to_json
+from schedules.template import Layouts, ScheduleTemplate
+
+if TYPE_CHECKING:
+    from relay_int8.build import KernelCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One kernel, by what it computes: the same in every network that has it.
+
+    ``spec`` is JSON; ``layouts`` are those of the inputs, then of the output; ``occurrences`` is
+    how often the network calls it, and no part of its identity.
+    """
+
+    template: str
+    spec: str
+    layouts: tuple[str, ...]
+    occurrences: int = 1
+
+    @property
+    def key(self) -> str:
+        """Identity, as text."""
+        return task_key(self.template, self.spec, self.layouts)
+
+    @cached_property
+    def operator(self) -> Spec:
+        """What it computes."""
+        return from_json(self.spec)
+
+    def kernel(
+        self, target: Target, templates: Mapping[str, ScheduleTemplate] = TEMPLATES
+    ) -> Kernel:
+        """Return the kernel on ``target``."""
+        *inputs, output = (LAYOUTS[name] for name in self.layouts)
+        return Kernel(
+            template=templates[self.template],
+            spec=self.operator,
+            layouts=Layouts(inputs=tuple(inputs), output=output),
+            target=target,
+        )
+
+
+def task_key(template: str, spec: str, layouts: Iterable[str]) -> str:
+    """Return the identity of a kernel, as text."""
+    return json.dumps([template, spec, list(layouts)])
+
+
+def tasks_of(calls: Iterable[KernelCall]) -> tuple[Task, ...]:
+    """Return the distinct kernels of a compiled network, in the order of their first call.
+
+    Kernels of float islands, which have no template, and of a symbolic batch are left out.
+    """
+    counts = Counter(
+        (call.template, to_json(call.spec), call.layouts)
+        for call in calls
+        if call.spec is not None and is_static(call.spec)
+    )
+    return tuple(
+        Task(template=template, spec=spec, layouts=layouts, occurrences=count)
+        for (template, spec, layouts), count in counts.items()
+    )

@@ -1,0 +1,102 @@
+"""A process of one's own for code that may crash, hang or be killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+Serve = Callable[[Connection], None]
+
+
+class WorkerLostError(Exception):
+    """The process crashed, or was killed because it took too long; the message says which."""
+
+
+class Worker:
+    """A child process that answers requests over a pipe, started when it is first needed.
+
+    Parameters
+    ----------
+    serve
+        A function of a module: receives a connection, answers requests from it until it closes.
+    environment
+        Variables that the process has besides those of this one.
+    """
+
+    def __init__(self, serve: Serve, environment: dict[str, str] | None = None) -> None:
+        self._serve = serve
+        self._environment = environment or {}
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def send(self, request: object) -> None:
+        """Send a request; starts the process if there is none."""
+        if self._process is None:
+            self._start()
+        assert self._connection is not None
+        # A process that is gone says so when its answer is asked for.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.send(request)
+
+    def receive(self, timeout_s: float) -> Any:
+        """Return the next answer.
+
+        Raises
+        ------
+        WorkerLostError
+            If there is none within ``timeout_s``, or the process ends; a new one is started then
+            with the next request.
+        """
+        assert self._connection is not None
+        try:
+            if self._connection.poll(timeout_s):
+                return self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join(5)
+            code = self._process.exitcode
+            self.stop()
+            raise WorkerLostError(f"crashed (exit code {code})") from None
+        self.stop()
+        raise WorkerLostError(f"took longer than {timeout_s:g} s")
+
+    def stop(self) -> None:
+        """Kill the process, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+        if self._connection is not None:
+            self._connection.close()
+        self._process = self._connection = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_run, args=(self._serve, theirs), daemon=True)
+        before = {name: os.environ.get(name) for name in self._environment}
+        os.environ.update(self._environment)
+        try:
+            self._process.start()
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+        theirs.close()
+
+
+def requests(connection: Connection) -> Iterator[Any]:
+    """Yield requests until the other side is gone."""
+    with suppress(EOFError, ConnectionResetError):
+        while True:
+            yield connection.recv()
+
+
+def _run(serve: Serve, connection: Connection) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        serve(connection)

@@ -24,7 +24,7 @@ from relay_int8.unary import NON_NEGATIVE, UNARY
 ALWAYS = ("conv2d", "dense")
 MOVES = ("max_pool2d", "reshape", "transpose", "slice", "pad", "resize")
 """Their results keep the parameters of their input: integers are moved, not computed."""
-REQUANTIZING = ("conv2d", "dense", "add", "mul", "avg_pool2d", "activation", *UNARY)
+REQUANTIZING = ("conv2d", "dense", "add", "mul", "avg_pool2d", "activation", "function", *UNARY)
 """They can give their result in any scale, so also in the one a concat wants."""
 
 
@@ -190,6 +190,8 @@ def _non_negative(groups: list[Group]) -> set[relax.Var]:
     for group in groups:
         if isinstance(group.activation, Clip):
             positive = group.activation.low >= 0
+        elif group.function is not None:
+            positive = group.function.is_non_negative
         elif group.kind in (*MOVES, "avg_pool2d", "concat", "add", "mul"):
             positive = group.activation is None and all(var in found for var in group.inputs)
         else:

@@ -57,7 +57,7 @@ def integer_kernel(group: Group, xs: Sequence[QParams], y: QParams | None) -> Ke
     if group.kind in ("conv2d", "dense"):
         return _linear(group, xs, y)
     assert y is not None
-    if group.kind in UNARY:
+    if group.kind == "function" or group.kind in UNARY:
         return _table(group, xs[0], y)
     return _KERNELS[group.kind](group, xs, y)
 
@@ -190,7 +190,8 @@ def _activation(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
 
 
 def _table(group: Group, x: QParams, y: QParams) -> Kernel:
-    table = qparams.unary_table(UNARY[group.kind], x, y)
+    function = UNARY[group.kind] if group.function is None else group.function
+    table = qparams.unary_table(function, x, y)
     return Table(dims=graph.shape(group.root), x=x.dtype, y=y.dtype), {"table": table}
 
 

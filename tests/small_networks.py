@@ -133,12 +133,31 @@ def activations() -> tvm.IRModule:
     return net.module(net.conv("i", h, 4, 1))
 
 
+def functions() -> tvm.IRModule:
+    """Hard-swish, SiLU and hard-sigmoid as exporters write them, and scalar arithmetic."""
+    net = NetworkWriter()
+    a = net.conv("a", net.x, 8, 3, padding=1)
+    relu6 = net.emit(
+        "relu6", relax.op.clip(net.emit("a3", relax.op.add(a, relax.const(3.0))), 0, 6)
+    )
+    product = net.emit("product", relax.op.multiply(a, relu6))
+    hardswish = net.emit("hardswish", relax.op.divide(product, relax.const(6.0)))
+    b = net.conv("b", hardswish, 12, 1)
+    silu = net.emit("silu", relax.op.multiply(net.emit("gate", relax.op.sigmoid(b)), b))
+    c = net.relu("c", net.conv("c/bias", silu, 8, 3))
+    scaled = net.emit("scaled", relax.op.multiply(relax.const(0.25), c))
+    half = net.emit("half", relax.op.add(scaled, relax.const(0.5)))
+    d = net.emit("d", relax.op.multiply(c, net.emit("hardsigmoid", relax.op.clip(half, 0, 1))))
+    return net.module(net.conv("e", d, 4, 1))
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
     "depthwise": depthwise,
     "moves": moves,
     "activations": activations,
+    "functions": functions,
 }
 
 

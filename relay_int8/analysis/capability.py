@@ -135,6 +135,7 @@ def _activation(group: Group) -> str | None:
 _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "conv2d": _conv2d,
     "dense": _dense,
+    "function": _never,
     "add": _add,
     "mul": _mul,
     "concat": _never,

@@ -2,6 +2,7 @@
 
 Serves float and QDQ modules alike: annotate, realize and the float lowering see the same groups.
 
+    a tree of elementwise operators of one tensor: see ``analysis.functions``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
     add | multiply | avg_pool2d                       -> relu | clip
 
@@ -19,6 +20,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8 import graph
+from relay_int8.analysis.functions import Function, find_functions
 
 KINDS = {
     "nn.conv2d": "conv2d",
@@ -85,6 +87,7 @@ class Group:
     bias: np.ndarray | None = None
     residual: bool = False
     activation: Clip | Leaky | None = None
+    function: Function | None = None
 
     @property
     def name(self) -> str:
@@ -133,8 +136,12 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
     reader = _Reader(func)
     groups: dict[relax.Var, Group] = {}
     absorbed: set[relax.Var] = set()
+    for function in find_functions(reader.values, reader.readers, reader.results):
+        group = _function_group(function)
+        groups[group.members[0]] = group
+        absorbed.update(group.members[1:])
     for var, value in reader.values.items():
-        if var in absorbed:
+        if var in absorbed or var in groups:
             continue
         group = _root_group(reader, var, value)
         groups[var] = group
@@ -147,6 +154,12 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
         _absorb_activation(reader, group, absorbed)
     heads = {var: group for var, group in groups.items() if var not in absorbed}
     return _by_output(heads, reader)
+
+
+def _function_group(function: Function) -> Group:
+    output, root = function.members[-1]
+    members = [var for var, _ in function.members]
+    return Group("function", root, [function.source], output, members, function=function)
 
 
 def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:

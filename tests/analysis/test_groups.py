@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_int8.analysis.groups import Clip, Group, Leaky, find_groups
-from tests.small_networks import NetworkWriter, nn
+from tests.small_networks import NetworkWriter, functions, nn
 
 pytestmark = pytest.mark.fast
 
@@ -76,11 +76,41 @@ def test_what_is_alone_is_not_absorbed():
     assert {group.kind for group in found.values()} == {"conv2d", "add"}
 
 
-def test_adding_a_tensor_to_itself_is_no_residual():
+def test_adding_a_tensor_to_itself_is_a_function_of_it():
     net = NetworkWriter()
     c = net.conv("c", net.x, 5, 3)
     found = groups(net.module(net.emit("y", relax.op.add(c, c))))
-    assert found["y"].kind == "add"
+    assert found["y"].kind == "function" and not found["c"].residual
+
+
+def test_a_tree_of_one_tensor_is_one_function():
+    found = groups(functions())
+    assert {name for name, group in found.items() if group.kind == "function"} == {
+        "hardswish",
+        "silu",
+        "d",
+    }
+    x = np.linspace(-5, 5, 11)
+    assert found["hardswish"].function is not None and found["silu"].function is not None
+    np.testing.assert_allclose(found["hardswish"].function(x), x * np.clip(x + 3, 0, 6) / 6)
+    np.testing.assert_allclose(found["silu"].function(x), x / (1 + np.exp(-x)))
+    assert [var.name for var in found["d"].inputs] == ["c"]
+
+
+def test_a_value_read_elsewhere_keeps_a_tree_apart():
+    net = NetworkWriter()
+    inner = net.emit("inner", relax.op.add(net.x, relax.const(3.0)))
+    y = net.emit("y", relax.op.multiply(net.x, inner))
+    found = groups(net.module(y, inner))
+    assert found["y"].kind == "mul"
+
+
+def test_a_tree_of_two_tensors_is_no_function():
+    net = NetworkWriter()
+    c = net.conv("c", net.x, 3, 3, padding=1)
+    gate = net.emit("gate", relax.op.sigmoid(net.x))
+    found = groups(net.module(net.emit("y", relax.op.multiply(c, gate))))
+    assert (found["y"].kind, found["gate"].kind) == ("mul", "sigmoid")
 
 
 def test_leaky_after_a_residual_stands_alone():

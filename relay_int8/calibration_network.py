@@ -12,6 +12,7 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from relay_int8.calibration.histogram import Grid
+from relay_int8.calibration.methods import Method
 from relay_int8.calibration.observe import Image, Statistics
 from relay_int8.passes.observe_tensors import ObserveTensors
 from relay_int8.pipeline import finalize, lower
@@ -33,6 +34,8 @@ class CalibrationNetwork:
         Names of the tensors whose channel means are wanted.
     target
         Where it runs; calibration runs on the computer that compiles.
+    method
+        Whose histograms are counted.
     """
 
     def __init__(
@@ -41,11 +44,12 @@ class CalibrationNetwork:
         schemes: Mapping[str, PlannedScheme],
         means: Sequence[str],
         target: Target,
+        method: Method | None = None,
     ) -> None:
         self._names = list(schemes)
         self._means = list(means)
         self._inputs = [str(param.name) for param in mod["main"].params]
-        observed = tvm.transform.Sequential([ObserveTensors(schemes, means)])(mod)
+        observed = tvm.transform.Sequential([ObserveTensors(schemes, means, method)])(mod)
         with target:
             executable = tvm.compile(
                 lower(target)(observed), target=target, relax_pipeline=finalize()

@@ -15,6 +15,7 @@ from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.data import Dataset
+from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration_network import CalibrationNetwork
@@ -131,12 +132,13 @@ def _calibrated(
     schemes = _schemes(plan)
     single = with_batch(reference, 1)
     means = averaged_tensors(reference["main"], plan) if config.bias_correction else []
-    network = CalibrationNetwork(single, schemes, means, native_target())
+    method = find_method(config.method)
+    network = CalibrationNetwork(single, schemes, means, native_target(), method)
     return calibrate(
         network,
         schemes,
         data,
-        method=config.method,
+        method=method,
         model_hash=digest(single),
         progress=progress,
     )

@@ -4,7 +4,7 @@ from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.data import Dataset, open_data
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Grid, Histogram, Range
-from relay_int8.calibration.methods import METHODS, Kl, Max, Method, Percentile
+from relay_int8.calibration.methods import METHODS, Max, Method, Percentile
 from relay_int8.calibration.observe import ArrayRunner, Image, Progress, Runner
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
@@ -18,7 +18,6 @@ __all__ = [
     "Grid",
     "Histogram",
     "Image",
-    "Kl",
     "Max",
     "Method",
     "Percentile",

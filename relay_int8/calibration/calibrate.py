@@ -8,6 +8,7 @@ and memory does not depend on the number of images.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -60,12 +61,12 @@ def calibrate(
         The data or a tensor cannot be calibrated with.
     """
     chosen = find_method(method)
-    observed, means, images = _statistics(runner, tensors, data, progress)
+    observed, followed, means, images = _statistics(runner, tensors, data, chosen, progress)
     schemes = {name: resolve_scheme(tensors[name], float(observed[name].low)) for name in tensors}
     _require_sound(schemes, observed)
-    grids = {name: Grid.over(scheme, observed[name]) for name, scheme in schemes.items()}
+    grids = {name: chosen.grid(scheme, followed[name]) for name, scheme in schemes.items()}
     if chosen.needs_counts or keep_histograms:
-        histograms = _histograms(runner, grids, data, images, progress)
+        histograms = _histograms(runner, grids, data, images, chosen.counts_zeros, progress)
     else:
         histograms = {name: _empty(grid) for name, grid in grids.items()}
     entries = {
@@ -101,7 +102,7 @@ def choose(
     notes = []
     if observed.nonfinite:
         notes.append(f"{observed.nonfinite} values were NaN or infinite and were left out")
-    low, high = _cut(scheme, observed, method.thresholds(histogram))
+    low, high = _cut(scheme, observed, _thresholds(scheme, observed, histogram, method))
     if high - low < SMALLEST_THRESHOLD:
         low = high = np.float32(0)
         notes.append("all values are zero (or below 2**-110): its scale is 1")
@@ -116,6 +117,15 @@ def choose(
         histogram=histogram if keep_histogram else None,
         notes=tuple(notes),
     )
+
+
+def _thresholds(
+    scheme: Scheme, observed: Range, histogram: Histogram, method: Method
+) -> tuple[float, float]:
+    if observed.low == observed.high:
+        return -math.inf, math.inf  # one value: there is nothing to weigh
+    low, high = method.thresholds(histogram, scheme)
+    return -high if histogram.grid.absolute else low, high
 
 
 def _cut(
@@ -133,22 +143,25 @@ def _statistics(
     runner: Runner,
     tensors: Iterable[str],
     data: Iterable[Image],
+    method: Method,
     progress: Progress | None,
-) -> tuple[dict[str, Range], dict[str, ChannelMeans], int]:
-    observed = dict.fromkeys(tensors, Range())
+) -> tuple[dict[str, Range], dict[str, Range], dict[str, ChannelMeans], int]:
+    observed, followed = dict.fromkeys(tensors, Range()), dict.fromkeys(tensors, Range())
     means: dict[str, ChannelMeans] = {}
     images = 0
     for image in data:
         found = runner.statistics(image)
         for name in tensors:
-            observed[name] = observed[name].merge(Range.from_statistic(found.ranges[name]))
+            seen = Range.from_statistic(found.ranges[name])
+            observed[name] = observed[name].merge(seen)
+            followed[name] = method.follow(followed[name], seen)
         for name, values in found.means.items():
             one = ChannelMeans.of(values)
             means[name] = means[name].merge(one) if name in means else one
         images += 1
         if progress:
             progress("ranges", images, None)
-    return observed, means, images
+    return observed, followed, means, images
 
 
 def _histograms(
@@ -156,13 +169,19 @@ def _histograms(
     grids: Mapping[str, Grid],
     data: Iterable[Image],
     images: int,
+    count_zeros: bool,
     progress: Progress | None,
 ) -> dict[str, Histogram]:
     counts = {name: np.zeros(grid.bins, np.int64) for name, grid in grids.items()}
+    zeros = dict.fromkeys(grids, 0)
+    of_zeros = {name: Grid.of_zeros(grid.bins) for name, grid in grids.items()}
     done = 0
     for image in data:
         for name, found in runner.histograms(image, grids).items():
             counts[name] += found
+        if count_zeros:
+            for name, found in runner.histograms(image, of_zeros).items():
+                zeros[name] += int(found[0])
         done += 1
         if progress:
             progress("histograms", done, images)
@@ -171,7 +190,7 @@ def _histograms(
             f"the first pass over the data gave {images} images, the second {done}; give a list, "
             "or a function that returns the same batches each time it is called"
         )
-    return {name: Histogram(grid, counts[name]) for name, grid in grids.items()}
+    return {name: Histogram(grid, counts[name], zeros[name]) for name, grid in grids.items()}
 
 
 def _empty(grid: Grid) -> Histogram:

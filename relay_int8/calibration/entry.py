@@ -67,6 +67,8 @@ class Entry:
                 "absolute": grid.absolute,
                 "counts": " ".join(map(str, self.histogram.counts)),
             }
+            if self.histogram.zeros:
+                fields["histogram"]["zeros"] = self.histogram.zeros
         return fields
 
     @classmethod
@@ -99,7 +101,8 @@ class Entry:
 def _histogram(fields: Mapping[str, Any]) -> Histogram:
     counts = np.array([int(count) for count in fields["counts"].split()], np.int64)
     low, high = _float32(fields["low"]), _float32(fields["high"])
-    return Histogram(Grid(low, high, bool(fields["absolute"]), len(counts)), counts)
+    grid = Grid(low, high, bool(fields["absolute"]), len(counts))
+    return Histogram(grid, counts, int(fields.get("zeros", 0)))
 
 
 def _scheme(name: str) -> Scheme:

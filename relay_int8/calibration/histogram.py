@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
-from relay_int8.qparams import SMALLEST_THRESHOLD, Scheme
+from relay_int8.qparams import SMALLEST_THRESHOLD
 
 Array = npt.NDArray[Any]
 BINS = 2048
@@ -98,18 +98,22 @@ class Grid:
             )
 
     @classmethod
-    def over(cls, scheme: Scheme, observed: Range, bins: int = BINS) -> Grid:
+    def over(cls, observed: Range, absolute: bool, bins: int = BINS) -> Grid:
         """Return the grid of a tensor with this range.
 
-        u8 and s8: [0, max|x|] of ``|x|``. asymmetric: [min, max] of x, stretched to hold zero.
+        Absolute: [0, max|x|] of ``|x|``. Else: [min, max] of x, stretched to hold zero.
         A range too narrow for a grid (all values zero) is taken one wide.
         """
         zero, one = np.float32(0), np.float32(1)
-        absolute = scheme != "asymmetric"
         low = zero if absolute else min(observed.low, zero)
         high = max(-observed.low, observed.high) if absolute else max(observed.high, zero)
         narrow = float(high) - float(low) < SMALLEST_THRESHOLD
         return cls(zero if narrow else low, one if narrow else high, absolute, bins)
+
+    @classmethod
+    def of_zeros(cls, bins: int) -> Grid:
+        """Return the grid of ``|x|`` whose first bin holds what is zero or below 2**-120."""
+        return cls(np.float32(0), np.float32(bins * 2.0**-120), True, bins)
 
     @property
     def width(self) -> np.float32:
@@ -140,10 +144,13 @@ class Histogram:
         The bins.
     counts
         int64 (bins,); read-only from here on.
+    zeros
+        How many of the values are zero (:meth:`Grid.of_zeros`), where the method asked for it.
     """
 
     grid: Grid
     counts: npt.NDArray[np.int64]
+    zeros: int = 0
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, np.int64)
@@ -151,6 +158,10 @@ class Histogram:
             raise CalibrationError(
                 f"counts of shape {counts.shape}, the least {counts.min(initial=0)}, found; "
                 f"{self.grid.bins} counts from 0 up are expected"
+            )
+        if self.zeros and not (self.grid.absolute and 0 < self.zeros <= counts[0]):
+            raise CalibrationError(
+                f"{self.zeros} zeros found; a histogram of |x| has 0 to {counts[0]} in bin 0"
             )
         counts.setflags(write=False)
         object.__setattr__(self, "counts", counts)
@@ -160,7 +171,8 @@ class Histogram:
         """Return the histogram of ``values`` by the arithmetic of the "histogram" kernel."""
         finite = values[np.isfinite(values)].astype(np.float32)
         v = np.abs(finite) if grid.absolute else finite
-        position = (v - grid.low) * grid.inverse
+        with np.errstate(over="ignore"):
+            position = (v - grid.low) * grid.inverse
         bins = np.clip(position, 0, grid.bins - 1).astype(np.int64)
         return cls(grid, np.bincount(bins.ravel(), minlength=grid.bins))
 
@@ -171,7 +183,14 @@ class Histogram:
                 f"histograms over {self.grid} and {other.grid} cannot be merged; collect both "
                 "over one range"
             )
-        return Histogram(self.grid, self.counts + other.counts)
+        return Histogram(self.grid, self.counts + other.counts, self.zeros + other.zeros)
+
+    @property
+    def without_zeros(self) -> npt.NDArray[np.int64]:
+        """Counts of ``|x|``, those of zero left out."""
+        counts = self.counts.copy()
+        counts[0] -= self.zeros
+        return counts
 
     @cached_property
     def total(self) -> int:

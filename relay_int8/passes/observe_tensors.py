@@ -20,7 +20,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8 import graph
-from relay_int8.calibration.histogram import BINS
+from relay_int8.calibration.methods import Max, Method
 from relay_int8.kernel_call import kernel_call
 from relay_int8.qparams import PlannedScheme
 from schedules.spec import Observe, Pool2d
@@ -36,11 +36,19 @@ class ObserveTensors:
         Name -> scheme of the tensors to observe; outputs come in this order, all ranges first.
     means
         Names of the tensors whose channel means follow the histograms.
+    method
+        Whose histograms are counted.
     """
 
-    def __init__(self, schemes: Mapping[str, PlannedScheme], means: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        schemes: Mapping[str, PlannedScheme],
+        means: Sequence[str] = (),
+        method: Method | None = None,
+    ) -> None:
         self._schemes = schemes
         self._means = means
+        self._method = method or Max()
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the network of statistics; ``mod`` itself is left alone."""
@@ -63,8 +71,8 @@ class ObserveTensors:
             spec = Observe(
                 statistic="histogram",
                 dims=graph.shape(var),
-                bins=BINS,
-                absolute=scheme != "asymmetric",
+                bins=self._method.bins,
+                absolute=self._method.absolute("s8" if scheme == "input" else scheme),
             )
             grid = {
                 name: relax.Var(f"{var.name}:{name}", relax.TensorType((1,), "float32"))

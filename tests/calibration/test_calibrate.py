@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from relay_int8.artifact import TensorInfo
-from relay_int8.calibration import METHODS, ArrayRunner, CalibrationTable, calibrate, open_data
+from relay_int8.calibration import (
+    METHODS,
+    ArrayRunner,
+    CalibrationTable,
+    Method,
+    calibrate,
+    open_data,
+)
+from relay_int8.calibration.methods import find_method
 from relay_int8.errors import CalibrationError, ConfigError
 
 pytestmark = pytest.mark.fast
@@ -28,7 +36,11 @@ def run(source, tensors=TENSORS, net=network, **options):
     return calibrate(ArrayRunner(net, means), tensors, open_data(source, [X]), **options)
 
 
-@pytest.mark.parametrize("method", METHODS)
+ORDERED = "moving-average"  # depends on the order of the images, by definition
+COMMUTING = ["max", "percentile", "kl-tensorrt", "kl-mxnet", "kl-ncnn", "kl-tpu-mlir"]
+
+
+@pytest.mark.parametrize("method", COMMUTING)
 def test_the_table_does_not_depend_on_batches_or_order(method):
     x = images()
     tables = set()
@@ -58,11 +70,23 @@ def test_max_is_exact():
     assert all(entry.notes == () for entry in entries.values())
 
 
+def test_one_sided_thresholds_hold_for_both_signs_of_asymmetric_tensors():
+    entries = run([images()], method="kl-ncnn", keep_histograms=True).entries
+    for name, entry in entries.items():
+        assert entry.histogram.grid.absolute
+        threshold = find_method("kl-ncnn").thresholds(entry.histogram, entry.scheme)[1]
+        assert entry.high == F(min(threshold, max(-entry.observed.low, entry.observed.high)))
+        zeros = sum(np.sum(network({"x": row[None]})[name] == 0) for row in images())
+        assert entry.histogram.zeros == zeros
+    assert entries["h"].histogram.zeros > 1000
+    assert entries["y"].low == max(entries["y"].observed.low, -entries["y"].high)
+
+
 @pytest.mark.parametrize("method", ["percentile", "kl"])
 def test_thresholds_are_those_of_the_histogram(method):
     table = run([images()], method=method, keep_histograms=True)
     for name, entry in table.entries.items():
-        low, high = METHODS[method].thresholds(entry.histogram)
+        low, high = find_method(method).thresholds(entry.histogram, entry.scheme)
         assert entry.histogram.total == 130 * (16 if name == "x" else 40)
         assert entry.high == F(min(high, max(-entry.observed.low, entry.observed.high)))
         if name == "x":
@@ -154,13 +178,10 @@ def test_constant_tensors(method, scheme, value, low, high, scale, note):
     assert CalibrationTable.from_json(table.to_json()).entries["c"].notes == entry.notes
 
 
-class Wide:
-    name, needs_counts = "wide", True
+class Wide(Method):
+    name = "wide"
 
-    def __str__(self):
-        return self.name
-
-    def thresholds(self, histogram):
+    def thresholds(self, histogram, scheme):
         return -1e9, 1e9
 
 
@@ -172,7 +193,21 @@ def test_ranges_are_cut_to_what_was_observed():
         assert entry.method == "wide"
 
 
-@pytest.mark.parametrize("method", METHODS)
+def test_a_moving_average_depends_on_the_order_but_not_on_batches():
+    x = images(60)
+    batches = [[x[i : i + size] for i in range(0, 60, size)] for size in (1, 7, 60)]
+    tables = [run(source, method=ORDERED) for source in batches]
+    assert len({table.to_json() for table in tables}) == 1
+    assert run([x[::-1]], method=ORDERED).to_json() != tables[0].to_json()
+    high = 0.0
+    for index, row in enumerate(x):
+        top = float(network({"x": row[None]})["h"].max())
+        high = top if index == 0 else float(F(high + 0.01 * (top - high)))
+    assert tables[0].entries["h"].high == high < tables[0].entries["h"].observed.high
+    assert tables[0].entries["h"].method == "moving-average 0.01"
+
+
+@pytest.mark.parametrize("method", ["max", "percentile", "kl"])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_range_never_exceeds_what_was_observed(method, seed):
     low, high = np.random.default_rng(seed).normal(size=2) * F([-3, 1]) - F([9, -9])
@@ -222,4 +257,4 @@ def test_no_data_and_no_method():
     with pytest.raises(CalibrationError, match="no calibration image"):
         run([])
     with pytest.raises(ConfigError, match="unknown"):
-        run([images(3)], method="mse")
+        run([images(3)], method="entropy")

@@ -17,13 +17,15 @@ def histogram(counts, low=0.0, high=None, absolute=True):
 
 
 def test_names():
-    assert list(METHODS) == ["max", "percentile", "kl"]
-    assert [str(method) for method in METHODS.values()] == ["max", "percentile 99.99", "kl"]
-    assert find_method("kl") is METHODS["kl"]
+    names = "max moving-average percentile mse octav aciq-gauss aciq-laplace kl-tensorrt "
+    names += "kl-pytorch-quantization kl-mxnet kl-ncnn kl-tpu-mlir kl-ppq"
+    assert list(METHODS) == names.split()
+    for name, method in METHODS.items():
+        assert str(method).split()[0] == name
+    assert str(METHODS["percentile"]) == "percentile 99.99"
+    assert find_method("kl") is METHODS["kl-tensorrt"]
     assert find_method(Percentile(99.9)) == Percentile(99.9)
-    with pytest.raises(
-        ConfigError, match="'entropy' is unknown; choose one of max, percentile, kl"
-    ):
+    with pytest.raises(ConfigError, match="'entropy' is unknown; choose one of max, moving"):
         find_method("entropy")
 
 

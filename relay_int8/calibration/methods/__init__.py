@@ -3,24 +3,70 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from relay_int8.calibration.methods.aciq import AciqGauss, AciqLaplace
 from relay_int8.calibration.methods.base import Method
-from relay_int8.calibration.methods.kl import Kl
+from relay_int8.calibration.methods.kl_mxnet import KlMxnet
+from relay_int8.calibration.methods.kl_ncnn import KlNcnn
+from relay_int8.calibration.methods.kl_ppq import KlPpq
+from relay_int8.calibration.methods.kl_pytorch_quantization import KlPytorchQuantization
+from relay_int8.calibration.methods.kl_tensorrt import KlTensorrt
+from relay_int8.calibration.methods.kl_tpu_mlir import KlTpuMlir
 from relay_int8.calibration.methods.max import Max
+from relay_int8.calibration.methods.moving_average import MovingAverage
+from relay_int8.calibration.methods.mse import Mse
+from relay_int8.calibration.methods.octav import Octav
 from relay_int8.calibration.methods.percentile import Percentile
 from relay_int8.errors import ConfigError
 
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {"max": Max(), "percentile": Percentile(), "kl": Kl()}
+    {
+        method.name: method
+        for method in (
+            Max(),
+            MovingAverage(),
+            Percentile(),
+            Mse(),
+            Octav(),
+            AciqGauss(),
+            AciqLaplace(),
+            KlTensorrt(),
+            KlPytorchQuantization(),
+            KlMxnet(),
+            KlNcnn(),
+            KlTpuMlir(),
+            KlPpq(),
+        )
+    }
 )
+ALIASES: Mapping[str, str] = MappingProxyType({"kl": KlTensorrt.name})
 
 
 def find_method(method: str | Method) -> Method:
     """Return the method of this name, or the method itself."""
     if not isinstance(method, str):
         return method
-    if method not in METHODS:
+    name = ALIASES.get(method, method)
+    if name not in METHODS:
         raise ConfigError(f"method {method!r} is unknown; choose one of {', '.join(METHODS)}")
-    return METHODS[method]
+    return METHODS[name]
 
 
-__all__ = ["METHODS", "Kl", "Max", "Method", "Percentile", "find_method"]
+__all__ = [
+    "ALIASES",
+    "METHODS",
+    "AciqGauss",
+    "AciqLaplace",
+    "KlMxnet",
+    "KlNcnn",
+    "KlPpq",
+    "KlPytorchQuantization",
+    "KlTensorrt",
+    "KlTpuMlir",
+    "Max",
+    "Method",
+    "MovingAverage",
+    "Mse",
+    "Octav",
+    "Percentile",
+    "find_method",
+]

@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
-from relay_int8.calibration.histogram import Histogram
+from relay_int8.calibration.histogram import BINS, Grid, Histogram, Range
+from relay_int8.qparams import Scheme
 
 
-class Method(Protocol):
+class Method(ABC):
     """Choose a range from a histogram.
 
     ``str(method)`` is its name with its parameters, as tables record it.
     """
 
     name: ClassVar[str]
-    needs_counts: ClassVar[bool]
+    needs_counts: ClassVar[bool] = True
+    """False: :meth:`thresholds` reads the grid alone."""
+    bins: ClassVar[int] = BINS
+    """How many bins its histogram has."""
+    counts_zeros: ClassVar[bool] = False
+    """True: it needs to know how many values are zero (``Histogram.zeros``)."""
 
-    def thresholds(self, histogram: Histogram) -> tuple[float, float]:
-        """Return (low, high) on the histogram's axis.
+    def __str__(self) -> str:
+        return self.name
 
-        Over ``|x|`` low is zero and high is the threshold T. Values beyond saturate. The caller
-        cuts the result to the range that was observed; a method with ``needs_counts`` False reads
-        the grid alone.
+    def absolute(self, scheme: Scheme) -> bool:
+        """Say whether its histogram of a tensor with this scheme is one of ``|x|``."""
+        return scheme != "asymmetric"
+
+    def follow(self, before: Range, image: Range) -> Range:
+        """Return the range that :meth:`grid` is given, after one more image."""
+        return before.merge(image)
+
+    def grid(self, scheme: Scheme, observed: Range) -> Grid:
+        """Return the bins over which a tensor with this range is counted."""
+        return Grid.over(observed, self.absolute(scheme), self.bins)
+
+    @abstractmethod
+    def thresholds(self, histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+        """Return (low, high).
+
+        Over ``|x|`` low is zero and high is the threshold T, for both signs. Values beyond
+        saturate. The caller cuts the result to the range that was observed.
         """
-        ...
+
+
+class SymmetricMethod(Method):
+    """A method whose source knows thresholds on ``|x|`` alone, whatever the scheme."""
+
+    def absolute(self, scheme: Scheme) -> bool:
+        """Say that its histogram is always one of ``|x|``."""
+        return True

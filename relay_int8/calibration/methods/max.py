@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from relay_int8.calibration.histogram import Histogram
+from relay_int8.calibration.methods.base import Method
+from relay_int8.qparams import Scheme
 
 
 @dataclass(frozen=True)
-class Max:
+class Max(Method):
     """The whole range. One-sided: T = max|x|. Two-sided: [min, max]."""
 
     name: ClassVar[str] = "max"
     needs_counts: ClassVar[bool] = False
 
-    def __str__(self) -> str:
-        return self.name
-
-    def thresholds(self, histogram: Histogram) -> tuple[float, float]:
+    def thresholds(self, histogram: Histogram, scheme: Scheme = "s8") -> tuple[float, float]:
         """Return the ends of the grid."""
         return float(histogram.grid.low), float(histogram.grid.high)

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Histogram
+from relay_int8.calibration.methods.base import Method
 from relay_int8.errors import ConfigError
+from relay_int8.qparams import Scheme
 
 
 @dataclass(frozen=True)
-class Percentile:
+class Percentile(Method):
     """The range that holds ``percentile`` percent of the values, by whole bins.
 
     One-sided (over ``|x|``): T is the upper edge of the first bin at which the counts so far reach
@@ -24,7 +26,6 @@ class Percentile:
     """
 
     name: ClassVar[str] = "percentile"
-    needs_counts: ClassVar[bool] = True
     percentile: float = 99.99
 
     def __post_init__(self) -> None:
@@ -34,7 +35,7 @@ class Percentile:
     def __str__(self) -> str:
         return f"{self.name} {self.percentile}"
 
-    def thresholds(self, histogram: Histogram) -> tuple[float, float]:
+    def thresholds(self, histogram: Histogram, scheme: Scheme = "s8") -> tuple[float, float]:
         """Return (0, T), or (low, high) of a two-sided histogram."""
         grid, counts, total = histogram.grid, histogram.counts, histogram.total
         if total == 0:

@@ -6,10 +6,15 @@ import time
 import numpy as np
 import pytest
 
-from relay_int8.calibration import Grid, Histogram, Kl
-from relay_int8.calibration.methods.kl import divergences
+from relay_int8.calibration import Grid, Histogram
+from relay_int8.calibration.methods import KlTensorrt
+from relay_int8.calibration.methods.divergence import divergences as table
 
 TIE = 1e-12
+
+
+def divergences(counts, levels=128):
+    return table(counts, levels, np.arange(levels, len(counts)))
 
 
 def transcribe(bins, levels=128):
@@ -75,7 +80,7 @@ def test_divergences_equal_the_transcription(name):
     counts = sampled(name, bins=300, seed=1)
     found, kept = transcribe(counts)
     np.testing.assert_allclose(divergences(counts), found, rtol=0, atol=1e-13)
-    low, high = Kl().thresholds(histogram(counts, high=3.0))
+    low, high = KlTensorrt().thresholds(histogram(counts, high=3.0))
     assert low == 0
     assert high == kept * float(np.float32(3.0 / 300))
 
@@ -85,7 +90,7 @@ def test_2048_bins_equal_the_transcription():
     counts[0] += 10**12
     found, kept = transcribe(counts)
     np.testing.assert_allclose(divergences(counts), found, rtol=0, atol=1e-13)
-    assert Kl().thresholds(histogram(counts, high=2.0)) == (0.0, kept * 2.0 / 2048)
+    assert KlTensorrt().thresholds(histogram(counts, high=2.0)) == (0.0, kept * 2.0 / 2048)
 
 
 def one(bins, index, count=7):
@@ -113,7 +118,7 @@ def one(bins, index, count=7):
 )
 def test_degenerate(counts, kept):
     assert transcribe(counts)[1] == kept
-    assert Kl().thresholds(histogram(counts, high=len(counts)))[1] == kept
+    assert KlTensorrt().thresholds(histogram(counts, high=len(counts)))[1] == kept
 
 
 @pytest.mark.fast
@@ -122,7 +127,7 @@ def test_rounding_does_not_break_ties(seed):
     # Far enough apart, every bin has a level of its own: all candidates lose nothing.
     counts = np.zeros(2048, np.int64)
     counts[[0, 40, 90, 127]] = np.random.default_rng(seed).integers(1, 10**9, 4)
-    assert Kl().thresholds(histogram(counts))[1] == 128.5 / 2048
+    assert KlTensorrt().thresholds(histogram(counts))[1] == 128.5 / 2048
 
 
 @pytest.mark.fast
@@ -138,21 +143,21 @@ def test_hand_worked_candidate():
 @pytest.mark.fast
 def test_uniform_keeps_everything_it_can():
     # With equal counts only what saturates costs anything, so the last candidate wins.
-    assert Kl().thresholds(histogram(np.full(2048, 5)))[1] == 2047.5 / 2048
+    assert KlTensorrt().thresholds(histogram(np.full(2048, 5)))[1] == 2047.5 / 2048
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize("high", [1e-30, 1.0, 1e30])
 def test_the_threshold_follows_the_range(high):
     counts = sampled("laplace", bins=2048, seed=5)
-    threshold = Kl().thresholds(histogram(counts, high))[1]
-    assert threshold == Kl().thresholds(histogram(counts))[1] * float(np.float32(high))
+    threshold = KlTensorrt().thresholds(histogram(counts, high))[1]
+    assert threshold == KlTensorrt().thresholds(histogram(counts))[1] * float(np.float32(high))
 
 
 def test_two_sided_searches_each_end_with_256_levels():
     counts = np.concatenate([sampled("normal", 400, 1)[::-1], sampled("heavy tail", 600, 2)])
     width = float(np.float32(np.float32(10) / 1000))
-    low, high = Kl().thresholds(histogram(counts, low=-4, high=6, absolute=False))
+    low, high = KlTensorrt().thresholds(histogram(counts, low=-4, high=6, absolute=False))
     assert high == -4 + transcribe(counts, 256)[1] * width
     assert low == 6 - transcribe(counts[::-1], 256)[1] * width
     assert -4 < low < 0 < high < 6
@@ -160,14 +165,17 @@ def test_two_sided_searches_each_end_with_256_levels():
 
 def test_a_mirrored_histogram_has_mirrored_thresholds():
     counts = np.concatenate([sampled("normal", 400, 1)[::-1], sampled("laplace", 400, 2)])
-    low, high = Kl().thresholds(histogram(counts, low=-1, high=1, absolute=False))
-    assert Kl().thresholds(histogram(counts[::-1], low=-1, high=1, absolute=False)) == (-high, -low)
+    low, high = KlTensorrt().thresholds(histogram(counts, low=-1, high=1, absolute=False))
+    assert KlTensorrt().thresholds(histogram(counts[::-1], low=-1, high=1, absolute=False)) == (
+        -high,
+        -low,
+    )
 
 
 def test_the_histogram_is_left_alone():
     counts = sampled("laplace", bins=300, seed=5)
     before = histogram(counts)
-    Kl().thresholds(before)
+    KlTensorrt().thresholds(before)
     np.testing.assert_array_equal(before.counts, counts)
 
 

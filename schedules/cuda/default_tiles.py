@@ -69,7 +69,8 @@ def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
     """Return fixed tiles."""
     extents = _extents(sch)
     cores = MULTIPROCESSORS.get(str(target.attrs.get("arch", "")), ANY_GPU)
-    best = max(_splits(extents), key=lambda split: _score(extents, split, cores))
+    # Of equals, the widest: a row of pixels is contiguous.
+    best = max(_splits(extents), key=lambda split: (_score(extents, split, cores), split.tile[2]))
     (f, h, w), own = best.threads, best.own
     window = _window(extents, spec, best)
     k, kh, kw = ((None, inner) for inner in window)

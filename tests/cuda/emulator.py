@@ -21,7 +21,7 @@ SHIM = Path(__file__).parent / "shim.h"
 GUARD = 256  # bytes before and after every array, which must stay as they are
 MOST_THREADS = 1024  # of a block, on every GPU
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-COMPILER = ("g++", "-std=c++17", "-O0", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
+COMPILER = ("g++", "-std=c++17", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
 _DEFINITION = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\) \{(.*?)\n\}', re.S
 )
@@ -75,13 +75,13 @@ def launch_size(func: tirx.PrimFunc) -> tuple[int, ...]:
 
 
 class Emulator:
-    """The kernels of one CUDA source, compiled for the CPU once."""
+    """The kernels of one CUDA source, compiled for the CPU once; ``optimize`` for long runs."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, optimize: bool = False) -> None:
         self._kernels = kernels(source)
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "kernels.so"
-            _compile(self._kernels, library)
+            _compile(self._kernels, library, optimize)
             self._library = ctypes.CDLL(str(library))
 
     @property
@@ -133,9 +133,18 @@ class _Guarded:
         return all((part == 0x5A).all() for part in outside)
 
 
-def _compile(found: Mapping[str, Kernel], library: Path) -> None:
+def _compile(found: Mapping[str, Kernel], library: Path, optimize: bool) -> None:
     text = "\n".join(['#include "shim.h"', *(_translated(kernel) for kernel in found.values())])
-    command = [*COMPILER, "-ffp-contract=off", f"-I{SHIM.parent}", "-x", "c++", "-", "-o"]
+    command = [
+        *COMPILER,
+        "-O2" if optimize else "-O0",
+        "-ffp-contract=off",
+        f"-I{SHIM.parent}",
+        "-x",
+        "c++",
+        "-",
+        "-o",
+    ]
     done = subprocess.run([*command, str(library)], input=text, text=True, capture_output=True)
     if done.returncode:
         raise EmulationError(f"the shim does not know all of this CUDA C:\n{done.stderr[:3000]}")

@@ -38,10 +38,10 @@ def kernel_source(mod: tvm.IRModule, target: Target) -> str:
 class EmulatedNetwork:
     """A QDQ module lowered for a GPU, its kernels compiled for the CPU."""
 
-    def __init__(self, mod: tvm.IRModule, target: Target) -> None:
+    def __init__(self, mod: tvm.IRModule, target: Target, *, optimize: bool = False) -> None:
         self.mod = lowered(mod, target)
         self.source = kernel_source(self.mod, target)
-        self._emulator = Emulator(self.source)
+        self._emulator = Emulator(self.source, optimize=optimize)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Return the results of all kernels by tensor name, and the outputs as "outputs:<i>"."""

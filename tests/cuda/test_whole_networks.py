@@ -1,0 +1,46 @@
+"""Whole networks as CUDA C on the CPU give the oracle's integers, tensor by tensor.
+
+By default one; with --full all of them.
+"""
+
+import pytest
+
+from relay_int8 import zoo
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.pipeline import normalize
+from tests.cuda.run_network import EmulatedNetwork
+from tests.cuda.run_template import SM_80
+from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
+
+pytestmark = pytest.mark.slow
+
+IMAGE_SIZE = {"inception_v3": 75, "drn_c_26": 33}
+SMALL = 33
+TRAINED = (
+    "resnet8_cifar10_mlperftiny",
+    "resnet20_cifar10",
+    "squeezenet1.1_imagenet",
+    "mobilenetv1_0.25_224_imagenet",
+)
+QUICK = TRAINED[0]
+
+
+def assert_equals_oracle(mod) -> None:
+    network = QuantizedNetwork.make(normalize()(mod))
+    emulated = EmulatedNetwork(network.mod, SM_80, optimize=True)
+    assert_found_equals_oracle(network, emulated.run(network.inputs))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_trained(name: str, full: bool, shared_data):
+    if not full and name != QUICK:
+        pytest.skip("needs --full")
+    assert_equals_oracle(import_onnx(shared_data / "models" / f"{name}.onnx", batch=1))
+
+
+@pytest.mark.parametrize("name", zoo.NETWORKS)
+def test_published(name: str, full: bool):
+    if not full:
+        pytest.skip("needs --full")
+    size = IMAGE_SIZE.get(name, SMALL)
+    assert_equals_oracle(import_onnx(zoo.build(name, image_size=size, depth="cut")))

@@ -17,7 +17,7 @@ from functools import partial
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import ExprRV, LoopRV, SBlockRV
 from tvm.target import Target
 
 from schedules.cpu.elementwise import template_blocks
@@ -65,34 +65,35 @@ def space(name: str, sch: Schedule, spec: Spec, target: Target) -> None:
     apply(sch, name, sch.sample_categorical([64, 128, 256, 512], [0.25] * 4))
 
 
-def apply(sch: Schedule, name: str, threads: object) -> None:
+def apply(sch: Schedule, name: str, threads: int | ExprRV) -> None:
     """Share out the elements of y; keep what leads to them in registers."""
     (block,) = template_blocks(sch)
     sch.unannotate(block, "template")
     sch.annotate(block, "template", name)
-    windows = sch.get_producers(block)
-    spatial, window = _loops(sch, block)
-    is_vector = _lanes_of(sch, spatial[-1])
-    stored = sch.cache_write(block, 0, "local") if is_vector else None
-
-    own = [spatial.pop()] if is_vector else []
-    if own and int(sch.get(own[0]).extent) > LANES:
-        last, own[0] = sch.split(own[0], [None, LANES])
-        spatial.append(last)
+    # The first block decides the loops: those that follow it may have none of their own.
+    chain: list[SBlockRV] = [*sch.get_producers(block), block]
+    first, *followers = chain
+    spatial, window = _loops(sch, first)
+    own = []
+    if _is_vector(sch, spatial[-1]):
+        followers.append(sch.cache_write(block, 0, "local"))
+        own = [spatial.pop()]
+        if int(sch.get(own[0]).extent) > LANES:
+            last, own[0] = sch.split(own[0], [None, LANES])
+            spatial.append(last)
     elements = sch.fuse(*spatial) if spatial else sch.add_unit_loop(own[0])
     grid, thread = sch.split(elements, [None, threads])
     sch.bind(grid, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
-    if stored is not None:
-        sch.reverse_compute_at(stored, thread, preserve_unit_loops=True)
-        sch.vectorize(sch.get_loops(stored)[-1])
-    for producer in windows:
-        sch.set_scope(producer, 0, "local")
-        sch.compute_at(producer, thread, preserve_unit_loops=True)
-        _reduce(sch, producer)
+    for follower in followers:
+        sch.reverse_compute_at(follower, thread, preserve_unit_loops=True)
+    if own:
+        sch.vectorize(sch.get_loops(followers[-1])[-1])
     if window:
         sch.reorder(*window, *own)
-        sch.decompose_reduction(block, window[0])
+        sch.decompose_reduction(first, window[0])
+    if first is not block:
+        sch.set_scope(first, 0, "local")
 
 
 def _loops(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
@@ -103,19 +104,7 @@ def _loops(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
     return loops[: len(loops) - count], loops[len(loops) - count :]
 
 
-def _lanes_of(sch: Schedule, loop: LoopRV) -> bool:
+def _is_vector(sch: Schedule, loop: LoopRV) -> bool:
     """Say whether a loop can be cut into groups of four."""
     extent = sch.get(loop).extent
     return isinstance(extent, tirx.IntImm) and int(extent) % LANES == 0
-
-
-def _reduce(sch: Schedule, block: SBlockRV) -> None:
-    """Sum a window in registers: its taps outside, the four elements inside."""
-    axes = sch.get(block).iter_vars
-    count = sum(int(axis.iter_type) == tirx.IterVar.CommReduce for axis in axes)
-    if not count:
-        return
-    loops = sch.get_loops(block)
-    own, window = loops[2:-count], loops[-count:]
-    sch.reorder(*window, *own)
-    sch.decompose_reduction(block, window[0])

@@ -7,18 +7,17 @@ this project. Floating point is exact: neither fast division nor flushed denorma
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+from schedules.cuda.nvidia_packages import load_library
 from schedules.cuda.preamble import without_headers
 from schedules.template import ScheduleError
 
 Form = Literal["cubin", "ptx"]
-PACKAGE = "nvidia.cuda_nvrtc"
+PACKAGE = "cuda_nvrtc"
 LIBRARY = "libnvrtc.so.12"
 OPTIONS = ("--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v")
 """No ``--use_fast_math``: quantize divides, and must round as IEEE does."""
@@ -57,7 +56,7 @@ class Nvrtc:
     """
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(str(_library_path()))
+        self._library = load_library(PACKAGE, LIBRARY)
 
     @property
     def version(self) -> tuple[int, int]:
@@ -149,18 +148,3 @@ class Nvrtc:
             self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
             reason = self._library.nvrtcGetErrorString(error).decode()
             raise ScheduleError(f"NVRTC: {reason}")
-
-
-def _library_path() -> Path:
-    """Return where the package index put the library."""
-    try:
-        found = importlib.util.find_spec(PACKAGE)
-    except ModuleNotFoundError:
-        found = None
-    for folder in (found.submodule_search_locations if found else None) or ():
-        path = Path(folder) / "lib" / LIBRARY
-        if path.exists():
-            return path
-    raise ScheduleError(
-        f"{LIBRARY} was not found; CUDA code is compiled by it: pip install 'relay-int8[cuda]'"
-    )

@@ -93,6 +93,6 @@ def test_wrong_code_says_where(nvrtc):
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(module, "PACKAGE", "nvidia_is_not_installed.cuda_nvrtc")
+    monkeypatch.setattr(module, "PACKAGE", "no_such_package")
     with pytest.raises(ScheduleError, match=r"pip install 'relay-int8\[cuda\]'"):
         Nvrtc()

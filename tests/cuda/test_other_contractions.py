@@ -27,6 +27,9 @@ CONVS: dict[str, dict[str, Any]] = {
         "strides": (2, 2), "kernel": (5, 3), "residual": "int8",
     },
     "depthwise_float": {"groups": 22, "in_channels": 22, "out_channels": 22, **F32},
+    "depthwise_large": {
+        "groups": 8, "in_channels": 8, "out_channels": 8, "height": 112, "width": 112,
+    },
     "channel_multiplier": {"groups": 8, "in_channels": 8, "out_channels": 24, "leaky": True},
     "groups_across_blocks": {"groups": 4, "in_channels": 12, "out_channels": 20, "y": "float32"},
     "float": {"dilation": (2, 1), "out_channels": 21, "residual": "float32", **F32},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from tvm import IRModule, relax, tirx
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
 from relay_int8.passes.schedule_kernels import TUNED
 from relay_int8.pipeline import finalize, lower
 from relay_int8.quantize import QuantizedModel
 from relay_int8.tuning.records import Records
+from schedules.cuda.compiler import device_code
 from schedules.spec import Spec, from_json
 from schedules.template import ScheduleError
 
@@ -56,24 +58,41 @@ class Built:
         self.executable.export_library(str(path))
 
 
-def build(quantized: QuantizedModel, target: Target, records: Records | None = None) -> Built:
-    """Compile a quantized model for ``target``; errors as :func:`compile_module`."""
-    return compile_module(quantized.mod, target, records)
+def build(
+    quantized: QuantizedModel,
+    target: Target,
+    records: Records | None = None,
+    architectures: Sequence[str] = (),
+) -> Built:
+    """Compile a quantized model for ``target``; arguments and errors as :func:`compile_module`."""
+    return compile_module(quantized.mod, target, records, architectures)
 
 
-def compile_module(mod: IRModule, target: Target, records: Records | None = None) -> Built:
+def compile_module(
+    mod: IRModule,
+    target: Target,
+    records: Records | None = None,
+    architectures: Sequence[str] = (),
+) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
 
     Kernels that ``records`` has run as they were tuned, others with their default schedules.
+    For a GPU the library holds machine code of all ``architectures``, as in ``sm_80``; of the
+    target's own if none are named.
 
     Raises
     ------
     UnsupportedOpError
         If no template computes some kernel on ``target``.
+    ConfigError
+        If a compiler for ``target`` is not installed, or does not know an architecture.
     """
     lowered = _lowered(mod, target, records)
-    with target:
-        executable = tvm.compile(lowered, target=target, relax_pipeline=finalize())
+    try:
+        with target, device_code(target, architectures):
+            executable = tvm.compile(lowered, target=target, relax_pipeline=finalize())
+    except ScheduleError as error:
+        raise ConfigError(str(error)) from error
     return Built(executable=executable, target=target, calls=_calls(lowered))
 
 
@@ -115,5 +134,17 @@ def _calls(lowered: IRModule) -> tuple[KernelCall, ...]:
 
 
 def virtual_machine(built: Built) -> relax.VirtualMachine:
-    """Return the network ready to run on this computer."""
-    return relax.VirtualMachine(built.executable, tvm.cpu())
+    """Return the network ready to run on this computer.
+
+    Raises
+    ------
+    ConfigError
+        If it is compiled for a GPU, and there is none.
+    """
+    device = tvm.device("cuda" if built.target.kind.name == "cuda" else "cpu")
+    if not device.exist:
+        raise ConfigError(
+            f"compiled for {built.target.attrs['arch']}, but TVM finds no NVIDIA GPU here; "
+            "copy the library to a computer that has one, and its driver"
+        )
+    return relax.VirtualMachine(built.executable, device)

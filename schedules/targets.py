@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm.target import Target, codegen
 
+from schedules.cuda.devices import ARCHITECTURES
 from schedules.template import ScheduleError
 
 TARGETS: dict[str, dict[str, Any]] = {
@@ -62,7 +63,10 @@ virtual machines often hide them.
 
 
 def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
-    """Return the target called ``name``: "native", a key of ``TARGETS`` or a target as JSON.
+    """Return the target called ``name``.
+
+    That is "native", a key of ``TARGETS``, a GPU's architecture as in "sm_80", or TVM's target as
+    JSON. The computer that a GPU is in is a plain one of this computer's kind, unless JSON says.
 
     Parameters
     ----------
@@ -80,6 +84,8 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
         return native_target(present)
     if name in TARGETS:
         return Target(TARGETS[name])
+    if name in ARCHITECTURES:
+        return Target({"kind": "cuda", "arch": name}, host="llvm")
     target = _from_json(name)
     refusal = _refusal(target)
     if refusal:
@@ -89,7 +95,7 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
 
 def _from_json(name: str) -> Target:
     if not name.startswith("{"):
-        known = ", ".join(("native", *TARGETS))
+        known = ", ".join(("native", *TARGETS, *ARCHITECTURES))
         raise ScheduleError(
             f"target {name!r} is unknown; choose one of {known}, or give TVM's target as JSON, "
             """for example '{"kind": "llvm", "mcpu": "znver4"}'"""
@@ -102,8 +108,10 @@ def _from_json(name: str) -> Target:
 
 def _refusal(target: Target) -> str | None:
     """Say why no code can be built for ``target``, or None."""
+    if target.kind.name == "cuda":
+        return _gpu_refusal(target)
     if target.kind.name != "llvm":
-        return f"kind {target.kind.name} is not supported; use llvm"
+        return f"kind {target.kind.name} is not supported; use llvm or cuda"
     fast = [option for option in target.attrs if str(option).startswith("fast-math")]
     if any(target.attrs[option] for option in fast):
         return f"{', '.join(fast)} changes results, and integers must be the same everywhere"
@@ -112,6 +120,21 @@ def _refusal(target: Target) -> str | None:
     if cpu and not codegen.llvm_is_valid_cpu(cpu, triple):
         return f"LLVM knows no CPU {cpu} for {triple}; see llc -mcpu=help"
     return None
+
+
+def _gpu_refusal(target: Target) -> str | None:
+    """Say why no code can be built for a GPU or for the computer it is in, or None."""
+    architecture = target.attrs.get("arch")
+    if architecture not in ARCHITECTURES:
+        return f"arch {architecture} is not one of {', '.join(ARCHITECTURES)}"
+    if target.host is None:
+        return 'has no host; add "host": {"kind": "llvm"}'
+    return _refusal(target.host)
+
+
+def _cpu_of(target: Target) -> Target:
+    """Return the target itself, or of a GPU the computer that it is in."""
+    return target if target.host is None else target.host
 
 
 def native_target(present: frozenset[str] = frozenset()) -> Target:
@@ -142,20 +165,25 @@ def needed_flags(target: Target) -> tuple[str, ...]:
 
 def machine(target: Target) -> str:
     """Return what ``uname -m`` says on the computers that code for ``target`` runs on."""
-    triple = target.attrs.get("mtriple") or codegen.llvm_get_system_triple()
+    triple = _cpu_of(target).attrs.get("mtriple") or codegen.llvm_get_system_triple()
     return str(triple).partition("-")[0]
 
 
 def target_config(target: Target) -> dict[str, Any]:
     """Return the options of ``target`` as plain values; ``Target`` makes it again from them."""
-    options = {key: value for key, value in target.export().items() if "feature." not in key}
-    return {
-        key: value if isinstance(value, str | int) else [str(item) for item in value]
-        for key, value in options.items()
-        if value != ""
-    }
+    return _plain(target.export())
+
+
+def _plain(options: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, value in options.items():
+        if key == "host":
+            plain[key] = _plain(value)
+        elif "feature." not in key and value != "":
+            plain[key] = value if isinstance(value, str | int) else [str(item) for item in value]
+    return plain
 
 
 def _features(target: Target) -> list[str]:
     """Return LLVM's names of the features of ``target``."""
-    return sorted(str(feature) for feature in codegen.llvm_get_cpu_features(target))
+    return sorted(str(feature) for feature in codegen.llvm_get_cpu_features(_cpu_of(target)))

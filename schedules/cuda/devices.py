@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from tvm.target import Target
 
+ARCHITECTURES = ("sm_61", "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90")
+"""Those with dp4a that NVRTC 12.6 makes code for; PTX of the last serves newer ones."""
+COMMON = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+"""One of each generation that is sold, for a library that serves every GPU."""
 FIRST_DP4A = 61  # sm_61: the first with dp4a; sm_62 is without
 
 

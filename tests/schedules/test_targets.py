@@ -62,7 +62,8 @@ def test_needed_flags(name, arch, has, lacks):
 
 
 @pytest.mark.parametrize(
-    "name", ["native", *TARGETS, '{"kind": "llvm", "mcpu": "znver4", "mattr": ["-avx512vnni"]}']
+    "name",
+    ["native", *TARGETS, "sm_80", '{"kind": "llvm", "mcpu": "znver4", "mattr": ["-avx512vnni"]}'],
 )
 def test_a_target_comes_back_from_its_config(name):
     target = named_target(name)
@@ -80,7 +81,14 @@ def test_a_target_comes_back_from_its_config(name):
         ('{"kind": "zzz"}', 'Target kind "zzz" is not defined'),
         ('{"kind": "llvm", "zzz": 1}', "Unknown config option 'zzz'"),
         ('{"kind": "llvm", "mcpu": "zzz"}', "LLVM knows no CPU zzz"),
-        ('{"kind": "cuda"}', "kind cuda is not supported"),
+        ('{"kind": "opencl"}', "kind opencl is not supported"),
+        ("sm_37", "'sm_37' is unknown"),
+        ('{"kind": "cuda", "arch": "sm_37"}', "arch sm_37 is not one of sm_61"),
+        ('{"kind": "cuda", "arch": "sm_80"}', "has no host"),
+        (
+            '{"kind": "cuda", "arch": "sm_80", "host": {"kind": "llvm", "mcpu": "zzz"}}',
+            "no CPU zzz",
+        ),
         ('{"kind": "llvm", "fast-math": 1}', "fast-math changes results"),
     ],
 )

@@ -149,7 +149,7 @@ def read_manifest(path: Path | str) -> Manifest:
     ArtifactError
         If the file is absent, damaged, altered or of a newer format.
     """
-    return _read(Path(path))[0]
+    return read_artifact(path)[0]
 
 
 def load(path: Path | str, *, threads: int | None = None) -> Module:
@@ -173,12 +173,19 @@ def load(path: Path | str, *, threads: int | None = None) -> Module:
     ConfigError
         If the runtime's pool exists already and is smaller than ``threads``.
     """
-    manifest, code = _read(Path(path))
+    manifest, code = read_artifact(path)
     return Module(path=Path(path), manifest=manifest, library=code, threads=threads)
 
 
-def _read(path: Path) -> tuple[Manifest, bytes]:
-    """Return manifest and library of an artifact whose hashes are right."""
+def read_artifact(path: Path | str) -> tuple[Manifest, bytes]:
+    """Return manifest and library of an artifact, hashes checked, nothing loaded.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is absent, damaged, altered or of a newer format.
+    """
+    path = Path(path)
     if not path.is_file():
         raise ArtifactError(f"{path}: no such file; relay-int8 quantize writes artifacts (.ri8)")
     try:

@@ -102,24 +102,8 @@ class Module:
         return list(zip(names, medians_us.tolist(), strict=False))
 
     def _arguments(self, inputs: Inputs) -> list[Any]:
-        expected = self.manifest.inputs
-        if not isinstance(inputs, Mapping):
-            if len(expected) != 1:
-                raise ArtifactError(
-                    f"{self.path}: one array given, {len(expected)} inputs expected; "
-                    f"pass a dictionary with {_names(expected)}"
-                )
-            inputs = {expected[0].name: inputs}
-        if set(inputs) != {info.name for info in expected}:
-            raise ArtifactError(
-                f"{self.path}: inputs {', '.join(sorted(inputs)) or 'none'} given; "
-                f"{_names(expected)} expected"
-            )
-        for info in expected:
-            reason = _misfit(info, inputs[info.name])
-            if reason:
-                raise ArtifactError(f"{self.path}: input {info.name}: {reason}")
-        return [_aligned(inputs[info.name]) for info in expected]
+        arrays = checked_inputs(self.path, self.manifest, inputs)
+        return [_aligned(arrays[info.name]) for info in self.manifest.inputs]
 
     def _collect(self, result: Any) -> dict[str, Array]:
         tensors = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
@@ -131,8 +115,41 @@ class Module:
         }
 
 
+def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[str, Array]:
+    """Return the inputs by name.
+
+    Raises
+    ------
+    ArtifactError
+        If a name, a shape or a type is not that of the artifact at ``path``.
+    """
+    expected = manifest.inputs
+    if not isinstance(inputs, Mapping):
+        if len(expected) != 1:
+            raise ArtifactError(
+                f"{path}: one array given, {len(expected)} inputs expected; "
+                f"pass a dictionary with {_names(expected)}"
+            )
+        inputs = {expected[0].name: inputs}
+    if set(inputs) != {info.name for info in expected}:
+        raise ArtifactError(
+            f"{path}: inputs {', '.join(sorted(inputs)) or 'none'} given; "
+            f"{_names(expected)} expected"
+        )
+    for info in expected:
+        reason = _misfit(info, inputs[info.name])
+        if reason:
+            raise ArtifactError(f"{path}: input {info.name}: {reason}")
+    return inputs
+
+
 def _start(library: bytes) -> Any:
-    """Return a Relax VM on ``library``, whose file is gone again when this returns."""
+    """Return a Relax VM on ``library``, whose file is gone again when this returns.
+
+    The runtime would bind its workers to cores but not the caller's thread, so that on a busy
+    computer the two may share one; the operating system's scheduler does better.
+    """
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
     ctypes.CDLL(str(_runtime_library()), ctypes.RTLD_GLOBAL)
     # The directory is 0700: nobody can exchange the library between writing and loading it.
     with tempfile.TemporaryDirectory(prefix="relay-int8-") as directory:

@@ -5,11 +5,13 @@ import sys
 import typer
 
 from relay_int8.cli.bench import bench
+from relay_int8.cli.deploy import deploy
 from relay_int8.cli.evaluate import evaluate
 from relay_int8.cli.exits import ErrorGroup
 from relay_int8.cli.inspect import inspect
 from relay_int8.cli.quantize import quantize
 from relay_int8.cli.run import run
+from relay_int8.cli.serve import serve
 from relay_int8.cli.version import version
 
 app = typer.Typer(
@@ -22,12 +24,12 @@ app = typer.Typer(
     help="""Turn float32 networks into int8 networks that run on Apache TVM.
 
     quantize reads an ONNX model and a few hundred images and writes one file, the artifact;
-    evaluate, bench, inspect and run take it from there.
+    evaluate, bench, inspect, run and deploy take it from there.
 
     Exit codes: 0 done, 1 an error (the message says what to do), 2 wrong usage, 3 an accuracy or
     a coverage that was asked for is not reached.
     """,
 )
 app.callback()(version)
-for command in (quantize, evaluate, bench, inspect, run):
+for command in (quantize, evaluate, bench, inspect, run, serve, deploy):
     app.command()(command)

@@ -1,0 +1,91 @@
+"""``relay-int8 deploy``: run an artifact on another device, and check it there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from relay_int8.analysis.summary import show, table, terminal
+from relay_int8.artifact import read_manifest
+from relay_int8.cli.arrays import check_suffix, read_arrays, write_arrays
+from relay_int8.cli.serve import KEY_VARIABLE
+from relay_int8.deploy import Deployment, Place
+from relay_int8.deploy import deploy as deploy_artifact
+from relay_int8.remote.address import Address
+
+
+def deploy(
+    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    rpc: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where relay-int8 serve, or a proxy, listens."),
+    ] = None,
+    tracker: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Tracker that knows the device.")
+    ] = None,
+    key: Annotated[str, typer.Option(envvar=KEY_VARIABLE, help="Key of the device.")] = "",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="[NAME=]FILE",
+            help="A .npy file; NAME for several inputs. Random numbers if absent.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the device's outputs: .npz or .npy."),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Artifact of the same quantized model that runs here, to compare with; "
+            "the artifact itself if absent."
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Series of runs that are timed.")] = 10,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds after which the device is given up.")
+    ] = 120.0,
+) -> None:
+    """Upload an artifact to a device, run and time it there, and compare what comes out.
+
+    The device runs relay-int8 serve. Nothing of the artifact is left on it.
+    """
+    if (rpc is None) == (tracker is None):
+        raise typer.BadParameter("give either --rpc or --tracker")
+    manifest = read_manifest(artifact)
+    if output is not None:
+        check_suffix(output, [info.name for info in manifest.outputs])
+    result = deploy_artifact(
+        artifact,
+        Place(address=Address.parse(rpc or tracker or ""), tracker=tracker is not None, key=key),
+        inputs=read_arrays(inputs, manifest.inputs[0].name) if inputs else None,
+        reference=reference,
+        repeats=repeats,
+        timeout_s=timeout,
+    )
+    if output is not None:
+        write_arrays(output, result.outputs)
+    _print(result, f"{artifact} on {rpc or tracker}", terminal())
+
+
+def _print(result: Deployment, title: str, console: Console) -> None:
+    rows = table(console, "", "")
+    rows.show_header = False
+    device = result.device
+    rows.add_row("device", f"{device.cpu}, {device.machine}, {device.threads} threads")
+    rows.add_row("library", "arrived unaltered (sha256)")
+    for found in result.comparisons:
+        same = f"all {found.elements} values equal, bit for bit"
+        near = f"{found.different} of {found.elements} values differ by up to {found.largest:.3g}"
+        rows.add_row(f"output {found.name}", near if found.different else same)
+    rows.add_row("compared with", result.reference or "nothing: it does not run here; --reference")
+    low, median, high = np.percentile(result.times_ms, (10, 50, 90))
+    rows.add_row("time there", f"{median:.3f} ms ({low:.3f} to {high:.3f})")
+    show(console, title, rows)

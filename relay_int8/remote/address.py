@@ -1,0 +1,52 @@
+"""HOST:PORT, and what can be said about it before TVM is asked."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from relay_int8.errors import ConfigError, DeployError
+
+CONNECT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where something listens; prints as HOST:PORT."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Return the address that ``text`` names, e.g. "127.0.0.1:9090" or "[::1]:9090".
+
+        Raises
+        ------
+        ConfigError
+            If it is not HOST:PORT.
+        """
+        host, _, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ConfigError(f"{text!r} is no address; HOST:PORT expected, e.g. 127.0.0.1:9090")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def check_listening(self, what: str, remedy: str) -> None:
+        """Raise a DeployError if nothing accepts connections here."""
+        try:
+            socket.create_connection((self.host, self.port), CONNECT_S).close()
+        except OSError as error:
+            raise DeployError(f"{self}: no {what} answers ({error}); {remedy}") from error
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this computer can reach ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,193 @@
+"""The process that talks to a device: connects, uploads, checks, runs, times, cleans up.
+
+Run by :func:`relay_int8.deploy.deploy`, which ends it when its time is over: TVM waits for a lost
+device without end. What it shall do lies in a folder, what came of it is put there:
+``request.json``, ``library.so`` and ``inputs.npz`` in; ``answer.json`` and ``outputs.npz`` out. It
+prints what it is about to do, a line each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, rpc
+
+from relay_int8.artifact import Manifest
+from relay_int8.errors import DeployError
+from relay_int8.remote.address import Address
+from relay_int8.remote.device import Device, misfit
+from relay_int8.remote.server import DESCRIBE, DIGEST
+
+LIBRARY = "library.so"
+MIN_REPEAT_MS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to do, but for the artifact."""
+
+    host: str
+    port: int
+    tracker: bool
+    key: str
+    repeats: int
+    timeout_s: float
+
+
+def main(folder: Path) -> None:
+    """Do what lies in ``folder``; an error becomes the answer."""
+    values = json.loads((folder / "request.json").read_text())
+    manifest = Manifest.from_json((folder / "manifest.json").read_text())
+    try:
+        answer, outputs = deploy_to(Request(**values), manifest, folder)
+        np.savez(folder / "outputs.npz", allow_pickle=False, **outputs)
+    except DeployError as error:
+        answer = {"error": str(error)}
+    (folder / "answer.json").write_text(json.dumps(answer))
+    sys.stdout.flush()
+    # Without destructors: those of a lost session may abort.
+    os._exit(0)
+
+
+def deploy_to(
+    request: Request, manifest: Manifest, folder: Path
+) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Return device and times, and the outputs by position."""
+    address = Address(request.host, request.port)
+    seconds: dict[str, float] = {}
+    with _stage("connect", address, seconds):
+        session = _connect(request, address)
+    with _stage("describe the device", address, seconds):
+        device = _describe(session, address)
+    reason = misfit(manifest, device)
+    if reason:
+        raise DeployError(f"{address}: {reason}")
+    with _stage("upload", address, seconds):
+        session.upload(str(folder / LIBRARY), LIBRARY)
+        _check_digest(session, manifest, address)
+    try:
+        with _stage("load", address, seconds):
+            cpu = session.cpu(0)
+            machine = relax.VirtualMachine(session.load_module(LIBRARY), cpu)
+        with _stage("run", address, seconds):
+            outputs = _run(machine, cpu, manifest, folder)
+        with _stage("time", address, seconds):
+            times_ms = _times_ms(machine, cpu, request.repeats)
+    finally:
+        _remove(session)
+    found = {"device": asdict(device), "times_ms": times_ms, "seconds": seconds}
+    return found, {str(place): array for place, array in enumerate(outputs)}
+
+
+@contextmanager
+def _stage(name: str, address: Address, seconds: dict[str, float]) -> Iterator[None]:
+    """Say what is being done, keep how long it took; what TVM raises becomes a DeployError."""
+    print(name, flush=True)
+    start = time.perf_counter()
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DeployError(f"{address}: could not {name}: {_reason(error)}") from error
+    seconds[name] = round(time.perf_counter() - start, 3)
+
+
+def _reason(error: Exception) -> str:
+    """Tell an error that the device reports from the loss of the device."""
+    last = str(error).strip().splitlines()[-1]
+    if isinstance(error, tvm.error.RPCError):
+        return f"the device says: {last}"
+    return f"the device is lost ({last}); see what it printed, and try again"
+
+
+def _connect(request: Request, address: Address) -> rpc.RPCSession:
+    if request.tracker:
+        tracker = rpc.connect_tracker(address.host, address.port)
+        _check_key(tracker.summary(), request.key, address)
+        return tracker.request(request.key, session_timeout=request.timeout_s)
+    try:
+        return rpc.connect(address.host, address.port, request.key, request.timeout_s)
+    except RuntimeError as error:
+        raise DeployError(f"{address}: {_connect_reason(str(error), request.key)}") from error
+
+
+def _check_key(summary: Mapping[str, Any], key: str, address: Address) -> None:
+    """Refuse to wait for a kind of device that the tracker does not know."""
+    known = {item["key"].removeprefix("server:") for item in summary["server_info"]}
+    if key not in known:
+        raise DeployError(
+            f"{address}: the tracker has no device with key {key!r}, but "
+            f"{', '.join(sorted(known)) or 'none at all'}; "
+            f"start one: relay-int8 serve --tracker {address} --key {key}"
+        )
+
+
+def _connect_reason(error: str, key: str) -> str:
+    if "matches key" in error:
+        return f"there is no device with key {key!r}; give the --key of relay-int8 serve"
+    if "Connect to" in error:
+        return "nothing listens there; start relay-int8 serve on the device, or mend the address"
+    return f"no RPC server ({error.strip().splitlines()[-1]}); a tracker is given with --tracker"
+
+
+def _describe(session: rpc.RPCSession, address: Address) -> Device:
+    try:
+        found = session.get_function(DESCRIBE)()
+    except AttributeError as error:
+        raise DeployError(
+            f"{address}: an RPC server of TVM's own; it cannot say what device it is; "
+            "run relay-int8 serve there instead"
+        ) from error
+    return Device(**json.loads(found))
+
+
+def _check_digest(session: rpc.RPCSession, manifest: Manifest, address: Address) -> None:
+    found = session.get_function(DIGEST)(LIBRARY)
+    if found != manifest.library_sha256:
+        _remove(session)
+        raise DeployError(
+            f"{address}: the library was altered on its way: its sha256 there is "
+            f"{found[:16]}..., not {manifest.library_sha256[:16]}...; nothing was run; try again, "
+            "and look at the device's disk and network if it happens again"
+        )
+
+
+def _run(
+    machine: relax.VirtualMachine, cpu: Any, manifest: Manifest, folder: Path
+) -> list[np.ndarray[Any, Any]]:
+    with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
+        inputs: Mapping[str, Any] = dict(arrays)
+    tensors = [tvm.runtime.tensor(inputs[info.name], cpu) for info in manifest.inputs]
+    machine.set_input("main", *tensors)
+    machine.invoke_stateful("main")
+    found = machine.get_outputs("main")
+    return [tensor.numpy() for tensor in (found if isinstance(found, list | tuple) else [found])]
+
+
+def _times_ms(machine: relax.VirtualMachine, cpu: Any, repeats: int) -> list[float]:
+    """Return mean milliseconds of ``repeats`` series of runs, by the device's own clock."""
+    evaluate = machine.time_evaluator(
+        "invoke_stateful", cpu, number=1, repeat=repeats, min_repeat_ms=MIN_REPEAT_MS
+    )
+    return [seconds * 1e3 for seconds in evaluate("main").results]
+
+
+def _remove(session: rpc.RPCSession) -> None:
+    """Remove the library; a lost session has lost its folder anyway."""
+    try:
+        session.remove(LIBRARY)
+    except (OSError, RuntimeError):
+        print("the library could not be removed", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,58 @@
+"""relay-int8 serve and deploy: what is wrong is said before anything is started.
+
+What they do is tested in tests/remote/test_serve.py and tests/test_deploy.py.
+"""
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--work-dir", "/"], "/: cannot be made (File exists)"),
+        (["--tracker", "127.0.0.1:1", "--key", "k"], "127.0.0.1:1: no tracker answers"),
+        (["--proxy", "127.0.0.1:1", "--key", "k"], "127.0.0.1:1: no proxy answers"),
+        (["--proxy", "127.0.0.1:1"], "give a --key"),
+        (["--host", "0.0.0.0"], "0.0.0.0 is reached by other computers"),
+        (["--tracker", "nowhere"], "'nowhere' is no address; HOST:PORT expected"),
+    ],
+)
+def test_serve(invoke, arguments, message):
+    code, out, err = invoke("serve", *arguments)
+    assert code == 1
+    assert err.startswith("error: ")
+    assert message in err
+    assert not out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rpc", "nowhere"], "'nowhere' is no address"),
+        (["--tracker", "127.0.0.1:1"], "name one with --key"),
+        (["--tracker", "127.0.0.1:1", "--key", "k"], "127.0.0.1:1: no tracker answers"),
+        (["--rpc", "127.0.0.1:1", "-o", "y.npy"], "name a .npz file"),
+        (["--rpc", "127.0.0.1:1", "-i", "none.npy"], "none.npy: cannot be read"),
+        (["--rpc", "127.0.0.1:1", "-i", "{x}"], "shape (4,) given, (2, 3) expected"),
+        (["--rpc", "127.0.0.1:1", "--reference", "none.ri8"], "none.ri8: no such file"),
+    ],
+)
+def test_deploy(invoke, artifact, tmp_path, arguments, message):
+    np.save(tmp_path / "x.npy", np.zeros(4, "float32"))
+    code, out, err = invoke(
+        "deploy", artifact, *(argument.format(x=tmp_path / "x.npy") for argument in arguments)
+    )
+    assert code == 1
+    assert err.startswith("error: ")
+    assert message in err
+    assert not out
+
+
+@pytest.mark.parametrize("arguments", [[], ["--rpc", "a:1", "--tracker", "b:1"]])
+def test_deploy_to_one_place(invoke, artifact, arguments):
+    code, _, err = invoke("deploy", artifact, *arguments)
+    assert code == 2
+    assert "give either --rpc or --tracker" in err

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tvm import IRModule
@@ -27,13 +28,14 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
-from relay_int8.errors import ConfigError
+from relay_int8.errors import ConfigError, RecordError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
 from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.tuning.records import Records
 from schedules.targets import machine, named_target, native_target, needed_flags, target_config
 from schedules.template import ScheduleError
 
@@ -50,6 +52,8 @@ def compile_model(
     report: str | Path | None = None,
     table: str | Path | None = None,
     samples: int = 8,
+    tuning_logs: str | Path | None = None,
+    require_tuned: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Quantize an ONNX model, compile it and write the artifact.
@@ -75,6 +79,10 @@ def compile_model(
         Where to write the report and the calibration table as JSON, if anywhere.
     samples
         Images to compare every layer with FP32 on; 0 leaves the comparison out.
+    tuning_logs
+        Folder of tuning logs; kernels they know for the target run as they were tuned.
+    require_tuned
+        Refuse to build a network of which a kernel has no tuning record.
     progress
         Called as stages go on.
 
@@ -85,7 +93,10 @@ def compile_model(
     """
     config = config or QuantConfig()
     find_method(config.method)
-    where = _target(target)
+    where = resolve_target(target)
+    records = Records(Path(tuning_logs), where) if tuning_logs else None
+    if require_tuned and records is None:
+        raise ConfigError("tuned kernels are required, but no tuning logs are given")
     seconds: dict[str, float] = {}
     with _timed("import", seconds, progress):
         mod = import_onnx(model, batch=batch)
@@ -95,9 +106,13 @@ def compile_model(
     with _timed("quantize", seconds, progress):
         quantized = quantize(mod, data, config, progress=progress)
     with _timed("build", seconds, progress):
-        built = build(quantized, where)
+        built = build(quantized, where, records)
+    if require_tuned and records is not None:
+        _require_tuned(built, records)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
     result = _report(quantized, built, Path(model).name, config, seconds)
+    if records is not None:
+        result = dataclasses.replace(result, tuning=_tuning(built, records))
     manifest = _manifest(mod, quantized, where, result, preprocessing)
     with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library.so"
@@ -135,7 +150,8 @@ def preview(model: str | Path, *, preset: str = "int8", batch: int | None = None
     )
 
 
-def _target(target: str | Target) -> Target:
+def resolve_target(target: str | Target) -> Target:
+    """Return a target by name, see ``schedules.targets.named_target``; ConfigError if unknown."""
     if isinstance(target, Target):
         return target
     try:
@@ -220,6 +236,28 @@ def _report(
         repacks=tuple(call.tensor for call in built.calls if call.is_repack),
         seconds=seconds,
     )
+
+
+def _tuning(built: Built, records: Records) -> dict[str, Any]:
+    """Return how many kernels run as tuned, how many by default, and why records were refused."""
+    kernels = [call for call in built.calls if call.template]
+    tuned = sum(call.tuned for call in kernels)
+    return {
+        "tuned": tuned,
+        "default": len(kernels) - tuned,
+        "refused": dict(records.refused),
+    }
+
+
+def _require_tuned(built: Built, records: Records) -> None:
+    """Refuse a network with kernels that no record was found for."""
+    untuned = [call.tensor for call in built.calls if call.template and not call.tuned]
+    if untuned:
+        refused = "".join(f"; {where}: {why}" for where, why in records.refused.items())
+        raise RecordError(
+            f"tuned kernels were required, but {len(untuned)} have no record: "
+            f"{', '.join(untuned)}{refused}; run relay-int8 tune for this model and target"
+        )
 
 
 def _with_fidelity(

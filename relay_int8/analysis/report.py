@@ -79,6 +79,9 @@ class Report:
         The network's outputs against FP32.
     repacks
         Tensors that a kernel of its own moves to another layout, changing nothing else.
+    tuning
+        With tuning logs: how many kernels are "tuned", how many run by "default", and why records
+        were "refused", by folder.
     other_us
         Median microseconds of the kernels that belong to no layer: quantize, dequantize, repacks.
     samples
@@ -100,6 +103,7 @@ class Report:
     layers: tuple[LayerReport, ...] = ()
     outputs: tuple[OutputReport, ...] = ()
     repacks: tuple[str, ...] = ()
+    tuning: Mapping[str, Any] = field(default_factory=dict)
     other_us: Mapping[str, float] = field(default_factory=dict)
     samples: int = 0
     model_bytes: int = 0

@@ -100,6 +100,11 @@ def _totals_table(report: Report, console: Console) -> Table:
         )
     if report.repacks:
         rows.add_row("layout changes", f"{len(report.repacks)}: {', '.join(report.repacks)}")
+    if report.tuning:
+        tuned, default = report.tuning["tuned"], report.tuning["default"]
+        rows.add_row("kernels", f"{tuned} run as tuned, {default} by default")
+        for where, why in report.tuning["refused"].items():
+            rows.add_row("records refused", f"{where}: {why}")
     if report.other_us:
         rows.add_row(
             "other kernels", f"{len(report.other_us)}, {sum(report.other_us.values()):.0f} us"

@@ -72,6 +72,13 @@ def quantize(
         int,
         typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
     ] = 8,
+    tuning_logs: Annotated[
+        Path | None, typer.Option(help="Folder of tuning logs to build with; see tune.")
+    ] = None,
+    require_tuned: Annotated[
+        bool,
+        typer.Option("--require-tuned", help="Fail if a kernel has no record in --tuning-logs."),
+    ] = False,
     save_table: Annotated[
         Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
     ] = None,
@@ -114,6 +121,8 @@ def quantize(
             report=report,
             table=save_table,
             samples=samples,
+            tuning_logs=tuning_logs,
+            require_tuned=require_tuned,
             progress=progress,
         )
     print_summary(result, console)

@@ -29,8 +29,8 @@ class Timing:
     With ``flush`` every run starts with empty caches, and each repeat is one run.
     """
 
-    repeats: int = 5
-    repeat_ms: int = 8
+    repeats: int = 12
+    repeat_ms: int = 3
     flush: bool = False
 
 

@@ -13,8 +13,6 @@ from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
 
-START_S = 120.0  # to import TVM on a busy computer
-
 
 class Measurer(Protocol):
     """Something that finds out how fast candidates are, and whether they are right."""
@@ -34,8 +32,8 @@ class LocalMeasurer:
         See :class:`Timing`.
     workers
         Processes that compile; while one runs a candidate, the others wait.
-    compile_s, run_s
-        Seconds that compiling and running one candidate may take.
+    start_s, compile_s, run_s
+        Seconds that starting a process, compiling and running one candidate may take.
     catalog
         Module whose ``TEMPLATES`` are meant.
     """
@@ -46,6 +44,7 @@ class LocalMeasurer:
         *,
         timing: Timing | None = None,
         workers: int | None = None,
+        start_s: float = 120.0,
         compile_s: float = 60.0,
         run_s: float = 20.0,
         catalog: str = CATALOG,
@@ -55,7 +54,8 @@ class LocalMeasurer:
         threads = str(self._target.get("num-cores", os.cpu_count() or 1))
         count = workers or os.cpu_count() or 1
         self._workers = [Worker(serve, {"TVM_NUM_THREADS": threads}) for _ in range(count)]
-        self._compile_s, self._run_s, self._catalog = compile_s, run_s, catalog
+        self._start_s, self._compile_s, self._run_s = start_s, compile_s, run_s
+        self._catalog = catalog
 
     def __enter__(self) -> LocalMeasurer:
         return self
@@ -97,7 +97,8 @@ class LocalMeasurer:
     def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
         """Wait until a part is compiled; return why it is not."""
         try:
-            failure = worker.receive(START_S + self._compile_s * len(part.candidates))
+            start_s = 0.0 if worker.has_answered else self._start_s
+            failure = worker.receive(start_s + self._compile_s * len(part.candidates))
         except WorkerLostError as error:
             return Measured(verdict="lost", reason=f"compiling {error}")
         return None if failure is None else Measured(verdict="failed", reason=failure)

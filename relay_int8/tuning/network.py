@@ -7,6 +7,8 @@ exception: u8 where calibration saw no negative value, and where instructions te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tvm
 from tvm import IRModule
 from tvm.target import Target
@@ -17,7 +19,9 @@ from relay_int8.config import QuantConfig
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.pipeline import normalize
 from relay_int8.qparams import activation
+from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.task import Task, tasks_of
+from schedules.targets import target_config
 
 
 def network_tasks(
@@ -45,3 +49,9 @@ def network_tasks(
     }
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(reference)
     return tasks_of(kernel_calls(quantized, target))
+
+
+def seconds_of(tasks: Sequence[Task], target: Target) -> dict[str, float]:
+    """Return the seconds of each kernel with its default schedule, measured on this computer."""
+    with LocalMeasurer(target_config(target), workers=1) as measurer:
+        return {task.key: measurer.measure(task, [None])[0].best_s for task in tasks}

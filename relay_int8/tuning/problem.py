@@ -21,6 +21,7 @@ from schedules.template import Arrays
 
 SEED = 20
 TAIL = 0.025  # of the outputs that saturate at each end
+ENOUGH = 60  # outputs of a channel from which its share of saturating ones can be told
 FLOAT_TOLERANCE = 1e-5  # of the largest output: float sums depend on their order
 Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8": 131, "int8": 5}
 
@@ -171,11 +172,13 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
 def _fit_channels(spec: Conv2d | Dense, tensors: Arrays, params: Arrays) -> None:
     """Set m, m_neg and, for ties, the bias of every second channel."""
     acc = np.moveaxis(_accumulators(spec, tensors, params), 1, 0).reshape(len(params["m"]), -1)
+    overall = _fit(acc, params["clamp"])
     for channel, sums in enumerate(acc):
-        m = _fit(sums, params["clamp"])
+        m = _fit(sums, params["clamp"]) if len(sums) >= ENOUGH else overall
         if channel % 2 == 0:
             m = _dyadic(m)
-            half = int(0.5 / m)
+            # m is 1 or 3 times a power of two: an odd multiple of half its inverse gives a tie.
+            half = int(0.5 / 2.0 ** np.floor(np.log2(m) - (m != 2.0 ** np.rint(np.log2(m)))))
             params["bias"][channel] += (half - int(sums[0])) % (2 * half) if half else 0
         params["m"][channel] = m
     params["m_neg"] = (params["m"] * np.float32(0.375)).astype(np.float32)
@@ -186,12 +189,13 @@ def _fit(sums: np.ndarray, bounds: np.ndarray) -> float:
     low, high = np.quantile(sums, (TAIL, 1 - TAIL))
     ends = [float(bound / end) for bound, end in zip(bounds, (low, high), strict=True) if end]
     fitting = [m for m in ends if m > 0]
-    return min(fitting) if fitting else 1.0
+    return max(fitting) if fitting else 1.0
 
 
 def _dyadic(m: float) -> float:
-    """Return the power of two nearest to ``m``."""
-    return float(2.0 ** round(float(np.log2(m))))
+    """Return the number nearest to ``m`` that is 1 or 3 times a power of two."""
+    power = 2.0 ** np.floor(np.log2(m))
+    return float(min((power, 1.5 * power, 2 * power), key=lambda near: abs(near - m)))
 
 
 def is_static(spec: Spec) -> bool:

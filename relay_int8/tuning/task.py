@@ -35,10 +35,24 @@ class Task:
     layouts: tuple[str, ...]
     occurrences: int = 1
 
+    @classmethod
+    def from_key(cls, key: str, occurrences: int = 1) -> Task:
+        """Return the task of a :attr:`key`."""
+        template, spec, layouts = json.loads(key)
+        return cls(template=template, spec=spec, layouts=tuple(layouts), occurrences=occurrences)
+
     @property
     def key(self) -> str:
         """Identity, as text."""
         return task_key(self.template, self.spec, self.layouts)
+
+    @property
+    def title(self) -> str:
+        """What it computes, for a table: its kind, its output's shape, its window's."""
+        spec = self.operator
+        shape = "x".join(str(size) for size in spec.shape("y"))
+        window = getattr(spec, "kernel", None)
+        return f"{spec.kind} {shape}" + (f" {window[0]}x{window[1]}" if window else "")
 
     @cached_property
     def operator(self) -> Spec:

@@ -25,6 +25,8 @@ class Worker:
         A function of a module: receives a connection, answers requests from it until it closes.
     environment
         Variables that the process has besides those of this one.
+
+    ``has_answered`` says whether the process has, and so has imported what it needs.
     """
 
     def __init__(self, serve: Serve, environment: dict[str, str] | None = None) -> None:
@@ -32,6 +34,7 @@ class Worker:
         self._environment = environment or {}
         self._process: Any = None
         self._connection: Connection | None = None
+        self.has_answered = False
 
     def send(self, request: object) -> None:
         """Send a request; starts the process if there is none."""
@@ -54,7 +57,9 @@ class Worker:
         assert self._connection is not None
         try:
             if self._connection.poll(timeout_s):
-                return self._connection.recv()
+                answer = self._connection.recv()
+                self.has_answered = True
+                return answer
         except (EOFError, ConnectionResetError):
             self._process.join(5)
             code = self._process.exitcode
@@ -72,6 +77,7 @@ class Worker:
         if self._connection is not None:
             self._connection.close()
         self._process = self._connection = None
+        self.has_answered = False
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")

@@ -1,0 +1,72 @@
+"""``relay-int8 tuning-logs``: look at tuning logs, put them together, make them small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_int8.analysis.summary import show as show_table
+from relay_int8.analysis.summary import table, terminal
+from relay_int8.errors import RecordError
+
+tuning_logs = typer.Typer(
+    no_args_is_help=True, help="Look at tuning logs, put them together, make them small."
+)
+Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
+
+
+@tuning_logs.command()
+def show(folder: Folder) -> None:
+    """Show each log's kernels: trials, time by default and tuned, the winning choices."""
+    from relay_int8.tuning.log import read_manifest, read_trials
+    from relay_int8.tuning.records import logs
+    from relay_int8.tuning.session import results
+    from relay_int8.tuning.task import Task
+    from relay_int8.tuning.winner import by_task, winner
+
+    found = list(logs(folder))
+    if not found:
+        raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
+    console = terminal()
+    for path in found:
+        manifest, trials = read_manifest(path), read_trials(path)
+        numbers = ("calls", "trials", "default us", "tuned us")
+        rows = table(console, "kernel", *numbers, "choices", right=numbers)
+        for key, task_trials in by_task(trials).items():
+            best = winner(task_trials)
+            count = manifest.occurrences.get(key, 1)
+            times = (f"{time * 1e6:.1f}" for time in (best.default_s, best.seconds))
+            choices = "default" if best.choices is None else str(list(best.choices))
+            title = Task.from_key(key).title
+            rows.add_row(title, str(count), str(len(task_trials)), *times, choices)
+        totals = results(manifest, trials)
+        title = (
+            f"{path}: {manifest.network} on {manifest.device}, tvm {manifest.tvm}, "
+            f"{totals['untuned_us']:.0f} -> {totals['tuned_us']:.0f} us"
+        )
+        show_table(console, title, rows)
+        reason = manifest.refusal()
+        if reason:
+            console.print(f"not used: {reason}", soft_wrap=True)
+
+
+@tuning_logs.command()
+def merge(
+    sources: Annotated[list[Path], typer.Argument(help="Logs of one device and target.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new log.")],
+) -> None:
+    """Write one log with the trials of several."""
+    from relay_int8.tuning.upkeep import merge as run
+
+    manifest = run(sources, output)
+    typer.echo(f"{output}: {manifest.results['trials']} trials of {len(manifest.kernels)} kernels")
+
+
+@tuning_logs.command()
+def prune(folder: Folder) -> None:
+    """Keep only what builds need: the trials of each kernel's default and winner."""
+    from relay_int8.tuning.upkeep import prune as run
+
+    typer.echo(f"{folder}: {run(folder)} trials dropped")

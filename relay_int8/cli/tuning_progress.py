@@ -1,0 +1,110 @@
+"""Tuning as it goes: a bar and the kernels with most to gain on a terminal, lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from relay_int8.tuning.task import Task
+    from relay_int8.tuning.tuner import Progress, Report
+
+LINE_EVERY = 16
+SHOWN = 12
+
+
+class Standing:
+    """The best of each kernel so far."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = {task.key: task for task in tasks}
+        self._default: dict[str, float] = {}
+        self._best: dict[str, float] = {}
+        self._trials = dict.fromkeys(self._tasks, 0)
+        self.wrong = 0
+
+    def note(self, progress: Progress) -> None:
+        """Take in one trial."""
+        key, measured = progress.task.key, progress.trial.measured
+        self._trials[key] += 1
+        self.wrong += measured.verdict == "wrong"
+        if progress.trial.choices is None:
+            self._default[key] = min(measured.best_s, self._default.get(key, float("inf")))
+        self._best[key] = min(measured.best_s, self._best.get(key, float("inf")))
+
+    def table(self) -> Table:
+        """Return the kernels that take most of the network's time."""
+        rows = Table("kernel", "calls", "default us", "best us", "trials", box=None)
+        heavy = sorted(self._best, key=lambda key: -self._tasks[key].occurrences * self._best[key])
+        for key in heavy[:SHOWN]:
+            task = self._tasks[key]
+            times = (self._default.get(key, float("nan")), self._best[key])
+            rows.add_row(
+                task.title,
+                str(task.occurrences),
+                *(f"{time * 1e6:.1f}" for time in times),
+                str(self._trials[key]),
+            )
+        return rows
+
+
+@contextmanager
+def tuning_report(tasks: Sequence[Task]) -> Iterator[Report]:
+    """Give a function that is called after every trial; all goes to standard error."""
+    standing = Standing(tasks)
+    if not sys.stderr.isatty():
+        yield _lines(standing)
+        return
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    line = bar.add_task("defaults", total=None)
+    with Live(bar, console=Console(stderr=True), refresh_per_second=4) as live:
+
+        def report(progress: Progress) -> None:
+            standing.note(progress)
+            bar.update(
+                line, description=summary(progress), completed=progress.done, total=progress.total
+            )
+            live.update(Group(bar, standing.table()))
+
+        yield report
+
+
+def summary(progress: Progress) -> str:
+    """Return the network's time, untuned and tuned, as one line."""
+    untuned_ms, tuned_ms = progress.untuned_s * 1e3, progress.tuned_s * 1e3
+    return f"network {untuned_ms:.3f} -> {tuned_ms:.3f} ms"
+
+
+def _lines(standing: Standing) -> Report:
+    def report(progress: Progress) -> None:
+        standing.note(progress)
+        if progress.trial.measured.verdict == "wrong":
+            print(f"wrong: {progress.trial.measured.reason}", file=sys.stderr, flush=True)
+        if progress.done % LINE_EVERY == 0 and progress.trial.choices is not None:
+            print(
+                f"{progress.done} of {progress.total} trials, {summary(progress)}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return report

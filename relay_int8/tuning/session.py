@@ -1,0 +1,152 @@
+"""One run of the tuner on this computer: what is tuned, where it is written, what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tvm.target import Target
+
+from relay_int8.errors import ConfigError
+from relay_int8.host import CPUINFO, cpu_flags, cpu_name
+from relay_int8.tuning.bench import Timing
+from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.measure import LocalMeasurer, Measurer
+from relay_int8.tuning.records import logs
+from relay_int8.tuning.task import Task
+from relay_int8.tuning.tuner import Report, Tuner
+from relay_int8.tuning.winner import by_task, winner
+from schedules.space import version
+from schedules.targets import needed_flags, target_config
+
+LOGS = Path("tuning_logs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to tune.
+
+    Parameters
+    ----------
+    trials
+        Candidates to measure beside the defaults, those of earlier runs included.
+    search, seed
+        See :class:`relay_int8.tuning.search.Search`.
+    resume
+        Go on with the log that is there.
+    warm_start
+        Folders of logs whose trials the cost model learns from first.
+    """
+
+    trials: int = 1000
+    search: str = "xgb"
+    seed: int = 1
+    resume: bool = False
+    warm_start: tuple[Path, ...] = ()
+    timing: Timing = field(default_factory=Timing)
+    workers: int | None = None
+
+
+def tune(
+    tasks: Sequence[Task],
+    target: Target,
+    name: str,
+    options: Options,
+    *,
+    folder: Path = LOGS,
+    report: Report | None = None,
+    measurer: Measurer | None = None,
+) -> Path:
+    """Tune ``tasks``, the kernels of network ``name``, and return the folder of their log.
+
+    It may be interrupted at any time; what was measured until then is in the log.
+
+    Raises
+    ------
+    ConfigError
+        If this computer cannot run code for ``target``, or an option is not known.
+    RecordError
+        As :class:`relay_int8.tuning.log.Log`.
+    """
+    missing = sorted(set(needed_flags(target)) - cpu_flags())
+    if measurer is None and missing:
+        raise ConfigError(
+            f"this CPU has no {', '.join(missing)}, which code for the target may use; tune on a "
+            "computer that has"
+        )
+    place = folder / slug(cpu_name()) / slug(name)
+    log = Log(place, _manifest(tasks, target, name, options), resume=options.resume)
+    warm = list(_warm(options.warm_start))
+    local = LocalMeasurer(target_config(target), timing=options.timing, workers=options.workers)
+    try:
+        with local:
+            tuner = Tuner(
+                tasks,
+                target,
+                measurer or local,
+                log,
+                search=options.search,
+                seed=options.seed,
+                warm=warm,
+                report=report,
+            )
+            tuner.run(options.trials)
+    finally:
+        log.save(dataclasses.replace(log.manifest, results=results(log.manifest, log.trials)))
+        log.close()
+    return place
+
+
+def results(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
+    """Return how many trials there are, and the network's kernels' microseconds then and now."""
+    winners = {key: winner(found) for key, found in by_task(trials).items()}
+    known = [(manifest.occurrences.get(key, 1), found) for key, found in winners.items()]
+    finite = [(count, found) for count, found in known if found.default_s < float("inf")]
+    return {
+        "trials": len(trials),
+        "wrong": sum(trial.measured.verdict == "wrong" for trial in trials),
+        "untuned_us": round(sum(count * found.default_s for count, found in finite) * 1e6, 2),
+        "tuned_us": round(sum(count * found.seconds for count, found in finite) * 1e6, 2),
+    }
+
+
+def slug(name: str) -> str:
+    """Return ``name`` as part of a path: lower case letters, digits and single dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+
+
+def _manifest(tasks: Sequence[Task], target: Target, name: str, options: Options) -> Manifest:
+    keys = sorted(task.key for task in tasks)
+    return Manifest(
+        device=cpu_name(),
+        clocks=_clocks(),
+        network=name,
+        network_digest=hashlib.sha256("\n".join(keys).encode()).hexdigest(),
+        target=target_config(target),
+        seed=options.seed,
+        kernels={task.key: version(task.kernel(target)) for task in tasks},
+        occurrences={task.key: task.occurrences for task in tasks},
+    )
+
+
+def _clocks() -> str:
+    """Return the clocks of the cores as /proc/cpuinfo has them now."""
+    lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
+    clocks = [line.partition(":")[2].strip() for line in lines if line.startswith("cpu MHz")]
+    return f"{', '.join(clocks)} MHz" if clocks else ""
+
+
+def _warm(folders: Sequence[Path]) -> Iterator[tuple[Task, list[Trial]]]:
+    """Yield the trials of other logs by task."""
+    for folder in folders:
+        found = list(logs(folder))
+        if not found:
+            raise ConfigError(f"{folder} holds no tuning log to start from")
+        for path in found:
+            counts = read_manifest(path).occurrences
+            for key, trials in by_task(read_trials(path)).items():
+                yield Task.from_key(key, counts.get(key, 1)), trials

@@ -1,0 +1,89 @@
+"""Logs put together, and logs made small."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from relay_int8.errors import RecordError
+from relay_int8.files import write_atomic
+from relay_int8.tuning.database import FILES
+from relay_int8.tuning.log import MANIFEST, TRIALS, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.records import logs
+from relay_int8.tuning.session import results
+from relay_int8.tuning.winner import by_task, winner
+
+
+def merge(sources: Sequence[Path], output: Path) -> Manifest:
+    """Write one log at ``output`` with the trials of the logs ``sources``.
+
+    A trial that several logs have (one is a copy of the other) is there once. The kernels of all
+    are the kernels of the new log; where logs know a kernel in different versions, the merge fails.
+
+    Raises
+    ------
+    RecordError
+        If the logs are of different devices, targets or TVM versions, or ``output`` is not empty.
+    """
+    if (output / MANIFEST).exists():
+        raise RecordError(f"{output} holds a log already; merge into a new folder")
+    manifests = [read_manifest(source) for source in sources]
+    first = manifests[0]
+    for source, manifest in zip(sources[1:], manifests[1:], strict=True):
+        reason = _misfit(first, manifest)
+        if reason:
+            raise RecordError(f"{source} does not fit {sources[0]}: {reason}")
+    lines = {trial.to_json(): trial for source in sources for trial in read_trials(source)}
+    merged = dataclasses.replace(
+        first,
+        network="+".join(dict.fromkeys(manifest.network for manifest in manifests)),
+        network_digest="",
+        kernels={key: value for manifest in manifests for key, value in manifest.kernels.items()},
+        occurrences={
+            key: value for manifest in manifests for key, value in manifest.occurrences.items()
+        },
+    )
+    return _write(output, merged, list(lines.values()))
+
+
+def prune(folder: Path) -> int:
+    """Keep only the trials of each kernel's default and winner; return how many were dropped.
+
+    Builds use the same schedules as before. The cost model of later runs has less to learn from,
+    and tuning cannot be resumed where it stopped.
+    """
+    dropped = 0
+    for path in logs(folder):
+        trials = read_trials(path)
+        kept = [trial for found in by_task(trials).values() for trial in _decisive(found)]
+        dropped += len(trials) - len(kept)
+        _write(path, read_manifest(path), kept)
+    return dropped
+
+
+def _decisive(trials: Sequence[Trial]) -> Iterable[Trial]:
+    best = winner(trials).choices
+    return [trial for trial in trials if trial.choices in (None, best)]
+
+
+def _write(folder: Path, manifest: Manifest, trials: Sequence[Trial]) -> Manifest:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{trial.to_json()}\n" for trial in trials)
+    write_atomic(folder / TRIALS, text.encode())
+    for name in FILES:  # they follow from the trials, and are made again when these are added to
+        (folder / name).unlink(missing_ok=True)
+    manifest = dataclasses.replace(manifest, results=results(manifest, trials))
+    write_atomic(folder / MANIFEST, manifest.to_json().encode())
+    return manifest
+
+
+def _misfit(one: Manifest, other: Manifest) -> str | None:
+    for name in ("device", "target", "tvm"):
+        if getattr(one, name) != getattr(other, name):
+            return f"its {name} is {getattr(other, name)}, not {getattr(one, name)}"
+    if any(
+        other.kernels[key] != value for key, value in one.kernels.items() if key in other.kernels
+    ):
+        return "it knows other versions of the same kernels; tune again with one version"
+    return None

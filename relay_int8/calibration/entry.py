@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Entry:
         The counts behind the choice, where they were kept.
     notes
         Warnings for the report.
+    scale
+        Given instead of made from the range: a scale of another tool that no float32 range has.
     """
 
     scheme: Scheme
@@ -39,10 +41,12 @@ class Entry:
     method: str
     histogram: Histogram | None = None
     notes: tuple[str, ...] = ()
+    scale: np.float32 | None = None
 
     def qparams(self) -> QParams:
         """Return scale and zero point of the chosen range."""
-        return activation(self.scheme, float(self.low), float(self.high))
+        params = activation(self.scheme, float(self.low), float(self.high))
+        return params if self.scale is None else replace(params, scale=self.scale)
 
     def to_fields(self) -> dict[str, Any]:
         """Return the entry as JSON values that :meth:`from_fields` reads back exactly."""
@@ -59,6 +63,8 @@ class Entry:
             },
             "notes": list(self.notes),
         }
+        if self.scale is not None:
+            fields["scale"] = _shortest(self.scale)
         if self.histogram is not None:
             grid = self.histogram.grid
             fields["histogram"] = {
@@ -93,6 +99,7 @@ class Entry:
             method=str(fields["method"]),
             histogram=_histogram(fields["histogram"]) if "histogram" in fields else None,
             notes=tuple(map(str, fields["notes"])),
+            scale=_float32(fields["scale"]) if "scale" in fields else None,
         )
         entry.qparams()
         return entry

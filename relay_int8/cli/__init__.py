@@ -12,6 +12,7 @@ from relay_int8.cli.inspect import inspect
 from relay_int8.cli.quantize import quantize
 from relay_int8.cli.run import run
 from relay_int8.cli.serve import serve
+from relay_int8.cli.table import table
 from relay_int8.cli.version import version
 
 app = typer.Typer(
@@ -33,3 +34,4 @@ app = typer.Typer(
 app.callback()(version)
 for command in (quantize, evaluate, bench, inspect, run, serve, deploy):
     app.command()(command)
+app.add_typer(table, name="table")

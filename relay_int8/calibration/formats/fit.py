@@ -1,0 +1,75 @@
+"""Fit a table from elsewhere to a model: the schemes are the model's, the ranges the table's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from relay_int8.calibration.entry import Entry
+from relay_int8.calibration.formats.exchange import threshold
+from relay_int8.calibration.histogram import Range
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.errors import CalibrationError
+from relay_int8.qparams import PlannedScheme, resolve_scheme
+
+
+def fit(
+    table: CalibrationTable,
+    tensors: Mapping[str, PlannedScheme],
+    others: Collection[str] = (),
+) -> CalibrationTable:
+    """Return the table with the entries that the model needs, as the model needs them.
+
+    u8 takes [0, T], s8 [-T, T], asymmetric both ends; an "input" is u8 if the table says that it is
+    never negative. Tensors of the model that need no range of their own are dropped, with a note.
+
+    Parameters
+    ----------
+    tensors
+        Name -> scheme of all tensors that need a range.
+    others
+        Names of the model's other tensors.
+
+    Raises
+    ------
+    CalibrationError
+        A range is missing, or a name is no tensor of the model.
+    """
+    faults = []
+    missing = [name for name in tensors if name not in table.entries]
+    if missing:
+        faults.append(f"ranges are missing for {', '.join(missing)}")
+    unknown = [name for name in table.entries if name not in tensors and name not in others]
+    if unknown:
+        faults.append(f"the model has no tensors {', '.join(unknown)}")
+    if faults:
+        raise CalibrationError(f"the table does not fit the model: {'; '.join(faults)}")
+    entries = {name: _as_planned(table.entries[name], tensors[name]) for name in tensors}
+    dropped = len(table.entries) - len(entries)
+    notes = (f"{dropped} tensors that need no range of their own were dropped",) if dropped else ()
+    return replace(table, entries=entries, notes=(*table.notes, *notes))
+
+
+def _as_planned(item: Entry, planned: PlannedScheme) -> Entry:
+    lowest = item.low if item.observed.empty else item.observed.low
+    scheme = resolve_scheme(planned, float(lowest))
+    limit = threshold(item)
+    low, high = {
+        "u8": (np.float32(0), limit),
+        "s8": (-limit, limit),
+        "asymmetric": (min(item.low, np.float32(0)), max(item.high, np.float32(0))),
+    }[scheme]
+    observed = item.observed
+    if observed.empty:
+        observed = Range(low, high)
+    same = scheme == item.scheme
+    return replace(
+        item,
+        scheme=scheme,
+        low=low,
+        high=high,
+        observed=observed,
+        scale=item.scale if same else None,
+    )

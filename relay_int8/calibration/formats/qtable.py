@@ -1,0 +1,47 @@
+"""TPU-MLIR's qtable: which operators stay in float.
+
+::
+
+    # qtable
+    ###
+    # op_name  quantize_mode
+    conv1 F16
+
+Rows are ``name mode``; modes are F32, F16, BF16, INT8 and others. Lines that begin with ``#`` are
+skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from relay_int8.errors import CalibrationError
+
+FLOATS = ("F32", "F16", "BF16")
+COLUMNS = "# op_name   quantize_mode"
+
+
+def read_qtable(text: str) -> dict[str, str]:
+    """Return name -> mode."""
+    modes: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, mode = line.rstrip().rpartition(" ")
+        if not name or not mode[:1].isalpha():
+            raise CalibrationError(
+                f"broken qtable: line {number}: {line[:60]!r} is not: name mode, as in conv1 F16"
+            )
+        modes[name.rstrip()] = mode
+    return modes
+
+
+def write_qtable(modes: Mapping[str, str]) -> str:
+    """Return the text that :func:`read_qtable` reads back."""
+    rows = [f"{name} {mode}" for name, mode in modes.items()]
+    return "\n".join(["###", COLUMNS, *rows]) + "\n"
+
+
+def excluded(modes: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that stay in float, for ``QuantConfig.exclude``."""
+    return tuple(name for name, mode in modes.items() if mode.upper() in FLOATS)

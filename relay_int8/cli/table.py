@@ -1,0 +1,137 @@
+"""``relay-int8 table``: calibration tables of all tools, converted, shown, compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_int8.analysis import summary
+from relay_int8.calibration.formats import FORMATS, find_format, format_of_name, read_table
+from relay_int8.calibration.formats.exchange import threshold
+from relay_int8.calibration.formats.qtable import excluded, read_qtable
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.cli.exits import unmet
+from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.files import write_atomic
+
+NAMES = ", ".join(FORMATS)
+table = typer.Typer(
+    no_args_is_help=True,
+    help=f"Convert, show and compare calibration tables. Formats: {NAMES}.",
+)
+Model = Annotated[
+    Path | None,
+    typer.Option(help="ONNX model to fit the table to: names, types and channels are checked."),
+]
+Form = Annotated[str | None, typer.Option(help=f"Format, if not recognized: {NAMES}.")]
+
+
+@table.command()
+def convert(
+    source: Annotated[Path, typer.Argument(help="Table to read; its format is recognized.")],
+    target: Annotated[Path, typer.Argument(help="Table to write; its name tells the format.")],
+    model: Model = None,
+    preset: Annotated[
+        str, typer.Option(help=f"With --model, its integers: {', '.join(PRESETS)}.")
+    ] = "int8",
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="With --model: tensor or operator type that stays in float."),
+    ] = None,
+    source_format: Annotated[
+        str | None, typer.Option("--from", help="Format of the first table, if not recognized.")
+    ] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", help=f"Format to write: {NAMES}.")
+    ] = None,
+) -> None:
+    """Write a calibration table in another tool's format, and say what that format cannot carry.
+
+    For example: relay-int8 table convert calib.trt table.json --from tensorrt --model resnet50.onnx
+    """
+    form = find_format(target_format) if target_format else format_of_name(target)
+    exchange, found = read_table(source, find_format(source_format) if source_format else None)
+    if model is not None:
+        # Reading a model needs TVM; converting text does not.
+        from relay_int8.model_tensors import ModelTensors
+
+        tensors = ModelTensors.of(model, QuantConfig(preset=preset, exclude=tuple(exclude or ())))
+        by_layers = found.name == "ncnn"
+        exchange = tensors.by_tensor(exchange) if by_layers else tensors.fitted(exchange)
+        exchange = tensors.by_layer(exchange) if form.name == "ncnn" else exchange
+    lost = form.losses(exchange)
+    write_atomic(target, form.write(exchange).encode())
+    console = summary.terminal()
+    console.print(f"{source} ({found.name}) -> {target} ({form.name})", soft_wrap=True)
+    console.print(f"{len(exchange.table.entries)} tensors", soft_wrap=True)
+    for sentence in lost:
+        console.print(f"lost: {sentence}", soft_wrap=True)
+
+
+@table.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="Table of any format, or a TPU-MLIR qtable.")],
+    form: Form = None,
+) -> None:
+    """Show the ranges and scales of a calibration table."""
+    console = summary.terminal()
+    if file.name.endswith("qtable"):
+        modes = read_qtable(file.read_text(encoding="utf-8"))
+        rows = summary.table(console, "Operator", "Mode")
+        for name, mode in modes.items():
+            rows.add_row(name, mode)
+        summary.show(console, f"{file} (tpu-mlir qtable)", rows)
+        console.print(" ".join(f"--exclude {name!r}" for name in excluded(modes)), soft_wrap=True)
+        return
+    exchange, found = read_table(file, find_format(form) if form else None)
+    rows = summary.table(
+        console, "Tensor", "Type", "Low", "High", "Scale", "Method", right=("Low", "High", "Scale")
+    )
+    for name, item in exchange.table.entries.items():
+        scale = str(item.qparams().scale)
+        rows.add_row(name, item.scheme, str(item.low), str(item.high), scale, item.method)
+    summary.show(console, f"{file} ({found.name})", rows)
+    for note in exchange.table.notes:
+        console.print(note, soft_wrap=True)
+
+
+@table.command()
+def diff(
+    first: Annotated[Path, typer.Argument(help="Table of any format.")],
+    second: Annotated[Path, typer.Argument(help="Table of any format.")],
+    max_relative: Annotated[
+        float | None,
+        typer.Option(help="Exit with 3 if a threshold differs by a greater share of the larger."),
+    ] = None,
+) -> None:
+    """Compare the thresholds of two calibration tables; the greatest differences come first."""
+    tables = [read_table(path)[0].table for path in (first, second)]
+    shares = _differences(*tables)
+    names = [set(each.entries) for each in tables]
+    only = [sorted(names[0] - names[1]), sorted(names[1] - names[0])]
+    console = summary.terminal()
+    rows = summary.table(console, "Tensor", "First", "Second", "Difference", right=("Difference",))
+    for name, share in shares.items():
+        if share:
+            limits = (str(threshold(each.entries[name])) for each in tables)
+            rows.add_row(name, *limits, f"{share:.3%}")
+    equal = sum(share == 0 for share in shares.values())
+    summary.show(console, f"{equal} of {len(shares)} common thresholds are equal", rows)
+    for path, alone in zip((first, second), only, strict=True):
+        if alone:
+            console.print(f"only in {path}: {', '.join(alone)}", soft_wrap=True)
+    greatest = max(shares.values(), default=0.0)
+    if max_relative is not None and (greatest > max_relative or any(only)):
+        unmet(f"thresholds differ by {greatest:.3%} at most, {sum(map(len, only))} are in one only")
+
+
+def _differences(first: CalibrationTable, second: CalibrationTable) -> dict[str, float]:
+    """Return name -> difference as a share of the larger threshold, the greatest first."""
+    shares = {}
+    for name in first.entries:
+        if name in second.entries:
+            a, b = (float(threshold(each.entries[name])) for each in (first, second))
+            shares[name] = abs(a - b) / max(a, b, 1e-300)
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))

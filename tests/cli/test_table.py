@@ -1,0 +1,120 @@
+"""relay-int8 table: convert, show, diff; and a table from elsewhere, used."""
+
+import json
+
+import numpy as np
+import pytest
+
+from relay_int8.calibration import CalibrationTable
+from relay_int8.calibration.formats import fit, given_ranges, read_table
+from relay_int8.config import QuantConfig
+from relay_int8.demo import MODEL
+from relay_int8.errors import CalibrationError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.model_tensors import ModelTensors
+from relay_int8.quantize import quantize
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture(scope="module")
+def tensors():
+    return ModelTensors.of(MODEL)
+
+
+@pytest.fixture
+def table(tensors, tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = {name: float(rng.lognormal()) for name in tensors.schemes}
+    path = tmp_path / "table.json"
+    fit(given_ranges(numbers), tensors.schemes).save(path)
+    return path
+
+
+def scales(path):
+    entries = CalibrationTable.load(path).entries
+    return {name: item.qparams() for name, item in entries.items()}
+
+
+def test_tensorrt_and_back(invoke, table, tmp_path):
+    code, out, err = invoke("table", "convert", table, tmp_path / "a.trt")
+    assert code == 0, err
+    assert "table.json (relay-int8) -> " in out and "become symmetric unless --model tells" in out
+    back = tmp_path / "back.json"
+    code, out, err = invoke("table", "convert", tmp_path / "a.trt", back, "--model", MODEL)
+    assert code == 0, err
+    assert "(tensorrt) -> " in out and "lost" not in out
+    assert scales(back) == scales(table)
+    assert CalibrationTable.load(back).model_hash
+    code, _, err = invoke("table", "convert", back, tmp_path / "b.trt")
+    assert (tmp_path / "b.trt").read_bytes() == (tmp_path / "a.trt").read_bytes()
+    code, out, _ = invoke("table", "diff", table, back, "--max-relative", 0)
+    assert code == 0
+    count = len(scales(table))
+    assert f"{count} of {count} common thresholds are equal" in out
+
+
+def test_ncnn_and_back(invoke, table, tensors, tmp_path):
+    path = tmp_path / "a.table"
+    code, out, err = invoke("table", "convert", table, path, "--model", MODEL)
+    assert code == 0, err
+    assert "lost: multipliers have six decimals" in out and "weights" not in out
+    exchange, form = read_table(path)
+    assert form.name == "ncnn"
+    assert len(exchange.table.entries) == len(exchange.weights) == len(tensors.weights)
+    inputs = set(tensors.inputs.values())
+    limits = {name: item.high for name, item in CalibrationTable.load(table).entries.items()}
+    for layer, item in exchange.table.entries.items():
+        np.testing.assert_allclose(item.high, limits[tensors.inputs[layer]], rtol=1e-5)
+    assert inputs <= set(limits)
+    wrong = path.read_text().splitlines()
+    wrong[0] = wrong[0].rsplit(" ", 2)[0] + " "
+    path.write_text("\n".join(wrong) + "\n")
+    code, _, err = invoke("table", "convert", path, tmp_path / "b.json", "--model", MODEL)
+    assert code == 1 and "scales, the model" in err
+
+
+def test_a_table_that_misses_tensors_names_them(invoke, tmp_path):
+    (tmp_path / "mine.ranges.json").write_text(json.dumps({"typo": 1.0}))
+    arguments = (tmp_path / "mine.ranges.json", tmp_path / "b.json", "--model", MODEL)
+    code, _, err = invoke("table", "convert", *arguments)
+    assert code == 1 and not (tmp_path / "b.json").exists()
+    assert "ranges are missing for" in err and "the model has no tensors typo" in err
+
+
+def test_numbers_of_your_own_quantize_the_network(tensors):
+    numbers = dict.fromkeys(tensors.schemes, 2.0)
+    mod = import_onnx(MODEL, batch=1)
+    table = fit(given_ranges(numbers), tensors.schemes)
+    found = quantize(mod, table, QuantConfig(bias_correction=False))
+    assert found.table.entries[next(iter(numbers))].high == 2
+    with pytest.raises(CalibrationError, match="switch bias correction off"):
+        quantize(mod, table)
+
+
+def test_show(invoke, tmp_path):
+    path = tmp_path / "cache"
+    path.write_text("TRT-7103-EntropyCalibration2\nx:0 [a]: 4000889d\n")
+    code, out, _ = invoke("table", "show", path)
+    assert code == 0
+    for part in ("(tensorrt)", "x:0 [a]", "s8", "255.05", "2.00833", "TRT-7103-Entropy"):
+        assert part in out, part
+    (tmp_path / "my_qtable").write_text("# op_name quantize_mode\nconv1 F16\n")
+    code, out, _ = invoke("table", "show", tmp_path / "my_qtable")
+    assert code == 0 and "--exclude 'conv1'" in out
+
+
+def test_diff_and_errors(invoke, tmp_path):
+    for name, numbers in (("a", {"x": 1, "y": 2, "p": 1}), ("b", {"x": 1, "y": 1, "q": 1})):
+        (tmp_path / f"{name}.ranges.json").write_text(json.dumps(numbers))
+    files = [tmp_path / "a.ranges.json", tmp_path / "b.ranges.json"]
+    code, out, _ = invoke("table", "diff", *files)
+    assert code == 0
+    assert "1 of 2 common thresholds are equal" in out and "50.000%" in out
+    assert "a.ranges.json: p" in out and "b.ranges.json: q" in out
+    code, _, err = invoke("table", "diff", *files, "--max-relative", "0.1")
+    assert code == 3 and "50.000%" in err
+    code, _, err = invoke("table", "convert", files[0], tmp_path / "c.txt")
+    assert code == 1 and "no format has files of that name" in err
+    code, _, err = invoke("table", "show", tmp_path / "none")
+    assert code == 1 and "cannot be read" in err

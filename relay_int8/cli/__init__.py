@@ -13,6 +13,8 @@ from relay_int8.cli.quantize import quantize
 from relay_int8.cli.run import run
 from relay_int8.cli.serve import serve
 from relay_int8.cli.table import table
+from relay_int8.cli.tune import tune
+from relay_int8.cli.tuning_logs import tuning_logs
 from relay_int8.cli.version import version
 
 app = typer.Typer(
@@ -32,6 +34,7 @@ app = typer.Typer(
     """,
 )
 app.callback()(version)
-for command in (quantize, evaluate, bench, inspect, run, serve, deploy):
+for command in (quantize, evaluate, bench, inspect, run, tune, serve, deploy):
     app.command()(command)
+app.add_typer(tuning_logs, name="tuning-logs")
 app.add_typer(table, name="table")

@@ -325,6 +325,8 @@ def test_fits():
         project_version="0",
     )
     assert misfit(manifest, device) is None
+    other = dataclasses.replace(manifest, target={"kind": "cuda"})
+    assert "built for cuda, deploy runs on the CPU" in misfit(other, device)
     for changes, message in (
         ({"machine": "x86_64"}, "built for aarch64, the device is x86_64 (Neoverse)"),
         ({"cpu_flags": ("sve",)}, "a CPU with asimddp, which the device (Neoverse) lacks"),

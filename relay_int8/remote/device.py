@@ -24,6 +24,9 @@ class Device:
 
 def misfit(manifest: Manifest, device: Device) -> str | None:
     """Say why ``device`` cannot run an artifact, or None."""
+    kind = manifest.target.get("kind", "llvm")
+    if kind != "llvm":
+        return f"the artifact is built for {kind}, deploy runs on the CPU of a device only"
     if manifest.machine != device.machine:
         return (
             f"the artifact is built for {manifest.machine}, the device is {device.machine} "

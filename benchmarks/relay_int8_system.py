@@ -37,9 +37,8 @@ class Library:
     """A network on the Relax VM, as an artifact runs it."""
 
     def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
-        cores = os.sched_getaffinity(0)
+        os.environ.setdefault("TVM_BIND_THREADS", "0")  # as relay_int8.module does
         found = tvm.get_global_func("runtime.NumThreads")()
-        os.sched_setaffinity(0, cores)  # a pool of one thread binds its maker to the first core
         if found != threads:
             raise RuntimeError(f"TVM runs {found} threads, not {threads}; set TVM_NUM_THREADS")
         self._main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8 import graph
 from relay_int8.analysis.groups import Group
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
@@ -24,7 +23,7 @@ from relay_int8.geometry import conv2d_fields
 from relay_int8.passes.correct_bias import linear_layers
 from relay_int8.pipeline import normalize
 from relay_int8.qparams import PlannedScheme
-from relay_int8.quantize import digest
+from relay_int8.quantize import digest, tensor_names
 
 WINOGRAD_MAX, WEIGHT_MAX = 31, 127  # ncnn: 3x3 of stride 1 has 6 bits
 
@@ -60,11 +59,7 @@ class ModelTensors:
         reference = normalize()(imported)
         plan = annotate(reference, config or QuantConfig())
         layers = linear_layers(reference["main"], plan)
-        names = {
-            str(var.name)
-            for mod in (imported, reference)
-            for var in [*mod["main"].params, *(var for var, _ in graph.calls(mod["main"]))]
-        }
+        names = tensor_names(imported) | tensor_names(reference)
         schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
         return cls(
             schemes=schemes,

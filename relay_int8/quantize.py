@@ -15,6 +15,7 @@ from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.data import Dataset
+from relay_int8.calibration.formats import fit
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
@@ -66,7 +67,8 @@ def quantize(
     mod
         Imported float module.
     data
-        Calibration images, or a table made before.
+        Calibration images, or a table: made before, or of another tool or the user, which is
+        fitted to the network (:func:`relay_int8.calibration.formats.fit`).
     config
         Preset, method, exclusions; ``QuantConfig()`` if None.
     progress
@@ -87,6 +89,8 @@ def quantize(
         if isinstance(data, CalibrationTable)
         else _calibrated(reference, plan, data, config, progress)
     )
+    if not table.model_hash:
+        table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), digest(with_batch(reference, 1)))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, params, table, config)
@@ -100,6 +104,12 @@ def quantize(
     return QuantizedModel(
         mod=quantized, reference=reference, plan=plan, table=table, digest=digest(quantized)
     )
+
+
+def tensor_names(mod: IRModule) -> set[str]:
+    """Return the names of all tensors of ``main``."""
+    func = mod["main"]
+    return {str(var.name) for var in (*func.params, *(var for var, _ in graph.calls(func)))}
 
 
 def digest(mod: IRModule) -> str:

@@ -9,7 +9,8 @@ import typer
 
 import relay_int8
 from relay_int8.analysis.summary import print_summary, terminal
-from relay_int8.calibration import METHODS, CalibrationTable
+from relay_int8.calibration import METHODS
+from relay_int8.calibration.formats import read_table
 from relay_int8.cli.preprocess import HELP, named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import PRESETS, QuantConfig
@@ -28,7 +29,11 @@ def quantize(
         ),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="Calibration table to use instead of images.")
+        Path | None,
+        typer.Option(
+            help="Calibration table to use instead of images: relay-int8's own, another tool's, or "
+            "your numbers as JSON (see relay-int8 table)."
+        ),
     ] = None,
     preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
     target: Annotated[
@@ -88,7 +93,7 @@ def quantize(
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
     """
-    source = data if table is None else CalibrationTable.load(table)
+    source = data if table is None else read_table(table)[0].table
     if source is None or (data and table):
         raise typer.BadParameter("give either --data or --table")
     config = QuantConfig(

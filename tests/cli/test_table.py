@@ -85,11 +85,13 @@ def test_a_table_that_misses_tensors_names_them(invoke, tmp_path):
 def test_numbers_of_your_own_quantize_the_network(tensors):
     numbers = dict.fromkeys(tensors.schemes, 2.0)
     mod = import_onnx(MODEL, batch=1)
-    table = fit(given_ranges(numbers), tensors.schemes)
+    table = given_ranges(numbers)
     found = quantize(mod, table, QuantConfig(bias_correction=False))
     assert found.table.entries[next(iter(numbers))].high == 2
     with pytest.raises(CalibrationError, match="switch bias correction off"):
         quantize(mod, table)
+    with pytest.raises(CalibrationError, match="the model has no tensors typo"):
+        quantize(mod, given_ranges({**numbers, "typo": 1}))
 
 
 def test_show(invoke, tmp_path):

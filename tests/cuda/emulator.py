@@ -15,6 +15,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.target import Target
 
 from schedules.cuda.compiler import compiled_by
@@ -69,17 +70,36 @@ def kernels(source: str) -> dict[str, Kernel]:
     return found
 
 
-def launch_size(func: tirx.PrimFunc) -> tuple[int, ...]:
+def symbolic_sizes(
+    func: tirx.PrimFunc, arrays: Sequence[np.ndarray]
+) -> dict[tvm.ir.Var, tirx.IntImm]:
+    """Return what the symbolic extents of a kernel's arguments are for these arrays."""
+    return {
+        extent: tirx.const(size, "int64")
+        for param, array in zip(func.params, arrays, strict=True)
+        for extent, size in zip(param.ty.shape, array.shape, strict=True)
+        if isinstance(extent, tvm.ir.Var)
+    }
+
+
+def launch_size(
+    func: tirx.PrimFunc, sizes: Mapping[tvm.ir.Var, tirx.IntImm] | None = None
+) -> tuple[int, ...]:
     """Return the extents of the grid and of a block that a scheduled PrimFunc asks for."""
     extents: dict[str, int] = {}
 
     def note(loop: tirx.For) -> None:
         if loop.thread_binding is not None:
             tag = str(loop.thread_binding.thread_tag)
-            extents[tag] = max(extents.get(tag, 1), int(loop.extent))
+            extents[tag] = max(extents.get(tag, 1), _value(loop.extent, sizes or {}))
 
     tvm_ffi.structural_walk(func.body, (tirx.For, note))
     return tuple(extents.get(axis, 1) for axis in AXES)
+
+
+def _value(extent: tirx.Expr, sizes: Mapping[tvm.ir.Var, tirx.IntImm]) -> int:
+    known = tvm_ffi.structural_map(extent, (tvm.ir.Var, lambda var: sizes.get(var, var)))
+    return int(Analyzer().simplify(known))
 
 
 class Emulator:
@@ -107,12 +127,17 @@ class Emulator:
         EmulationError
             If threads of a block part at a barrier, or write past an array.
         """
-        kernel, size = self._kernels[name], launch_size(func)
+        kernel, symbolic = self._kernels[name], symbolic_sizes(func, arrays)
+        size = launch_size(func, symbolic)
         assert math.prod(size[3:]) <= MOST_THREADS, f"{name}: {size[3:]} threads in a block"
         names = [f"{param.name}_ptr" for param in func.params]
         guarded = {key: _Guarded(array) for key, array in zip(names, arrays, strict=True)}
-        pointers = [guarded[key].pointer for key in kernel.arguments]
-        error = self._library[f"run_{name}"]((ctypes.c_int * 6)(*size), *pointers)
+        values: dict[str, ctypes.c_void_p | ctypes.c_int64] = {
+            **{str(var.name): ctypes.c_int64(int(extent)) for var, extent in symbolic.items()},
+            **{key: memory.pointer for key, memory in guarded.items()},
+        }
+        passed = [values[key] for key in kernel.arguments]
+        error = self._library[f"run_{name}"]((ctypes.c_int * 6)(*size), *passed)
         if error:
             raise EmulationError(f"{name}: threads of one block part at a barrier")
         for key, memory in guarded.items():

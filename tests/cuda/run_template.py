@@ -13,6 +13,7 @@ from schedules.catalog import select
 from schedules.layout import NCHW4C
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 from tests.cuda.emulator import Emulator, cuda_source
+from tests.schedules.any_layout_runs import sizes
 from tests.schedules.run_template import with_garbage
 
 WANTED = Layouts(inputs=(NCHW4C, NCHW4C), output=NCHW4C)
@@ -52,11 +53,16 @@ class Built:
         *left, memory = self.emulator.launch(f"{name}_kernel", self.mod[name], before)
         for array, kept in zip(left, before, strict=False):
             np.testing.assert_array_equal(array, kept, err_msg="an input was overwritten")
-        y = layouts.output.unpack(memory, spec.shape("y"))
+        y = layouts.output.unpack(memory, sizes(spec, "y", batch_of(spec, arrays)))
         if spec.dtype("y") == "float32" and layouts.output.block:
             # Lanes past the last channel are zero.
             np.testing.assert_array_equal(memory, layouts.output.pack(y))
         return y
+
+
+def batch_of(spec: Any, arrays: Arrays) -> int:
+    """Return the outermost extent, which may be symbolic in ``spec``."""
+    return len(arrays[spec.tensors[0]])
 
 
 def memory_of(
@@ -68,7 +74,7 @@ def memory_of(
         with_garbage(layout, arrays[name])
         for name, layout in zip(spec.tensors, layouts.inputs, strict=True)
     ]
-    shape = layouts.output.physical_shape(spec.shape("y"))
+    shape = layouts.output.physical_shape(sizes(spec, "y", batch_of(spec, arrays)))
     y = np.full(shape, 77).astype(spec.dtype("y"))
     return [*inputs, *(packed[name] for name in spec.params), y]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
@@ -33,12 +34,13 @@ class Database:
         workloads, records = (folder / name for name in FILES)
         right = [trial for trial in trials if trial.measured.verdict == "ok"]
         content = records.read_bytes() if records.exists() else b""
-        self._is_new = content.count(b"\n") != len(right) or not content.endswith(b"\n")
-        if self._is_new:
+        is_stale = content.count(b"\n") != len(right) or not content.endswith(b"\n")
+        if is_stale:
             workloads.unlink(missing_ok=True)
             records.unlink(missing_ok=True)
+        self._workloads: dict[str, tuple[Any, Any]] = {}
         self._database = JSONDatabase(str(workloads), str(records))
-        if self._is_new:
+        if is_stale:
             for trial in right:
                 self.append(trial)
 
@@ -47,16 +49,14 @@ class Database:
         if trial.measured.verdict != "ok":
             return
         kernel = self._tasks[trial.task].kernel(self._target)
+        if trial.task not in self._workloads:
+            mod = _module(kernel)
+            workload = self._database.commit_workload(mod)
+            self._workloads[trial.task] = workload, ArgInfo.from_prim_func(mod["main"])
+        workload, args_info = self._workloads[trial.task]
         sch = kernel.default() if trial.choices is None else point(kernel, trial.choices).schedule
-        workload = self._database.commit_workload(_module(kernel))
-        func = _module(kernel)["main"]
-        record = TuningRecord(
-            sch.trace,
-            workload,
-            run_secs=list(trial.measured.seconds),
-            target=self._target,
-            args_info=ArgInfo.from_prim_func(func),
-        )
+        seconds = list(trial.measured.seconds)
+        record = TuningRecord(sch.trace, workload, seconds, self._target, args_info)
         self._database.commit_tuning_record(record)
 
 

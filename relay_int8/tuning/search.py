@@ -7,7 +7,7 @@ same points next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from random import Random
@@ -16,7 +16,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.tuning.cost_model import CostModel
 from relay_int8.tuning.log import Trial
 from relay_int8.tuning.task import Task
-from schedules.space import Choices, Kernel, Option, Options, draw, first, points
+from schedules.space import Choices, Choose, Kernel, Option, Options, draw, first, points
 
 POPULATION = 32
 GENERATIONS = 4
@@ -48,6 +48,7 @@ class Search:
         self._count = len(first(kernel).choices)
         listed = list(islice(points(kernel), ENUMERATED + 1)) if self._count else [()]
         self.points = listed if len(listed) <= ENUMERATED else None
+        self._options = _options(self.points or ())
 
     def propose(self, trials: Iterable[Trial], wanted: int) -> list[Choices]:
         """Return up to ``wanted`` points that are not among ``trials``; none if there are none."""
@@ -99,8 +100,22 @@ class Search:
 
     def _mutant(self, parent: Choices, rng: Random) -> Choices:
         forced = rng.randrange(self._count)
-        choose: Callable[[int, Options], Option] = partial(_mutated, parent, forced, rng)
-        return draw(self._kernel, choose, self._count)
+        choose: Choose = partial(_mutated, parent, forced, rng)
+        if self.points is None:
+            return draw(self._kernel, choose, self._count)
+        child: Choices = ()
+        for position in range(self._count):
+            child = (*child, choose(position, self._options[child]))
+        return child
+
+
+def _options(listed: Iterable[Choices]) -> dict[Choices, Options]:
+    """Return what can follow each beginning of the points that are listed."""
+    found: dict[Choices, dict[Option, None]] = {}
+    for choices in listed:
+        for position, option in enumerate(choices):
+            found.setdefault(choices[:position], {})[option] = None
+    return {prefix: tuple(options) for prefix, options in found.items()}
 
 
 def _mutated(parent: Choices, forced: int, rng: Random, position: int, options: Options) -> Option:

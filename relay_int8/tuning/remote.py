@@ -1,0 +1,181 @@
+"""Measure candidates on devices behind a tracker, several at once; a lost one is waited for."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from relay_int8.errors import DeployError
+from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
+from relay_int8.tuning.rack import NoDevice, Rack, SessionLost, serve
+from relay_int8.tuning.task import Task
+from relay_int8.tuning.worker import Worker, WorkerLostError
+from schedules.space import Choices
+
+RETRY_S = 1.0
+MARGIN_S = 10.0  # the device ends a session after this process has given up on it, not before
+
+
+class RemoteDevices:
+    """Measures on the devices of a rack; use it as a context.
+
+    A candidate that ends its session is tried once more, on whatever device is free then: if that
+    one ends as well it is the candidate, else it was the device.
+
+    Parameters
+    ----------
+    target
+        As ``schedules.targets.target_config`` gives it.
+    rack
+        Where the devices are.
+    devices
+        How many to use at once.
+    timing
+        See :class:`Timing`.
+    start_s, compile_s, run_s
+        Seconds that starting a process, compiling and running one candidate may take.
+    patience_s
+        Seconds to wait for a device before giving up.
+    catalog
+        Module whose ``TEMPLATES`` are meant.
+    """
+
+    def __init__(
+        self,
+        target: Mapping[str, Any],
+        rack: Rack,
+        *,
+        devices: int = 1,
+        timing: Timing | None = None,
+        start_s: float = 120.0,
+        compile_s: float = 60.0,
+        run_s: float = 20.0,
+        patience_s: float = 600.0,
+        catalog: str = CATALOG,
+    ) -> None:
+        self._target, self._rack, self._catalog = dict(target), rack, catalog
+        self._timing = timing or Timing()
+        self._start_s, self._compile_s, self._run_s = start_s, compile_s, run_s
+        self._patience_s = patience_s
+        self._workers = [Worker(partial(serve, rack)) for _ in range(devices)]
+
+    def __enter__(self) -> RemoteDevices:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        """Return one result for each candidate, in order.
+
+        Raises
+        ------
+        DeployError
+            If there is no device for ``patience_s``, or none that can run the target's code.
+        """
+        whole = Batch(
+            task=task,
+            target=self._target,
+            candidates=tuple(candidates),
+            timing=self._timing,
+            catalog=self._catalog,
+        )
+        count = len(self._workers)
+        parts = [_part(whole, slice(i, None, count)) for i in range(count)]
+        with ThreadPoolExecutor(count) as pool:
+            shares = list(pool.map(self._share, self._workers, parts))
+        return [shares[i % count][i // count] for i in range(len(candidates))]
+
+    def _share(self, worker: Worker, part: Batch) -> list[Measured]:
+        """Return the results of one worker's part."""
+        if not part.candidates:
+            return []
+        failure = self._compiled(worker, part)
+        if failure and len(part.candidates) == 1:
+            return [failure]
+        if failure:
+            places = range(len(part.candidates))
+            return [self._share(worker, _part(part, slice(i, i + 1)))[0] for i in places]
+        results, lost = self._run(worker, part)
+        if lost is None:
+            return results
+        place = len(results)
+        culprit = self._again(worker, _part(part, slice(place, place + 1)), lost)
+        return [*results, culprit, *self._share(worker, _part(part, slice(place + 1, None)))]
+
+    def _again(
+        self, worker: Worker, single: Batch, lost: SessionLost | WorkerLostError
+    ) -> Measured:
+        """Try a candidate once more that lost its session; one that hung is not worth it."""
+        if isinstance(lost, SessionLost):
+            failure = self._compiled(worker, single)
+            if failure:
+                return failure
+            results, again = self._run(worker, single)
+            if again is None:
+                return results[0]
+        reason = lost.reason if isinstance(lost, SessionLost) else f"running {lost}"
+        return Measured(verdict="lost", reason=reason)
+
+    def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
+        """Wait until a part is compiled; return why it is not."""
+        worker.send(part)
+        start_s = 0.0 if worker.has_answered else self._start_s
+        try:
+            failure = worker.receive(start_s + self._compile_s * len(part.candidates))
+        except WorkerLostError as error:
+            return Measured(verdict="lost", reason=f"compiling {error}")
+        return None if failure is None else Measured(verdict="failed", reason=failure)
+
+    def _run(
+        self, worker: Worker, part: Batch
+    ) -> tuple[list[Measured], SessionLost | WorkerLostError | None]:
+        """Return the results there are, and what ended the run too early."""
+        self._await_device(worker, MARGIN_S + self._run_s * len(part.candidates))
+        results: list[Measured] = []
+        try:
+            for _ in part.candidates:
+                answer = worker.receive(self._run_s)
+                if isinstance(answer, SessionLost):
+                    return results, answer
+                results.append(answer)
+        except WorkerLostError as error:
+            return results, error
+        return results, None
+
+    def _await_device(self, worker: Worker, session_s: float) -> None:
+        """Return when ``worker`` has a device on which it runs, in a session of ``session_s``."""
+        end = time.monotonic() + self._patience_s
+        reason = "none of them was free"
+        while time.monotonic() < end:
+            worker.send(session_s)
+            try:
+                answer: NoDevice | None = worker.receive(max(0.1, end - time.monotonic()))
+            except WorkerLostError:
+                break
+            if answer is None:
+                return
+            reason = answer.reason
+            if answer.final:
+                raise DeployError(f"{self._rack.tracker}, key {self._rack.key!r}: {reason}")
+            time.sleep(RETRY_S)
+        raise DeployError(
+            f"{self._rack.tracker}: no device with key {self._rack.key!r} for "
+            f"{self._patience_s:g} s ({reason}); what was measured is in the log; look at the "
+            "devices, then go on with --resume"
+        )
+
+
+def _part(batch: Batch, places: slice) -> Batch:
+    return dataclasses.replace(batch, candidates=batch.candidates[places])

@@ -32,6 +32,10 @@ def tune(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")
     ] = None,
+    unsigned_input: Annotated[
+        bool,
+        typer.Option("--unsigned-input", help="The network's input is never negative."),
+    ] = False,
     search: Annotated[
         str, typer.Option(help=f"How to choose what to measure: {', '.join(SEARCHES)}.")
     ] = "xgb",
@@ -67,7 +71,7 @@ def tune(
 
     where = resolve_target(target)
     mod = relay_int8.import_onnx(model, batch=batch)
-    tasks = network_tasks(mod, where, QuantConfig(preset=preset))
+    tasks = network_tasks(mod, where, QuantConfig(preset=preset), signed=not unsigned_input)
     console = terminal()
     if list_only:
         _print_tasks(tasks, where, console)

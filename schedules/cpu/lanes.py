@@ -24,8 +24,10 @@ class Lanes:
     dot
         The instruction.
     step
-        ``(acc, x, w)`` -> acc plus the products; x and w have ``16 * width`` elements: those of
-        lane 0, those of lane 1, ...
+        ``(acc, x, w)`` -> acc plus the products, in ``16 / parts`` lanes; x and w have ``width``
+        elements a lane: those of its lane 0, those of lane 1, ...
+    parts
+        How many registers the 16 accumulators are.
     staged
         The type of x that ``step`` takes; None where it takes x as it is.
     weights
@@ -36,6 +38,7 @@ class Lanes:
     step: Callable[[Expr, Expr, Expr], Expr]
     staged: str | None = None
     weights: str
+    parts: int = 1
 
 
 def _step_s16(acc: Expr, x: Expr, w: Expr) -> Expr:

@@ -228,18 +228,30 @@ class _Emitter:
 
     def _pixel(self, window: Any, place: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
         """Emit one output pixel: its sum, its epilogue, its store."""
-        c, strip = place[1], self.strip
+        c = place[1]
 
         def load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
             return buffer[c, ramp(LANES)] if index is None else buffer[index]
 
-        acc = load("bias")
-        for tap in taps:
-            x = window[tap.row, tap.col, ramp(strip.pixels * LANES)]
-            w = self.buffers["w"][c, tap.vector, ramp(strip.elements)]
-            acc = strip.lanes.step(acc, shuffle(x, strip.order(tap.select)), w)
-        acc = IRBuilder.name("acc", T.Bind(acc))
+        acc = T.Bind(self._sum(window, c, taps, load("bias")))
+        IRBuilder.name("acc", acc)
         r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
         y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r))
         T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])
+
+    def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:
+        """Return the accumulators of one output pixel, which are ``parts`` registers on the way."""
+        strip, lanes = self.strip, self.strip.lanes
+        count, width = LANES // lanes.parts, lanes.dot.width
+        firsts = range(0, LANES, count)
+        sums = [shuffle(bias, range(first, first + count)) for first in firsts]
+        for tap in taps:
+            x = window[tap.row, tap.col, ramp(strip.pixels * LANES)]
+            w = self.buffers["w"][c, tap.vector, ramp(strip.elements)]
+            order = strip.order(tap.select)
+            for part, first in enumerate(firsts):
+                own = range(first * width, (first + count) * width)
+                x_part, w_part = shuffle(x, [order[i] for i in own]), shuffle(w, own)
+                sums[part] = lanes.step(sums[part], x_part, w_part)
+        return sums[0] if lanes.parts == 1 else tirx.Shuffle(sums, list(range(LANES)))

@@ -1,6 +1,6 @@
 """The multiplications of x86 that sum neighbouring products, as expressions on vectors.
 
-Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_madd_epi16.
+Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ def dot_u8s8(acc: Expr, x: Expr, w: Expr) -> Expr:
     """Return int32x16 ``acc`` plus, in each lane, the four products of uint8x64 x and int8x64 w."""
     return tirx.call_llvm_pure_intrin(
         "int32x16", "llvm.x86.avx512.vpdpbusd.512", acc, tirx.reinterpret("int8x64", x), w
+    )
+
+
+def dot_u8s8_half(acc: Expr, x: Expr, w: Expr) -> Expr:
+    """Return what ``dot_u8s8`` does, on eight lanes: int32x8, uint8x32 and int8x32."""
+    return tirx.call_llvm_pure_intrin(
+        "int32x8", "llvm.x86.avx512.vpdpbusd.256", acc, tirx.reinterpret("int8x32", x), w
     )
 
 

@@ -18,7 +18,7 @@ from relay_int8.artifact import Manifest, TensorInfo, save_artifact
 from relay_int8.build import compile_module
 from relay_int8.deploy import Place, compare, deploy
 from relay_int8.errors import ArtifactError, ConfigError, DeployError
-from relay_int8.remote.device import Device, misfit
+from relay_int8.remote.device import Device, Needs, misfit
 from schedules.targets import needed_flags, target_config
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork
@@ -304,16 +304,8 @@ def test_compare(found, expected, different, largest):
 
 @pytest.mark.fast
 def test_fits():
-    info = TensorInfo(name="x", shape=(1,), dtype="float32")
-    manifest = Manifest(
-        inputs=(info,),
-        outputs=(info,),
-        machine="aarch64",
-        cpu_flags=("asimddp",),
-        target={},
-        model_digest="",
-        tvm_version="1",
-        tvm_ffi_version="2",
+    needs = Needs(
+        machine="aarch64", cpu_flags=("asimddp",), target={}, tvm_version="1", tvm_ffi_version="2"
     )
     device = Device(
         cpu="Neoverse",
@@ -324,14 +316,14 @@ def test_fits():
         tvm_ffi_version="2",
         project_version="0",
     )
-    assert misfit(manifest, device) is None
-    other = dataclasses.replace(manifest, target={"kind": "cuda"})
-    assert "built for cuda, deploy runs on the CPU" in misfit(other, device)
+    assert misfit(needs, device) is None
+    other = dataclasses.replace(needs, target={"kind": "cuda"})
+    assert "built for cuda, only the CPU" in misfit(other, device)
     for changes, message in (
         ({"machine": "x86_64"}, "built for aarch64, the device is x86_64 (Neoverse)"),
         ({"cpu_flags": ("sve",)}, "a CPU with asimddp, which the device (Neoverse) lacks"),
         ({"tvm_version": "3"}, "apache-tvm 1, the device has 3; pip install apache-tvm==1 there"),
         ({"tvm_ffi_version": "3"}, "apache-tvm-ffi 2, the device has 3"),
     ):
-        reason = misfit(manifest, dataclasses.replace(device, **changes))
+        reason = misfit(needs, dataclasses.replace(device, **changes))
         assert message in reason

@@ -79,7 +79,7 @@ def _print(result: Deployment, title: str, console: Console) -> None:
     rows = table(console, "", "")
     rows.show_header = False
     device = result.device
-    rows.add_row("device", f"{device.cpu}, {device.machine}, {device.threads} threads")
+    rows.add_row("device", f"{device.cpu}, {device.machine}, threads: {device.threads}")
     rows.add_row("library", "arrived unaltered (sha256)")
     for found in result.comparisons:
         same = f"all {found.elements} values equal, bit for bit"

@@ -25,7 +25,7 @@ from tvm import relax, rpc
 from relay_int8.artifact import Manifest
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Address
-from relay_int8.remote.device import Device, misfit
+from relay_int8.remote.device import Device, Needs, misfit
 from relay_int8.remote.server import DESCRIBE, DIGEST
 
 LIBRARY = "library.so"
@@ -68,10 +68,10 @@ def deploy_to(
     with _stage("connect", address, seconds):
         session = _connect(request, address)
     with _stage("describe the device", address, seconds):
-        device = _describe(session, address)
-    reason = misfit(manifest, device)
+        device = describe(session, address)
+    reason = misfit(Needs.of(manifest), device)
     if reason:
-        raise DeployError(f"{address}: {reason}")
+        raise DeployError(f"{address}: the artifact does not fit: {reason}")
     with _stage("upload", address, seconds):
         session.upload(str(folder / LIBRARY), LIBRARY)
         _check_digest(session, manifest, address)
@@ -139,7 +139,8 @@ def _connect_reason(error: str, key: str) -> str:
     return f"no RPC server ({error.strip().splitlines()[-1]}); a tracker is given with --tracker"
 
 
-def _describe(session: rpc.RPCSession, address: Address) -> Device:
+def describe(session: rpc.RPCSession, address: Address) -> Device:
+    """Return what the device of a session says that it is."""
     try:
         found = session.get_function(DESCRIBE)()
     except AttributeError as error:

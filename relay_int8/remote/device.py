@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relay_int8.artifact import Manifest
@@ -22,30 +24,52 @@ class Device:
     project_version: str
 
 
-def misfit(manifest: Manifest, device: Device) -> str | None:
-    """Say why ``device`` cannot run an artifact, or None."""
-    kind = manifest.target.get("kind", "llvm")
-    if kind != "llvm":
-        return f"the artifact is built for {kind}, deploy runs on the CPU of a device only"
-    if manifest.machine != device.machine:
-        return (
-            f"the artifact is built for {manifest.machine}, the device is {device.machine} "
-            f"({device.cpu}); quantize again with a --target for it"
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What compiled code needs of a device; the fields are those of an artifact's manifest."""
+
+    target: Mapping[str, Any]
+    machine: str
+    cpu_flags: tuple[str, ...]
+    tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
+    tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Needs:
+        """Return what an artifact needs."""
+        return cls(
+            target=manifest.target,
+            machine=manifest.machine,
+            cpu_flags=manifest.cpu_flags,
+            tvm_version=manifest.tvm_version,
+            tvm_ffi_version=manifest.tvm_ffi_version,
         )
-    missing = sorted(set(manifest.cpu_flags) - set(device.cpu_flags))
+
+
+def misfit(needs: Needs, device: Device) -> str | None:
+    """Say why ``device`` cannot run compiled code, or None."""
+    kind = needs.target.get("kind", "llvm")
+    if kind != "llvm":
+        return f"it is built for {kind}, only the CPU of a device is used"
+    if needs.machine != device.machine:
+        return (
+            f"it is built for {needs.machine}, the device is {device.machine} "
+            f"({device.cpu}); choose a --target for it"
+        )
+    missing = sorted(set(needs.cpu_flags) - set(device.cpu_flags))
     if missing:
         return (
-            f"the artifact is built for a CPU with {', '.join(missing)}, which the device "
-            f"({device.cpu}) lacks; quantize again with a --target for it"
+            f"it is built for a CPU with {', '.join(missing)}, which the device "
+            f"({device.cpu}) lacks; choose a --target for it"
         )
     versions = {
-        "apache-tvm": (manifest.tvm_version, device.tvm_version),
-        "apache-tvm-ffi": (manifest.tvm_ffi_version, device.tvm_ffi_version),
+        "apache-tvm": (needs.tvm_version, device.tvm_version),
+        "apache-tvm-ffi": (needs.tvm_ffi_version, device.tvm_ffi_version),
     }
     for package, (wanted, found) in versions.items():
         if wanted != found:
             return (
-                f"the artifact is built with {package} {wanted}, the device has {found}; "
-                f"pip install {package}=={wanted} there, or quantize again with {found}"
+                f"it is built with {package} {wanted}, the device has {found}; "
+                f"pip install {package}=={wanted} there, or build it again with {found}"
             )
     return None

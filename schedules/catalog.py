@@ -6,6 +6,7 @@ from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
 from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
+from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.cpu.binary import BINARY_CPU
 from schedules.cpu.concat import CONCAT_CPU
@@ -43,6 +44,7 @@ from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
 from schedules.x86.grouped_vnni import GROUPED_VNNI
+from schedules.x86.strips_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
 
 _ORDER = (
@@ -51,6 +53,8 @@ _ORDER = (
     CONV2D_STEM_VNNI,
     CONV2D_VNNI,
     DENSE_VNNI,
+    DEPTHWISE_AVXVNNI,
+    GROUPED_AVXVNNI,
     CONV2D_STEM_AVXVNNI,
     CONV2D_AVXVNNI,
     DENSE_AVXVNNI,
@@ -59,9 +63,13 @@ _ORDER = (
     CONV2D_STEM_AVX2,
     CONV2D_AVX2,
     DENSE_AVX2,
+    DEPTHWISE_USDOT,
+    GROUPED_USDOT,
     CONV2D_STEM_USDOT,
     CONV2D_USDOT,
     DENSE_USDOT,
+    DEPTHWISE_SDOT,
+    GROUPED_SDOT,
     CONV2D_STEM_SDOT,
     CONV2D_SDOT,
     DENSE_SDOT,

@@ -160,7 +160,7 @@ def mse(counts, steps):
 
 
 def octav(counts, noise):
-    """Return the least of the cost by brute force over s, in thousandths of a bin."""
+    """Return the cost of a threshold s, in bins, as a function."""
     pairs = [(j + 0.5, int(count)) for j, count in enumerate(counts) if count]
 
     def cost(s):

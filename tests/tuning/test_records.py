@@ -1,0 +1,146 @@
+"""Builds with records: kernels run as tuned, the same integers come out, what does not fit is said."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+from tvm.target import Target
+
+from relay_int8.build import compile_module, kernel_calls
+from relay_int8.errors import RecordError
+from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.records import Records
+from relay_int8.tuning.task import tasks_of
+from relay_int8.tuning.upkeep import merge, prune
+from schedules import space
+from schedules.targets import TARGETS, target_config
+from tests.quantized_networks import QuantizedNetwork
+from tests.run_built import run_built
+from tests.small_networks import NETWORKS, any_params
+
+TARGET = Target(TARGETS["x86-avx2"])
+
+
+@pytest.fixture(scope="module")
+def network():
+    return QuantizedNetwork.make(NETWORKS["residual"](), any_params)
+
+
+@pytest.fixture
+def log(network, tmp_path):
+    """A log in which the last point of every kernel's space is twice as fast as the default."""
+    tasks = tasks_of(kernel_calls(network.mod, TARGET))
+    manifest = Manifest(
+        device="cpu",
+        network="residual",
+        network_digest="",
+        target=target_config(TARGET),
+        seed=1,
+        kernels={task.key: space.version(task.kernel(TARGET)) for task in tasks},
+        occurrences={task.key: task.occurrences for task in tasks},
+    )
+    log = Log(tmp_path / "logs" / "net", manifest)
+    for task in tasks:
+        last = list(space.points(task.kernel(TARGET)))[-1]
+        for choices, seconds in ((None, 2e-5), (last, 1e-5)):
+            measured = Measured(verdict="ok", seconds=(seconds,))
+            log.append(Trial(task=task.key, choices=choices, measured=measured))
+    log.close()
+    return log.folder
+
+
+def change(folder, **fields):
+    manifest = dataclasses.replace(read_manifest(folder), **fields)
+    (folder / "manifest.json").write_text(manifest.to_json())
+
+
+def test_tuned_kernels_give_the_same_integers(network, log):
+    records = Records(log.parent, TARGET)
+    plain, tuned = compile_module(network.mod, TARGET), compile_module(network.mod, TARGET, records)
+    assert all(call.tuned for call in tuned.calls if call.template)
+    assert not any(call.tuned for call in plain.calls)
+    assert records.refused == {}
+    expected, actual = (run_built(built, network.inputs) for built in (plain, tuned))
+    assert expected.keys() == actual.keys()
+    for name in expected:
+        np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
+
+
+def test_the_winning_schedule_is_built(network, log):
+    task = next(t for t in tasks_of(kernel_calls(network.mod, TARGET)) if "conv2d" in t.template)
+    kernel = task.kernel(TARGET)
+    last = list(space.points(kernel))[-1]
+    found = Records(log, TARGET).schedule(task, kernel)
+    assert found.mod.script() == space.point(kernel, last).schedule.mod.script()
+    assert found.mod.script() != kernel.default().mod.script()
+
+
+def test_kernels_without_record_run_by_default(network, log):
+    path = log / "trials.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    built = compile_module(network.mod, TARGET, Records(log, TARGET))
+    assert {call.tuned for call in built.calls} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"tvm": "0.26.1"}, r"recorded with tvm 0\.26\.1, running 0\.27.*; re-run relay-int8 tune"),
+        ({"target": {"kind": "c"}}, "recorded for target {'kind': 'c'}, this build is for"),
+    ],
+)
+def test_a_log_of_something_else_is_refused_with_the_reason(log, fields, reason):
+    change(log, **fields)
+    records = Records(log, TARGET)
+    assert len(records) == 0
+    (text,) = records.refused.values()
+    assert re.search(reason, text)
+
+
+def test_a_record_of_another_template_version_is_refused(network, log):
+    manifest = read_manifest(log)
+    conv = next(key for key in manifest.kernels if "conv2d" in json.loads(key)[0])
+    change(log, kernels={**manifest.kernels, conv: "0" * 32})
+    records = Records(log, TARGET)
+    built = compile_module(network.mod, TARGET, records)
+    ((place, reason),) = records.refused.items()
+    assert place.startswith(str(log))
+    assert reason.startswith("recorded with another version of the template")
+    assert sum(not call.tuned for call in built.calls if call.template) >= 1
+
+
+def test_a_folder_without_logs_is_an_error(tmp_path):
+    with pytest.raises(RecordError, match="holds no tuning log; make one with relay-int8 tune"):
+        Records(tmp_path, TARGET)
+
+
+def test_pruned_logs_build_the_same(network, log):
+    before = [trial for trial in read_trials(log) if trial.choices is not None]
+    slow = dataclasses.replace(before[0], measured=Measured(verdict="wrong", reason="y"))
+    other = dataclasses.replace(slow, choices=((1,), 99))
+    with (log / "trials.jsonl").open("a") as file:
+        file.write(other.to_json() + "\n")
+    assert prune(log.parent) == 1
+    assert [trial for trial in read_trials(log) if trial.choices is not None] == before
+    built = compile_module(network.mod, TARGET, Records(log, TARGET))
+    assert all(call.tuned for call in built.calls if call.template)
+
+
+def test_merging_a_log_with_its_copy_changes_no_trial(log, tmp_path):
+    manifest = merge([log, log], tmp_path / "merged")
+    assert read_trials(tmp_path / "merged") == read_trials(log)
+    assert manifest.results["untuned_us"] == pytest.approx(2 * manifest.results["tuned_us"])
+
+
+def test_logs_of_other_devices_are_not_merged(log, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in log.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes())
+    change(copy, device="gpu")
+    with pytest.raises(RecordError, match="its device is gpu, not cpu"):
+        merge([log, copy], tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()

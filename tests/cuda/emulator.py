@@ -21,7 +21,13 @@ from tvm.target import Target
 from schedules.cuda.compiler import compiled_by
 
 SHIM = Path(__file__).parent / "shim.h"
-GUARD = 256  # bytes before and after every array, which must stay as they are
+ALIGNMENT = 256  # bytes, as cudaMalloc gives
+ERRORS = (
+    "",
+    "threads of one block part at a barrier",
+    "reads or writes outside of an argument",
+    "reads or writes at an address that the size of the access does not divide",
+)
 MOST_THREADS = 1024  # of a block, on every GPU
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 COMPILER = ("g++", "-std=c++17", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
@@ -125,45 +131,37 @@ class Emulator:
         Raises
         ------
         EmulationError
-            If threads of a block part at a barrier, or write past an array.
+            If threads of a block part at a barrier, or reach outside of an array.
         """
         kernel, symbolic = self._kernels[name], symbolic_sizes(func, arrays)
-        size = launch_size(func, symbolic)
-        assert math.prod(size[3:]) <= MOST_THREADS, f"{name}: {size[3:]} threads in a block"
+        extents = launch_size(func, symbolic)
+        assert math.prod(extents[3:]) <= MOST_THREADS, f"{name}: {extents[3:]} threads in a block"
         names = [f"{param.name}_ptr" for param in func.params]
-        guarded = {key: _Guarded(array) for key, array in zip(names, arrays, strict=True)}
-        values: dict[str, ctypes.c_void_p | ctypes.c_int64] = {
-            **{str(var.name): ctypes.c_int64(int(extent)) for var, extent in symbolic.items()},
-            **{key: memory.pointer for key, memory in guarded.items()},
+        aligned = {key: _Aligned(array) for key, array in zip(names, arrays, strict=True)}
+        values = {
+            **{str(var.name): (ctypes.c_int64(int(size)),) for var, size in symbolic.items()},
+            **{key: memory.passed for key, memory in aligned.items()},
         }
-        passed = [values[key] for key in kernel.arguments]
-        error = self._library[f"run_{name}"]((ctypes.c_int * 6)(*size), *passed)
+        passed = [value for key in kernel.arguments for value in values[key]]
+        error = self._library[f"run_{name}"]((ctypes.c_int * 6)(*extents), *passed)
         if error:
-            raise EmulationError(f"{name}: threads of one block part at a barrier")
-        for key, memory in guarded.items():
-            if not memory.is_intact:
-                raise EmulationError(f"{name}: wrote outside of {key}")
-        return [memory.array for memory in guarded.values()]
+            raise EmulationError(f"{name}: {ERRORS[error]}")
+        return [memory.array for memory in aligned.values()]
 
 
-class _Guarded:
-    """A copy of an array between two guards."""
+class _Aligned:
+    """A copy of an array, at an address as the GPU's allocator gives them."""
 
     def __init__(self, array: np.ndarray) -> None:
-        self._memory = np.full(array.nbytes + 2 * GUARD + 16, 0x5A, np.uint8)
-        self._start = GUARD + -(self._memory.ctypes.data + GUARD) % 16
-        self._stop = self._start + array.nbytes
-        self.array = self._memory[self._start : self._stop].view(array.dtype).reshape(array.shape)
+        memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % ALIGNMENT
+        self.array = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
         self.array[...] = array
 
     @property
-    def pointer(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self._memory.ctypes.data + self._start)
-
-    @property
-    def is_intact(self) -> bool:
-        outside = (self._memory[: self._start], self._memory[self._stop :])
-        return all((part == 0x5A).all() for part in outside)
+    def passed(self) -> tuple[ctypes.c_void_p, ctypes.c_int64]:
+        """Return address and size."""
+        return ctypes.c_void_p(self.array.ctypes.data), ctypes.c_int64(self.array.nbytes)
 
 
 def _compile(found: Mapping[str, Kernel], library: Path, optimize: bool) -> None:
@@ -186,23 +184,29 @@ def _compile(found: Mapping[str, Kernel], library: Path, optimize: bool) -> None
 def _translated(kernel: Kernel) -> str:
     """Return a kernel and the function that launches it.
 
-    Its arguments are globals, since a fiber starts without any.
+    Its arguments are globals, since a fiber starts without any; pointers know their bounds.
     """
-    plain = [parameter.replace("__restrict__", "") for parameter in kernel.parameters]
-    arguments, name = kernel.arguments, kernel.name
-    kept = "\n".join(
-        f"static {parameter.removesuffix(argument)}{name}_{argument};"
-        for parameter, argument in zip(plain, arguments, strict=True)
-    )
-    stored = " ".join(f"{name}_{argument} = {argument};" for argument in arguments)
-    passed = ", ".join(f"{name}_{argument}" for argument in arguments)
+    name = kernel.name
+    kept, passed, stored, inside = [], [], [], []
+    for parameter, argument in zip(kernel.parameters, kernel.arguments, strict=True):
+        kind = parameter.removesuffix(argument).replace("__restrict__", "").strip()
+        value, passes = argument, [f"{kind} {argument}"]
+        if kind.endswith("*"):
+            passes.append(f"int64_t {argument}_bytes")
+            value = f"{{{argument}, (char*){argument}, {argument}_bytes}}"
+            kind = f"shim::Pointer<{kind.removesuffix('*')}>"
+        kept.append(f"static {kind} {name}_{argument};")
+        inside.append(f"{kind} {argument}")
+        passed.extend(passes)
+        stored.append(f"{name}_{argument} = {value};")
+    called = ", ".join(f"{name}_{argument}" for argument in kernel.arguments)
     has_barriers = str("__syncthreads" in kernel.body).lower()
     return f"""
-{kept}
-__global__ void {name}({", ".join(kernel.parameters)}) {{{kernel.body}
+{" ".join(kept)}
+__global__ void {name}({", ".join(inside)}) {{{kernel.body}
 }}
-extern "C" int run_{name}(const int* size, {", ".join(plain)}) {{
-  {stored}
-  shim::kernel = [] {{ {name}({passed}); }};
+extern "C" int run_{name}(const int* size, {", ".join(passed)}) {{
+  {" ".join(stored)}
+  shim::kernel = [] {{ {name}({called}); }};
   return shim::launch(size, {has_barriers});
 }}"""

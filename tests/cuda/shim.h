@@ -1,6 +1,7 @@
 // Runs CUDA C that TVM generates on the CPU: the threads of a block are fibers of one OS thread.
 // __shared__ arrays lie in one section of the library, which is filled with garbage before every
-// block. A barrier that some threads of a block do not reach, or reach elsewhere, is an error.
+// block. A barrier that some threads of a block do not reach, or reach elsewhere, is an error; so is
+// an access outside of an argument, or at an address that its size does not divide.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@ struct dim3 {
 };
 
 namespace shim {
-enum Error { kNone, kDivergence };
+enum Error { kNone, kDivergence, kOutside, kMisaligned };
 constexpr int kExited = -1;
 constexpr int kNotStarted = 0;
 constexpr int kMostThreads = 1024;
@@ -32,6 +33,31 @@ static ucontext_t scheduler;
 static void (*kernel)();
 static int current;
 static dim3 thread_index, block_index, block_size;
+static Error error;  // the first of the launch
+
+// A pointer into an argument of `bytes` bytes at `start`.
+template <class T>
+struct Pointer {
+  T* at;
+  char* start;
+  int64_t bytes;
+
+  template <class U>
+  U* checked() const {
+    static long long elsewhere[8];
+    int64_t offset = (char*)at - start;
+    Error found = offset < 0 || offset + int64_t(sizeof(U)) > bytes ? kOutside
+                  : offset % sizeof(U)                              ? kMisaligned
+                                                                    : kNone;
+    if (found == kNone) return (U*)at;
+    if (error == kNone) error = found;
+    return (U*)elsewhere;
+  }
+  Pointer operator+(int64_t i) const { return {at + i, start, bytes}; }
+  T& operator[](int64_t i) const { return *(*this + i).template checked<T>(); }
+  template <class U>
+  operator U*() const { return checked<U>(); }
+};
 
 static void enter() {
   kernel();
@@ -87,13 +113,14 @@ namespace shim {
 static Error launch(const int* size, bool has_barriers) {
   dim3 grid = {size[0], size[1], size[2]};
   block_size = {size[3], size[4], size[5]};
+  error = kNone;
   for (int i = 0; i < grid.size(); ++i) {
     block_index = grid.at(i);
     memset(__start_shared_memory, 0xA5, __stop_shared_memory - __start_shared_memory);
-    Error error = has_barriers ? run_block() : run_block_without_barriers();
-    if (error != kNone) return error;
+    Error parted = has_barriers ? run_block() : run_block_without_barriers();
+    if (parted != kNone) return parted;
   }
-  return kNone;
+  return error;
 }
 }  // namespace shim
 

@@ -110,6 +110,20 @@ def test_a_barrier_that_some_threads_miss_is_an_error():
 
 
 @pytest.mark.parametrize(
+    ("offset", "message"),
+    [(1, "address that the size of the access does not divide"), (1 << 20, "outside of an")],
+)
+def test_a_wrong_address_is_an_error(offset, message):
+    def moved(source: str) -> str:
+        return source.replace("(x_ptr + ", f"(x_ptr + {offset} + ")
+
+    case = case_of("same")
+    broken = build({"conv": case}, edit=moved)
+    with pytest.raises(EmulationError, match=message):
+        broken.run("conv", random_arrays(case.spec, np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize(
     ("fields", "target", "reason"),
     [
         ({}, {"kind": "llvm"}, "target is llvm, not cuda"),

@@ -1,0 +1,85 @@
+"""The command line of tuning: list, tune, resume, look, build with what was found."""
+
+import json
+
+import numpy as np
+import pytest
+
+from relay_int8.demo import MODEL, load_images
+from relay_int8.tuning.log import read_trials
+
+TUNE = ("tune", MODEL, "--batch", 1, "--name", "digits", "--search", "random", "--workers", 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tuning")
+
+
+def test_list_shows_kernels_and_measures_no_candidate(invoke, folder):
+    code, out, err = invoke(*TUNE, "--list", "--logs", folder / "none")
+    assert code == 0, err
+    assert "conv2d 1x" in out
+    assert " ms with default schedules" in out
+    assert not (folder / "none").exists()
+
+
+def test_tune_resume_and_build(invoke, folder, tmp_path):
+    code, out, err = invoke(*TUNE, "--logs", folder, "--trials", 3)
+    assert code == 0, err
+    (log,) = (path.parent for path in folder.rglob("manifest.json"))
+    assert log.name == "digits"
+    assert str(log) in out.replace("\n", "")
+    first = read_trials(log)
+    assert len({(t.task, t.choices) for t in first if t.choices is not None}) == 3
+    assert {trial.measured.verdict for trial in first} == {"ok"}
+
+    code, _, err = invoke(*TUNE, "--logs", folder, "--trials", 5)
+    assert code == 1
+    assert "holds trials already; --resume goes on with them" in err
+    code, _, err = invoke(*TUNE, "--logs", folder, "--trials", 5, "--resume")
+    assert code == 0, err
+    trials = read_trials(log)
+    assert trials[: len(first)] == first
+    assert len({(t.task, t.choices) for t in trials if t.choices is not None}) == 5
+    manifest = json.loads((log / "manifest.json").read_text())
+    assert manifest["results"]["trials"] == len(trials)
+    assert 0 < manifest["results"]["tuned_us"] <= manifest["results"]["untuned_us"]
+
+    code, out, err = invoke("tuning-logs", "show", folder)
+    assert code == 0, err
+    assert "digits" in out
+    assert "conv2d 1x" in out
+
+    np.save(tmp_path / "images.npy", load_images().calibration[:4])
+    quantize = (
+        "quantize", MODEL, "--batch", 1, "--data", tmp_path / "images.npy", "--samples", 0,
+        "-o", tmp_path / "a.ri8",
+    )  # fmt: skip
+    code, out, err = invoke(*quantize, "--tuning-logs", folder, "--require-tuned")
+    assert code == 0, err
+    assert "run as tuned, 0 by default" in out
+
+    (log / "trials.jsonl").write_text("".join(f"{t.to_json()}\n" for t in first[:2]))
+    code, _, err = invoke(*quantize, "--tuning-logs", folder, "--require-tuned")
+    assert code == 1
+    assert "tuned kernels were required, but " in err
+    assert "run relay-int8 tune for this model and target" in err
+
+
+@pytest.mark.fast
+def test_require_tuned_needs_logs(invoke, tmp_path):
+    np.save(tmp_path / "images.npy", load_images().calibration[:4])
+    code, _, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", tmp_path / "images.npy", "--require-tuned",
+        "-o", tmp_path / "a.ri8",
+    )  # fmt: skip
+    assert code == 1
+    assert "tuned kernels are required, but no tuning logs are given" in err
+
+
+@pytest.mark.fast
+def test_a_folder_without_logs_is_an_error(invoke, tmp_path):
+    code, _, err = invoke("tuning-logs", "show", tmp_path)
+    assert code == 1
+    assert "holds no tuning log; make one with relay-int8 tune" in err

@@ -118,13 +118,15 @@ class Tuner:
 
     def _confirm(self, task: Task) -> None:
         """Measure the fastest once more, side by side with the default: one lucky run is no win."""
-        trials = self._trials[task.key]
-        if len({trial.choices for trial in trials}) < len(trials):
-            return
-        right = [trial for trial in trials if trial.measured.verdict == "ok" and trial.choices]
-        ranked = sorted(right, key=lambda trial: trial.measured.best_s)[:FINALISTS]
-        if ranked:
-            self._measure(task, [None, *(trial.choices for trial in ranked)])
+        times: dict[Choices, list[float]] = defaultdict(list)
+        for trial in self._trials[task.key]:
+            if trial.choices is not None:
+                times[trial.choices].append(trial.measured.best_s)
+        right = [choices for choices, found in times.items() if max(found) < float("inf")]
+        finalists = sorted(right, key=lambda choices: min(times[choices]))[:FINALISTS]
+        unconfirmed = [choices for choices in finalists if len(times[choices]) == 1]
+        if unconfirmed:
+            self._measure(task, [None, *unconfirmed])
 
     def _measure(self, task: Task, candidates: Sequence[Choices | None]) -> None:
         results = self._measurer.measure(task, candidates)

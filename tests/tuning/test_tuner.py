@@ -92,6 +92,13 @@ def test_a_resumed_run_measures_what_was_missing(tuned, done):
     assert len(missing - set(candidates(trials[: done + 1]))) == 50 - done
 
 
+def test_what_a_resumed_run_finds_can_win(tuned):
+    first, _ = tuned(5)
+    trials, _ = tuned(10_000, resume=True)
+    best = min(map(seconds, space.points(TASK.kernel(VNNI))))
+    assert winner(trials).seconds == best < winner(first).seconds
+
+
 def test_a_finished_run_resumed_measures_nothing(tuned):
     before, _ = tuned(30)
     after, device = tuned(30, resume=True)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import platform
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm import IRModule, relax, tirx
+from tvm.support import cc
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.errors import ConfigError, UnsupportedOpError
+from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
 from relay_int8.passes.schedule_kernels import TUNED
 from relay_int8.pipeline import finalize, lower
@@ -20,6 +24,7 @@ from relay_int8.quantize import QuantizedModel
 from relay_int8.tuning.records import Records
 from schedules.cuda.compiler import device_code
 from schedules.spec import Spec, from_json
+from schedules.targets import machine
 from schedules.template import ScheduleError
 
 
@@ -54,8 +59,27 @@ class Built:
     calls: tuple[KernelCall, ...]
 
     def export(self, path: Path | str) -> None:
-        """Write the shared library; needs a C compiler for the target."""
-        self.executable.export_library(str(path))
+        """Write the shared library.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no compiler for the target's machine, or it fails.
+        """
+        wanted = machine(self.target)
+        options: dict[str, Any] = {}
+        if wanted != platform.machine():
+            compiler = f"{wanted}-linux-gnu-g++"
+            if shutil.which(compiler) is None:
+                raise ArtifactError(
+                    f"{compiler} not found: a library for {wanted} is linked by it; install it "
+                    f"(Debian: g++-{wanted.replace('_', '-')}-linux-gnu)"
+                )
+            options["fcompile"] = cc.cross_compiler(compiler)
+        try:
+            self.executable.export_library(str(path), **options)
+        except RuntimeError as error:
+            raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
 
 
 def build(

@@ -1,10 +1,12 @@
 """Build: kernels of every target give the oracle's integers, tensor by tensor."""
 
+from pathlib import Path
+
 import pytest
 from tvm.target import Target
 
 from relay_int8.build import compile_module
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import ArtifactError, UnsupportedOpError
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NETWORKS, any_params
@@ -30,3 +32,11 @@ def test_a_target_without_templates_is_refused():
     network = QuantizedNetwork.make(NETWORKS["residual"](), any_params, preset="int8")
     with pytest.raises(UnsupportedOpError, match="target is opencl"):
         compile_module(network.mod, Target({"kind": "opencl"}, host="llvm"))
+
+
+def test_a_missing_cross_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    network = QuantizedNetwork.make(NETWORKS["moves"](), any_params, preset="int8")
+    built = compile_module(network.mod, Target(TARGETS["aarch64"]))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ArtifactError, match=r"aarch64-linux-gnu-g\+\+ not found"):
+        built.export(tmp_path / "library.so")

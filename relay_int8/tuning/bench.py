@@ -100,29 +100,40 @@ def measure_batch(batch: Batch, compiled: Compiled, given: Problem | None) -> It
             yield Measured(verdict="refused", reason=refusal)
             continue
         try:
-            yield _measured(library, f"c{index}", constants, task_problem, batch.timing)
+            yield verified_time(
+                library.mod, f"c{index}", tvm.cpu(), constants, task_problem, batch.timing
+            )
         except RuntimeError as error:
             yield Measured(verdict="failed", reason=_last_line(error))
 
 
-def _measured(
-    library: Any, name: str, constants: list[Any], task_problem: Problem, timing: Timing
+def verified_time(
+    module: Any,
+    name: str,
+    device: tvm.runtime.Device,
+    constants: list[Any],
+    given: Problem,
+    timing: Timing,
 ) -> Measured:
-    y = tvm.runtime.tensor(task_problem.canary)
-    library[name](*constants, y)
-    fault = task_problem.fault(y.numpy())
+    """Run function ``name`` of a module on ``device``, here or remote; time it if it is right.
+
+    The integers are compared before the time is taken, and once more after all the runs.
+    """
+    y = tvm.runtime.tensor(given.canary, device)
+    module[name](*constants, y)
+    fault = given.fault(y.numpy())
     if fault:
         return Measured(verdict="wrong", reason=fault)
-    timer: Callable[..., Any] = library.mod.time_evaluator(
+    timer: Callable[..., Any] = module.time_evaluator(
         name,
-        tvm.cpu(),
+        device,
         number=1,
         repeat=timing.repeats,
         min_repeat_ms=0 if timing.flush else timing.repeat_ms,
         f_preproc=FLUSH if timing.flush else "",
     )
     seconds = tuple(float(value) for value in timer(*constants, y).results)
-    fault = task_problem.fault(y.numpy())
+    fault = given.fault(y.numpy())
     if fault:
         return Measured(verdict="wrong", reason=f"after many runs: {fault}")
     return Measured(verdict="ok", seconds=seconds)

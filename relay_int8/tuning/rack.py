@@ -21,7 +21,7 @@ from relay_int8.errors import DeployError
 from relay_int8.remote.address import Address
 from relay_int8.remote.client import describe
 from relay_int8.remote.device import Device, Needs, misfit
-from relay_int8.tuning.bench import FLUSH, Batch, Measured, compile_batch
+from relay_int8.tuning.bench import Batch, Measured, compile_batch, verified_time
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
 from schedules.targets import machine, needed_flags
@@ -140,33 +140,11 @@ def _measure(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured]
             module = session.load_module(LIBRARY)
             constants = [tvm.runtime.tensor(array, cpu) for array in compiled.problem.arguments]
         try:
-            yield _measured(module, f"c{index}", cpu, constants, compiled)
+            yield verified_time(
+                module, f"c{index}", cpu, constants, compiled.problem, compiled.batch.timing
+            )
         except tvm.error.RPCError as error:  # the device itself says so: it is still there
             yield Measured(verdict="failed", reason=_last_line(error))
-
-
-def _measured(
-    module: Any, name: str, cpu: Any, constants: list[Any], compiled: _Compiled
-) -> Measured:
-    timing, given = compiled.batch.timing, compiled.problem
-    y = tvm.runtime.tensor(given.canary, cpu)
-    module[name](*constants, y)
-    fault = given.fault(y.numpy())
-    if fault:
-        return Measured(verdict="wrong", reason=fault)
-    timer = module.time_evaluator(
-        name,
-        cpu,
-        number=1,
-        repeat=timing.repeats,
-        min_repeat_ms=0 if timing.flush else timing.repeat_ms,
-        f_preproc=FLUSH if timing.flush else "",
-    )
-    seconds = tuple(float(value) for value in timer(*constants, y).results)
-    fault = given.fault(y.numpy())
-    if fault:
-        return Measured(verdict="wrong", reason=f"after many runs: {fault}")
-    return Measured(verdict="ok", seconds=seconds)
 
 
 def _last_line(error: Exception) -> str:

@@ -48,7 +48,7 @@ def test_reasons_say_what_happened(measured):
     assert measured[planted.HANG].reason.startswith("compiling took longer than")
     assert measured[planted.REFUSED].reason == "no such tiles"
     assert "LLVM does not like it" in measured[planted.BROKEN].reason
-    assert measured[planted.OVERRUN].reason == "running crashed (exit code -11)"
+    assert measured[planted.OVERRUN].reason.startswith("running crashed (exit code -")
 
 
 def test_only_right_candidates_have_times(measured):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from relay_int8.config import QuantConfig
     from relay_int8.errors import Int8Error
     from relay_int8.fp32 import float_network
+    from relay_int8.frontend.model import import_model
     from relay_int8.frontend.onnx import import_onnx
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "compile_model",
     "float_network",
+    "import_model",
     "import_onnx",
     "load",
     "open_data",
@@ -40,6 +42,7 @@ _HOMES = {
     "QuantConfig": "config",
     "compile_model": "compile",
     "float_network": "fp32",
+    "import_model": "frontend.model",
     "import_onnx": "frontend.onnx",
     "load": "artifact",
     "open_data": "calibration",

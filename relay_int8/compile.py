@@ -29,7 +29,7 @@ from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
-from relay_int8.frontend.onnx import import_onnx
+from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
@@ -48,6 +48,8 @@ def compile_model(
     config: QuantConfig | None = None,
     target: str | Target = "native",
     batch: int | None = None,
+    inputs: Shapes | None = None,
+    params: str | Path | None = None,
     preprocessing: Preprocessing | None = None,
     report: str | Path | None = None,
     table: str | Path | None = None,
@@ -56,12 +58,12 @@ def compile_model(
     require_tuned: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Quantize an ONNX model, compile it and write the artifact.
+    """Quantize a model, compile it and write the artifact.
 
     Parameters
     ----------
     model
-        ONNX file.
+        File of a format that :func:`relay_int8.import_model` reads.
     data
         Calibration images (:func:`relay_int8.calibration.open_data` says in which forms), or a
         calibration table.
@@ -73,6 +75,8 @@ def compile_model(
         A TVM target, "native", or another name of ``schedules.targets.TARGETS``.
     batch
         Batch of the artifact, where the model leaves it open.
+    inputs, params
+        Shapes of the inputs and file of the weights, where the model file leaves them open.
     preprocessing
         From picture to input, for a folder of pictures; kept in the artifact.
     report, table
@@ -99,7 +103,7 @@ def compile_model(
         raise ConfigError("tuned kernels are required, but no tuning logs are given")
     seconds: dict[str, float] = {}
     with _timed("import", seconds, progress):
-        mod = import_onnx(model, batch=batch)
+        mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
         data = open_data(data, _open_batch(_inputs(mod)), preprocessing)
         next(iter(data))  # what is wrong with the data is said before anything is compiled
@@ -137,9 +141,16 @@ def compile_model(
     return result
 
 
-def preview(model: str | Path, *, preset: str = "int8", batch: int | None = None) -> Report:
-    """Return what would become of each layer of an ONNX model, before any data is seen."""
-    mod = normalize()(import_onnx(model, batch=batch))
+def preview(
+    model: str | Path,
+    *,
+    preset: str = "int8",
+    batch: int | None = None,
+    inputs: Shapes | None = None,
+    params: str | Path | None = None,
+) -> Report:
+    """Return what would become of each layer of a model, before any data is seen."""
+    mod = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
     plan = annotate(mod, QuantConfig(preset=preset))
     return Report(
         model=Path(model).name,

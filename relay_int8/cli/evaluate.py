@@ -14,6 +14,7 @@ from relay_int8.analysis.accuracy import evaluate as measure
 from relay_int8.analysis.summary import decibels, show, table, terminal
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
+from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.preprocess import HELP, named_preprocessing
 from relay_int8.errors import ConfigError
 
@@ -28,8 +29,10 @@ def evaluate(
         typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
     ] = None,
     fp32: Annotated[
-        Path | None, typer.Option(help="The ONNX model it was made from, to compare with.")
+        Path | None, typer.Option(help="The model it was made from, to compare with.")
     ] = None,
+    input_shape: Inputs = None,
+    params: Params = None,
     preprocess: Annotated[
         str | None, typer.Option(help=f"{HELP} As in quantize if not given.")
     ] = None,
@@ -60,7 +63,12 @@ def evaluate(
     reference = None
     if fp32 is not None:
         batch = inputs[0].shape[0]
-        reference = relay_int8.float_network(fp32, batch=batch if batch > 0 else 1)
+        reference = relay_int8.float_network(
+            fp32,
+            batch=batch if batch > 0 else 1,
+            inputs=input_shapes(input_shape),
+            params=params,
+        )
     result = measure(
         module,
         open_data(data, inputs, recipe),

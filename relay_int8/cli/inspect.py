@@ -12,16 +12,20 @@ import typer
 import relay_int8
 from relay_int8.analysis.summary import print_summary, show, table, terminal
 from relay_int8.artifact import Manifest, TensorInfo
+from relay_int8.cli.model import Inputs, Params, input_shapes
+from relay_int8.frontend.model import is_model
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="Artifact (.ri8), or an ONNX model (.onnx).")],
+    file: Annotated[Path, typer.Argument(help="Artifact (.ri8), or a model.")],
     preset: Annotated[
         str, typer.Option(help="For a model: the preset that quantize would use.")
     ] = "int8",
     batch: Annotated[
         int | None, typer.Option(min=1, help="For a model: its batch, if it leaves it open.")
     ] = None,
+    inputs: Inputs = None,
+    params: Params = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what an artifact takes, gives and needs; or which layers of a model become integers.
@@ -29,8 +33,10 @@ def inspect(
     An artifact is checked, not loaded: this works on a computer that cannot run it. A model needs
     no data here; what calibration may still find is the exception.
     """
-    if file.suffix == ".onnx":
-        report = relay_int8.preview(file, preset=preset, batch=batch)
+    if is_model(file):
+        report = relay_int8.preview(
+            file, preset=preset, batch=batch, inputs=input_shapes(inputs), params=params
+        )
         if as_json:
             typer.echo(report.to_json(), nl=False)
         else:

@@ -11,13 +11,14 @@ import relay_int8
 from relay_int8.analysis.summary import print_summary, terminal
 from relay_int8.calibration import METHODS
 from relay_int8.calibration.formats import read_table
+from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
 from relay_int8.cli.preprocess import HELP, named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import PRESETS, QuantConfig
 
 
 def quantize(
-    model: Annotated[Path, typer.Argument(help="ONNX model, opset 7 or newer.")],
+    model: Annotated[Path, typer.Argument(help=MODEL)],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
     ],
@@ -70,6 +71,8 @@ def quantize(
         int | None,
         typer.Option(min=1, help="Batch of the artifact, if the model leaves it open."),
     ] = None,
+    inputs: Inputs = None,
+    params: Params = None,
     report: Annotated[
         Path | None, typer.Option(help="Where to write the full report, as JSON.")
     ] = None,
@@ -88,7 +91,7 @@ def quantize(
         Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
     ] = None,
 ) -> None:
-    """Quantize an ONNX model to int8 and compile it for a target.
+    """Quantize a model to int8 and compile it for a target.
 
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
@@ -122,6 +125,8 @@ def quantize(
             config=config,
             target=target,
             batch=batch,
+            inputs=input_shapes(inputs),
+            params=params,
             preprocessing=recipe,
             report=report,
             table=save_table,

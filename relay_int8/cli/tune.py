@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from relay_int8.analysis.summary import show, table, terminal
+from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.config import PRESETS
 
@@ -16,7 +17,7 @@ SEARCHES = ("xgb", "random", "grid")
 
 
 def tune(
-    model: Annotated[Path, typer.Argument(help="ONNX model, opset 7 or newer.")],
+    model: Annotated[Path, typer.Argument(help=MODEL)],
     list_only: Annotated[
         bool, typer.Option("--list", help="Show what would be tuned, and measure nothing.")
     ] = False,
@@ -32,6 +33,8 @@ def tune(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")
     ] = None,
+    inputs: Inputs = None,
+    params: Params = None,
     unsigned_input: Annotated[
         bool,
         typer.Option("--unsigned-input", help="The network's input is never negative."),
@@ -70,7 +73,7 @@ def tune(
     from relay_int8.tuning.session import tune as run
 
     where = resolve_target(target)
-    mod = relay_int8.import_onnx(model, batch=batch)
+    mod = relay_int8.import_model(model, batch=batch, inputs=input_shapes(inputs), params=params)
     tasks = network_tasks(mod, where, QuantConfig(preset=preset), signed=not unsigned_input)
     console = terminal()
     if list_only:

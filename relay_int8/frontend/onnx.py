@@ -16,6 +16,7 @@ from onnx import numpy_helper
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.onnx_file import read_model
 from relay_int8.frontend.onnx_graph import NamedImporter, unsupported_nodes
 
@@ -62,6 +63,12 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
     if batch is not None:
         _check_outputs(model.graph, shapes, importer.output_shapes, batch)
     return mod
+
+
+def import_file(path: Path, options: ImportOptions) -> IRModule:
+    """Import an ONNX file as :func:`relay_int8.import_model` wants it."""
+    refuse_options(path, options)
+    return import_onnx(path, batch=options.batch)
 
 
 def _opset(model: onnx.ModelProto) -> int:

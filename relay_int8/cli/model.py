@@ -1,0 +1,37 @@
+"""Options that say what a model file leaves open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MODEL = "Model: ONNX (.onnx)."
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        help="Shape of an input that the model file does not hold, as data=1,3,224,224; may be "
+        "repeated.",
+    ),
+]
+Params = Annotated[
+    Path | None,
+    typer.Option(help="File of the weights, where it is another one and not beside the model."),
+]
+
+
+def input_shapes(given: list[str] | None) -> dict[str, tuple[int, ...]]:
+    """Return name -> shape of ``NAME=EXTENT,EXTENT,...``."""
+    shapes = {}
+    for text in given or ():
+        name, equals, extents = text.rpartition("=")
+        try:
+            shapes[name] = tuple(int(extent) for extent in extents.split(","))
+        except ValueError:
+            equals = ""
+        if not equals or not name or min(shapes[name]) < 1:
+            raise typer.BadParameter(f"--input {text}: expected NAME=1,3,224,224")
+    return shapes

@@ -70,5 +70,7 @@ class Layout:
 ROW = Layout("row")
 NHWC = Layout("NHWC")
 NCHW4C = Layout("NCHW4c", 4)
+NCHW8C = Layout("NCHW8c", 8)
 NCHW16C = Layout("NCHW16c", 16)
-LAYOUTS = {layout.name: layout for layout in (ROW, NHWC, NCHW4C, NCHW16C)}
+NCHW32C = Layout("NCHW32c", 32)
+LAYOUTS = {layout.name: layout for layout in (ROW, NHWC, NCHW4C, NCHW8C, NCHW16C, NCHW32C)}

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import tvm_ffi
 from tvm.target import Target
 
-from schedules.cuda.fat_binary import compile_for
+from schedules.cuda.fat_binary import bundle, compile_parts
+from schedules.cuda.nvrtc import Compiled
 from schedules.cuda.runtime import load_cuda_runtime
 
 CALLBACK = "tvm_callback_cuda_compile"
@@ -32,8 +33,10 @@ def compiled_by(compile_source: Callable[[str], bytes]) -> Iterator[None]:
 
 
 @contextmanager
-def fat_binaries(architectures: Sequence[str]) -> Iterator[None]:
+def fat_binaries(architectures: Sequence[str]) -> Iterator[list[Compiled]]:
     """Make ``tvm.compile`` embed machine code of ``architectures``, with no toolkit or driver.
+
+    What it compiles is in the list that this yields.
 
     Raises
     ------
@@ -41,15 +44,24 @@ def fat_binaries(architectures: Sequence[str]) -> Iterator[None]:
         If what it needs is not installed.
     """
     load_cuda_runtime()
-    with compiled_by(lambda source: compile_for(source, architectures)):
-        yield
+    compiled: list[Compiled] = []
+
+    def fat_binary(source: str) -> bytes:
+        parts = compile_parts(source, architectures)
+        compiled.extend(parts)
+        return bundle(parts)
+
+    with compiled_by(fat_binary):
+        yield compiled
 
 
-def device_code(target: Target, architectures: Sequence[str] = ()) -> AbstractContextManager[None]:
+def device_code(
+    target: Target, architectures: Sequence[str] = ()
+) -> AbstractContextManager[list[Compiled]]:
     """Return the context in which ``tvm.compile`` makes code for ``target``.
 
     It is that of the target's own architecture, or of all ``architectures``; for what is no GPU,
-    none is needed.
+    none is needed, and the list stays empty.
 
     Raises
     ------
@@ -57,5 +69,5 @@ def device_code(target: Target, architectures: Sequence[str] = ()) -> AbstractCo
         If what it needs is not installed, or an architecture is unknown.
     """
     if target.kind.name != "cuda":
-        return nullcontext()
+        return nullcontext([])
     return fat_binaries(tuple(architectures) or (str(target.attrs["arch"]),))

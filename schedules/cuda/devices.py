@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from tvm.target import Target
 
-ARCHITECTURES = ("sm_61", "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90")
-"""Those with dp4a that NVRTC 12.6 makes code for; PTX of the last serves newer ones."""
 COMMON = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 """One of each generation that is sold, for a library that serves every GPU."""
+NEWEST = ("sm_100", "sm_120")
+"""Those that NVRTC 12.6 does not know yet; PTX of sm_90 serves them."""
+ARCHITECTURES = (
+    *("sm_61", "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90"),
+    *NEWEST,
+)
+"""Those with dp4a, the oldest first."""
 FIRST_DP4A = 61  # sm_61: the first with dp4a; sm_62 is without
+
+
+def capability(architecture: str) -> int:
+    """Return 80 for ``sm_80`` or ``sm_80a``, 0 for what names none."""
+    return int("".join(filter(str.isdigit, architecture)) or 0)
 
 
 def compute_capability(target: Target) -> int | None:
     """Return 80 for ``sm_80`` or ``sm_80a``, None where the target names no architecture."""
-    digits = "".join(filter(str.isdigit, str(target.attrs.get("arch", ""))))
-    return int(digits) if digits else None
+    return capability(str(target.attrs.get("arch", ""))) or None
 
 
 def refuses_cuda(target: Target) -> str | None:

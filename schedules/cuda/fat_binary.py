@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from schedules.cuda.devices import capability
 from schedules.cuda.nvidia_packages import load_library
 from schedules.cuda.nvrtc import Compiled, Nvrtc
 from schedules.template import ScheduleError
@@ -19,8 +20,8 @@ MAGIC = bytes.fromhex("50ed55ba")
 """How every fat binary begins."""
 
 
-def compile_for(source: str, architectures: Sequence[str]) -> bytes:
-    """Return a fat binary of TVM's CUDA C: each architecture's code, and PTX of the newest.
+def compile_parts(source: str, architectures: Sequence[str]) -> tuple[Compiled, ...]:
+    """Return TVM's CUDA C as code of each architecture, and last as PTX of the newest.
 
     Raises
     ------
@@ -30,9 +31,8 @@ def compile_for(source: str, architectures: Sequence[str]) -> bytes:
     if not architectures:
         raise ScheduleError("no architecture to compile for; name one, as in sm_80")
     nvrtc = Nvrtc()
-    newest = max(architectures, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
     parts = [nvrtc.compile(source, name) for name in architectures]
-    return bundle([*parts, nvrtc.compile(source, newest, "ptx")])
+    return (*parts, nvrtc.compile(source, max(architectures, key=capability), "ptx"))
 
 
 def bundle(parts: Sequence[Compiled]) -> bytes:

@@ -22,18 +22,33 @@ LIBRARY = "libnvrtc.so.12"
 OPTIONS = ("--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v")
 """No ``--use_fast_math``: quantize divides, and must round as IEEE does."""
 _USAGE = re.compile(
-    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
-    r".*?Used (\d+) registers",
+    r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
+    r"(\d+) bytes spill loads.*?Used (\d+) registers([^\n]*)",
     re.S,
 )
+_SHARED = re.compile(r"(\d+) bytes smem")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelUsage:
-    """What one kernel takes of a multiprocessor: registers a thread, bytes that leave them."""
+    """What one kernel takes of a multiprocessor, by the word of the assembler.
+
+    Parameters
+    ----------
+    registers
+        Of a thread.
+    spilled_bytes
+        That a thread stores and loads because it has too few of them.
+    stack_bytes
+        Of a thread's arrays that are not in registers.
+    shared_bytes
+        Of a block, those left out that a launch asks for.
+    """
 
     registers: int
     spilled_bytes: int
+    stack_bytes: int
+    shared_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +140,7 @@ class Nvrtc:
             "ptx": (self._library.nvrtcGetPTXSize, self._library.nvrtcGetPTX),
         }
         binary = self._text(program, *getters[form])
-        usage = {
-            name: KernelUsage(registers=int(registers), spilled_bytes=int(stores) + int(loads))
-            for name, stores, loads, registers in _USAGE.findall(message)
-        }
+        usage = kernel_usage(message)
         return Compiled(architecture=architecture, form=form, binary=binary, usage=usage)
 
     def _text(
@@ -148,3 +160,17 @@ class Nvrtc:
             self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
             reason = self._library.nvrtcGetErrorString(error).decode()
             raise ScheduleError(f"NVRTC: {reason}")
+
+
+def kernel_usage(log: str) -> dict[str, KernelUsage]:
+    """Return what each kernel takes, from what ptxas prints with ``-v``."""
+    found = {}
+    for name, stack, stores, loads, registers, rest in _USAGE.findall(log):
+        shared = _SHARED.search(rest)
+        found[name] = KernelUsage(
+            registers=int(registers),
+            spilled_bytes=int(stores) + int(loads),
+            stack_bytes=int(stack),
+            shared_bytes=int(shared[1]) if shared else 0,
+        )
+    return found

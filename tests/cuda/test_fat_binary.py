@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 
 from schedules.cuda.compiler import CALLBACK, device_code, fat_binaries
-from schedules.cuda.fat_binary import MAGIC, compile_for
+from schedules.cuda.fat_binary import MAGIC, bundle, compile_parts
 from schedules.template import ScheduleError
 from tests.cuda.run_template import SM_80, Case, schedule
 from tests.cuda.test_conv2d_dp4a import case_of
@@ -37,7 +37,7 @@ def test_one_library_for_several_architectures(tmp_path):
 
 def test_the_members_are_the_architectures():
     source = 'extern "C" __global__ void f(int* x) { x[threadIdx.x] = __dp4a(1u, 2, 3); }'
-    one, two = (compile_for(source, names) for names in (("sm_80",), ("sm_61", "sm_80")))
+    one, two = (bundle(compile_parts(source, names)) for names in (("sm_80",), ("sm_61", "sm_80")))
     assert one.startswith(MAGIC) and two.startswith(MAGIC)
     assert len(two) > len(one)
 
@@ -51,9 +51,9 @@ def test_tvms_own_compilation_comes_back():
 
 def test_unknown_architectures_are_refused():
     with pytest.raises(ScheduleError, match="'sm_800' is unknown to NVRTC"):
-        compile_for("", ("sm_80", "sm_800"))
+        compile_parts("", ("sm_80", "sm_800"))
     with pytest.raises(ScheduleError, match="no architecture"):
-        compile_for("", ())
+        compile_parts("", ())
 
 
 def test_other_targets_need_nothing():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from relay_int8.errors import Int8Error
     from relay_int8.fp32 import float_network
     from relay_int8.frontend.model import import_model
+    from relay_int8.frontend.mxnet import import_mxnet
     from relay_int8.frontend.onnx import import_onnx
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "compile_model",
     "float_network",
     "import_model",
+    "import_mxnet",
     "import_onnx",
     "load",
     "open_data",
@@ -43,6 +45,7 @@ _HOMES = {
     "compile_model": "compile",
     "float_network": "fp32",
     "import_model": "frontend.model",
+    "import_mxnet": "frontend.mxnet",
     "import_onnx": "frontend.onnx",
     "load": "artifact",
     "open_data": "calibration",

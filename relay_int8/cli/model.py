@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-MODEL = "Model: ONNX (.onnx)."
+MODEL = "Model: ONNX (.onnx) or MXNet (-symbol.json)."
 
 Inputs = Annotated[
     list[str] | None,

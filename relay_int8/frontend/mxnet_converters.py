@@ -1,0 +1,53 @@
+"""All MXNet operators that can be imported, and why some others cannot."""
+
+from __future__ import annotations
+
+from relay_int8.frontend.mxnet_arithmetic import ARITHMETIC
+from relay_int8.frontend.mxnet_images import IMAGES
+from relay_int8.frontend.mxnet_layers import LAYERS
+from relay_int8.frontend.mxnet_shapes import SHAPES
+from relay_int8.frontend.mxnet_step import Converter
+from relay_int8.frontend.mxnet_symbol import Entry, Node
+
+CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **SHAPES}
+
+REFUSED = {
+    "Custom": "Python code of the model's author",
+    "Embedding": "integer inputs",
+    "RNN": "recurrent networks",
+    "_contrib_DeformableConvolution": "deformable convolution",
+    "_contrib_ModulatedDeformableConvolution": "deformable convolution with a mask",
+    "_contrib_Proposal": "region proposals have no fixed number of results",
+    "_contrib_MultiProposal": "region proposals have no fixed number of results",
+}
+"""Operator -> what stands in the way."""
+
+WEIGHTED = frozenset(
+    (
+        "BatchNorm",
+        "BatchNorm_v1",
+        "Convolution",
+        "Convolution_v1",
+        "CuDNNBatchNorm",
+        "Deconvolution",
+        "FullyConnected",
+        "InstanceNorm",
+        "LayerNorm",
+        "LeakyReLU",
+    )
+)
+"""Operators whose later operands are weights."""
+
+LABELLED = (
+    "LinearRegressionOutput",
+    "LogisticRegressionOutput",
+    "MAERegressionOutput",
+    "SVMOutput",
+    "Softmax",
+    "SoftmaxOutput",
+)
+
+
+def data_inputs(node: Node) -> tuple[Entry, ...]:
+    """Return the inputs that inference reads: no labels."""
+    return node.inputs[:1] if node.op in LABELLED else node.inputs

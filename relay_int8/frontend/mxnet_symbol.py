@@ -1,0 +1,114 @@
+"""Read the graph of an MXNet model: a ``-symbol.json`` of any version from 0.9 to 1.9.
+
+``nodes`` are in topological order and read earlier ones by number. An operator's attributes are
+texts, under ``param`` (0.8, 0.9), ``attr`` (0.9 to 0.12) or ``attrs`` (from 1.0 on).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay_int8.errors import FrontendError
+
+VARIABLE = "null"
+LARGEST_BYTES = 16 << 20  # the deepest networks of the model zoos have 1 MB
+SPELLINGS = ("attr", "attrs", "param")  # where one node has two, the later one counts
+
+Entry = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """An operator or a variable; ``inputs`` are pairs of node and output."""
+
+    op: str
+    name: str
+    attributes: Mapping[str, str]
+    inputs: tuple[Entry, ...]
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"node {self.name} ({self.op})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol:
+    """A graph: nodes in topological order, and what it returns."""
+
+    nodes: tuple[Node, ...]
+    heads: tuple[Entry, ...]
+
+
+def read_symbol(path: Path) -> Symbol:
+    """Return the graph of a symbol file.
+
+    Raises
+    ------
+    FrontendError
+        There is no such file, or it is not a whole MXNet symbol.
+    """
+    if not path.is_file():
+        raise FrontendError(f"{path}: no such file; expected an MXNet symbol (-symbol.json)")
+    size = path.stat().st_size
+    if size > LARGEST_BYTES:
+        raise FrontendError(f"{path}: {size} bytes; an MXNet symbol has at most {LARGEST_BYTES}")
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as err:
+        raise FrontendError(f"{path}: expected the JSON of an MXNet symbol: {err}") from err
+    try:
+        return _symbol(found)
+    except ValueError as err:
+        raise FrontendError(f"{path}: no MXNet symbol that can be read: {err}") from err
+
+
+def _symbol(found: Any) -> Symbol:
+    if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+        raise ValueError("it has no list of nodes")
+    nodes = tuple(_node(index, node) for index, node in enumerate(found["nodes"]))
+    if not isinstance(found.get("heads"), list) or not found["heads"]:
+        raise ValueError("it has no heads: nothing to compute")
+    heads = tuple(_entry(entry, len(nodes), "a head") for entry in found["heads"])
+    return Symbol(nodes=nodes, heads=heads)
+
+
+def _node(index: int, found: Any) -> Node:
+    if not isinstance(found, dict):
+        raise ValueError(f"node {index} is {type(found).__name__}, not an object")
+    op, name = found.get("op"), found.get("name")
+    if not isinstance(op, str) or not isinstance(name, str) or not name:
+        raise ValueError(f"node {index} has no op or no name")
+    inputs = found.get("inputs", [])
+    if not isinstance(inputs, list):
+        raise ValueError(f"the inputs of node {name} are no list")
+    return Node(
+        op=op,
+        name=name,
+        attributes=_attributes(name, found),
+        inputs=tuple(_entry(entry, index, f"node {name}") for entry in inputs),
+    )
+
+
+def _attributes(name: str, found: dict[str, Any]) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    for spelling in SPELLINGS:
+        attributes = found.get(spelling) or {}
+        if not isinstance(attributes, dict):
+            raise ValueError(f"{spelling} of node {name} is no object")
+        merged.update({key: str(value).strip() for key, value in attributes.items()})
+    return merged
+
+
+def _entry(found: Any, before: int, reader: str) -> Entry:
+    """Return node and output of an input, which must be one of the first ``before`` nodes."""
+    whole = isinstance(found, list) and len(found) in (2, 3)
+    if not whole or any(type(number) is not int or number < 0 for number in found[:2]):
+        raise ValueError(f"{reader} reads {str(found)[:60]}, not [node, output]")
+    if found[0] >= before:
+        raise ValueError(f"{reader} reads node {found[0]}, of which there are {before} before it")
+    return found[0], found[1]

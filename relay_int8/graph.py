@@ -67,6 +67,12 @@ def constant(value: relax.Expr) -> np.ndarray | None:
     return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
 
 
+def number(value: relax.Expr) -> float:
+    """Return a scalar that the graph holds, a constant tensor or a plain number."""
+    array = constant(value)
+    return float(value.value) if array is None else float(array.reshape(()))
+
+
 def shape(value: relax.Expr) -> tuple[int, ...]:
     """Return the static shape of a tensor; a symbolic extent stays a TIR variable."""
     return tuple(

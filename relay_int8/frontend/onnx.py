@@ -19,6 +19,7 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.onnx_file import read_model
 from relay_int8.frontend.onnx_graph import NamedImporter, unsupported_nodes
+from relay_int8.passes.insert_qdq import QRANGE
 
 OLDEST_OPSET = 7
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
@@ -60,6 +61,9 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         if batch is None:
             raise
         raise FrontendError(f"with batch {batch}: {err}") from err
+    ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
+    if ranges is not None:
+        mod["main"] = mod["main"].with_attr(QRANGE, ranges)
     if batch is not None:
         _check_outputs(model.graph, shapes, importer.output_shapes, batch)
     return mod

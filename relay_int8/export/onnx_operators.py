@@ -1,0 +1,303 @@
+"""Relax operators as ONNX nodes of opset 19: one table, the inverse of the ONNX frontend."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from onnx import helper
+
+from relay_int8 import graph
+from relay_int8.export.onnx_nodes import NodeWriter, Operation
+from relay_int8.export.onnx_windows import WINDOWS, ints
+
+Converter = Callable[[NodeWriter, Operation], object]
+
+SAME: Mapping[str, str] = MappingProxyType(
+    {
+        "abs": "Abs",
+        "acos": "Acos",
+        "acosh": "Acosh",
+        "add": "Add",
+        "asin": "Asin",
+        "asinh": "Asinh",
+        "atan": "Atan",
+        "atanh": "Atanh",
+        "bitwise_and": "BitwiseAnd",
+        "bitwise_not": "BitwiseNot",
+        "bitwise_or": "BitwiseOr",
+        "bitwise_xor": "BitwiseXor",
+        "ceil": "Ceil",
+        "cos": "Cos",
+        "cosh": "Cosh",
+        "divide": "Div",
+        "equal": "Equal",
+        "erf": "Erf",
+        "exp": "Exp",
+        "floor": "Floor",
+        "greater": "Greater",
+        "greater_equal": "GreaterOrEqual",
+        "isinf": "IsInf",
+        "isnan": "IsNaN",
+        "less": "Less",
+        "less_equal": "LessOrEqual",
+        "log": "Log",
+        "logical_and": "And",
+        "logical_not": "Not",
+        "logical_or": "Or",
+        "logical_xor": "Xor",
+        "matmul": "MatMul",
+        "maximum": "Max",
+        "minimum": "Min",
+        "multiply": "Mul",
+        "negative": "Neg",
+        "nn.relu": "Relu",
+        "nn.selu": "Selu",
+        "nn.softplus": "Softplus",
+        "power": "Pow",
+        "round": "Round",
+        "sigmoid": "Sigmoid",
+        "sign": "Sign",
+        "sin": "Sin",
+        "sinh": "Sinh",
+        "sqrt": "Sqrt",
+        "subtract": "Sub",
+        "tan": "Tan",
+        "tanh": "Tanh",
+        "where": "Where",
+    }
+)
+"""Operators without attributes."""
+
+REDUCTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "max": "ReduceMax",
+        "mean": "ReduceMean",
+        "min": "ReduceMin",
+        "prod": "ReduceProd",
+        "sum": "ReduceSum",
+    }
+)
+
+
+def converter(operator: str) -> Converter | None:
+    """Return what writes a Relax operator (its name without ``relax.``), or None."""
+    if operator in SAME:
+        return lambda writer, op: writer.node(SAME[operator], op.inputs, op.output)
+    if operator in REDUCTIONS:
+        return lambda writer, op: _reduce(writer, op, REDUCTIONS[operator])
+    return WINDOWS.get(operator) or _OTHERS.get(operator)
+
+
+def _reduce(writer: NodeWriter, op: Operation, name: str) -> str:
+    axis = op.attrs.axis
+    axes = [] if axis is None else [writer.integers(f"{op.output}:axes", ints(axis))]
+    return writer.node(name, [*op.inputs, *axes], op.output, keepdims=int(bool(op.attrs.keepdims)))
+
+
+def _arg_reduce(name: str) -> Converter:
+    def write(writer: NodeWriter, op: Operation) -> str:
+        x, axis = op.inputs[0], op.attrs.axis
+        if axis is None:
+            x = writer.node("Flatten", [x], f"{op.output}/flat", axis=0)
+        keep = int(bool(op.attrs.keepdims))
+        return writer.node(
+            name, [x], op.output, axis=1 if axis is None else int(axis), keepdims=keep
+        )
+
+    return write
+
+
+def _reshape(writer: NodeWriter, op: Operation) -> str:
+    shape = writer.integers(f"{op.output}:shape", op.shape)
+    return writer.node("Reshape", [op.inputs[0], shape], op.output)
+
+
+def _broadcast(writer: NodeWriter, op: Operation) -> str:
+    shape = writer.integers(f"{op.output}:shape", op.shape)
+    return writer.node("Expand", [op.inputs[0], shape], op.output)
+
+
+def _transpose(writer: NodeWriter, op: Operation) -> str:
+    axes = op.attrs.axes
+    order = list(range(len(op.shape)))[::-1] if axes is None else ints(axes)
+    return writer.node("Transpose", op.inputs, op.output, perm=order)
+
+
+def _concat(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("Concat", op.inputs, op.output, axis=int(op.attrs.axis or 0))
+
+
+def _tile(writer: NodeWriter, op: Operation) -> str:
+    repeats = ints(op.attrs.repeats)
+    rank = len(op.input_shape())
+    counts = writer.integers(f"{op.output}:repeats", [1] * (rank - len(repeats)) + repeats)
+    return writer.node("Tile", [op.inputs[0], counts], op.output)
+
+
+def _cast(writer: NodeWriter, op: Operation) -> str:
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(op.call)))
+    return writer.node("Cast", op.inputs[:1], op.output, to=to)
+
+
+def _clip(writer: NodeWriter, op: Operation) -> str:
+    dtype = graph.dtype(op.call)
+    bounds = [
+        writer.array(f"{op.output}:{name}", np.array(graph.number(value), dtype))
+        for name, value in zip(("min", "max"), op.call.args[1:], strict=True)
+    ]
+    return writer.node("Clip", [op.inputs[0], *bounds], op.output)
+
+
+def _leaky_relu(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("LeakyRelu", op.inputs, op.output, alpha=float(op.attrs.alpha))
+
+
+def _prelu(writer: NodeWriter, op: Operation) -> str:
+    trailing = len(op.shape) - 1 - int(op.attrs.axis) % len(op.shape)
+    shape = writer.integers(f"{op.output}:slope_shape", [-1] + [1] * trailing)
+    slope = writer.node("Reshape", [op.inputs[1], shape], f"{op.output}/slope")
+    return writer.node("PRelu", [op.inputs[0], slope], op.output)
+
+
+def _softmax(name: str) -> Converter:
+    return lambda writer, op: writer.node(name, op.inputs, op.output, axis=int(op.attrs.axis))
+
+
+def _scalar(writer: NodeWriter, op: Operation, name: str, value: float) -> str:
+    return writer.array(f"{op.output}:{name}", np.array(value, graph.dtype(op.call)))
+
+
+def _rsqrt(writer: NodeWriter, op: Operation) -> str:
+    return writer.node(
+        "Reciprocal", [writer.node("Sqrt", op.inputs, f"{op.output}/sqrt")], op.output
+    )
+
+
+def _square(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("Mul", op.inputs * 2, op.output)
+
+
+def _silu(writer: NodeWriter, op: Operation) -> str:
+    gate = writer.node("Sigmoid", op.inputs, f"{op.output}/gate")
+    return writer.node("Mul", [*op.inputs, gate], op.output)
+
+
+def _gelu(writer: NodeWriter, op: Operation) -> str:
+    half = writer.node(
+        "Mul", [*op.inputs, _scalar(writer, op, "scale", math.sqrt(0.5))], f"{op.output}/scaled"
+    )
+    return _gated(writer, op, writer.node("Erf", [half], f"{op.output}/erf"))
+
+
+def _gelu_tanh(writer: NodeWriter, op: Operation) -> str:
+    (x,), y = op.inputs, op.output
+    cube = writer.node("Mul", [writer.node("Mul", [x, x], f"{y}/square"), x], f"{y}/cube")
+    bent = writer.node("Mul", [cube, _scalar(writer, op, "bend", 0.044715)], f"{y}/bent")
+    total = writer.node("Add", [x, bent], f"{y}/total")
+    scale = _scalar(writer, op, "scale", math.sqrt(2 / math.pi))
+    scaled = writer.node("Mul", [total, scale], f"{y}/scaled")
+    return _gated(writer, op, writer.node("Tanh", [scaled], f"{y}/tanh"))
+
+
+def _gated(writer: NodeWriter, op: Operation, gate: str) -> str:
+    """Write ``0.5 * x * (1 + gate)``."""
+    one = writer.node("Add", [gate, _scalar(writer, op, "one", 1.0)], f"{op.output}/one")
+    half = writer.node("Mul", [op.inputs[0], _scalar(writer, op, "half", 0.5)], f"{op.output}/half")
+    return writer.node("Mul", [half, one], op.output)
+
+
+def _not_equal(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("Not", [writer.node("Equal", op.inputs, f"{op.output}/equal")], op.output)
+
+
+def _floor_divide(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("Floor", [writer.node("Div", op.inputs, f"{op.output}/ratio")], op.output)
+
+
+def _layer_norm(writer: NodeWriter, op: Operation) -> str:
+    rank, axes = len(op.shape), [axis % len(op.shape) for axis in ints(op.attrs.axes)]
+    if sorted(axes) != list(range(min(axes), rank)):
+        raise NotImplementedError(f"it normalizes axes {axes}, which are not the last ones")
+    epsilon = float(op.attrs.epsilon)
+    return writer.node("LayerNormalization", op.inputs, op.output, axis=min(axes), epsilon=epsilon)
+
+
+def _instance_norm(writer: NodeWriter, op: Operation) -> str:
+    axes = sorted(axis % len(op.shape) for axis in ints(op.attrs.axes))
+    if int(op.attrs.channel_axis) != 1 or axes != list(range(2, len(op.shape))):
+        raise NotImplementedError(f"it normalizes axes {axes} of channel {op.attrs.channel_axis}")
+    epsilon = float(op.attrs.epsilon)
+    return writer.node("InstanceNormalization", op.inputs, op.output, epsilon=epsilon)
+
+
+def _take(writer: NodeWriter, op: Operation) -> str:
+    x, axis = op.inputs[0], op.attrs.axis
+    if axis is None:
+        x = writer.node(
+            "Reshape", [x, writer.integers(f"{op.output}:flat", [-1])], f"{op.output}/flat"
+        )
+    return writer.node("Gather", [x, op.inputs[1]], op.output, axis=int(axis or 0))
+
+
+def _gather_elements(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("GatherElements", op.inputs, op.output, axis=int(op.attrs.axis))
+
+
+def _gather_nd(writer: NodeWriter, op: Operation) -> str:
+    batch_dims = int(op.attrs.batch_dims)
+    return writer.node("GatherND", op.inputs, op.output, batch_dims=batch_dims)
+
+
+def _cumsum(writer: NodeWriter, op: Operation) -> str:
+    if op.attrs.axis is None:
+        raise NotImplementedError("it sums over a flattened tensor")
+    axis = writer.array(f"{op.output}:axis", np.array(int(op.attrs.axis), np.int64))
+    exclusive = int(bool(op.attrs.exclusive))
+    return writer.node("CumSum", [op.inputs[0], axis], op.output, exclusive=exclusive)
+
+
+def _topk(writer: NodeWriter, op: Operation) -> str:
+    if op.attrs.ret_type != "both":
+        raise NotImplementedError(f"it gives {op.attrs.ret_type} alone")
+    k = writer.integers(f"{op.output}:k", [int(op.attrs.k)])
+    axis, largest = int(op.attrs.axis), int(bool(op.attrs.largest))
+    return writer.node("TopK", [op.inputs[0], k], *op.outputs, axis=axis, largest=largest)
+
+
+_OTHERS: Mapping[str, Converter] = MappingProxyType(
+    {
+        "argmax": _arg_reduce("ArgMax"),
+        "argmin": _arg_reduce("ArgMin"),
+        "astype": _cast,
+        "broadcast_to": _broadcast,
+        "clip": _clip,
+        "concat": _concat,
+        "cumsum": _cumsum,
+        "expand_dims": _reshape,
+        "flatten": _reshape,
+        "floor_divide": _floor_divide,
+        "gather_elements": _gather_elements,
+        "gather_nd": _gather_nd,
+        "nn.gelu": _gelu,
+        "nn.gelu_tanh": _gelu_tanh,
+        "nn.instance_norm": _instance_norm,
+        "nn.layer_norm": _layer_norm,
+        "nn.leakyrelu": _leaky_relu,
+        "nn.log_softmax": _softmax("LogSoftmax"),
+        "nn.prelu": _prelu,
+        "nn.silu": _silu,
+        "nn.softmax": _softmax("Softmax"),
+        "not_equal": _not_equal,
+        "permute_dims": _transpose,
+        "reshape": _reshape,
+        "rsqrt": _rsqrt,
+        "square": _square,
+        "squeeze": _reshape,
+        "take": _take,
+        "tile": _tile,
+        "topk": _topk,
+    }
+)

@@ -1,0 +1,146 @@
+"""QDQ files of small networks: their integers in ONNX Runtime, operator by operator and whole."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+from onnx.utils import Extractor
+
+from relay_int8.export.qdq import export_qdq
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph import attributes
+from relay_int8.pipeline import normalize
+from tests import reference
+from tests.quantized_networks import QuantizedNetwork
+from tests.small_networks import NETWORKS, NetworkWriter
+
+PRESETS = ("int8", "int8-symmetric", "int8-asymmetric")
+
+
+def session(
+    model: onnx.ModelProto, *, fused: bool, optimized: Path | None = None
+) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.disable_quant_qdq", "0" if fused else "1")
+    # Without VNNI, ONNX Runtime's u8 x s8 kernels saturate int16; this takes the exact ones.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    if optimized:
+        options.optimized_model_filepath = str(optimized)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def layers(model: onnx.ModelProto) -> Iterator[tuple[list[str], str]]:
+    """Yield what each Q/DQ pair's integers are computed from, and their name."""
+    producer = {name: node for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        if node.op_type != "QuantizeLinear":
+            continue
+        sources, stack = [], [node.input[0]]
+        while stack:
+            name = stack.pop()
+            made = producer.get(name)
+            if made is None:
+                sources += [name] if name in [i.name for i in model.graph.input] else []
+            elif made.op_type == "QuantizeLinear":
+                sources.append(name)
+            else:
+                stack.extend(made.input)
+        yield sorted(set(sources)), node.output[0]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_operator_is_within_one_step(name, preset, fused):
+    network = QuantizedNetwork.make(NETWORKS[name](), preset=preset)
+    model = export_qdq(network.mod)
+    extractor = Extractor(onnx.shape_inference.infer_shapes(model))
+    qrange = json.loads(str(attributes(network.mod["main"])["int8.qrange"]))
+    steps = []
+    for sources, integers in layers(model):
+        part = extractor.extract_model(sources, [integers])
+        feed = {s: network.expected.get(s, network.inputs.get(s)) for s in sources}
+        (found,) = session(part, fused=fused).run(None, feed)
+        wanted = network.expected[integers]
+        assert found.dtype == wanted.dtype and found.shape == wanted.shape
+        low, high = qrange.get(integers, (-128, 255))
+        assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1, integers
+        steps.append(np.clip(found.astype(int), low, high) - wanted)
+    assert len(steps) > 4
+    # But for ends that ONNX cannot narrow, what differs is rounding right at a half.
+    assert np.mean(np.concatenate([step.ravel() for step in steps]) != 0) < 1e-3
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_frontend_reads_the_same_integers_back(name, preset):
+    network = QuantizedNetwork.make(NETWORKS[name](), preset=preset)
+    for bias in ("int32", "float"):
+        again = normalize()(import_onnx(export_qdq(network.mod, bias=bias)))
+        found = reference.run(again, network.inputs)
+        activations = [n for n in network.expected if n.endswith(":q") and not n.endswith(":w:q")]
+        assert set(activations) <= set(found)
+        outputs = [reference.output_names(mod, network.inputs) for mod in (again, network.mod)]
+        for mine, theirs in [
+            *zip(*outputs, strict=True),
+            *zip(activations, activations, strict=True),
+        ]:
+            np.testing.assert_array_equal(found[mine], network.expected[theirs], err_msg=mine)
+
+
+def test_onnx_runtime_computes_layers_in_integers(tmp_path):
+    model = export_qdq(QuantizedNetwork.make(NETWORKS["branches"]()).mod)
+    path = tmp_path / "optimized.onnx"
+    session(model, fused=True, optimized=path)
+    operators = [node.op_type for node in onnx.load(path).graph.node]
+    # Of five, b has a relu in front of a signed scale, and f gives the result, in float.
+    assert operators.count("QLinearConv") == 3
+    assert {"QLinearConcat", "QLinearAveragePool", "MaxPool"} <= set(operators)
+    assert not {"Relu", "AveragePool"} & set(operators)
+
+
+def test_integers_of_weights_and_biases_are_those_of_the_contract():
+    network = QuantizedNetwork.make(NETWORKS["depthwise"]())
+    model = export_qdq(network.mod)
+    arrays = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    weights = [name for name in arrays if name.endswith(":w:q")]
+    assert len(weights) == 7
+    for name in weights:
+        assert arrays[name].dtype == np.int8
+        np.testing.assert_array_equal(arrays[name], network.expected[name])
+    scale, s_x, s_w = (arrays[f"{name}:scale"] for name in ("i:bias", "h:dq", "i/conv:w:dq"))
+    np.testing.assert_array_equal(scale, (np.float64(s_x) * s_w.astype(np.float64)).astype("f4"))
+    float_bias = export_qdq(network.mod, bias="float")
+    assert not any(
+        item.data_type == onnx.TensorProto.INT32 for item in float_bias.graph.initializer
+    )
+
+
+def test_what_the_type_does_not_imply_stays():
+    network = QuantizedNetwork.make(NETWORKS["residual"](), preset="int8-symmetric")
+    assert "Relu" in [node.op_type for node in export_qdq(network.mod).graph.node]
+    network = QuantizedNetwork.make(NETWORKS["residual"]())
+    assert "Relu" not in [node.op_type for node in export_qdq(network.mod).graph.node]
+
+
+def test_a_result_that_is_an_integer_tensor_keeps_its_name():
+    net = NetworkWriter()
+    a = net.conv("a", net.x, 8, 3)
+    b = net.conv("b", a, 4, 1)
+    network = QuantizedNetwork.make(net.module(a, b))
+    names = reference.output_names(network.mod, network.inputs)
+    assert names == ["a:dq", "b"]
+    model = export_qdq(network.mod, ["a", "b"])
+    assert [value.name for value in model.graph.output] == ["a", "b"]
+    found = session(model, fused=False).run(None, network.inputs)
+    for array, name in zip(found, names, strict=True):
+        np.testing.assert_allclose(array, network.expected[name], atol=0.1)

@@ -19,7 +19,8 @@ from relay_int8 import graph
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
 from relay_int8.passes.schedule_kernels import TUNED
-from relay_int8.pipeline import finalize, lower
+from relay_int8.gpu_code import GpuCode, gpu_code
+from relay_int8.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.quantize import QuantizedModel
 from relay_int8.tuning.records import Records
 from schedules.cuda.compiler import device_code
@@ -52,11 +53,15 @@ class KernelCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """A compiled network: ``executable`` runs on the Relax VM, ``calls`` says what it does."""
+    """A compiled network: ``executable`` runs on the Relax VM, ``calls`` says what it does.
+
+    ``gpu`` is what there is to say of code for GPUs; None where there is none.
+    """
 
     executable: tvm.runtime.Executable
     target: Target
     calls: tuple[KernelCall, ...]
+    gpu: GpuCode | None = None
 
     def export(self, path: Path | str) -> None:
         """Write the shared library.
@@ -87,9 +92,11 @@ def build(
     target: Target,
     records: Records | None = None,
     architectures: Sequence[str] = (),
+    *,
+    cuda_graphs: bool = True,
 ) -> Built:
     """Compile a quantized model for ``target``; arguments and errors as :func:`compile_module`."""
-    return compile_module(quantized.mod, target, records, architectures)
+    return compile_module(quantized.mod, target, records, architectures, cuda_graphs=cuda_graphs)
 
 
 def compile_module(
@@ -97,12 +104,15 @@ def compile_module(
     target: Target,
     records: Records | None = None,
     architectures: Sequence[str] = (),
+    *,
+    cuda_graphs: bool = True,
 ) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
 
     Kernels that ``records`` has run as they were tuned, others with their default schedules.
     For a GPU the library holds machine code of all ``architectures``, as in ``sm_80``; of the
-    target's own if none are named.
+    target's own if none are named. With ``cuda_graphs`` all launches between the first kernel and
+    the last are one, from the second run on.
 
     Raises
     ------
@@ -112,12 +122,15 @@ def compile_module(
         If a compiler for ``target`` is not installed, or does not know an architecture.
     """
     lowered = _lowered(mod, target, records)
+    graphs = cuda_graphs and target.kind.name == "cuda"
     try:
-        with target, device_code(target, architectures):
-            executable = tvm.compile(lowered, target=target, relax_pipeline=finalize())
+        with target, device_code(target, architectures) as compiled:
+            final = finalized(lowered, graphs)
+            executable = tvm.compile(final, target=target, relax_pipeline=None)
+            gpu = gpu_code(final, compiled)
     except ScheduleError as error:
         raise ConfigError(str(error)) from error
-    return Built(executable=executable, target=target, calls=_calls(lowered))
+    return Built(executable=executable, target=target, calls=_calls(lowered), gpu=gpu)
 
 
 def kernel_calls(mod: IRModule, target: Target) -> tuple[KernelCall, ...]:
@@ -131,6 +144,14 @@ def _lowered(mod: IRModule, target: Target, records: Records | None) -> IRModule
             return lower(target, records)(mod)
         except ScheduleError as error:
             raise UnsupportedOpError(str(error)) from error
+
+
+def finalized(lowered: IRModule, cuda_graphs: bool) -> IRModule:
+    """Return a lowered module as the virtual machine runs it."""
+    if not cuda_graphs:
+        return finalize()(lowered)
+    with tvm.transform.PassContext(config={CUDA_GRAPHS: True}):
+        return finalize(cuda_graphs)(lowered)
 
 
 def _calls(lowered: IRModule) -> tuple[KernelCall, ...]:

@@ -27,6 +27,8 @@ from relay_int8.tuning.records import Records
 from schedules.catalog import stores_unsigned
 from schedules.cuda.islands import schedule_islands
 
+CUDA_GRAPHS = "relax.backend.use_cuda_graph"
+
 
 def normalize_passes() -> list[Pass]:
     """Phase 1, float graph: the canonical form that annotate reads."""
@@ -74,14 +76,18 @@ def schedule_passes(target: Target, records: Records | None = None) -> list[Pass
     ]
 
 
-def virtual_machine_passes() -> list[Pass]:
-    """Phase 6: memory is planned, calls become instructions of the Relax virtual machine."""
+def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:
+    """Phase 6: memory is planned, calls become instructions of the Relax virtual machine.
+
+    With ``cuda_graphs`` what runs in planned memory becomes functions that are launched as one.
+    """
     return [
         relax.transform.RewriteDataflowReshape(),
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
         relax.transform.StaticPlanBlockMemory(),
+        *([relax.transform.RewriteCUDAGraph()] if cuda_graphs else []),
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
@@ -97,9 +103,9 @@ def lower(target: Target, records: Records | None = None) -> Pass:
     return tvm.transform.Sequential(passes, name="lower")
 
 
-def finalize() -> Pass:
-    """Return phase 6."""
-    return tvm.transform.Sequential(virtual_machine_passes(), name="finalize")
+def finalize(cuda_graphs: bool = False) -> Pass:
+    """Return phase 6; TVM captures graphs only where its option ``CUDA_GRAPHS`` says so too."""
+    return tvm.transform.Sequential(virtual_machine_passes(cuda_graphs), name="finalize")
 
 
 def normalize() -> Pass:

@@ -84,6 +84,8 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
         return native_target(present)
     if name in TARGETS:
         return Target(TARGETS[name])
+    if name == "cuda":
+        raise ScheduleError("target cuda: choose an architecture before; kernels depend on it")
     if name in ARCHITECTURES:
         return Target({"kind": "cuda", "arch": name}, host="llvm")
     target = _from_json(name)
@@ -95,7 +97,7 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
 
 def _from_json(name: str) -> Target:
     if not name.startswith("{"):
-        known = ", ".join(("native", *TARGETS, *ARCHITECTURES))
+        known = ", ".join(("native", *TARGETS, "cuda", *ARCHITECTURES))
         raise ScheduleError(
             f"target {name!r} is unknown; choose one of {known}, or give TVM's target as JSON, "
             """for example '{"kind": "llvm", "mcpu": "znver4"}'"""

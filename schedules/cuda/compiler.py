@@ -9,8 +9,8 @@ import tvm_ffi
 from tvm.target import Target
 
 from schedules.cuda.fat_binary import bundle, compile_parts
-from schedules.cuda.nvrtc import Compiled
-from schedules.cuda.runtime import load_cuda_runtime
+from schedules.cuda.nvrtc import Compiled, Nvrtc
+from schedules.cuda.runtime import RUNTIME_MAJOR, load_cuda_runtime
 
 CALLBACK = "tvm_callback_cuda_compile"
 
@@ -71,3 +71,12 @@ def device_code(
     if target.kind.name != "cuda":
         return nullcontext([])
     return fat_binaries(tuple(architectures) or (str(target.attrs["arch"]),))
+
+
+def least_driver() -> str:
+    """Return the CUDA, as in "13.0", that a driver has to serve to run what is compiled here.
+
+    TVM's runtime needs the one it is linked with; PTX, that of the compiler that made it.
+    """
+    major, minor = max((RUNTIME_MAJOR, 0), Nvrtc().version)
+    return f"{major}.{minor}"

@@ -20,7 +20,11 @@ from schedules.template import ScheduleError
 
 MODULE_FACTORY = "ffi.Module.create.cuda"
 NO_DEVICE = 100  # cudaErrorNoDevice, CUDA_ERROR_NO_DEVICE
-LIBRARIES = {"libcuda.so.1": r"\bcu[A-Z]\w*", "libcudart.so.13": r"\bcuda[A-Z]\w*"}
+RUNTIME_MAJOR = 13  # of the CUDA that TVM's runtime is linked with
+LIBRARIES = {
+    "libcuda.so.1": r"\bcu[A-Z]\w*",
+    f"libcudart.so.{RUNTIME_MAJOR}": r"\bcuda[A-Z]\w*",
+}
 """Names that the runtime asks for -> the functions of each."""
 
 

@@ -28,9 +28,10 @@ from typing import Any
 from relay_int8 import __version__
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
+from relay_int8.gpu import GpuNeeds
 from relay_int8.module import Module
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 LIBRARY, MANIFEST, MANIFEST_HASH = "library.so", "manifest.json", "manifest.sha256"
 # Everything zipfile raises for a file that is damaged rather than absent.
 _DAMAGE = (
@@ -78,6 +79,10 @@ class Manifest:
         What the artifact was made with: configuration, calibration, source file.
     coverage
         Number of layers by what became of them, and the reasons of those that stayed float.
+    gpu
+        What it needs of a GPU and its driver; None if it runs on the CPU.
+    gpu_code
+        Registers and memory of each kernel by architecture; which a CUDA graph replays.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -89,6 +94,8 @@ class Manifest:
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     coverage: Mapping[str, Any] = field(default_factory=dict)
+    gpu: GpuNeeds | None = None
+    gpu_code: Mapping[str, Any] = field(default_factory=dict)
     library_sha256: str = ""
     tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
     tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
@@ -109,6 +116,9 @@ class Manifest:
                 TensorInfo(name=item["name"], shape=tuple(item["shape"]), dtype=item["dtype"])
                 for item in values[name]
             )
+        if values["gpu"] is not None:
+            architectures = tuple(values["gpu"]["architectures"])
+            values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
         return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
 
 
@@ -152,7 +162,7 @@ def read_manifest(path: Path | str) -> Manifest:
     return read_artifact(path)[0]
 
 
-def load(path: Path | str, *, threads: int | None = None) -> Module:
+def load(path: Path | str, *, threads: int | None = None, gpu: int = 0) -> Module:
     """Return the network in an artifact, ready to run on this computer.
 
     Imports no compiler: loading takes a tenth of a second.
@@ -164,17 +174,19 @@ def load(path: Path | str, *, threads: int | None = None) -> Module:
     threads
         Threads of the runtime's pool, which all modules share; None leaves it as it is
         (``TVM_NUM_THREADS``, or one for every second hardware thread).
+    gpu
+        For an artifact that is built for GPUs: the number of the one it runs on.
 
     Raises
     ------
     ArtifactError
-        If the file is absent, damaged, altered, of a newer format, made with another TVM or for
-        another computer.
+        If the file is absent, damaged, altered, of a newer format, made with another TVM, for
+        another computer or another GPU than there is.
     ConfigError
         If the runtime's pool exists already and is smaller than ``threads``.
     """
     manifest, code = read_artifact(path)
-    return Module(path=Path(path), manifest=manifest, library=code, threads=threads)
+    return Module(path=Path(path), manifest=manifest, library=code, threads=threads, gpu=gpu)
 
 
 def read_artifact(path: Path | str) -> tuple[Manifest, bytes]:

@@ -17,9 +17,9 @@ from tvm.target import Target
 
 from relay_int8 import graph
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
+from relay_int8.gpu_code import GpuCode, gpu_code
 from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
 from relay_int8.passes.schedule_kernels import TUNED
-from relay_int8.gpu_code import GpuCode, gpu_code
 from relay_int8.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.quantize import QuantizedModel
 from relay_int8.tuning.records import Records

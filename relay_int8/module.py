@@ -1,16 +1,11 @@
 """A compiled network that runs: checks what it is given, calls the TVM runtime.
 
-Needs ``tvm_ffi`` and ``libtvm_runtime`` alone. The Python package ``tvm`` is located, never
-imported: importing it would load the compiler.
+Needs the TVM runtime alone, see :mod:`relay_int8.runtime`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
-import os
 import platform
-import tempfile
 import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -21,35 +16,43 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
+from relay_int8.gpu import installed_gpus, misfit
 from relay_int8.host import cpu_flags
+from relay_int8.runtime import Device, set_threads, start, threads
 
 if TYPE_CHECKING:
     from relay_int8.artifact import Manifest, TensorInfo
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array] | Array
-_CPU, _POOLED = 1, 2  # DLPack's kDLCPU; the Relax VM's allocator that keeps memory between runs
 
 
 class Module:
     """One network of an artifact, loaded; made by :func:`relay_int8.load`."""
 
     def __init__(
-        self, *, path: Path, manifest: Manifest, library: bytes, threads: int | None = None
+        self,
+        *,
+        path: Path,
+        manifest: Manifest,
+        library: bytes,
+        threads: int | None = None,
+        gpu: int = 0,
     ) -> None:
         self.path = path
         self.manifest = manifest
-        reason = refusal(manifest)
+        reason = refusal(manifest, gpu)
         if reason:
             raise ArtifactError(f"{path}: {reason}")
-        self._vm = _start(library)
+        self.device = Device("cuda", gpu) if manifest.gpu else Device()
+        self._vm = start(library, self.device)
         if threads is not None:
-            _set_threads(threads)
+            set_threads(threads)
 
     @property
     def threads(self) -> int:
         """How many threads the runtime's pool has."""
-        return _threads()
+        return threads()
 
     def run(self, inputs: Inputs) -> dict[str, Array]:
         """Return the outputs by name.
@@ -72,21 +75,35 @@ class Module:
         arguments, main = self._arguments(inputs), self._vm["main"]
         for _ in range(warmup):
             main(*arguments)
+        self.device.wait()
         times_ms = []
         for _ in range(repeats):
             start = time.perf_counter()
             main(*arguments)
+            self.device.wait()
             times_ms.append((time.perf_counter() - start) * 1e3)
         return times_ms
 
     def profile(self, inputs: Inputs, repeats: int = 10) -> list[tuple[str, float]]:
-        """Return each kernel in the order of execution, with the median of its microseconds."""
+        """Return each kernel in the order of execution, with the median of its microseconds.
+
+        Raises
+        ------
+        ConfigError
+            If a CUDA graph launches kernels together: they have no times of their own.
+        """
+        if self.manifest.gpu_code.get("graph", {}).get("captured"):
+            raise ConfigError(
+                f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
+                "--no-cuda-graphs to time them one by one"
+            )
         arguments = self._arguments(inputs)
         names: list[str] = []
         times_ns: list[int] = []
 
         def note(_func: Any, name: str, before: bool, *_values: Any) -> None:
             if not name.startswith("vm.builtin."):
+                self.device.wait()
                 if before:
                     names.append(name)
                 times_ns.append(time.perf_counter_ns())
@@ -103,16 +120,13 @@ class Module:
 
     def _arguments(self, inputs: Inputs) -> list[Any]:
         arrays = checked_inputs(self.path, self.manifest, inputs)
-        return [_aligned(arrays[info.name]) for info in self.manifest.inputs]
+        return [self.device.put(arrays[info.name]) for info in self.manifest.inputs]
 
     def _collect(self, result: Any) -> dict[str, Array]:
         tensors = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
         names = (info.name for info in self.manifest.outputs)
         # Copied: the memory goes back to the VM's pool with the tensor.
-        return {
-            name: np.array(np.from_dlpack(tensor))
-            for name, tensor in zip(names, tensors, strict=True)
-        }
+        return {name: self.device.get(tensor) for name, tensor in zip(names, tensors, strict=True)}
 
 
 def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[str, Array]:
@@ -143,65 +157,12 @@ def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[st
     return inputs
 
 
-def _start(library: bytes) -> Any:
-    """Return a Relax VM on ``library``, whose file is gone again when this returns.
-
-    The runtime would bind its workers to cores but not the caller's thread, so that on a busy
-    computer the two may share one; the operating system's scheduler does better.
-    """
-    os.environ.setdefault("TVM_BIND_THREADS", "0")
-    ctypes.CDLL(str(_runtime_library()), ctypes.RTLD_GLOBAL)
-    # The directory is 0700: nobody can exchange the library between writing and loading it.
-    with tempfile.TemporaryDirectory(prefix="relay-int8-") as directory:
-        file = Path(directory) / "library.so"
-        file.write_bytes(library)
-        vm = tvm_ffi.load_module(str(file))["vm_load_executable"]()
-    vm["vm_initialization"](_CPU, 0, _POOLED)
-    return vm
-
-
-def _set_threads(threads: int) -> None:
-    """Give the runtime's pool ``threads`` threads.
-
-    The pool is made at its first use, with as many as ``TVM_NUM_THREADS`` says, and never grows.
-    """
-    before = os.environ.get("TVM_NUM_THREADS")
-    os.environ["TVM_NUM_THREADS"] = str(threads)
-    try:
-        # 1 = prefer big cores, the runtime's own default.
-        tvm_ffi.get_global_func("runtime.config_threadpool")(1, threads)
-    finally:
-        if before is None:
-            del os.environ["TVM_NUM_THREADS"]
-        else:
-            os.environ["TVM_NUM_THREADS"] = before
-    found = _threads()
-    if found != threads:
-        raise ConfigError(
-            f"{threads} threads wanted, but the runtime of this process started with {found} and "
-            f"cannot have more; load with {threads} threads first, or set TVM_NUM_THREADS={threads}"
-        )
-
-
-def _threads() -> int:
-    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
-
-
-def _runtime_library() -> Path:
-    spec = importlib.util.find_spec("tvm")
-    folders = (spec.submodule_search_locations if spec else None) or []
-    for folder in folders:
-        file = Path(folder) / "lib" / "libtvm_runtime.so"
-        if file.exists():
-            return file
-    raise ArtifactError(
-        "libtvm_runtime.so not found; install apache-tvm, which brings the TVM runtime"
-    )
-
-
-def refusal(manifest: Manifest) -> str | None:
-    """Say why this computer cannot run an artifact, or None."""
-    return _wrong_tvm(manifest) or _wrong_computer(manifest)
+def refusal(manifest: Manifest, gpu: int = 0) -> str | None:
+    """Say why this computer, and its GPU of that number, cannot run an artifact, or None."""
+    reason = _wrong_tvm(manifest) or _wrong_computer(manifest)
+    if reason is None and manifest.gpu:
+        return misfit(manifest.gpu, installed_gpus(), gpu)
+    return reason
 
 
 def _wrong_tvm(manifest: Manifest) -> str | None:
@@ -246,16 +207,6 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
         wanted in (-1, size) for wanted, size in zip(info.shape, array.shape, strict=True)
     )
     return None if fits else f"shape {array.shape} given, {info.shape} expected"
-
-
-def _aligned(array: Array) -> Any:
-    """Return a copy of ``array`` in memory of the runtime, aligned as kernels assume."""
-    allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
-    tensor = allocate(
-        tvm_ffi.Shape(array.shape), tvm_ffi.dtype(str(array.dtype)), tvm_ffi.device("cpu", 0), None
-    )
-    np.from_dlpack(tensor)[...] = array
-    return tensor
 
 
 def _names(infos: tuple[TensorInfo, ...]) -> str:

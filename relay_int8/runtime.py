@@ -1,0 +1,167 @@
+"""TVM's runtime without its compiler: load a library on a device, give it memory, wait for it.
+
+Needs ``tvm_ffi`` and ``libtvm_runtime``; for GPUs also ``libtvm_runtime_cuda``, which comes with
+TVM, and NVIDIA's ``libcudart`` (of a toolkit, or of the extra ``cuda``). The Python package ``tvm``
+is located, never imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from relay_int8.errors import ArtifactError, ConfigError
+
+Array = np.ndarray[Any, Any]
+CUDART = "libcudart.so.13"
+_CUDART_FOLDER = "cu13/lib"  # of the package nvidia-cuda-runtime
+_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's kDLCPU and kDLCUDA
+_POOLED = 2  # the Relax VM's allocator that keeps memory between runs
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a library runs: "cpu" or "cuda", and which of several."""
+
+    kind: str = "cpu"
+    number: int = 0
+
+    def put(self, array: Array) -> Any:
+        """Return a copy of ``array`` in memory of the device, aligned as kernels assume."""
+        allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
+        dtype, device = tvm_ffi.dtype(str(array.dtype)), tvm_ffi.device(self.kind, self.number)
+        tensor = allocate(tvm_ffi.Shape(array.shape), dtype, device, None)
+        array = np.ascontiguousarray(array)
+        copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromBytes")
+        copy(tensor, array.ctypes.data_as(ctypes.c_void_p), array.nbytes)
+        return tensor
+
+    def get(self, tensor: Any) -> Array:
+        """Return a copy of ``tensor`` in NumPy's memory, when all that was started is done."""
+        array = np.empty(tuple(tensor.shape), str(tensor.dtype))
+        copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyToBytes")
+        copy(tensor, array.ctypes.data_as(ctypes.c_void_p), array.nbytes)
+        return array
+
+    def wait(self) -> None:
+        """Return when all that was started is done; a CPU is never behind."""
+        if self.kind != "cpu":
+            sync = tvm_ffi.get_global_func("runtime.Device_StreamSync")
+            sync(tvm_ffi.device(self.kind, self.number), 0)
+
+
+def start(library: bytes, device: Device) -> Any:
+    """Return a Relax VM on ``library``, whose file is gone again when this returns.
+
+    The runtime would bind its workers to cores but not the caller's thread, so that on a busy
+    computer the two may share one; the operating system's scheduler does better.
+
+    Raises
+    ------
+    ArtifactError
+        If TVM's runtime, or for a GPU CUDA's, is not installed.
+    """
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
+    runtime = _runtime_folder() / "libtvm_runtime.so"
+    ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)
+    if device.kind == "cuda":
+        load_gpu_runtime()
+    # The directory is 0700: nobody can exchange the library between writing and loading it.
+    with tempfile.TemporaryDirectory(prefix="relay-int8-") as directory:
+        file = Path(directory) / "library.so"
+        file.write_bytes(library)
+        vm = tvm_ffi.load_module(str(file))["vm_load_executable"]()
+    # Sizes are computed on the CPU, so it is always among the devices, as the last.
+    devices = [device, *([Device()] if device.kind != "cpu" else [])]
+    flat = [(_TYPES[each.kind], each.number, _POOLED) for each in devices]
+    vm["vm_initialization"](*(value for triple in flat for value in triple))
+    return vm
+
+
+def load_gpu_runtime() -> None:
+    """Load the part of TVM's runtime that drives GPUs; needs the driver.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be loaded; the message says what is missing.
+    """
+    try:
+        ctypes.CDLL(CUDART, ctypes.RTLD_GLOBAL)
+    except OSError:
+        packaged = _packaged_cudart()
+        if packaged is None:
+            raise ArtifactError(
+                f"{CUDART} not found; TVM drives GPUs with it: pip install 'relay-int8[cuda]', or "
+                "install CUDA 13"
+            ) from None
+        ctypes.CDLL(str(packaged), ctypes.RTLD_GLOBAL)
+    path = _runtime_folder() / "libtvm_runtime_cuda.so"
+    try:
+        ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise ArtifactError(
+            f"TVM's runtime for GPUs cannot be loaded ({error}); it needs the NVIDIA driver, and "
+            "an apache-tvm that was built with CUDA"
+        ) from error
+
+
+def set_threads(count: int) -> None:
+    """Give the runtime's pool ``count`` threads.
+
+    The pool is made at its first use, with as many as ``TVM_NUM_THREADS`` says, and never grows.
+
+    Raises
+    ------
+    ConfigError
+        If it exists already and is smaller.
+    """
+    before = os.environ.get("TVM_NUM_THREADS")
+    os.environ["TVM_NUM_THREADS"] = str(count)
+    try:
+        # 1 = prefer big cores, the runtime's own default.
+        tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
+    finally:
+        if before is None:
+            del os.environ["TVM_NUM_THREADS"]
+        else:
+            os.environ["TVM_NUM_THREADS"] = before
+    found = threads()
+    if found != count:
+        raise ConfigError(
+            f"{count} threads wanted, but the runtime of this process started with {found} and "
+            f"cannot have more; load with {count} threads first, or set TVM_NUM_THREADS={count}"
+        )
+
+
+def threads() -> int:
+    """Return how many threads the runtime's pool has."""
+    return int(tvm_ffi.get_global_func("runtime.NumThreads")())
+
+
+def _runtime_folder() -> Path:
+    for folder in _folders("tvm"):
+        if (folder / "lib" / "libtvm_runtime.so").exists():
+            return folder / "lib"
+    raise ArtifactError(
+        "libtvm_runtime.so not found; install apache-tvm, which brings the TVM runtime"
+    )
+
+
+def _packaged_cudart() -> Path | None:
+    files = (folder / _CUDART_FOLDER / CUDART for folder in _folders("nvidia"))
+    return next((file for file in files if file.exists()), None)
+
+
+def _folders(package: str) -> list[Path]:
+    """Return where a package lies, without importing it."""
+    spec = importlib.util.find_spec(package)
+    return [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]

@@ -29,6 +29,7 @@ from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
+from relay_int8.export.onnx_file import write_qdq
 from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.module import refusal
@@ -53,6 +54,7 @@ def compile_model(
     preprocessing: Preprocessing | None = None,
     report: str | Path | None = None,
     table: str | Path | None = None,
+    qdq: str | Path | None = None,
     samples: int = 8,
     tuning_logs: str | Path | None = None,
     require_tuned: bool = False,
@@ -81,6 +83,8 @@ def compile_model(
         From picture to input, for a folder of pictures; kept in the artifact.
     report, table
         Where to write the report and the calibration table as JSON, if anywhere.
+    qdq
+        Where to write the quantized network as QDQ ONNX, if anywhere.
     samples
         Images to compare every layer with FP32 on; 0 leaves the comparison out.
     tuning_logs
@@ -136,6 +140,8 @@ def compile_model(
     )
     if table is not None:
         quantized.table.save(table)
+    if qdq is not None:
+        write_qdq(quantized, qdq)
     if report is not None:
         result.save(report)
     return result
@@ -161,14 +167,17 @@ def preview(
     )
 
 
-def resolve_target(target: str | Target) -> Target:
-    """Return a target by name, see ``schedules.targets.named_target``; ConfigError if unknown."""
-    if isinstance(target, Target):
-        return target
-    try:
-        return named_target(target, cpu_flags())
-    except ScheduleError as error:
-        raise ConfigError(str(error)) from error
+def resolve_target(target: str | Target, threads: int | None = None) -> Target:
+    """Return a target by name, see ``schedules.targets.named_target``; ConfigError if unknown.
+
+    ``threads`` are those that the network will run on; the target's own if None.
+    """
+    if isinstance(target, str):
+        try:
+            target = named_target(target, cpu_flags())
+        except ScheduleError as error:
+            raise ConfigError(str(error)) from error
+    return Target(target_config(target) | {"num-cores": threads}) if threads else target
 
 
 @contextmanager

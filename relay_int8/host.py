@@ -17,6 +17,13 @@ def cpu_name() -> str:
     return platform.machine()
 
 
+def clocks() -> str:
+    """Return the clocks of the cores as /proc/cpuinfo has them now, "" where it has none."""
+    lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
+    found = [line.partition(":")[2].strip() for line in lines if line.startswith("cpu MHz")]
+    return f"{', '.join(found)} MHz" if found else ""
+
+
 def cpu_flags() -> frozenset[str]:
     """Return the instruction-set flags that /proc/cpuinfo names, as it spells them.
 

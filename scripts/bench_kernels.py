@@ -20,15 +20,15 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from benchmarks.peak import peak
-from schedules.cpu import conv2d
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.cpu.f32 import CONV2D_F32
 from schedules.cpu.plain import CONV2D_PLAIN
 from schedules.layout import NCHW16C
+from schedules.peak import peak
 from schedules.spec import Conv2d
 from schedules.targets import native_target
 from schedules.template import Layouts, ScheduleTemplate
+from schedules.work import multiplications
 from schedules.x86.avx2 import CONV2D_AVX2
 from schedules.x86.dots import AVX2, VNNI
 from schedules.x86.vnni import CONV2D_VNNI
@@ -141,12 +141,6 @@ def spec_of(layer: Layer, x: str) -> Conv2d:
     )
 
 
-def in_bounds(spec: Conv2d) -> int:
-    """Count the multiplications whose pixel lies inside the image."""
-    rows, cols = (sum(len(axis.taps(i)) for i in range(axis.out)) for axis in conv2d.axes_of(spec))
-    return spec.batch * spec.in_channels // spec.groups * spec.out_channels * rows * cols
-
-
 def median_s(run: tvm.runtime.Module, args: list, repeats: int) -> tuple[float, float]:
     """Return median and interquartile range of the seconds a call takes.
 
@@ -227,7 +221,7 @@ def main() -> None:
             spec = replace(spec_of(layer, x), batch=options.batch)
             median, spread, compiled = time_layer(template, spec, target, options.repeats)
             compile_s += compiled
-            macs = in_bounds(spec)
+            macs = multiplications(spec)
             share = macs / median / top
             counts = macs >= COMPUTE_BOUND
             if counts:

@@ -10,8 +10,10 @@ from rich.console import Console
 
 from relay_int8.analysis.summary import show, table, terminal
 from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
+from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.config import PRESETS
+from relay_int8.remote.address import Address
 
 SEARCHES = ("xgb", "random", "grid")
 
@@ -25,8 +27,14 @@ def tune(
         int, typer.Option(min=1, help="Schedules to measure, those of earlier runs included.")
     ] = 1000,
     target: Annotated[
-        str, typer.Option(help="As for quantize; this computer must be able to run it.")
+        str, typer.Option(help="As for quantize; what measures must be able to run it.")
     ] = "native",
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Threads that the network will run on; the target's if not given."
+        ),
+    ] = None,
     preset: Annotated[
         str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
     ] = "int8",
@@ -52,14 +60,35 @@ def tune(
         list[Path] | None,
         typer.Option(help="Folder of logs that the cost model learns from first; repeatable."),
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="HTML page to write at the end; see tuning-logs page.")
+    ] = None,
     flush: Annotated[
         bool, typer.Option("--flush", help="Empty the caches before each run.")
     ] = False,
+    min_repeat_ms: Annotated[
+        int, typer.Option(min=1, help="Milliseconds of runs that one time is the mean of.")
+    ] = 3,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that compile; one a core if not given.")
     ] = None,
+    tracker: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Tracker that lends devices.")
+    ] = None,
+    rpc: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="One device: relay-int8 serve there.")
+    ] = None,
+    key: Annotated[
+        str, typer.Option(envvar=KEY_VARIABLE, help="The key that the devices serve with.")
+    ] = "",
+    devices: Annotated[
+        int, typer.Option(min=1, help="Devices of the tracker to measure on at once.")
+    ] = 1,
+    patience: Annotated[
+        float, typer.Option(min=1, help="Seconds to wait for a lost device before giving up.")
+    ] = 600,
 ) -> None:
-    """Find faster schedules for the kernels of a network on this computer.
+    """Find faster schedules for the kernels of a network, on this computer or on others.
 
     Every schedule's integers are checked before its time counts. Nothing that was measured is lost:
     stop with Ctrl-C, go on with --resume. Then quantize with --tuning-logs.
@@ -72,7 +101,7 @@ def tune(
     from relay_int8.tuning.session import Options
     from relay_int8.tuning.session import tune as run
 
-    where = resolve_target(target)
+    where = resolve_target(target, threads)
     mod = relay_int8.import_model(model, batch=batch, inputs=input_shapes(inputs), params=params)
     tasks = network_tasks(mod, where, QuantConfig(preset=preset), signed=not unsigned_input)
     console = terminal()
@@ -85,8 +114,11 @@ def tune(
         seed=seed,
         resume=resume,
         warm_start=tuple(warm_start or ()),
-        timing=Timing(flush=flush),
+        timing=Timing(flush=flush, repeat_ms=min_repeat_ms),
         workers=workers,
+        rack=_rack(tracker, rpc, key),
+        devices=devices,
+        patience_s=patience,
     )
     console.print(f"{model}: {len(tasks)} kernels, {trials} trials, search {search}, seed {seed}")
     try:
@@ -96,6 +128,24 @@ def tune(
         console.print("stopped; what was measured is kept, --resume goes on with it")
         raise typer.Exit(130) from None
     console.print(f"{folder}", soft_wrap=True)
+    if page is not None:
+        from relay_int8.tuning.page import write_tuning_page
+
+        write_tuning_page(folder, page)
+
+
+def _rack(tracker: str | None, rpc: str | None, key: str) -> Any:
+    """Return where the devices are, None for this computer."""
+    from relay_int8.tuning.rack import Rack
+
+    if tracker and rpc:
+        raise typer.BadParameter("give either --tracker or --rpc")
+    if tracker and not key:
+        raise typer.BadParameter("a --tracker lends devices by their --key")
+    if tracker is None and rpc is None:
+        return None
+    address = Address.parse(tracker or rpc or "")
+    return Rack(address=address, key=key, is_tracker=tracker is not None)
 
 
 def _print_tasks(tasks: Any, target: Any, console: Console) -> None:

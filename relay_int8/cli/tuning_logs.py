@@ -70,3 +70,15 @@ def prune(folder: Folder) -> None:
     from relay_int8.tuning.upkeep import prune as run
 
     typer.echo(f"{folder}: {run(folder)} trials dropped")
+
+
+@tuning_logs.command()
+def page(
+    log: Annotated[Path, typer.Argument(help="A log: the folder of one network.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
+) -> None:
+    """Write an HTML page: progress, cost model, winners, shares of the time and of the peak."""
+    from relay_int8.tuning.page import write_tuning_page
+
+    write_tuning_page(log, output)
+    typer.echo(f"{output}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -81,6 +82,8 @@ def tuning_report(tasks: Sequence[Task]) -> Iterator[Report]:
 
         def report(progress: Progress) -> None:
             standing.note(progress)
+            if bar.tasks[0].total is None:  # trials of an earlier run say nothing about speed
+                bar.reset(line, total=progress.total, completed=progress.done)
             bar.update(
                 line, description=summary(progress), completed=progress.done, total=progress.total
             )
@@ -96,15 +99,27 @@ def summary(progress: Progress) -> str:
 
 
 def _lines(standing: Standing) -> Report:
+    started: list[tuple[float, int]] = []  # when the first trial was reported, and which it was
+
     def report(progress: Progress) -> None:
         standing.note(progress)
+        started[:] = started or [(time.monotonic(), progress.done)]
         if progress.trial.measured.verdict == "wrong":
             print(f"wrong: {progress.trial.measured.reason}", file=sys.stderr, flush=True)
-        if progress.done % LINE_EVERY == 0 and progress.trial.choices is not None:
+        if progress.done % LINE_EVERY == 0 and progress.trial.choices and not progress.trial.final:
             print(
-                f"{progress.done} of {progress.total} trials, {summary(progress)}",
+                f"{progress.done} of {progress.total} trials, {summary(progress)}"
+                f"{_time_left(progress, *started[0])}",
                 file=sys.stderr,
                 flush=True,
             )
 
     return report
+
+
+def _time_left(progress: Progress, start_s: float, before: int) -> str:
+    """Return how long the trials that are left will take, by those since ``start_s``."""
+    if progress.done == before:
+        return ""
+    each_s = (time.monotonic() - start_s) / (progress.done - before)
+    return f", {each_s * (progress.total - progress.done) / 60:.1f} min left"

@@ -22,6 +22,7 @@ class Device:
     tvm_version: str
     tvm_ffi_version: str
     project_version: str
+    clocks: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from tvm.rpc.server import PopenRPCServerState
 from tvm.support.utils import TempDirectory
 
 from relay_int8 import __version__
-from relay_int8.host import cpu_flags, cpu_name
+from relay_int8.host import clocks, cpu_flags, cpu_name
 
 DESCRIBE, DIGEST = "relay_int8.device", "relay_int8.sha256"
 
@@ -116,6 +116,7 @@ def describe() -> str:
             "tvm_version": version("apache-tvm"),
             "tvm_ffi_version": version("apache-tvm-ffi"),
             "project_version": __version__,
+            "clocks": clocks(),
         }
     )
 

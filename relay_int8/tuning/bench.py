@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Literal
@@ -20,17 +20,20 @@ from schedules.template import ScheduleError, ScheduleTemplate
 Verdict = Literal["ok", "wrong", "refused", "failed", "lost"]
 CATALOG = "schedules.catalog"
 FLUSH = "cache_flush_cpu_non_first_arg"
+HOPELESS = 1.25  # times as slow as the best: further repeats would not change that
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
     """How a candidate is timed: ``repeats`` times, each of at least ``repeat_ms``.
 
-    With ``flush`` every run starts with empty caches, and each repeat is one run.
+    A candidate whose first ``probes`` repeats are all ``HOPELESS`` gets no more of them. With
+    ``flush`` every run starts with empty caches, and each repeat is one run.
     """
 
     repeats: int = 12
     repeat_ms: int = 3
+    probes: int = 3
     flush: bool = False
 
 
@@ -56,13 +59,23 @@ class Measured:
 class Batch:
     """Candidates of one task: choices in its space, or None for the default schedule.
 
-    ``catalog`` is the module whose ``TEMPLATES`` are meant.
+    Parameters
+    ----------
+    best_s
+        Seconds of the fastest that is known.
+    rounds
+        0 to time one candidate after the other; else they take turns so many times, and the seconds
+        of each are those of its rounds: what differs between candidates is then not the moment.
+    catalog
+        The module whose ``TEMPLATES`` are meant.
     """
 
     task: Task
     target: Mapping[str, Any]
     candidates: tuple[Choices | None, ...]
     timing: Timing = Timing()
+    best_s: float = float("inf")
+    rounds: int = 0
     catalog: str = CATALOG
 
 
@@ -95,48 +108,96 @@ def measure_batch(batch: Batch, compiled: Compiled, given: Problem | None) -> It
     kernel, library, refusals = compiled
     task_problem = given or problem(kernel)
     constants = [tvm.runtime.tensor(array) for array in task_problem.arguments]
+
+    def contender(name: str) -> Contender:
+        return Contender(library.mod, name, tvm.cpu(), constants, task_problem, batch.timing)
+
+    return measured(batch, refusals, contender, RuntimeError)
+
+
+class Contender:
+    """A candidate where it runs, here or remote: ``module[name]`` on ``device``.
+
+    Its integers are compared before any time is taken, and once more after all the runs.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        name: str,
+        device: tvm.runtime.Device,
+        constants: list[Any],
+        given: Problem,
+        timing: Timing,
+    ) -> None:
+        self._module, self._name, self._device, self._timing = module, name, device, timing
+        self._given, self._y = given, tvm.runtime.tensor(given.canary, device)
+        self._arguments = [*constants, self._y]
+        module[name](*self._arguments)
+        self.fault = given.fault(self._y.numpy())
+
+    def seconds(self, repeats: int) -> tuple[float, ...]:
+        """Return the mean seconds of each of ``repeats`` repeats."""
+        timer: Callable[..., Any] = self._module.time_evaluator(
+            self._name,
+            self._device,
+            number=1,
+            repeat=repeats,
+            min_repeat_ms=0 if self._timing.flush else self._timing.repeat_ms,
+            f_preproc=FLUSH if self._timing.flush else "",
+        )
+        return tuple(float(value) for value in timer(*self._arguments).results)
+
+    def verdict(self, seconds: Sequence[float]) -> Measured:
+        """Return what came of it, after it was timed."""
+        if self.fault:
+            return Measured(verdict="wrong", reason=self.fault)
+        fault = self._given.fault(self._y.numpy())
+        if fault:
+            return Measured(verdict="wrong", reason=f"after many runs: {fault}")
+        return Measured(verdict="ok", seconds=tuple(seconds))
+
+
+def measured(
+    batch: Batch,
+    refusals: Sequence[str],
+    contender: Callable[[str], Contender],
+    failure: type[Exception],
+) -> Iterator[Measured]:
+    """Yield what each candidate is worth; ``failure`` is an error that is the candidate's own."""
+    if batch.rounds:
+        contenders = [contender(f"c{index}") for index in range(len(refusals))]
+        yield from _in_turns(contenders, batch)
+        return
     for index, refusal in enumerate(refusals):
         if refusal:
             yield Measured(verdict="refused", reason=refusal)
             continue
         try:
-            yield verified_time(
-                library.mod, f"c{index}", tvm.cpu(), constants, task_problem, batch.timing
-            )
-        except RuntimeError as error:
-            yield Measured(verdict="failed", reason=_last_line(error))
+            yield _alone(contender(f"c{index}"), batch)
+        except failure as error:
+            yield Measured(verdict="failed", reason=last_line(error))
 
 
-def verified_time(
-    module: Any,
-    name: str,
-    device: tvm.runtime.Device,
-    constants: list[Any],
-    given: Problem,
-    timing: Timing,
-) -> Measured:
-    """Run function ``name`` of a module on ``device``, here or remote; time it if it is right.
+def _alone(contender: Contender, batch: Batch) -> Measured:
+    seconds: tuple[float, ...] = ()
+    if contender.fault is None:
+        seconds = contender.seconds(batch.timing.probes)
+        rest = batch.timing.repeats - batch.timing.probes
+        if rest > 0 and min(seconds) < batch.best_s * HOPELESS:
+            seconds += contender.seconds(rest)
+    return contender.verdict(seconds)
 
-    The integers are compared before the time is taken, and once more after all the runs.
-    """
-    y = tvm.runtime.tensor(given.canary, device)
-    module[name](*constants, y)
-    fault = given.fault(y.numpy())
-    if fault:
-        return Measured(verdict="wrong", reason=fault)
-    timer: Callable[..., Any] = module.time_evaluator(
-        name,
-        device,
-        number=1,
-        repeat=timing.repeats,
-        min_repeat_ms=0 if timing.flush else timing.repeat_ms,
-        f_preproc=FLUSH if timing.flush else "",
-    )
-    seconds = tuple(float(value) for value in timer(*constants, y).results)
-    fault = given.fault(y.numpy())
-    if fault:
-        return Measured(verdict="wrong", reason=f"after many runs: {fault}")
-    return Measured(verdict="ok", seconds=seconds)
+
+def _in_turns(contenders: Sequence[Contender], batch: Batch) -> list[Measured]:
+    rounds: list[list[float]] = [[] for _ in contenders]
+    for _ in range(batch.rounds):
+        for contender, seconds in zip(contenders, rounds, strict=True):
+            if contender.fault is None:
+                seconds.append(min(contender.seconds(batch.timing.probes)))
+    return [
+        contender.verdict(seconds) for contender, seconds in zip(contenders, rounds, strict=True)
+    ]
 
 
 def serve(connection: Connection) -> None:
@@ -154,16 +215,17 @@ def serve(connection: Connection) -> None:
             kernel = compiled[0]
             if batch.task.key not in problems:
                 problems = {batch.task.key: problem(kernel)}  # one: they may be large
-            for measured in measure_batch(batch, compiled, problems[batch.task.key]):
-                connection.send(measured)
+            for answer in measure_batch(batch, compiled, problems[batch.task.key]):
+                connection.send(answer)
             continue
         batch = request
         try:
             compiled = compile_batch(request)
             connection.send(None)
         except (RuntimeError, TypeError, ValueError) as error:
-            connection.send(_last_line(error))
+            connection.send(last_line(error))
 
 
-def _last_line(error: Exception) -> str:
+def last_line(error: Exception) -> str:
+    """Return the last line of an error's message: what happened, without TVM's stack."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]

@@ -32,15 +32,25 @@ MANIFEST, TRIALS = "manifest.json", "trials.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One measured candidate: ``choices`` in the space of task ``task``, None for the default."""
+    """One measured candidate: ``choices`` in the space of task ``task``, None for the default.
+
+    ``predicted`` is the share of the fastest's speed that the cost model expected, if it knew
+    enough. ``final`` trials are comparisons: the default, then those that took turns with it.
+    """
 
     task: str
     choices: Choices | None
     measured: Measured
+    predicted: float | None = None
+    final: bool = False
 
     def to_json(self) -> str:
         """Return one line of the log, without its end."""
         fields = dataclasses.asdict(self.measured)
+        if self.predicted is not None:
+            fields["predicted"] = self.predicted
+        if self.final:
+            fields["final"] = True
         return json.dumps({"task": self.task, "choices": self.choices, **fields})
 
     @classmethod
@@ -50,14 +60,21 @@ class Trial:
         measured = Measured(
             verdict=fields["verdict"], seconds=tuple(fields["seconds"]), reason=fields["reason"]
         )
-        return cls(task=fields["task"], choices=_choices(fields["choices"]), measured=measured)
+        return cls(
+            task=fields["task"],
+            choices=_choices(fields["choices"]),
+            measured=measured,
+            predicted=fields.get("predicted"),
+            final=fields.get("final", False),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What the trials of a log are trials of.
 
-    ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls.
+    ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls;
+    ``peak_macs_s`` is what one core of the device multiplies in a second at most, 0 if not known.
     """
 
     device: str
@@ -68,6 +85,7 @@ class Manifest:
     kernels: Mapping[str, str]
     occurrences: Mapping[str, int]
     clocks: str = ""
+    peak_macs_s: float = 0.0
     results: Mapping[str, Any] = field(default_factory=dict)
     tvm: str = field(default_factory=lambda: version("apache-tvm"))
     format: int = FORMAT

@@ -5,20 +5,50 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
+from tvm.target import Target
+
+from relay_int8.host import clocks, cpu_name
 from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing, serve
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
+from schedules.peak import best_dot, peak
 from schedules.space import Choices
+
+ROUNDS = 9  # turns of each candidate in a comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where is measured: the CPU's name, the clocks of its cores when asked, and its peak.
+
+    ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known.
+    """
+
+    name: str
+    clocks: str = ""
+    peak_macs_s: float = 0.0
 
 
 class Measurer(Protocol):
     """Something that finds out how fast candidates are, and whether they are right."""
 
-    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
-        """Return one result for each candidate, in order, whatever a candidate does."""
+    def describe(self) -> Place:
+        """Return what the device is."""
+
+    def measure(
+        self, task: Task, candidates: Sequence[Choices | None], best_s: float = float("inf")
+    ) -> list[Measured]:
+        """Return one result for each candidate, in order, whatever a candidate does.
+
+        Those much slower than ``best_s`` may be measured less thoroughly.
+        """
+
+    def compare(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        """Return the seconds of each candidate round by round, the candidates taking turns."""
 
 
 class LocalMeasurer:
@@ -69,15 +99,33 @@ class LocalMeasurer:
         for worker in self._workers:
             worker.stop()
 
-    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
-        """Return one result for each candidate, in order."""
-        whole = Batch(
-            task=task,
-            target=self._target,
-            candidates=tuple(candidates),
-            timing=self._timing,
-            catalog=self._catalog,
+    def describe(self) -> Place:
+        """Return what this computer is; takes half a second to find its peak."""
+        target = Target(self._target)
+        dot = best_dot(target)
+        return Place(
+            name=cpu_name(), clocks=clocks(), peak_macs_s=peak(dot, target) if dot else 0.0
         )
+
+    def compare(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        """Return the seconds of each candidate round by round; all are lost if one crashes."""
+        worker, batch = self._workers[0], self._batch(task, candidates, rounds=ROUNDS)
+        worker.send(batch)
+        failure = self._compiled(worker, batch)
+        if failure is None:
+            worker.send("run")
+            try:
+                wait_s = self._run_s * len(candidates)
+                return [worker.receive(wait_s) for _ in candidates]
+            except WorkerLostError as error:
+                failure = Measured(verdict="lost", reason=f"comparing {error}")
+        return [failure] * len(candidates)
+
+    def measure(
+        self, task: Task, candidates: Sequence[Choices | None], best_s: float = float("inf")
+    ) -> list[Measured]:
+        """Return one result for each candidate, in order."""
+        whole = self._batch(task, candidates, best_s=best_s)
         count = len(self._workers)
         parts = [_part(whole, slice(i, None, count)) for i in range(count)]
         for worker, part in zip(self._workers, parts, strict=True):
@@ -93,6 +141,16 @@ class LocalMeasurer:
             for worker, part, failure in zip(self._workers, parts, compiled, strict=True)
         ]
         return [shares[i % count][i // count] for i in range(len(candidates))]
+
+    def _batch(self, task: Task, candidates: Sequence[Choices | None], **how: Any) -> Batch:
+        return Batch(
+            task=task,
+            target=self._target,
+            candidates=tuple(candidates),
+            timing=self._timing,
+            catalog=self._catalog,
+            **how,
+        )
 
     def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
         """Wait until a part is compiled; return why it is not."""

@@ -1,4 +1,4 @@
-"""Compile candidates here, check and time them on a device that a tracker lends.
+"""Compile candidates here, check and time them on a device that is connected, or lent by a tracker.
 
 Runs in a worker process of :class:`relay_int8.tuning.remote.RemoteDevices`, which kills it if a
 candidate takes too long; the device then ends the session at its own deadline.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,20 +22,29 @@ from relay_int8.errors import DeployError
 from relay_int8.remote.address import Address
 from relay_int8.remote.client import describe
 from relay_int8.remote.device import Device, Needs, misfit
-from relay_int8.tuning.bench import Batch, Measured, compile_batch, verified_time
+from relay_int8.tuning.bench import (
+    Batch,
+    Contender,
+    Measured,
+    compile_batch,
+    last_line,
+    measured,
+)
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
 from schedules.targets import machine, needed_flags
 
 LIBRARY = "library.so"
+MEET_S = 10.0  # of a session that only asks a device what it is
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rack:
-    """Devices of one kind behind a tracker."""
+    """Devices of one kind: behind a tracker, or a single one at ``address``."""
 
-    tracker: Address
-    key: str
+    address: Address
+    key: str = ""
+    is_tracker: bool = True
 
     def connect(self, session_s: float) -> tuple[rpc.RPCSession, Device]:
         """Wait for a device that is free; return a session that it ends after ``session_s``.
@@ -42,12 +52,20 @@ class Rack:
         Raises
         ------
         DeployError, OSError, RuntimeError
-            If there is no tracker, or the device is lost at once.
+            If nothing answers, or the device is lost at once.
         """
-        self.tracker.check_listening("tracker", "start one: python -m tvm.exec.rpc_tracker")
-        tracker = rpc.connect_tracker(self.tracker.host, self.tracker.port)
-        session = tracker.request(self.key, session_timeout=session_s)
-        return session, describe(session, self.tracker)
+        host, port = self.address.host, self.address.port
+        if self.is_tracker:
+            self.address.check_listening("tracker", "start one: python -m tvm.exec.rpc_tracker")
+            tracker = rpc.connect_tracker(host, port)
+            session = tracker.request(self.key, session_timeout=session_s)
+        else:
+            self.address.check_listening("device", "start relay-int8 serve there")
+            session = rpc.connect(host, port, self.key, session_s)
+        return session, describe(session, self.address)
+
+    def __str__(self) -> str:
+        return f"{self.address}, key {self.key!r}" if self.key else f"{self.address}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,7 @@ def serve(rack: Rack, connection: Connection) -> None:
     A batch is compiled and answered with None, or with why it does not compile. A number runs it,
     in a session of so many seconds: the answer is None when there is a device, else
     :class:`NoDevice`; then come a result for each candidate, or :class:`SessionLost` in the place
-    of one, which ends the run.
+    of one, which ends the run. A target is answered with a device that can run its code.
     """
     compiled: _Compiled | None = None
     with tempfile.TemporaryDirectory(prefix="relay-int8-tune-") as folder:
@@ -87,7 +105,9 @@ def serve(rack: Rack, connection: Connection) -> None:
                     compiled = _compile(request, Path(folder) / LIBRARY, compiled)
                     connection.send(None)
                 except (RuntimeError, TypeError, ValueError) as error:
-                    connection.send(_last_line(error))
+                    connection.send(last_line(error))
+            elif isinstance(request, dict):
+                connection.send(_fitting(rack, MEET_S, request)[1])
             else:
                 assert compiled is not None
                 _run(rack, request, compiled, connection)
@@ -111,41 +131,49 @@ def _compile(batch: Batch, library: Path, before: _Compiled | None) -> _Compiled
     return _Compiled(batch, library, refusals, given)
 
 
-def _run(rack: Rack, session_s: float, compiled: _Compiled, connection: Connection) -> None:
+def _fitting(
+    rack: Rack, session_s: float, target: Mapping[str, Any]
+) -> tuple[rpc.RPCSession | None, Device | NoDevice]:
+    """Return a session and its device, or why there is none that can run the target's code."""
     try:
         session, device = rack.connect(session_s)
     except (DeployError, OSError, RuntimeError) as error:
-        connection.send(NoDevice(_last_line(error)))
-        return
-    reason = misfit(needs(compiled.batch.target), device)
-    connection.send(NoDevice(reason, final=True) if reason else None)
-    if reason:
+        return None, NoDevice(last_line(error))
+    reason = misfit(needs(target), device)
+    threads = int(target.get("num-cores", device.threads))
+    if reason is None and threads != device.threads:
+        reason = (
+            f"code for {threads} threads is to be tuned, the device runs {device.threads}; serve "
+            f"with --threads {threads} there, or tune with --threads {device.threads}"
+        )
+    return session, NoDevice(reason, final=True) if reason else device
+
+
+def _run(rack: Rack, session_s: float, compiled: _Compiled, connection: Connection) -> None:
+    session, found = _fitting(rack, session_s, compiled.batch.target)
+    connection.send(found if isinstance(found, NoDevice) else None)
+    if session is None or isinstance(found, NoDevice):
         return
     try:
-        for measured in _measure(session, compiled):
-            connection.send(measured)
+        for answer in _measured(session, compiled):
+            connection.send(answer)
     except (OSError, RuntimeError) as error:
-        connection.send(SessionLost(_last_line(error)))
+        connection.send(SessionLost(last_line(error)))
 
 
-def _measure(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured]:
+def _measured(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured]:
     """Yield what each candidate is worth; the loss of the device is an error."""
-    cpu, module, constants = session.cpu(0), None, list[Any]()
-    for index, refusal in enumerate(compiled.refusals):
-        if refusal:
-            yield Measured(verdict="refused", reason=refusal)
-            continue
-        if module is None:
-            session.upload(str(compiled.library), LIBRARY)
-            module = session.load_module(LIBRARY)
-            constants = [tvm.runtime.tensor(array, cpu) for array in compiled.problem.arguments]
-        try:
-            yield verified_time(
-                module, f"c{index}", cpu, constants, compiled.problem, compiled.batch.timing
-            )
-        except tvm.error.RPCError as error:  # the device itself says so: it is still there
-            yield Measured(verdict="failed", reason=_last_line(error))
+    cpu, given = session.cpu(0), compiled.problem
 
+    @cache
+    def loaded() -> tuple[Any, list[Any]]:
+        session.upload(str(compiled.library), LIBRARY)
+        constants = [tvm.runtime.tensor(array, cpu) for array in given.arguments]
+        return session.load_module(LIBRARY), constants
 
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    def contender(name: str) -> Contender:
+        module, constants = loaded()
+        return Contender(module, name, cpu, constants, given, compiled.batch.timing)
+
+    # An error that the device itself reports is the candidate's: the device is still there.
+    return measured(compiled.batch, compiled.refusals, contender, tvm.error.RPCError)

@@ -1,4 +1,4 @@
-"""Measure candidates on devices behind a tracker, several at once; a lost one is waited for."""
+"""Measure candidates on other computers, several at once; one that is lost is waited for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import Any
 
 from relay_int8.errors import DeployError
+from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
+from relay_int8.tuning.measure import ROUNDS, Place
 from relay_int8.tuning.rack import NoDevice, Rack, SessionLost, serve
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
@@ -76,7 +78,14 @@ class RemoteDevices:
         for worker in self._workers:
             worker.stop()
 
-    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+    def describe(self) -> Place:
+        """Return what the first device is that is free."""
+        device: Device = self._await_device(self._workers[0], self._target)
+        return Place(name=device.cpu, clocks=device.clocks)
+
+    def measure(
+        self, task: Task, candidates: Sequence[Choices | None], best_s: float = float("inf")
+    ) -> list[Measured]:
         """Return one result for each candidate, in order.
 
         Raises
@@ -84,18 +93,36 @@ class RemoteDevices:
         DeployError
             If there is no device for ``patience_s``, or none that can run the target's code.
         """
-        whole = Batch(
-            task=task,
-            target=self._target,
-            candidates=tuple(candidates),
-            timing=self._timing,
-            catalog=self._catalog,
-        )
+        whole = self._batch(task, candidates, best_s=best_s)
         count = len(self._workers)
         parts = [_part(whole, slice(i, None, count)) for i in range(count)]
         with ThreadPoolExecutor(count) as pool:
             shares = list(pool.map(self._share, self._workers, parts))
         return [shares[i % count][i // count] for i in range(len(candidates))]
+
+    def compare(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        """Return the seconds of each candidate round by round, all on one device.
+
+        One that ends its session makes all of them lost; DeployError as :meth:`measure`.
+        """
+        worker, batch = self._workers[0], self._batch(task, candidates, rounds=ROUNDS)
+        failure = self._compiled(worker, batch)
+        if failure is None:
+            results, lost = self._run(worker, batch, self._run_s * len(candidates))
+            if lost is None:
+                return results
+            failure = _lost(lost)
+        return [failure] * len(candidates)
+
+    def _batch(self, task: Task, candidates: Sequence[Choices | None], **how: Any) -> Batch:
+        return Batch(
+            task=task,
+            target=self._target,
+            candidates=tuple(candidates),
+            timing=self._timing,
+            catalog=self._catalog,
+            **how,
+        )
 
     def _share(self, worker: Worker, part: Batch) -> list[Measured]:
         """Return the results of one worker's part."""
@@ -125,8 +152,7 @@ class RemoteDevices:
             results, again = self._run(worker, single)
             if again is None:
                 return results[0]
-        reason = lost.reason if isinstance(lost, SessionLost) else f"running {lost}"
-        return Measured(verdict="lost", reason=reason)
+        return _lost(lost)
 
     def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
         """Wait until a part is compiled; return why it is not."""
@@ -139,14 +165,14 @@ class RemoteDevices:
         return None if failure is None else Measured(verdict="failed", reason=failure)
 
     def _run(
-        self, worker: Worker, part: Batch
+        self, worker: Worker, part: Batch, answer_s: float | None = None
     ) -> tuple[list[Measured], SessionLost | WorkerLostError | None]:
         """Return the results there are, and what ended the run too early."""
         self._await_device(worker, MARGIN_S + self._run_s * len(part.candidates))
         results: list[Measured] = []
         try:
             for _ in part.candidates:
-                answer = worker.receive(self._run_s)
+                answer = worker.receive(answer_s or self._run_s)
                 if isinstance(answer, SessionLost):
                     return results, answer
                 results.append(answer)
@@ -154,27 +180,31 @@ class RemoteDevices:
             return results, error
         return results, None
 
-    def _await_device(self, worker: Worker, session_s: float) -> None:
-        """Return when ``worker`` has a device on which it runs, in a session of ``session_s``."""
+    def _await_device(self, worker: Worker, request: object) -> Any:
+        """Return the answer to a request that needs a device, when ``worker`` has one."""
         end = time.monotonic() + self._patience_s
         reason = "none of them was free"
         while time.monotonic() < end:
-            worker.send(session_s)
+            worker.send(request)
             try:
-                answer: NoDevice | None = worker.receive(max(0.1, end - time.monotonic()))
+                answer = worker.receive(max(0.1, end - time.monotonic()))
             except WorkerLostError:
                 break
-            if answer is None:
-                return
+            if not isinstance(answer, NoDevice):
+                return answer
             reason = answer.reason
             if answer.final:
-                raise DeployError(f"{self._rack.tracker}, key {self._rack.key!r}: {reason}")
+                raise DeployError(f"{self._rack}: {reason}")
             time.sleep(RETRY_S)
         raise DeployError(
-            f"{self._rack.tracker}: no device with key {self._rack.key!r} for "
-            f"{self._patience_s:g} s ({reason}); what was measured is in the log; look at the "
-            "devices, then go on with --resume"
+            f"{self._rack}: no device for {self._patience_s:g} s ({reason}); what was measured is "
+            "in the log; look at the devices, then go on with --resume"
         )
+
+
+def _lost(lost: SessionLost | WorkerLostError) -> Measured:
+    reason = lost.reason if isinstance(lost, SessionLost) else f"running {lost}"
+    return Measured(verdict="lost", reason=reason)
 
 
 def _part(batch: Batch, places: slice) -> Batch:

@@ -1,4 +1,4 @@
-"""One run of the tuner on this computer: what is tuned, where it is written, what came of it."""
+"""One run of the tuner: what is tuned and where, where it is written, what came of it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 from tvm.target import Target
 
 from relay_int8.errors import ConfigError
-from relay_int8.host import CPUINFO, cpu_flags, cpu_name
+from relay_int8.host import cpu_flags
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
-from relay_int8.tuning.measure import LocalMeasurer, Measurer
+from relay_int8.tuning.measure import LocalMeasurer, Place
+from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import logs
+from relay_int8.tuning.remote import RemoteDevices
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.tuner import Report, Tuner
 from relay_int8.tuning.winner import by_task, winner
@@ -40,6 +42,12 @@ class Options:
         Go on with the log that is there.
     warm_start
         Folders of logs whose trials the cost model learns from first.
+    workers
+        Processes that compile on this computer; one a core if None.
+    rack, devices
+        Where to measure instead of here, and on how many devices at once.
+    patience_s
+        Seconds to wait for a device of the rack before giving up.
     """
 
     trials: int = 1000
@@ -49,6 +57,9 @@ class Options:
     warm_start: tuple[Path, ...] = ()
     timing: Timing = field(default_factory=Timing)
     workers: int | None = None
+    rack: Rack | None = None
+    devices: int = 1
+    patience_s: float = 600.0
 
 
 def tune(
@@ -59,7 +70,6 @@ def tune(
     *,
     folder: Path = LOGS,
     report: Report | None = None,
-    measurer: Measurer | None = None,
 ) -> Path:
     """Tune ``tasks``, the kernels of network ``name``, and return the folder of their log.
 
@@ -68,26 +78,22 @@ def tune(
     Raises
     ------
     ConfigError
-        If this computer cannot run code for ``target``, or an option is not known.
+        If this computer is to measure and cannot run code for ``target``, or an option is unknown.
+    DeployError
+        If there is no device, or none any more.
     RecordError
         As :class:`relay_int8.tuning.log.Log`.
     """
-    missing = sorted(set(needed_flags(target)) - cpu_flags())
-    if measurer is None and missing:
-        raise ConfigError(
-            f"this CPU has no {', '.join(missing)}, which code for the target may use; tune on a "
-            "computer that has"
-        )
-    place = folder / slug(cpu_name()) / slug(name)
-    log = Log(place, _manifest(tasks, target, name, options), resume=options.resume)
     warm = list(_warm(options.warm_start))
-    local = LocalMeasurer(target_config(target), timing=options.timing, workers=options.workers)
-    try:
-        with local:
+    with _measurer(target, options) as measurer:
+        place = measurer.describe()
+        where = folder / slug(place.name) / slug(name)
+        log = Log(where, _manifest(tasks, target, name, options, place), resume=options.resume)
+        try:
             tuner = Tuner(
                 tasks,
                 target,
-                measurer or local,
+                measurer,
                 log,
                 search=options.search,
                 seed=options.seed,
@@ -95,10 +101,29 @@ def tune(
                 report=report,
             )
             tuner.run(options.trials)
-    finally:
-        log.save(dataclasses.replace(log.manifest, results=results(log.manifest, log.trials)))
-        log.close()
-    return place
+        finally:
+            log.save(dataclasses.replace(log.manifest, results=results(log.manifest, log.trials)))
+            log.close()
+    return where
+
+
+def _measurer(target: Target, options: Options) -> LocalMeasurer | RemoteDevices:
+    config = target_config(target)
+    if options.rack is not None:
+        return RemoteDevices(
+            config,
+            options.rack,
+            devices=options.devices,
+            timing=options.timing,
+            patience_s=options.patience_s,
+        )
+    missing = sorted(set(needed_flags(target)) - cpu_flags())
+    if missing:
+        raise ConfigError(
+            f"this CPU has no {', '.join(missing)}, which code for the target may use; tune on a "
+            "computer that has, here or with --tracker"
+        )
+    return LocalMeasurer(config, timing=options.timing, workers=options.workers)
 
 
 def results(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
@@ -119,11 +144,14 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
-def _manifest(tasks: Sequence[Task], target: Target, name: str, options: Options) -> Manifest:
+def _manifest(
+    tasks: Sequence[Task], target: Target, name: str, options: Options, place: Place
+) -> Manifest:
     keys = sorted(task.key for task in tasks)
     return Manifest(
-        device=cpu_name(),
-        clocks=_clocks(),
+        device=place.name,
+        clocks=place.clocks,
+        peak_macs_s=place.peak_macs_s,
         network=name,
         network_digest=hashlib.sha256("\n".join(keys).encode()).hexdigest(),
         target=target_config(target),
@@ -131,13 +159,6 @@ def _manifest(tasks: Sequence[Task], target: Target, name: str, options: Options
         kernels={task.key: version(task.kernel(target)) for task in tasks},
         occurrences={task.key: task.occurrences for task in tasks},
     )
-
-
-def _clocks() -> str:
-    """Return the clocks of the cores as /proc/cpuinfo has them now."""
-    lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
-    clocks = [line.partition(":")[2].strip() for line in lines if line.startswith("cpu MHz")]
-    return f"{', '.join(clocks)} MHz" if clocks else ""
 
 
 def _warm(folders: Sequence[Path]) -> Iterator[tuple[Task, list[Trial]]]:

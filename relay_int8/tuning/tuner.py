@@ -117,21 +117,49 @@ class Tuner:
         return self.tasks[key].occurrences * (slope + best / len(trials)) / 2
 
     def _confirm(self, task: Task) -> None:
-        """Measure the fastest once more, side by side with the default: one lucky run is no win."""
-        times: dict[Choices, list[float]] = defaultdict(list)
-        for trial in self._trials[task.key]:
-            if trial.choices is not None:
-                times[trial.choices].append(trial.measured.best_s)
-        right = [choices for choices, found in times.items() if max(found) < float("inf")]
-        finalists = sorted(right, key=lambda choices: min(times[choices]))[:FINALISTS]
-        unconfirmed = [choices for choices in finalists if len(times[choices]) == 1]
-        if unconfirmed:
-            self._measure(task, [None, *unconfirmed])
+        """Let the fastest and the default take turns: one lucky run is no win."""
+        trials = self._trials[task.key]
+        default_s = fastest_s(trial for trial in trials if trial.choices is None)
+        known = {trial.choices for trial in trials if trial.final}
+        wrong = {trial.choices for trial in trials if trial.measured.verdict != "ok"}
+        times = {
+            trial.choices: trial.measured.best_s
+            for trial in trials
+            if trial.choices is not None and trial.measured.best_s < default_s
+        }
+        fastest = sorted(times, key=lambda choices: times[choices])[:FINALISTS]
+        finalists = [choices for choices in fastest if choices not in known | wrong]
+        if finalists:
+            candidates = [None, *finalists]
+            results = self._measurer.compare(task, candidates)
+            final = [
+                Trial(task=task.key, choices=choices, measured=measured, final=True)
+                for choices, measured in zip(candidates, results, strict=True)
+            ]
+            self._note(task, final)
 
     def _measure(self, task: Task, candidates: Sequence[Choices | None]) -> None:
-        results = self._measurer.measure(task, candidates)
-        for choices, measured in zip(candidates, results, strict=True):
-            trial = Trial(task=task.key, choices=choices, measured=measured)
+        best_s = fastest_s(self._trials[task.key])
+        expected = self._expected(task, candidates)
+        results = self._measurer.measure(task, candidates, best_s)
+        trials = [
+            Trial(task=task.key, choices=choices, measured=measured, predicted=share)
+            for choices, measured, share in zip(candidates, results, expected, strict=True)
+        ]
+        self._note(task, trials)
+
+    def _expected(self, task: Task, candidates: Sequence[Choices | None]) -> Sequence[float | None]:
+        """Return what the model says of candidates before they are measured."""
+        known = [choices for choices in candidates if choices]
+        if self._model and len(known) == len(candidates):
+            shares = self._model.predict(task, known)
+            if shares is not None:
+                return [round(float(share), 4) for share in shares]
+        return [None] * len(candidates)
+
+    def _note(self, task: Task, trials: Sequence[Trial]) -> None:
+        """Put trials on disk, into the database and before the model."""
+        for trial in trials:
             self._log.append(trial)
             self._trials[task.key].append(trial)
             self._database.append(trial)

@@ -6,13 +6,18 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tvm.target import Target
+
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
-from relay_int8.tuning.database import FILES
+from relay_int8.tuning.database import Database
 from relay_int8.tuning.log import MANIFEST, TRIALS, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.records import logs
 from relay_int8.tuning.session import results
+from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import by_task, winner
+from schedules.space import version
+from schedules.template import ScheduleError
 
 
 def merge(sources: Sequence[Path], output: Path) -> Manifest:
@@ -71,11 +76,23 @@ def _write(folder: Path, manifest: Manifest, trials: Sequence[Trial]) -> Manifes
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{trial.to_json()}\n" for trial in trials)
     write_atomic(folder / TRIALS, text.encode())
-    for name in FILES:  # they follow from the trials, and are made again when these are added to
-        (folder / name).unlink(missing_ok=True)
     manifest = dataclasses.replace(manifest, results=results(manifest, trials))
     write_atomic(folder / MANIFEST, manifest.to_json().encode())
+    target = Target(dict(manifest.target))
+    usable = [trial for trial in trials if _is_current(manifest, trial.task, target)]
+    tasks = {trial.task: Task.from_key(trial.task) for trial in usable}
+    Database(folder, tasks, target, usable)
     return manifest
+
+
+def _is_current(manifest: Manifest, key: str, target: Target) -> bool:
+    """Whether the templates still make the kernels that were measured."""
+    if manifest.refusal():
+        return False
+    try:
+        return version(Task.from_key(key).kernel(target)) == manifest.kernels.get(key)
+    except (KeyError, ScheduleError):  # a template of that name is gone, or another
+        return False
 
 
 def _misfit(one: Manifest, other: Manifest) -> str | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from relay_int8.tuning.log import Trial
 from schedules.space import Choices
 
 LEAST_GAIN = 0.02  # of the default's time; less may be chance, and the default is well tested
+LEAST_UNCONFIRMED = 0.05  # where tuning was stopped before the two took turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,23 +39,38 @@ def fastest_s(trials: Iterable[Trial]) -> float:
 def winner(trials: Sequence[Trial]) -> Winner:
     """Return the winner among the trials of one kernel.
 
-    A candidate that was wrong once is out. Where candidates were confirmed by a second trial, one
-    of them wins. The default wins unless another is ``LEAST_GAIN`` faster.
+    A candidate that was not right once is out. The time of one that was compared with the default
+    is the default's times the median share of it over the rounds; where there was a comparison,
+    only such a one can win. The default wins unless another is ``LEAST_GAIN`` faster.
     """
-    groups: dict[Choices | None, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        groups[trial.choices].append(trial)
-    right = {
-        choices: group
-        for choices, group in groups.items()
-        if all(trial.measured.verdict == "ok" for trial in group)
-    }
-    if any(len(group) > 1 for choices, group in right.items() if choices is not None):
-        right = {choices: group for choices, group in right.items() if len(group) > 1}
-    times = {choices: fastest_s(group) for choices, group in right.items()}
-    default_s = times.get(None, float("inf"))
-    if times:
-        best = min(times, key=lambda choices: times[choices])
-        if times[best] < default_s * (1 - LEAST_GAIN):
-            return Winner(choices=best, seconds=times[best], default_s=default_s)
+    default_s = fastest_s(trial for trial in trials if trial.choices is None)
+    out = {trial.choices for trial in trials if trial.measured.verdict != "ok"}
+    shares, least = compared(trials), LEAST_GAIN
+    if not any(trial.final for trial in trials):
+        least = LEAST_UNCONFIRMED
+        shares = {
+            trial.choices: trial.measured.best_s / default_s
+            for trial in trials
+            if trial.choices is not None
+        }
+    right = {choices: share for choices, share in shares.items() if choices not in out}
+    if right and default_s < float("inf"):
+        best = min(right, key=lambda choices: right[choices])
+        if right[best] < 1 - least:
+            return Winner(choices=best, seconds=default_s * right[best], default_s=default_s)
     return Winner(choices=None, seconds=default_s, default_s=default_s)
+
+
+def compared(trials: Iterable[Trial]) -> dict[Choices, float]:
+    """Return the share of the default's time that each candidate took in its comparison."""
+    shares: dict[Choices, float] = {}
+    default: tuple[float, ...] = ()
+    for trial in trials:
+        if trial.final and trial.choices is None:
+            default = trial.measured.seconds
+        elif trial.final and trial.choices is not None and len(default) > 0:
+            # Equally many rounds, or none where the candidate was not right.
+            rounds = zip(trial.measured.seconds, default, strict=False)
+            ratios = [mine / theirs for mine, theirs in rounds]
+            shares[trial.choices] = median(ratios or [float("inf")])
+    return shares

@@ -8,6 +8,7 @@ from tvm.target import Target
 
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.log import Manifest
+from relay_int8.tuning.measure import Place
 from relay_int8.tuning.task import Task
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
@@ -54,7 +55,15 @@ class FakeDevice:
         self.wrong = set(wrong)
         self.measured: list[tuple[str, Choices | None]] = []
 
-    def measure(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+    def describe(self) -> Place:
+        return Place(name="fake")
+
+    def compare(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
+        return self.measure(task, candidates)
+
+    def measure(
+        self, task: Task, candidates: Sequence[Choices | None], best_s: float = float("inf")
+    ) -> list[Measured]:
         self.measured += [(task.key, choices) for choices in candidates]
         return [
             Measured(verdict="wrong", reason="planted")
@@ -69,8 +78,9 @@ def manifest(tasks: Sequence[Task]) -> Manifest:
         device="fake",
         network="net",
         network_digest="",
-        target=TARGETS["x86-vnni"],
+        target=TARGETS["x86-vnni"] | {"num-cores": 2},
         seed=1,
+        peak_macs_s=1e12,
         kernels={task.key: "1" for task in tasks},
         occurrences={task.key: task.occurrences for task in tasks},
     )

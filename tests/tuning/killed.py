@@ -10,9 +10,9 @@ from tests.tuning.fake_device import VNNI, FakeDevice, conv_task, manifest
 
 
 class SlowDevice(FakeDevice):
-    def measure(self, task, candidates):
+    def measure(self, task, candidates, best_s=float("inf")):
         time.sleep(0.002 * len(candidates))
-        return super().measure(task, candidates)
+        return super().measure(task, candidates, best_s)
 
 
 def acknowledge(progress: Progress) -> None:

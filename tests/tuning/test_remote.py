@@ -12,6 +12,7 @@ from schedules.targets import native_target, target_config
 from tests.remote.processes import server, tvm_process, until
 from tests.tuning import planted
 
+THREADS = str(target_config(native_target())["num-cores"])
 VERDICTS = {
     planted.RIGHT: "ok",
     planted.WRONG: "wrong",
@@ -30,11 +31,11 @@ def rack(tmp_path_factory):
         folders = [folder / name for name in ("one", "two")]
         for path in folders:
             path.mkdir()
-        options = ["--tracker", str(tracker), "--key", "board"]
+        options = ["--tracker", str(tracker), "--key", "board", "--threads", THREADS]
         with server(folders[0], *options) as one, server(folders[1], *options) as two:
             for served in (one, two):
                 served.wait_until_serving()
-            yield Rack(tracker=tracker, key="board"), (one, two)
+            yield Rack(address=tracker, key="board"), (one, two)
 
 
 def devices(rack, **options):
@@ -77,6 +78,6 @@ def test_lost_devices(rack):
     two.process.kill()
     with (
         devices(where, patience_s=3) as measurer,
-        pytest.raises(DeployError, match=r"no device with key .board. for 3 s .* --resume"),
+        pytest.raises(DeployError, match=r"key .board.: no device for 3 s .* --resume"),
     ):
         measurer.measure(planted.TASK, [None])

@@ -8,6 +8,7 @@ from relay_int8.cli.bench import bench
 from relay_int8.cli.deploy import deploy
 from relay_int8.cli.evaluate import evaluate
 from relay_int8.cli.exits import ErrorGroup
+from relay_int8.cli.export_qdq import export_qdq
 from relay_int8.cli.inspect import inspect
 from relay_int8.cli.quantize import quantize
 from relay_int8.cli.run import run
@@ -34,7 +35,7 @@ app = typer.Typer(
     """,
 )
 app.callback()(version)
-for command in (quantize, evaluate, bench, inspect, run, tune, serve, deploy):
+for command in (quantize, export_qdq, evaluate, bench, inspect, run, tune, serve, deploy):
     app.command()(command)
 app.add_typer(tuning_logs, name="tuning-logs")
 app.add_typer(table, name="table")

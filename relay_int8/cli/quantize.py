@@ -87,6 +87,9 @@ def quantize(
         bool,
         typer.Option("--require-tuned", help="Fail if a kernel has no record in --tuning-logs."),
     ] = False,
+    qdq: Annotated[
+        Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")
+    ] = None,
     save_table: Annotated[
         Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
     ] = None,
@@ -130,6 +133,7 @@ def quantize(
             preprocessing=recipe,
             report=report,
             table=save_table,
+            qdq=qdq,
             samples=samples,
             tuning_logs=tuning_logs,
             require_tuned=require_tuned,

@@ -1,0 +1,49 @@
+"""From a model file to a QDQ ONNX file, in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from relay_int8 import graph
+from relay_int8.calibration.data import Batches, open_data
+from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.preprocessing import Preprocessing
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.config import QuantConfig
+from relay_int8.export.qdq import BiasForm, export_qdq
+from relay_int8.files import write_atomic
+from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.model_tensors import open_inputs
+from relay_int8.quantize import QuantizedModel, quantize
+
+
+def export_model(
+    model: str | Path,
+    data: str | Path | Batches | CalibrationTable,
+    output: str | Path,
+    *,
+    config: QuantConfig | None = None,
+    batch: int | None = None,
+    inputs: Shapes | None = None,
+    params: str | Path | None = None,
+    preprocessing: Preprocessing | None = None,
+    bias: BiasForm = "int32",
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Quantize a model and write it as QDQ ONNX; nothing is compiled for a target.
+
+    Parameters are those of :func:`relay_int8.compile_model`; ``bias`` is that of
+    :func:`relay_int8.export.qdq.export_qdq`.
+    """
+    mod = import_model(model, batch=batch, inputs=inputs, params=params)
+    if not isinstance(data, CalibrationTable):
+        data = open_data(data, open_inputs(mod), preprocessing)
+    quantized = quantize(mod, data, config, progress=progress)
+    write_qdq(quantized, output, bias=bias)
+    return quantized
+
+
+def write_qdq(quantized: QuantizedModel, path: str | Path, *, bias: BiasForm = "int32") -> None:
+    """Write a quantized model as QDQ ONNX, whole or not at all."""
+    outputs = [str(var.name) for var in graph.results(quantized.reference["main"])]
+    write_atomic(Path(path), export_qdq(quantized.mod, outputs, bias=bias).SerializeToString())

@@ -98,7 +98,9 @@ def _leaky_relu(step: Step) -> relax.Expr:
         channels = shape(x)[1] if len(shape(x)) > 1 else 1
         if shape(gamma) not in ((1,), (channels,)):
             raise ValueError(f"its gamma is {list(shape(gamma))}, not [1] or [{channels}]")
-        return relax.op.nn.prelu(x, _repeated(gamma, channels), axis=1)
+        if shape(gamma) != (channels,):
+            gamma = step.emit("gamma", relax.op.broadcast_to(gamma, (channels,)))
+        return relax.op.nn.prelu(x, gamma, axis=1)
     if kind in ("leaky", "rrelu"):
         if kind == "rrelu":
             slope = (attrs.real("lower_bound", 0.125) + attrs.real("upper_bound", 0.334)) / 2
@@ -108,13 +110,6 @@ def _leaky_relu(step: Step) -> relax.Expr:
     if kind in ("selu", "gelu"):
         return (relax.op.nn.selu if kind == "selu" else relax.op.nn.gelu)(x)
     raise NotImplementedError(f"LeakyReLU of kind {kind}")
-
-
-def _repeated(gamma: relax.Expr, channels: int) -> relax.Expr:
-    """Return one slope a channel."""
-    if shape(gamma) == (channels,):
-        return gamma
-    return relax.op.broadcast_to(gamma, (channels,))
 
 
 def _elu(step: Step, slope: float) -> relax.Expr:

@@ -28,19 +28,8 @@ def _reshape(step: Step) -> relax.Expr:
     if not target:
         raise ValueError("it has no shape")
     if attrs.flag("reverse", False):
-        return relax.op.reshape(step.x, reshaped(dims[::-1], _reversed(target))[::-1])
+        return relax.op.reshape(step.x, reshaped(dims[::-1], target[::-1])[::-1])
     return relax.op.reshape(step.x, reshaped(dims, target))
-
-
-def _reversed(target: Sequence[int]) -> list[int]:
-    """Turn a list around; a split keeps its two numbers, in the other order."""
-    groups: list[list[int]] = []
-    numbers = list(target)
-    while numbers:
-        size = 3 if numbers[0] == SPLIT else 1
-        head, numbers = numbers[:size], numbers[size:]
-        groups.append([SPLIT, *head[:0:-1]] if size == 3 else head)
-    return [number for group in reversed(groups) for number in group]
 
 
 def reshaped(dims: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:

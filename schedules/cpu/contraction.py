@@ -6,7 +6,8 @@ Two blocks over (n, o, h, w), where o counts blocks of 16 channels:
     "store"  the epilogue, and y
 
 An accumulator is one element of vector type, so that loops around it tile, unroll and skip it like
-a scalar, whether tiles divide the image or not. See ``schedules.cpu.register_tiles`` for them.
+a scalar, whether tiles divide the image or not. Its buffer is "global": TVM puts that on the stack
+where it is small, and LLVM into registers; a "local" one it would fetch from a pool, once a task. See ``schedules.cpu.register_tiles`` for them.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def axes(names: str, extents: Sequence[Any], loops: Any, reduce: bool = False) -
 def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
     spatial, reduction = int64(parts.spatial), int64(parts.reduction)
     dtype = "float32" if dot.float32 else "int32"
-    acc = T.sblock_alloc_buffer(spatial, f"{dtype}x{LANES}", scope="local", layout=None)
+    acc = T.sblock_alloc_buffer(spatial, f"{dtype}x{LANES}", layout=None)
     IRBuilder.name("acc", acc)
     with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
         p = axes("n o h w", spatial, loops[:4])

@@ -7,7 +7,8 @@ Two blocks over (n, o, h, w), where o counts blocks of 16 channels:
 
 An accumulator is one element of vector type, so that loops around it tile, unroll and skip it like
 a scalar, whether tiles divide the image or not. Its buffer is "global": TVM puts that on the stack
-where it is small, and LLVM into registers; a "local" one it would fetch from a pool, once a task. See ``schedules.cpu.register_tiles`` for them.
+where it is small, and LLVM into registers; a "local" one it would fetch from a pool, once a task.
+See ``schedules.cpu.register_tiles`` for the loops.
 """
 
 from __future__ import annotations

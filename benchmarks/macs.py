@@ -38,13 +38,13 @@ def _convolution(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> in
     pads = attributes.get("pads", [0] * 2 * axes)
     strides = attributes.get("strides", [1] * axes)
     dilations = attributes.get("dilations", [1] * axes)
-    taps = [
-        _taps(x[2 + i], w[2 + i], y[2 + i], strides[i], pads[i], dilations[i]) for i in range(axes)
+    counts = [
+        taps(x[2 + i], w[2 + i], y[2 + i], strides[i], pads[i], dilations[i]) for i in range(axes)
     ]
-    return int(prod(taps)) * w[0] * w[1]
+    return int(prod(counts)) * w[0] * w[1]
 
 
-def _taps(size: int, kernel: int, out: int, stride: int, pad: int, dilation: int) -> int:
+def taps(size: int, kernel: int, out: int, stride: int, pad: int, dilation: int) -> int:
     """Return the taps of one axis that meet the image, over all output positions."""
     return sum(
         0 <= position * stride - pad + tap * dilation < size

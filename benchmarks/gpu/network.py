@@ -1,0 +1,138 @@
+"""Networks of this project on a device, as their artifacts hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from benchmarks.gpu.device import Device, Kind, open_device
+from benchmarks.gpu.turns import GpuTurn, take_turn
+from relay_int8 import runtime
+from relay_int8.artifact import read_artifact
+from relay_int8.errors import ArtifactError
+from relay_int8.module import refusal
+
+LAUNCHES = 20  # of one kernel, in a graph, when it is timed by itself
+KERNEL_S = 0.005  # seconds that one kernel is timed for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One kernel in the order of execution, and its seconds by itself."""
+
+    function: str
+    seconds: float
+
+
+class Network:
+    """A network of an artifact, loaded; ``captured`` makes one CUDA graph of all its launches."""
+
+    def __init__(
+        self, artifact: Path, images: np.ndarray, kind: Kind, *, captured: bool = False
+    ) -> None:
+        self.device: Device = open_device(kind)
+        self._memory = runtime.Device(kind)
+        manifest, library = read_artifact(artifact)
+        reason = refusal(manifest)
+        if reason:
+            raise ArtifactError(f"{artifact}: {reason}")
+        self._vm = runtime.start(library, self._memory)
+        self._images = self._memory.put(images)
+        self._result: Any = None
+        self._enqueue()  # what is compiled, captured and allocated at first, is by then
+        self.device.synchronize()
+        self._run: Callable[[], object] = (
+            self._captured(self._enqueue) if captured else self._enqueue
+        )
+
+    def outputs(self) -> np.ndarray:
+        """Run once and return the first output."""
+        self._run()
+        self.device.synchronize()
+        result = self._result
+        return self._memory.get(result if isinstance(result, tvm_ffi.Tensor) else result[0])
+
+    def turn(self, seconds: float) -> GpuTurn:
+        """Run for ``seconds`` or a little longer."""
+        return take_turn(self.device, self._run, seconds)
+
+    def launches(self) -> list[Launch]:
+        """Return each kernel of a run, timed by itself in a graph of ``LAUNCHES`` of it."""
+        calls: list[tuple[Any, str, tuple[Any, ...]]] = []
+
+        def note(function: Any, name: str, arguments: tuple[Any, ...]) -> None:
+            calls.append((function, name, arguments))
+
+        self._watch(note)
+        return [
+            Launch(function=name, seconds=self._alone(function, arguments))
+            for function, name, arguments in calls
+        ]
+
+    def watch(self, see: Callable[[int, str, np.ndarray], None]) -> None:
+        """Run once, and show what each kernel wrote: its place in the order, its name, its y."""
+        place = 0
+
+        def note(_function: Any, name: str, arguments: tuple[Any, ...]) -> None:
+            nonlocal place
+            self.device.synchronize()
+            see(place, name, self._memory.get(arguments[-1]))
+            place += 1
+
+        self._watch(note)
+
+    def _watch(self, note: Callable[[Any, str, tuple[Any, ...]], None]) -> None:
+        """Run once, and call ``note`` after each kernel was enqueued."""
+
+        def instrument(
+            function: Any, name: str, before: bool, _result: Any, *arguments: Any
+        ) -> None:
+            if not before and not name.startswith("vm.builtin."):
+                note(function, name, arguments)
+
+        self._vm["set_instrument"](tvm_ffi.convert(instrument))
+        try:
+            self._enqueue()
+        finally:
+            self._vm["set_instrument"](None)
+        self.device.synchronize()
+
+    def _alone(self, function: Any, arguments: tuple[Any, ...]) -> float:
+        def enqueue() -> None:
+            for _ in range(LAUNCHES):
+                function(*arguments)
+
+        enqueue()
+        self.device.synchronize()
+        run = self._captured(enqueue)
+        once = max(self.device.seconds(run, 1), 1e-9)
+        runs = max(1, round(KERNEL_S / once))
+        return self.device.seconds(run, runs) / runs / LAUNCHES
+
+    def _captured(self, enqueue: Callable[[], object]) -> Callable[[], object]:
+        """Return a function that replays what ``enqueue`` has TVM launch, as one graph."""
+        place = tvm_ffi.device(self.device.kind, 0)
+
+        def on_stream() -> None:
+            with tvm_ffi.use_raw_stream(place, self.device.capture_stream):
+                enqueue()
+
+        return self.device.capture(on_stream)
+
+    def _enqueue(self) -> None:
+        self._result = self._vm["main"](self._images)
+
+
+def load(file: Path, images: np.ndarray, kind: Kind) -> Network:
+    """Return a network that is launched kernel by kernel."""
+    return Network(file, images, kind)
+
+
+def load_captured(file: Path, images: np.ndarray, kind: Kind) -> Network:
+    """Return a network that is launched as one CUDA graph."""
+    return Network(file, images, kind, captured=True)

@@ -1,0 +1,219 @@
+"""``--run``: the systems take turns on a device, each in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from benchmarks.gpu.bundle import PEAKS, Bundle, Entry, Kernel, digest
+from benchmarks.gpu.cell import GpuCell
+from benchmarks.gpu.device import Kind, open_device
+from benchmarks.gpu.peaks import Peaks
+from benchmarks.gpu.pictures import pictures
+from benchmarks.gpu.roofline import Layer, layer
+from benchmarks.gpu.systems import SYSTEMS
+from benchmarks.gpu.turns import GpuTurn
+from benchmarks.turns import Start, racers
+from schedules.layout import LAYOUTS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How turns are taken.
+
+    Parameters
+    ----------
+    systems
+        Keys of ``SYSTEMS``.
+    rounds
+        Turns of each system.
+    turn_s
+        Seconds of a turn, at least.
+    folder
+        Where artifacts and float networks lie while they run; what is there is used again.
+    layers
+        Whether kernels are timed one by one.
+    """
+
+    systems: tuple[str, ...]
+    rounds: int
+    turn_s: float
+    folder: Path
+    layers: bool = True
+
+
+def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what ``work`` returns in a new process, whose hold on the device ends with it."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
+
+
+def survey(bundle: Bundle) -> tuple[dict[str, Any], Peaks, Peaks]:
+    """Return what the device is, its measured peaks, and those of its data sheet."""
+    file = bundle.folder / PEAKS
+    return apart(_survey, bundle.kind, file.read_bytes() if file.exists() else b"")
+
+
+def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: Rules, say: Say) -> GpuCell:
+    """Return what one network of a build does."""
+    say(f"{entry.network}, batch {entry.batch}: load")
+    images, expected = pictures(entry.batch, entry.image_size), bundle.reference(entry)
+    wrong, checked, layers = _inspect(bundle, entry, images, peaks, rules, say)
+    starts, failures = _starts(bundle, entry, images, rules)
+    say(f"{entry.network}, batch {entry.batch}: {rules.rounds} rounds of {len(starts)} systems")
+    with racers(starts) as (running, absent):
+        turns: dict[str, list[GpuTurn]] = {key: [] for key in running}
+        for _ in range(rules.rounds):
+            for key, racer in running.items():
+                turns[key].append(cast(GpuTurn, racer.turn(rules.turn_s)))
+        logits = {key: racer.logits for key, racer in running.items()}
+    for key in logits:
+        if SYSTEMS[key].is_own and (fault := _fault(logits[key], expected)):
+            wrong[key] = fault
+    return GpuCell(
+        network=entry.network,
+        image_size=entry.image_size,
+        batch=entry.batch,
+        macs=entry.macs,
+        digest=entry.digest,
+        target=entry.target,
+        peaks=peaks,
+        turns={key: tuple(values) for key, values in turns.items()},
+        cosines={key: _cosine(found, expected) for key, found in logits.items()},
+        wrong=wrong,
+        checked=checked,
+        failures=failures | absent,
+        layers=layers,
+    )
+
+
+def _survey(kind: Kind, image: bytes) -> tuple[dict[str, Any], Peaks, Peaks]:
+    device = open_device(kind)
+    measured, sheet = device.peaks(image)
+    return {**device.facts(), **device.reading()}, measured, sheet
+
+
+def _inspect(
+    bundle: Bundle, entry: Entry, images: np.ndarray, peaks: Peaks, rules: Rules, say: Say
+) -> tuple[dict[str, str], int, tuple[Layer, ...]]:
+    """Compare what each kernel writes, where it is known, and time each by itself."""
+    artifact = bundle.artifact(entry, "calls", rules.folder)
+    has_expected = any(kernel.expected for kernel in entry.kernels)
+    wrong, checked = dict[str, str](), 0
+    if has_expected:
+        say(f"{entry.network}, batch {entry.batch}: compare every tensor with the oracle's")
+        wrong, checked = apart(_compare, artifact, images, bundle.kind, entry.kernels)
+    if not rules.layers:
+        return wrong, checked, ()
+    say(f"{entry.network}, batch {entry.batch}: time {len(entry.kernels)} kernels")
+    launches = apart(_time_kernels, artifact, images, bundle.kind)
+    found = [name for name, _ in launches]
+    built = [kernel.function for kernel in entry.kernels]
+    if found != built:
+        wrong["kernels"] = f"{len(found)} ran, {len(built)} were built; they are not the same"
+        return wrong, checked, ()
+    layers = (
+        layer(kernel, seconds, peaks)
+        for kernel, (_, seconds) in zip(entry.kernels, launches, strict=True)
+    )
+    return wrong, checked, tuple(layers)
+
+
+def _compare(
+    artifact: Path, images: np.ndarray, kind: Kind, kernels: tuple[Kernel, ...]
+) -> tuple[dict[str, str], int]:
+    """Return which kernels write other integers than the oracle, and how many were compared."""
+    from benchmarks.gpu.network import Network
+
+    wrong: dict[str, str] = {}
+    checked = 0
+
+    def see(place: int, name: str, y: np.ndarray) -> None:
+        nonlocal checked
+        kernel = kernels[place]
+        if not kernel.expected:
+            return
+        checked += 1
+        logical = LAYOUTS[kernel.layout].unpack(y, kernel.shape)
+        if digest(logical) != kernel.expected:
+            wrong[name] = f"{kernel.tensor}: other integers than the NumPy oracle's"
+
+    Network(artifact, images, kind).watch(see)
+    return wrong, checked
+
+
+def _time_kernels(artifact: Path, images: np.ndarray, kind: Kind) -> list[tuple[str, float]]:
+    from benchmarks.gpu.network import Network
+
+    return [(one.function, one.seconds) for one in Network(artifact, images, kind).launches()]
+
+
+def _starts(
+    bundle: Bundle, entry: Entry, images: np.ndarray, rules: Rules
+) -> tuple[dict[str, Start], dict[str, str]]:
+    """Return what each system starts from, and why others cannot."""
+    starts: dict[str, Start] = {}
+    failures: dict[str, str] = {}
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    for key in rules.systems:
+        system = dataclasses.replace(SYSTEMS[key], kind=bundle.kind)
+        if reason := system.missing():
+            failures[key] = reason
+            continue
+        file = _file(bundle, entry, system.source, rules.folder)
+        starts[key] = (cast(Any, system), file, images, len(cores), cores)
+    return starts, failures
+
+
+def _file(bundle: Bundle, entry: Entry, source: str, folder: Path) -> Path:
+    if source != "onnx":
+        return bundle.artifact(entry, source, folder)
+    file = folder / f"{entry.name}-{bundle.facts.get('depth', 'full')}.onnx"
+    if not file.exists():
+        apart(_write_float, entry.network, entry.image_size, entry.batch, bundle.facts, file)
+    return file
+
+
+def _write_float(
+    network: str, image_size: int, batch: int, facts: Mapping[str, str], file: Path
+) -> None:
+    from relay_int8 import zoo
+
+    depth = cast(zoo.Depth, facts.get("depth", "full"))
+    model = zoo.build(network, image_size=image_size, batch=batch, depth=depth)
+    with contextlib.redirect_stdout(io.StringIO()):
+        file.write_bytes(model.SerializeToString())
+
+
+def _fault(found: np.ndarray, expected: np.ndarray) -> str:
+    """Say how logits differ from those that were computed at the build, or nothing."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"logits {found.shape} {found.dtype}, not {expected.shape} {expected.dtype}"
+    different = np.count_nonzero(found.view(np.uint32) != expected.view(np.uint32))
+    return f"{different} of {found.size} logits differ" if different else ""
+
+
+def _cosine(found: np.ndarray, expected: np.ndarray) -> float:
+    a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def systems_for(wanted: tuple[str, ...], kind: Kind) -> Iterator[str]:
+    """Yield the systems of ``wanted`` that have networks for devices of ``kind``."""
+    for key in wanted:
+        if kind == "cuda" or key != "tensorrt-int8":
+            yield key

@@ -1,0 +1,75 @@
+"""TVM's runtime for a computer without TVM: 8 MB that stand in a folder of PYTHONPATH.
+
+The compiler, 260 MB, stays behind. What is copied is what an artifact is loaded with: the runtime
+libraries of the installed ``apache-tvm``, and ``apache-tvm-ffi`` for the other computer's Python.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+TVM, FFI = "apache-tvm", "apache-tvm-ffi"
+LIBRARIES = ("libtvm_runtime.so", "libtvm_runtime_cuda.so")
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+
+
+class ShipError(RuntimeError):
+    """The runtime cannot be had; the message says what is missing."""
+
+
+def ship_runtime(folder: Path, python: str) -> None:
+    """Fill ``folder`` for Python ``python``, as in "3.12".
+
+    Raises
+    ------
+    ShipError
+        If there is no package of ``apache-tvm-ffi`` for it.
+    """
+    libraries = folder / "tvm" / "lib"
+    libraries.mkdir(parents=True)
+    source = _installed("tvm") / "lib"
+    for name in LIBRARIES:
+        shutil.copy(source / name, libraries / name)
+    metadata = folder / f"apache_tvm-{version(TVM)}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(distribution(TVM).read_text("METADATA") or "")
+    if python == sysconfig.get_python_version():
+        shutil.copytree(
+            _installed("tvm_ffi"), folder / "tvm_ffi", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        metadata = folder / f"apache_tvm_ffi-{version(FFI)}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(distribution(FFI).read_text("METADATA") or "")
+    else:
+        _download(folder, python)
+
+
+def _installed(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        return Path(folder)
+    raise ShipError(f"{package} is not installed")
+
+
+def _download(folder: Path, python: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", scratch]
+        command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
+        for platform in PLATFORMS:
+            command += ["--platform", platform]
+        done = subprocess.run([*command, f"{FFI}=={version(FFI)}"], capture_output=True, text=True)
+        wheels = list(Path(scratch).glob("*.whl"))
+        if not wheels:
+            raise ShipError(
+                f"no {FFI} {version(FFI)} for Python {python}: {done.stderr.strip()[-300:]}"
+            )
+        with zipfile.ZipFile(wheels[0]) as archive:
+            archive.extractall(folder)

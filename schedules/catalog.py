@@ -25,7 +25,9 @@ from schedules.cpu.table import TABLE_CPU
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
+from schedules.cuda.conv2d_mma import CONV2D_MMA
 from schedules.cuda.dense import DENSE_DP4A, DENSE_F32_CUDA
+from schedules.cuda.dense_mma import DENSE_MMA
 from schedules.cuda.layout_flexible import (
     BINARY_CUDA,
     CONCAT_CUDA,
@@ -99,6 +101,8 @@ _ORDER = (
     CONV2D_F32_CUDA,
     DENSE_F32_CUDA,
     CONV2D_ANY_GROUP_CUDA,
+    CONV2D_MMA,
+    DENSE_MMA,
     POOL2D_CUDA,
     BINARY_CUDA,
     RESCALE_CUDA,

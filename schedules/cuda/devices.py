@@ -14,6 +14,7 @@ ARCHITECTURES = (
 )
 """Those with dp4a, the oldest first."""
 FIRST_DP4A = 61  # sm_61: the first with dp4a; sm_62 is without
+FIRST_MMA = 75  # the first whose tensor cores multiply bytes
 
 
 def capability(architecture: str) -> int:
@@ -41,6 +42,19 @@ def refuses_dp4a(x: str, target: Target) -> str | None:
     capability = compute_capability(target)
     if capability is None or capability < FIRST_DP4A or capability == FIRST_DP4A + 1:
         return f"{target.attrs.get('arch', 'no architecture')} has no dp4a; sm_61 has"
+    return None
+
+
+def refuses_mma(x: str, target: Target) -> str | None:
+    """Say why tensor cores cannot multiply ``x`` on ``target``, or None."""
+    refusal = refuses_cuda(target)
+    if refusal:
+        return refusal
+    if x not in ("int8", "uint8"):
+        return f"x is {x}, not int8 or uint8"
+    if (compute_capability(target) or 0) < FIRST_MMA:
+        architecture = target.attrs.get("arch", "no architecture")
+        return f"{architecture} has no tensor cores for bytes; sm_{FIRST_MMA} has"
     return None
 
 

@@ -6,6 +6,8 @@ the names of the sized types, and dp4a of unsigned by signed bytes, which CUDA C
 
 from __future__ import annotations
 
+from schedules.cuda.mma_preamble import MMA_FUNCTIONS, MMA_INSTRUCTIONS
+
 PREAMBLE = """\
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -32,4 +34,4 @@ _FIRST_KERNEL = 'extern "C" __global__'
 def without_headers(source: str) -> str:
     """Return CUDA C that TVM generated with this preamble in place of TVM's."""
     start = source.find(_FIRST_KERNEL)
-    return PREAMBLE + (source[start:] if start >= 0 else "")
+    return PREAMBLE + MMA_INSTRUCTIONS + MMA_FUNCTIONS + (source[start:] if start >= 0 else "")

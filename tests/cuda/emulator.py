@@ -19,6 +19,7 @@ from tvm.sym import Analyzer
 from tvm.target import Target
 
 from schedules.cuda.compiler import compiled_by
+from schedules.cuda.mma_preamble import MMA_FUNCTIONS
 
 SHIM = Path(__file__).parent / "shim.h"
 ALIGNMENT = 256  # bytes, as cudaMalloc gives
@@ -27,6 +28,7 @@ ERRORS = (
     "threads of one block part at a barrier",
     "reads or writes outside of an argument",
     "reads or writes at an address that the size of the access does not divide",
+    "threads of one warp part at an instruction of all of them",
 )
 MOST_THREADS = 1024  # of a block, on every GPU
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -109,13 +111,16 @@ def _value(extent: tirx.Expr, sizes: Mapping[tvm.ir.Var, tirx.IntImm]) -> int:
 
 
 class Emulator:
-    """The kernels of one CUDA source, compiled for the CPU once; ``optimize`` for long runs."""
+    """The kernels of one CUDA source, compiled for the CPU once; ``optimize`` for long runs.
 
-    def __init__(self, source: str, *, optimize: bool = False) -> None:
+    ``capability`` is that of the GPU, as CUDA C sees it: 80 for sm_80.
+    """
+
+    def __init__(self, source: str, *, optimize: bool = False, capability: int = 80) -> None:
         self._kernels = kernels(source)
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "kernels.so"
-            _compile(self._kernels, library, optimize)
+            _compile(self._kernels, library, optimize, capability)
             self._library = ctypes.CDLL(str(library))
 
     @property
@@ -164,12 +169,14 @@ class _Aligned:
         return ctypes.c_void_p(self.array.ctypes.data), ctypes.c_int64(self.array.nbytes)
 
 
-def _compile(found: Mapping[str, Kernel], library: Path, optimize: bool) -> None:
-    text = "\n".join(['#include "shim.h"', *(_translated(kernel) for kernel in found.values())])
+def _compile(found: Mapping[str, Kernel], library: Path, optimize: bool, capability: int) -> None:
+    kernels = (_translated(kernel) for kernel in found.values())
+    text = "\n".join(['#include "shim.h"', MMA_FUNCTIONS, *kernels])
     command = [
         *COMPILER,
         "-O2" if optimize else "-O0",
         "-ffp-contract=off",
+        f"-D__CUDA_ARCH__={10 * capability}",
         f"-I{SHIM.parent}",
         "-x",
         "c++",
@@ -194,18 +201,21 @@ def _translated(kernel: Kernel) -> str:
         if kind.endswith("*"):
             passes.append(f"int64_t {argument}_bytes")
             value = f"{{{argument}, (char*){argument}, {argument}_bytes}}"
+            stored.append(f"shim::note_argument({argument}, {argument}_bytes);")
             kind = f"shim::Pointer<{kind.removesuffix('*')}>"
         kept.append(f"static {kind} {name}_{argument};")
         inside.append(f"{kind} {argument}")
         passed.extend(passes)
         stored.append(f"{name}_{argument} = {value};")
     called = ", ".join(f"{name}_{argument}" for argument in kernel.arguments)
-    has_barriers = str("__syncthreads" in kernel.body).lower()
+    waits = "__syncthreads" in kernel.body or "multiply_" in kernel.body
+    has_barriers = str(waits).lower()
     return f"""
 {" ".join(kept)}
 __global__ void {name}({", ".join(inside)}) {{{kernel.body}
 }}
 extern "C" int run_{name}(const int* size, {", ".join(passed)}) {{
+  shim::argument_count = 0;
   {" ".join(stored)}
   shim::kernel = [] {{ {name}({called}); }};
   return shim::launch(size, {has_barriers});

@@ -10,6 +10,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.catalog import select
+from schedules.cuda.devices import compute_capability
 from schedules.layout import NCHW4C
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 from tests.cuda.emulator import Emulator, cuda_source
@@ -101,5 +102,5 @@ def build(
         }
     )
     source = edit(cuda_source(mod, target))
-    emulator = Emulator(source)
+    emulator = Emulator(source, capability=compute_capability(target) or 0)
     return Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)

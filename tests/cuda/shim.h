@@ -1,7 +1,9 @@
 // Runs CUDA C that TVM generates on the CPU: the threads of a block are fibers of one OS thread.
 // __shared__ arrays lie in one section of the library, which is filled with garbage before every
 // block. A barrier that some threads of a block do not reach, or reach elsewhere, is an error; so is
-// an access outside of an argument, or at an address that its size does not divide.
+// an access outside of an argument, or at an address that its size does not divide, and an instruction
+// of a whole warp that some of its threads miss. What an asynchronous copy brings is garbage until its
+// thread has waited for it.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -16,16 +18,35 @@ struct dim3 {
 };
 
 namespace shim {
-enum Error { kNone, kDivergence, kOutside, kMisaligned };
+enum Error { kNone, kDivergence, kOutside, kMisaligned, kPartedWarp };
 constexpr int kExited = -1;
 constexpr int kNotStarted = 0;
+constexpr int kMeeting = -2;  // at an instruction of its whole warp
+constexpr int kWarp = 32;
+constexpr int kMostArguments = 16;
+constexpr int kMostCopies = 256;  // that a thread has under way
 constexpr int kMostThreads = 1024;
 constexpr size_t kStack = 1 << 16;
+
+struct Copy {
+  void* to;
+  const void* from;
+  int group;
+};
 
 struct Thread {
   ucontext_t context;
   char* stack;
-  int barrier;  // the line it waits at
+  int barrier;          // the line it waits at
+  int meetings;         // instructions of its warp so far
+  int operands[2][6];   // of this one and the one before
+  int groups, copies;   // committed; under way
+  Copy copy[kMostCopies];
+};
+
+struct Argument {
+  char* start;
+  int64_t bytes;
 };
 
 static Thread threads[kMostThreads];
@@ -34,6 +55,9 @@ static void (*kernel)();
 static int current;
 static dim3 thread_index, block_index, block_size;
 static Error error;  // the first of the launch
+static Argument arguments[kMostArguments];
+static int argument_count;
+static int block_count;  // of all launches
 
 // A pointer into an argument of `bytes` bytes at `start`.
 template <class T>
@@ -59,6 +83,20 @@ struct Pointer {
   operator U*() const { return checked<U>(); }
 };
 
+static void note_argument(void* start, int64_t bytes) {
+  arguments[argument_count++] = {(char*)start, bytes};
+}
+
+static void check_global(const void* at, int64_t size) {
+  Error found = kOutside;
+  for (int i = 0; i < argument_count; ++i) {
+    int64_t offset = (char*)at - arguments[i].start;
+    if (offset >= 0 && offset + size <= arguments[i].bytes)
+      found = offset % size ? kMisaligned : kNone;
+  }
+  if (error == kNone) error = found;
+}
+
 static void enter() {
   kernel();
   threads[current].barrier = kExited;
@@ -70,9 +108,21 @@ static void barrier(int line) {
   thread_index = block_size.at(current);
 }
 
+// Shows `operands` to the warp; returns when all its threads have. The slots take turns, so that
+// one meeting per instruction is enough.
+template <int count>
+static int meet(const int (&operands)[count]) {
+  Thread& thread = threads[current];
+  int slot = thread.meetings++ % 2;
+  memcpy(thread.operands[slot], operands, sizeof operands);
+  barrier(kMeeting);
+  return slot;
+}
+
 static void start(Thread& thread) {
   if (!thread.stack) thread.stack = (char*)malloc(kStack);
   thread.barrier = kNotStarted;
+  thread.meetings = thread.groups = thread.copies = 0;
   getcontext(&thread.context);
   thread.context.uc_stack.ss_sp = thread.stack;
   thread.context.uc_stack.ss_size = kStack;
@@ -80,16 +130,34 @@ static void start(Thread& thread) {
   makecontext(&thread.context, enter, 0);
 }
 
+// Takes the threads of a warp to their next barrier, from one meeting to the next.
+static Error run_warp(int first, bool backwards) {
+  int count = block_size.size() - first < kWarp ? block_size.size() - first : kWarp;
+  do {
+    for (int i = 0; i < count; ++i) {
+      current = first + (backwards ? count - 1 - i : i);
+      thread_index = block_size.at(current);
+      swapcontext(&scheduler, &threads[current].context);
+    }
+    int met = 0;
+    for (int i = first; i < first + count; ++i)
+      met += threads[i].barrier == kMeeting && threads[i].meetings == threads[first].meetings;
+    bool any = false;
+    for (int i = first; i < first + count; ++i) any |= threads[i].barrier == kMeeting;
+    if (any && met < kWarp) return kPartedWarp;
+  } while (threads[first].barrier == kMeeting);
+  return kNone;
+}
+
 // Runs one block to its end; each pass takes every thread to its next barrier. Odd passes go
 // backwards, so that what a thread reads without a barrier was sometimes written, sometimes not.
 static Error run_block() {
-  int count = block_size.size();
+  int count = block_size.size(), warps = (count + kWarp - 1) / kWarp;
   for (int i = 0; i < count; ++i) start(threads[i]);
   for (int pass = 0;; ++pass) {
-    for (int i = 0; i < count; ++i) {
-      current = pass % 2 ? count - 1 - i : i;
-      thread_index = block_size.at(current);
-      swapcontext(&scheduler, &threads[current].context);
+    for (int i = 0; i < warps; ++i) {
+      Error parted = run_warp(kWarp * (pass % 2 ? warps - 1 - i : i), pass % 2);
+      if (parted != kNone) return parted;
     }
     for (int i = 0; i < count; ++i)
       if (threads[i].barrier != threads[0].barrier) return kDivergence;
@@ -116,6 +184,7 @@ static Error launch(const int* size, bool has_barriers) {
   error = kNone;
   for (int i = 0; i < grid.size(); ++i) {
     block_index = grid.at(i);
+    ++block_count;
     memset(__start_shared_memory, 0xA5, __stop_shared_memory - __start_shared_memory);
     Error parted = has_barriers ? run_block() : run_block_without_barriers();
     if (parted != kNone) return parted;
@@ -174,3 +243,87 @@ template <class A, class B>
 static inline auto max(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
 template <class A, class B>
 static inline auto min(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
+
+// The sum over sixteen bytes of products of a row and a column, which lie in four threads' operands.
+template <class X>
+static inline int mma_sum(int row, int column, int slot, int x_word, int w_word) {
+  int sum = 0;
+  for (int i = 0; i < 16; ++i) {
+    int x = shim::threads[row + i / 4].operands[slot][x_word] >> 8 * (i % 4);
+    int w = shim::threads[column + i / 4].operands[slot][w_word] >> 8 * (i % 4);
+    sum += X(x) * int8_t(w);
+  }
+  return sum;
+}
+
+// One mma: rows of x and columns of w are fours of threads; thread (g, t) has columns 2t and 2t + 1
+// of row g.
+template <class X>
+static inline void mma_m8n8k16(int& d0, int& d1, int a, int b) {
+  int slot = shim::meet({a, b}), lane = shim::current % 32, warp = shim::current - lane;
+  int row = warp + lane / 4 * 4, column = warp + lane % 4 * 8;
+  d0 += mma_sum<X>(row, column, slot, 0, 1);
+  d1 += mma_sum<X>(row, column + 4, slot, 0, 1);
+}
+
+// Row g + 8 of x is in a1 and a3; the last sixteen bytes are in a2, a3 and b1.
+template <class X>
+static inline void mma_m16n8k32(int& d0, int& d1, int& d2, int& d3, int a0, int a1, int a2, int a3,
+                                int b0, int b1) {
+  int slot = shim::meet({a0, a1, a2, a3, b0, b1});
+  int lane = shim::current % 32, warp = shim::current - lane;
+  int row = warp + lane / 4 * 4, column = warp + lane % 4 * 8;
+  int* d[] = {&d0, &d1, &d2, &d3};
+  for (int i = 0; i < 4; ++i)
+    for (int half = 0; half < 2; ++half)
+      *d[i] += mma_sum<X>(row, column + i % 2 * 4, slot, i / 2 + 2 * half, 4 + half);
+}
+
+static inline void mma_m8n8k16_s8(int& d0, int& d1, int a, int b) {
+  mma_m8n8k16<int8_t>(d0, d1, a, b);
+}
+static inline void mma_m8n8k16_u8(int& d0, int& d1, int a, int b) {
+  mma_m8n8k16<uint8_t>(d0, d1, a, b);
+}
+static inline void mma_m16n8k32_s8(int& d0, int& d1, int& d2, int& d3, int a0, int a1, int a2,
+                                   int a3, int b0, int b1) {
+  mma_m16n8k32<int8_t>(d0, d1, d2, d3, a0, a1, a2, a3, b0, b1);
+}
+static inline void mma_m16n8k32_u8(int& d0, int& d1, int& d2, int& d3, int a0, int a1, int a2,
+                                   int a3, int b0, int b1) {
+  mma_m16n8k32<uint8_t>(d0, d1, d2, d3, a0, a1, a2, a3, b0, b1);
+}
+
+static inline void copy_async_16(void* to, const void* from) {
+  shim::Thread& thread = shim::threads[shim::current];
+  shim::check_global(from, 16);
+  memset(to, 0x5A, 16);
+  if (thread.copies == shim::kMostCopies) abort();
+  thread.copy[thread.copies++] = {to, from, thread.groups};
+}
+static inline void commit_async() { ++shim::threads[shim::current].groups; }
+
+// Finishes all groups but the last `pending` that were committed.
+template <int pending>
+static inline void wait_async() {
+  shim::Thread& thread = shim::threads[shim::current];
+  int left = 0;
+  for (int i = 0; i < thread.copies; ++i) {
+    shim::Copy copy = thread.copy[i];
+    if (copy.group < thread.groups - pending)
+      memcpy(copy.to, copy.from, 16);
+    else
+      thread.copy[left++] = copy;
+  }
+  thread.copies = left;
+}
+
+template <int bytes>
+static inline void* shared_bytes() {
+  static_assert(bytes <= 48 << 10, "a block has no more shared memory than this");
+  static char memory[48 << 10] __attribute__((aligned(16)));
+  static int block;
+  if (block != shim::block_count) memset(memory, 0xA5, sizeof memory);
+  block = shim::block_count;
+  return memory;
+}

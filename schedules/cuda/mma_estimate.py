@@ -1,0 +1,95 @@
+"""How long a tensor-core kernel takes, and the tiles that take the least: by rule, unmeasured.
+
+A block runs its steps one after the other. A step takes as long as the slowest of
+
+    mma         multiply-adds of all blocks that share a multiprocessor / its rate
+    shared      bytes that warps read from shared memory / 128 a cycle
+    fetch       bytes that blocks fetch / the multiprocessor's share of the second-level cache
+    latency     of a fetch / the fetches under way
+    issue       a few dozen cycles for the barrier and the addresses
+
+Figures are those of the vendor's data sheets and architecture papers, for the largest common GPU of
+an architecture; latencies are round numbers. What is compared are kernels on one GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm.target import Target
+
+from schedules.cuda.devices import compute_capability
+from schedules.cuda.mma_place import Gemm
+from schedules.cuda.mma_tiles import WARP, MmaTiles, all_tiles
+from schedules.cuda.mma_weights import BLOCK
+
+SHARED_RATE = 128  # bytes a cycle
+LATENCY = 600  # cycles, of a fetch from the second-level cache
+STEP = 60  # cycles, of a barrier and the addresses of the next fetch
+START = 2000  # cycles: launch, first fetch, epilogue
+REGISTERS = 65536  # of a multiprocessor
+MOST_RESIDENT = 16  # blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """One multiprocessor times ``cores``, in cycles of ``mhz``.
+
+    ``macs`` of int8 by tensor cores and bytes from the second-level cache (``cached``) a cycle;
+    ``shared`` bytes of shared memory.
+    """
+
+    cores: int
+    mhz: int
+    macs: int
+    cached: int
+    shared: int
+
+
+GPUS = {
+    75: Gpu(cores=40, mhz=1590, macs=1024, cached=32, shared=64 << 10),
+    80: Gpu(cores=108, mhz=1410, macs=2048, cached=48, shared=164 << 10),
+    86: Gpu(cores=84, mhz=1695, macs=1024, cached=32, shared=100 << 10),
+    87: Gpu(cores=16, mhz=1300, macs=2048, cached=32, shared=164 << 10),
+    89: Gpu(cores=128, mhz=2520, macs=1024, cached=32, shared=100 << 10),
+    90: Gpu(cores=132, mhz=1755, macs=2560, cached=40, shared=227 << 10),
+}
+"""By compute capability. ``mma`` reaches five eighths of the peak of sm_90, wgmma has the rest."""
+
+
+def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
+    """Return the time of a kernel with ``tiles``, in microseconds."""
+    gpu = _gpu(target)
+    images = gemm.images if isinstance(gemm.images, int) else 1
+    columns = gemm.groups * -(-gemm.blocks // tiles.channel_blocks)
+    blocks = images * columns * -(-gemm.rows // tiles.pixels)
+    registers = tiles.warps * WARP * (tiles.sums + 64)
+    resident = min(MOST_RESIDENT, gpu.shared // tiles.shared_bytes, REGISTERS // registers) or 1
+    sharing = min(resident, -(-blocks // gpu.cores))  # blocks on the busiest multiprocessor
+    waves = -(-blocks // (gpu.cores * sharing))
+    steps = -(-gemm.slabs // tiles.slabs)
+
+    channels, pixels = tiles.channel_blocks * BLOCK, tiles.pixels
+    mma = tiles.slabs * BLOCK * channels * pixels / gpu.macs
+    # Each of four schedulers has a tensor core of its own; fewer warps leave some idle.
+    mma *= max(1.0, 4 / (tiles.warps * sharing))
+    reads = 1 / (tiles.rows * 16) + 1 / (tiles.blocks * BLOCK)  # of a byte, for one multiply-add
+    shared = tiles.slabs * BLOCK * channels * pixels * reads / SHARED_RATE
+    fetch = tiles.stage_bytes / gpu.cached
+    own = STEP + max(mma, shared) / max(1, sharing)
+    step = max(sharing * max(mma, shared, fetch), LATENCY / (tiles.stages - 1), own)
+    return (START + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
+
+
+def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:
+    """Return the tiles that are estimated to take the least time; of equals, the fewest bytes."""
+    return min(
+        all_tiles(gemm.rows, gemm.blocks),
+        key=lambda tiles: (estimated_us(gemm, tiles, target), tiles.shared_bytes),
+    )
+
+
+def _gpu(target: Target) -> Gpu:
+    """Return the GPU of the newest architecture that is not newer than the target's."""
+    capability = compute_capability(target) or min(GPUS)
+    return GPUS[max((known for known in GPUS if known <= capability), default=min(GPUS))]

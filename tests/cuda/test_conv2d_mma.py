@@ -1,0 +1,156 @@
+"""Tensor-core convolution on the emulated GPU: equal to NumPy, by default and sampled; refusals."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm.target import Target
+
+from schedules.cuda.conv2d_mma import CONV2D_MMA
+from schedules.layout import NCHW32C
+from schedules.spec import Conv2d
+from schedules.template import Layouts
+from tests.cuda.emulator import EmulationError, kernels
+from tests.cuda.run_template import SM_80, Built, Case, build
+from tests.schedules.numpy_kernels import random_arrays, reference
+
+SM_75 = Target({"kind": "cuda", "arch": "sm_75"}, host="llvm")
+WANTED = Layouts(inputs=(NCHW32C, NCHW32C), output=NCHW32C)
+BARRIER = "__syncthreads();"
+BASE: dict[str, Any] = {
+    "batch": 1,
+    "in_channels": 64,
+    "height": 7,
+    "width": 7,
+    "out_channels": 64,
+    "kernel": (3, 3),
+    "padding": (1, 1, 1, 1),
+    "x": "uint8",
+    "y": "uint8",
+}
+CASES: dict[str, dict[str, Any]] = {
+    "same": {"x": "int8", "y": "int8"},
+    "several_fetches": {"in_channels": 160, "height": 4, "width": 6},
+    "pointwise": {"kernel": (1, 1), "padding": (0, 0, 0, 0), "width": 17, "height": 3, "batch": 2},
+    "pointwise_strided": {"kernel": (1, 1), "padding": (0, 0, 0, 0), "strides": (2, 2)},
+    "prime_asymmetric": {"width": 13, "height": 11, "kernel": (3, 5), "padding": (1, 2, 0, 3)},
+    "padded_past_the_kernel": {"kernel": (1, 1), "padding": (2, 1, 1, 2)},
+    "strided_dilated": {"strides": (2, 2), "dilation": (2, 1), "padding": (1, 2, 0, 1)},
+    "ragged_channels": {"in_channels": 21, "out_channels": 43, "x": "int8"},
+    "few_channels": {"in_channels": 3, "out_channels": 2},
+    "one_pixel": {"height": 1, "width": 1},
+    "tall": {"kernel": (7, 1), "padding": (3, 0, 3, 0), "batch": 2, "out_channels": 32},
+    "residual_u8": {"residual": "uint8", "out_channels": 44, "width": 11},
+    "residual_s8_leaky": {"x": "int8", "residual": "int8", "leaky": True, "y": "int8"},
+    "leaky_float": {"y": "float32", "leaky": True, "out_channels": 21},
+    "groups": {"groups": 2, "out_channels": 128},
+}
+
+
+def case_of(name: str) -> Case:
+    return Case(spec=Conv2d(**(BASE | CASES[name])), template=CONV2D_MMA, wanted=WANTED)
+
+
+def assert_equal(built: Built, name: str) -> None:
+    spec = built.cases[name].spec
+    arrays = random_arrays(spec, np.random.default_rng(1))
+    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
+
+
+@pytest.fixture(scope="module", params=[SM_75, SM_80], ids=["sm_75", "sm_80"])
+def by_default(request) -> Built:
+    return build({case: case_of(case) for case in CASES}, target=request.param)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_default(by_default, case):
+    assert_equal(by_default, case)
+    assert "multiply_" in kernels(by_default.source)[f"{case}_kernel"].body
+
+
+SAMPLED = ("same", "several_fetches", "pointwise", "prime_asymmetric", "strided_dilated", "groups")
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_sampled(seed):
+    built = build({case: case_of(case) for case in SAMPLED}, seed=seed)
+    for case in SAMPLED:
+        assert_equal(built, case)
+
+
+def broken(edit: Any, target: Target = SM_80) -> tuple[Built, dict[str, np.ndarray]]:
+    """Return a convolution of several fetches whose text was edited, and arrays for it."""
+    case = case_of("several_fetches")
+    arrays = random_arrays(case.spec, np.random.default_rng(1))
+    return build({"conv": case}, target=target, edit=edit), arrays
+
+
+def without(text: str, place: int = 0) -> Any:
+    """Return the edit that takes one occurrence of ``text`` out of CUDA C."""
+
+    def edited(source: str) -> str:
+        parts = source.split(text)
+        assert len(parts) > place + 1
+        return text.join([*parts[:place], parts[place] + parts[place + 1], *parts[place + 2 :]])
+
+    return edited
+
+
+@pytest.mark.parametrize("target", [SM_75, SM_80], ids=["sm_75", "sm_80"])
+def test_a_removed_barrier_is_caught(target):
+    built, arrays = broken(without(BARRIER), target)
+    assert (built.run("conv", arrays) != reference(built.cases["conv"].spec, arrays)).any()
+
+
+def test_a_removed_wait_is_caught():
+    """What was not waited for is not there."""
+    built, arrays = broken(lambda source: re.sub(r"wait_copies<\d>\(\);", "", source))
+    assert (built.run("conv", arrays) != reference(built.cases["conv"].spec, arrays)).any()
+
+
+def test_a_wait_for_too_few_copies_is_caught():
+    def one_more(source: str) -> str:
+        return re.sub(r"wait_copies<(\d)>", lambda found: f"wait_copies<{found[1]} + 1>", source)
+
+    built, arrays = broken(one_more)
+    assert (built.run("conv", arrays) != reference(built.cases["conv"].spec, arrays)).any()
+
+
+@pytest.mark.parametrize(
+    ("statement", "who", "message"),
+    [
+        (BARRIER, "threadIdx.y > 0", "threads of one block part at a barrier"),
+        ("multiply_u8(", "threadIdx.x > 3", "threads of one warp part at an instruction of all"),
+    ],
+)
+def test_what_some_threads_miss_is_an_error(statement, who, message):
+    built, arrays = broken(lambda source: source.replace(statement, f"if ({who}) {statement}", 1))
+    with pytest.raises(EmulationError, match=message):
+        built.run("conv", arrays)
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [(1, "address that the size of the access does not divide"), (1 << 20, "outside of an")],
+)
+def test_a_copy_from_a_wrong_address_is_an_error(offset, message):
+    built, arrays = broken(lambda source: source.replace("(x_ptr[", f"(x_ptr[{offset} + "))
+    with pytest.raises(EmulationError, match=message):
+        built.run("conv", arrays)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("fields", "target", "reason"),
+    [
+        ({}, {"kind": "llvm"}, "target is llvm, not cuda"),
+        ({}, {"kind": "cuda", "arch": "sm_70"}, "sm_70 has no tensor cores for bytes; sm_75 has"),
+        ({"x": "float32", "y": "float32"}, {"kind": "cuda", "arch": "sm_80"}, "x is float32"),
+        ({"groups": 4}, {"kind": "cuda", "arch": "sm_80"}, "groups of 16 -> 16 channels; want"),
+        ({"residual": "float32"}, {"kind": "cuda", "arch": "sm_80"}, "both must be floats"),
+    ],
+)
+def test_refusals(fields, target, reason):
+    refusal = CONV2D_MMA.refuses(Conv2d(**(BASE | fields)), Target(target))
+    assert refusal is not None and reason in refusal

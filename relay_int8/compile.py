@@ -31,14 +31,15 @@ from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.export.onnx_file import write_qdq
 from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.gpu import installed_gpus
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
 from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.target import resolve
 from relay_int8.tuning.records import Records
-from schedules.targets import machine, named_target, native_target, needed_flags, target_config
-from schedules.template import ScheduleError
+from schedules.targets import machine, native_target, needed_flags, target_config
 
 
 def compile_model(
@@ -48,6 +49,8 @@ def compile_model(
     *,
     config: QuantConfig | None = None,
     target: str | Target = "native",
+    architectures: str = "",
+    cuda_graphs: bool = True,
     batch: int | None = None,
     inputs: Shapes | None = None,
     params: str | Path | None = None,
@@ -74,7 +77,12 @@ def compile_model(
     config
         Preset, method, exclusions; ``QuantConfig()`` if None.
     target
-        A TVM target, "native", or another name of ``schedules.targets.TARGETS``.
+        A TVM target, "native", "cuda", or another name of ``schedules.targets.TARGETS``.
+    architectures
+        For GPUs, those that the artifact holds code of: "native", "all", or names with commas
+        between (:func:`relay_int8.target.resolve`).
+    cuda_graphs
+        For GPUs: launch kernels together.
     batch
         Batch of the artifact, where the model leaves it open.
     inputs, params
@@ -101,7 +109,8 @@ def compile_model(
     """
     config = config or QuantConfig()
     find_method(config.method)
-    where = resolve_target(target)
+    destination = resolve(target, architectures)
+    where = destination.target
     records = Records(Path(tuning_logs), where) if tuning_logs else None
     if require_tuned and records is None:
         raise ConfigError("tuned kernels are required, but no tuning logs are given")
@@ -110,18 +119,26 @@ def compile_model(
         mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
         data = open_data(data, _open_batch(_inputs(mod)), preprocessing)
-        next(iter(data))  # what is wrong with the data is said before anything is compiled
+        next(
+            iter(data)
+        )  # what is wrong with the data is said before anything is compiled
     with _timed("quantize", seconds, progress):
         quantized = quantize(mod, data, config, progress=progress)
     with _timed("build", seconds, progress):
-        built = build(quantized, where, records)
+        built = build(
+            quantized,
+            where,
+            records,
+            destination.architectures,
+            cuda_graphs=cuda_graphs,
+        )
     if require_tuned and records is not None:
         _require_tuned(built, records)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
     result = _report(quantized, built, Path(model).name, config, seconds)
     if records is not None:
         result = dataclasses.replace(result, tuning=_tuning(built, records))
-    manifest = _manifest(mod, quantized, where, result, preprocessing)
+    manifest = _manifest(mod, quantized, built, result, preprocessing)
     with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library.so"
         built.export(library)
@@ -168,20 +185,18 @@ def preview(
 
 
 def resolve_target(target: str | Target, threads: int | None = None) -> Target:
-    """Return a target by name, see ``schedules.targets.named_target``; ConfigError if unknown.
+    """Return a target by name, see :func:`relay_int8.target.resolve`; ConfigError if unknown.
 
     ``threads`` are those that the network will run on; the target's own if None.
     """
-    if isinstance(target, str):
-        try:
-            target = named_target(target, cpu_flags())
-        except ScheduleError as error:
-            raise ConfigError(str(error)) from error
+    target = resolve(target).target
     return Target(target_config(target) | {"num-cores": threads}) if threads else target
 
 
 @contextmanager
-def _timed(stage: str, seconds: dict[str, float], progress: Progress | None) -> Iterator[None]:
+def _timed(
+    stage: str, seconds: dict[str, float], progress: Progress | None
+) -> Iterator[None]:
     """Report that ``stage`` starts and ends, and keep how long it took."""
     start = time.perf_counter()
     if progress:
@@ -194,7 +209,9 @@ def _timed(stage: str, seconds: dict[str, float], progress: Progress | None) -> 
 
 def _inputs(mod: IRModule) -> tuple[TensorInfo, ...]:
     return tuple(
-        TensorInfo(name=str(param.name), shape=graph.shape(param), dtype=graph.dtype(param))
+        TensorInfo(
+            name=str(param.name), shape=graph.shape(param), dtype=graph.dtype(param)
+        )
         for param in mod["main"].params
     )
 
@@ -219,7 +236,9 @@ def _named(
 
 
 def _open_batch(inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
-    return tuple(dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in inputs)
+    return tuple(
+        dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in inputs
+    )
 
 
 def _layers(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
@@ -254,8 +273,17 @@ def _report(
         },
         layers=_layers(quantized.plan, kernels),
         repacks=tuple(call.tensor for call in built.calls if call.is_repack),
+        gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},
         seconds=seconds,
     )
+
+
+def _tensors(calls: tuple[KernelCall, ...]) -> dict[str, list[str]]:
+    """Return PrimFunc -> the tensors that it computes."""
+    found: dict[str, list[str]] = {}
+    for call in calls:
+        found.setdefault(call.function, []).append(call.tensor)
+    return found
 
 
 def _tuning(built: Built, records: Records) -> dict[str, Any]:
@@ -299,7 +327,9 @@ def _with_fidelity(
         )
         for layer in report.layers
     )
-    return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
+    return dataclasses.replace(
+        report, layers=layers, outputs=found.outputs, samples=found.samples
+    )
 
 
 def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
@@ -307,7 +337,9 @@ def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
     module = load(artifact)
     inputs = random_inputs(module.manifest.inputs)
     latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
-    times_us = times_by_tensor(built.calls, module.profile(inputs))
+    times_us = (
+        {} if module.has_graph else times_by_tensor(built.calls, module.profile(inputs))
+    )
     layers = tuple(
         dataclasses.replace(layer, time_us=times_us.pop(layer.name, None))
         for layer in report.layers
@@ -316,6 +348,11 @@ def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
         "cpu": cpu_name(),
         "threads": module.threads,
         "batch": module.manifest.inputs[0].shape[0],
+        **(
+            {"gpu": str(installed_gpus().devices[module.device.number])}
+            if built.gpu
+            else {}
+        ),
     }
     return dataclasses.replace(
         report, layers=layers, other_us=times_us, latency_ms=latency_ms, machine=facts
@@ -325,18 +362,20 @@ def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
 def _manifest(
     mod: IRModule,
     quantized: QuantizedModel,
-    target: Target,
+    built: Built,
     report: Report,
     preprocessing: Preprocessing | None,
 ) -> Manifest:
     return Manifest(
         inputs=_inputs(mod),
         outputs=_outputs(mod),
-        machine=machine(target),
-        cpu_flags=needed_flags(target),
-        target=target_config(target),
+        machine=machine(built.target),
+        cpu_flags=needed_flags(built.target),
+        target=target_config(built.target),
         model_digest=quantized.digest,
         preprocessing=preprocessing.to_dict() if preprocessing else {},
         settings={"model": report.model, **report.settings},
         coverage=report.coverage,
+        gpu=built.gpu.needs if built.gpu else None,
+        gpu_code=report.gpu,
     )

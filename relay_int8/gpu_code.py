@@ -43,12 +43,20 @@ class GpuCode:
     captured: tuple[str, ...]
     launched: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values, for reports and manifests."""
+    def to_dict(self, tensors: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Return it as plain values, for reports and manifests.
+
+        ``tensors`` are those that each PrimFunc computes.
+        """
         return {
+            "needs": dataclasses.asdict(self.needs)
+            | {"architectures": [*self.needs.architectures]},
             "graph": {"captured": list(self.captured), "launched": list(self.launched)},
             "kernels": {
-                kernel: {name: dataclasses.asdict(usage) for name, usage in found.items()}
+                kernel: {
+                    "tensors": list(tensors.get(function_of(kernel), ())),
+                    "usage": {name: dataclasses.asdict(usage) for name, usage in found.items()},
+                }
                 for kernel, found in self.usage.items()
             },
         }

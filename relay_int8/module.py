@@ -54,6 +54,11 @@ class Module:
         """How many threads the runtime's pool has."""
         return threads()
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether a CUDA graph launches kernels together."""
+        return bool(self.manifest.gpu_code.get("graph", {}).get("captured"))
+
     def run(self, inputs: Inputs) -> dict[str, Array]:
         """Return the outputs by name.
 
@@ -92,7 +97,7 @@ class Module:
         ConfigError
             If a CUDA graph launches kernels together: they have no times of their own.
         """
-        if self.manifest.gpu_code.get("graph", {}).get("captured"):
+        if self.has_graph:
             raise ConfigError(
                 f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
                 "--no-cuda-graphs to time them one by one"

@@ -79,11 +79,6 @@ def resolve(
     return Destination(target=where, architectures=names)
 
 
-def resolve_target(target: str | Target) -> Target:
-    """Return the target alone; see :func:`resolve`."""
-    return resolve(target).target
-
-
 def _chosen(text: str, find_gpus: Callable[[], Gpus]) -> tuple[str, ...]:
     if text != NATIVE:
         return choose_architectures(text)

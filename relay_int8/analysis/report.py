@@ -82,6 +82,9 @@ class Report:
     tuning
         With tuning logs: how many kernels are "tuned", how many run by "default", and why records
         were "refused", by folder.
+    gpu
+        For GPUs: what the library needs, which kernels a CUDA graph launches, and of each kernel
+        the registers and memory by architecture.
     other_us
         Median microseconds of the kernels that belong to no layer: quantize, dequantize, repacks.
     samples
@@ -104,6 +107,7 @@ class Report:
     outputs: tuple[OutputReport, ...] = ()
     repacks: tuple[str, ...] = ()
     tuning: Mapping[str, Any] = field(default_factory=dict)
+    gpu: Mapping[str, Any] = field(default_factory=dict)
     other_us: Mapping[str, float] = field(default_factory=dict)
     samples: int = 0
     model_bytes: int = 0

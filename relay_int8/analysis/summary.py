@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -105,6 +107,8 @@ def _totals_table(report: Report, console: Console) -> Table:
         rows.add_row("kernels", f"{tuned} run as tuned, {default} by default")
         for where, why in report.tuning["refused"].items():
             rows.add_row("records refused", f"{where}: {why}")
+    for title, text in gpu_rows(report.gpu):
+        rows.add_row(title, text)
     if report.other_us:
         rows.add_row(
             "other kernels", f"{len(report.other_us)}, {sum(report.other_us.values()):.0f} us"
@@ -119,6 +123,31 @@ def _totals_table(report: Report, console: Console) -> Table:
     for stage, seconds in report.seconds.items():
         rows.add_row(f"time to {stage}", f"{seconds:.1f} s")
     return rows
+
+
+def gpu_rows(gpu: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what there is to say of code for GPUs, as title and text."""
+    if not gpu:
+        return []
+    needs, graph = gpu["needs"], gpu["graph"]
+    usage = [use for kernel in gpu["kernels"].values() for use in kernel["usage"].values()]
+    spilling = [
+        name
+        for name, kernel in gpu["kernels"].items()
+        if any(use["spilled_bytes"] for use in kernel["usage"].values())
+    ]
+    most = max((use["registers"] for use in usage), default=0)
+    together, every = len(graph["captured"]), len(graph["captured"] + graph["launched"])
+    replayed = f"{together} of {every} launches are one" if together else "none"
+    oldest = needs["architectures"][0]
+    return [
+        ("GPUs", f"{', '.join(needs['architectures'])}, newer ones by PTX {needs['ptx_version']}"),
+        ("kernels chosen for", f"{oldest}, the oldest of them"),
+        ("driver", f"for CUDA {needs['driver']} or newer"),
+        ("GPU memory", f"{needs['memory_bytes'] / 1e6:.1f} MB and what CUDA itself takes"),
+        ("CUDA graph", replayed),
+        ("registers", f"at most {most} a thread, spilled: {', '.join(spilling) or 'none'}"),
+    ]
 
 
 def _sizes(report: Report) -> str:

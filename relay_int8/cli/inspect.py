@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 import relay_int8
-from relay_int8.analysis.summary import print_summary, show, table, terminal
+from relay_int8.analysis.summary import gpu_rows, print_summary, show, table, terminal
 from relay_int8.artifact import Manifest, TensorInfo
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.frontend.model import is_model
+
+_BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 
 
 def inspect(
@@ -63,12 +67,27 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
     for title, values in _sections(manifest):
         for key, value in values.items():
             rows.add_row(f"{title} {key}", json.dumps(value))
+    for title, text in gpu_rows(manifest.gpu_code):
+        rows.add_row(title, text)
     rows.add_row(
         "made with",
         f"relay-int8 {manifest.project_version}, apache-tvm {manifest.tvm_version}, "
         f"apache-tvm-ffi {manifest.tvm_ffi_version}",
     )
     show(console, str(file), rows)
+    if manifest.gpu_code:
+        console.print()
+        show(console, "Kernels", _kernel_table(manifest.gpu_code, console))
+
+
+def _kernel_table(gpu_code: Mapping[str, Any], console: Console) -> Table:
+    numbers = ("registers", "spilled", "stack", "shared")
+    rows = table(console, "kernel", "on", *numbers, "computes", right=numbers)
+    for name, kernel in gpu_code["kernels"].items():
+        for architecture, use in kernel["usage"].items():
+            values = (str(use[key]) for key in ("registers", *_BYTES))
+            rows.add_row(name, architecture, *values, ", ".join(kernel["tensors"]))
+    return rows
 
 
 def _sections(manifest: Manifest) -> list[tuple[str, Mapping[str, Any]]]:

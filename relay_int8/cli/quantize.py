@@ -20,7 +20,8 @@ from relay_int8.config import PRESETS, QuantConfig
 def quantize(
     model: Annotated[Path, typer.Argument(help=MODEL)],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
+        Path,
+        typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8."),
     ],
     data: Annotated[
         Path | None,
@@ -40,10 +41,23 @@ def quantize(
     target: Annotated[
         str,
         typer.Option(
-            help="Where it will run: native, x86-vnni, x86-avx2, x86, aarch64, or a TVM target as "
-            "JSON. The integers are the same everywhere."
+            help="Where it will run: native, x86-vnni, x86-avx2, x86, aarch64, cuda, or a TVM "
+            "target as JSON. The integers are the same everywhere."
         ),
     ] = "native",
+    arch: Annotated[
+        str,
+        typer.Option(
+            help="For GPUs, whose code the artifact holds: native (those of this computer), all, "
+            "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX."
+        ),
+    ] = "",
+    cuda_graphs: Annotated[
+        bool,
+        typer.Option(
+            "--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."
+        ),
+    ] = True,
     preset: Annotated[
         str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
     ] = "int8",
@@ -52,7 +66,9 @@ def quantize(
     ] = QuantConfig.method,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
+        typer.Option(
+            help="Tensor or operator type that stays in float; may be repeated."
+        ),
     ] = None,
     bias_correction: Annotated[
         bool,
@@ -64,7 +80,8 @@ def quantize(
     require_int8: Annotated[
         bool,
         typer.Option(
-            "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
+            "--require-int8",
+            help="Exit with 3 if a layer that is not excluded stays in float.",
         ),
     ] = False,
     batch: Annotated[
@@ -78,14 +95,18 @@ def quantize(
     ] = None,
     samples: Annotated[
         int,
-        typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
+        typer.Option(
+            min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."
+        ),
     ] = 8,
     tuning_logs: Annotated[
         Path | None, typer.Option(help="Folder of tuning logs to build with; see tune.")
     ] = None,
     require_tuned: Annotated[
         bool,
-        typer.Option("--require-tuned", help="Fail if a kernel has no record in --tuning-logs."),
+        typer.Option(
+            "--require-tuned", help="Fail if a kernel has no record in --tuning-logs."
+        ),
     ] = False,
     qdq: Annotated[
         Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")
@@ -114,12 +135,14 @@ def quantize(
     resolved = {
         "preset": preset,
         "method": method if table is None else f"table {table}",
-        "target": target,
+        "target": f"{target}, {arch}" if arch else target,
         "in float": ", ".join(config.exclude) or "nothing",
         "images": "as given" if recipe is None else f"prepared ({preprocess})",
     }
     console.print(f"{model} -> {output}", soft_wrap=True)
-    console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
+    console.print(
+        "; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True
+    )
     with progress_report() as progress:
         result = relay_int8.compile_model(
             model,
@@ -127,6 +150,8 @@ def quantize(
             output,
             config=config,
             target=target,
+            architectures=arch,
+            cuda_graphs=cuda_graphs,
             batch=batch,
             inputs=input_shapes(inputs),
             params=params,

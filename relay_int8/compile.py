@@ -119,19 +119,11 @@ def compile_model(
         mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
         data = open_data(data, _open_batch(_inputs(mod)), preprocessing)
-        next(
-            iter(data)
-        )  # what is wrong with the data is said before anything is compiled
+        next(iter(data))  # what is wrong with the data is said before anything is compiled
     with _timed("quantize", seconds, progress):
         quantized = quantize(mod, data, config, progress=progress)
     with _timed("build", seconds, progress):
-        built = build(
-            quantized,
-            where,
-            records,
-            destination.architectures,
-            cuda_graphs=cuda_graphs,
-        )
+        built = build(quantized, where, records, destination.architectures, cuda_graphs=cuda_graphs)
     if require_tuned and records is not None:
         _require_tuned(built, records)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
@@ -194,9 +186,7 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
 
 
 @contextmanager
-def _timed(
-    stage: str, seconds: dict[str, float], progress: Progress | None
-) -> Iterator[None]:
+def _timed(stage: str, seconds: dict[str, float], progress: Progress | None) -> Iterator[None]:
     """Report that ``stage`` starts and ends, and keep how long it took."""
     start = time.perf_counter()
     if progress:
@@ -209,9 +199,7 @@ def _timed(
 
 def _inputs(mod: IRModule) -> tuple[TensorInfo, ...]:
     return tuple(
-        TensorInfo(
-            name=str(param.name), shape=graph.shape(param), dtype=graph.dtype(param)
-        )
+        TensorInfo(name=str(param.name), shape=graph.shape(param), dtype=graph.dtype(param))
         for param in mod["main"].params
     )
 
@@ -236,9 +224,7 @@ def _named(
 
 
 def _open_batch(inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
-    return tuple(
-        dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in inputs
-    )
+    return tuple(dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in inputs)
 
 
 def _layers(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
@@ -327,9 +313,7 @@ def _with_fidelity(
         )
         for layer in report.layers
     )
-    return dataclasses.replace(
-        report, layers=layers, outputs=found.outputs, samples=found.samples
-    )
+    return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
 
 
 def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
@@ -337,9 +321,7 @@ def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
     module = load(artifact)
     inputs = random_inputs(module.manifest.inputs)
     latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
-    times_us = (
-        {} if module.has_graph else times_by_tensor(built.calls, module.profile(inputs))
-    )
+    times_us = {} if module.has_graph else times_by_tensor(built.calls, module.profile(inputs))
     layers = tuple(
         dataclasses.replace(layer, time_us=times_us.pop(layer.name, None))
         for layer in report.layers
@@ -348,11 +330,7 @@ def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
         "cpu": cpu_name(),
         "threads": module.threads,
         "batch": module.manifest.inputs[0].shape[0],
-        **(
-            {"gpu": str(installed_gpus().devices[module.device.number])}
-            if built.gpu
-            else {}
-        ),
+        **({"gpu": str(installed_gpus().devices[module.device.number])} if built.gpu else {}),
     }
     return dataclasses.replace(
         report, layers=layers, other_us=times_us, latency_ms=latency_ms, machine=facts

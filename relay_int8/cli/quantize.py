@@ -20,8 +20,7 @@ from relay_int8.config import PRESETS, QuantConfig
 def quantize(
     model: Annotated[Path, typer.Argument(help=MODEL)],
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8."),
+        Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
     ],
     data: Annotated[
         Path | None,
@@ -54,9 +53,7 @@ def quantize(
     ] = "",
     cuda_graphs: Annotated[
         bool,
-        typer.Option(
-            "--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."
-        ),
+        typer.Option("--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."),
     ] = True,
     preset: Annotated[
         str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
@@ -66,9 +63,7 @@ def quantize(
     ] = QuantConfig.method,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Tensor or operator type that stays in float; may be repeated."
-        ),
+        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
     ] = None,
     bias_correction: Annotated[
         bool,
@@ -80,8 +75,7 @@ def quantize(
     require_int8: Annotated[
         bool,
         typer.Option(
-            "--require-int8",
-            help="Exit with 3 if a layer that is not excluded stays in float.",
+            "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
         ),
     ] = False,
     batch: Annotated[
@@ -95,18 +89,14 @@ def quantize(
     ] = None,
     samples: Annotated[
         int,
-        typer.Option(
-            min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."
-        ),
+        typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
     ] = 8,
     tuning_logs: Annotated[
         Path | None, typer.Option(help="Folder of tuning logs to build with; see tune.")
     ] = None,
     require_tuned: Annotated[
         bool,
-        typer.Option(
-            "--require-tuned", help="Fail if a kernel has no record in --tuning-logs."
-        ),
+        typer.Option("--require-tuned", help="Fail if a kernel has no record in --tuning-logs."),
     ] = False,
     qdq: Annotated[
         Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")
@@ -140,9 +130,7 @@ def quantize(
         "images": "as given" if recipe is None else f"prepared ({preprocess})",
     }
     console.print(f"{model} -> {output}", soft_wrap=True)
-    console.print(
-        "; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True
-    )
+    console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
     with progress_report() as progress:
         result = relay_int8.compile_model(
             model,

@@ -4,10 +4,16 @@ Four blocks over output positions p = (n, f, h, w) and four channels c, where f 
 four channels; k = (channel block, row, column) of the window, i the words of a channel block (one
 of four bytes, or four of float32):
 
-    stage       x with its border, in words: what lies outside the image is the zero point
+    stage       x with its border, in words: what lies outside the image is the zero point;
+                where there is no border, bytes as they are in memory
     dot         acc[p, c] = step(acc, stage[source(p, k), i], w[p, k, c, i])
     requantize  y' = epilogue(acc + bias), in y's type
     write       y = y', where there is such an output
+
+A reduction in several slices s has, see ``schedules.cuda.split_reduction``:
+
+    dot         part[s, p, c] = step(part, stage[source(p, k), i], w[p, k, c, i]), s's own k
+    combine     acc[p, c] = sum of part[s, p, c] over s
 
 h, w and f are rounded up to extents that tiles divide (``roomy``); what is past the image is
 computed, not written. See ``schedules.cuda.tiles`` for the loops.
@@ -32,7 +38,10 @@ from schedules.cuda.device_math import for_cuda
 from schedules.cuda.intrin import LANES, STEPS
 from schedules.spec import Conv2d, Dense
 
-STAGE, DOT, REQUANTIZE, WRITE = "stage", "dot", "requantize", "write"
+STAGE, DOT, COMBINE = "stage", "dot", "combine"
+REQUANTIZE, WRITE = "requantize", "write"
+NAMES = "n f h w c"
+RUN = "neighbours"
 PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
 Index = Sequence[Any]
 
@@ -57,12 +66,20 @@ class Contraction:
         ``place`` of ``stage`` -> conditions without which it is border.
     x
         ``(buffers, place, i)`` -> word i of x at a place of ``stage``.
+    copied
+        ``(place, c)`` -> the index of channel c in x, where ``stage`` has neither border nor gaps.
+    run
+        How many places along w, from a multiple of as many, are neighbours in x; k is faster if 0.
     source
         ``(p, k)`` -> the place in ``stage``.
     y
-        ``(p, c)`` -> the index in y and r.
+        ``(p, c)`` -> the index in y.
     keep
         ``(p, c)`` -> conditions without which there is no such output.
+    r
+        The index in r, where that is not y's.
+    slices
+        How many sums, each over channel blocks of its own, make one output.
     """
 
     template: str
@@ -75,6 +92,10 @@ class Contraction:
     source: Callable[[Index, Index], Index]
     y: Callable[[Index, Expr], Index]
     keep: Callable[[Index, Expr], list[Expr]]
+    copied: Callable[[Index, Expr], Index] | None = None
+    run: int = 1
+    r: Callable[[Index, Expr], Index] | None = None
+    slices: int = 1
 
 
 def contraction_kernel(spec: Conv2d | Dense, parts: Contraction) -> tirx.PrimFunc:
@@ -88,6 +109,8 @@ def contraction_kernel(spec: Conv2d | Dense, parts: Contraction) -> tirx.PrimFun
         with T.sblock("root"):
             stage = _emit_stage(spec, parts, buffers)
             acc = _emit_dot(spec, parts, stage, buffers["w"])
+            if parts.slices > 1:
+                acc = _emit_combine(spec, parts, acc)
             values = _emit_requantize(spec, parts, acc, buffers)
             _emit_write(parts, values, buffers["y"])
     return for_cuda(builder.get())
@@ -118,33 +141,59 @@ def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
 
 def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any]) -> Any:
     step = STEPS[spec.x]
-    extents = int64((*parts.staged, step.words))
-    stage = _local("staged", extents, step.word)
+    copied = parts.copied
+    word = (spec.x, LANES) if copied else (step.word, step.words)
+    extents = int64((*parts.staged, word[1]))
+    stage = _local("staged", extents, word[0])
     with T.grid(*extents) as loops, T.sblock(STAGE):
         *place, i = _axes("n k h w i", extents, loops)
         T.reads(*(_whole(buffers[name]) for name in ("x", "z") if name in buffers))
         T.writes(stage[(*place, i)])
-        z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
-        x = parts.x(buffers, place, i)
-        T.buffer_store(stage, where(parts.inside(place), x, step.fill(z)), [*place, i])
+        if copied:
+            T.buffer_store(stage, buffers["x"][tuple(copied(place, i))], [*place, i])
+        else:
+            z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
+            x = parts.x(buffers, place, i)
+            T.buffer_store(stage, where(parts.inside(place), x, step.fill(z)), [*place, i])
     return stage
 
 
 def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> Any:
-    step = STEPS[spec.x]
-    spatial, reduction = int64((*parts.spatial, LANES)), int64((*parts.reduction, step.words))
-    acc = _local("acc", spatial, step.acc, "local")
-    with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
-        *p, c = _axes("n f h w c", spatial, loops[:5])
-        *k, i = _axes("k kh kw i", reduction, loops[5:], reduce=True)
-        source, weight = (*parts.source(p, k), i), (p[1], *k, c)
-        T.reads(stage[source], w[(*weight, slice(0, LANES))])
-        T.writes(acc[(*p, c)])
-        T.sblock_attr({"template": parts.template})
+    """Return the sums; in slices, their parts."""
+    step, slices = STEPS[spec.x], parts.slices
+    spatial, (blocks, *window) = int64((*parts.spatial, LANES)), parts.reduction
+    reduction = int64((blocks // slices, *window, step.words))
+    names, extents = ("s n f h w c", int64((slices, *spatial))) if slices > 1 else (NAMES, spatial)
+    acc = _local("acc", extents, step.acc, "shared" if slices > 1 else "local")
+    with T.grid(*extents, *reduction) as loops, T.sblock(DOT):
+        place = _axes(names, extents, loops[: len(extents)])
+        *p, c = place[-5:]
+        k_o, *rest, i = _axes("k kh kw i", reduction, loops[len(extents) :], reduce=True)
+        k = [k_o * slices + place[0] if slices > 1 else k_o, *rest]
+        source, weight = tuple(parts.source(p, k)), (p[1], *k, c)
+        T.reads(stage[(*source, slice(0, stage.shape[-1]))], w[(*weight, slice(0, LANES))])
+        T.writes(acc[tuple(place)])
+        T.sblock_attr({"template": parts.template, RUN: T.int64(parts.run)})
         with T.init():
-            T.buffer_store(acc, tirx.const(0, step.acc), [*p, c])
-        value = step.step(acc[(*p, c)], stage[source], step.load_w(w, (*weight, T.int64(0)), i))
-        T.buffer_store(acc, value, [*p, c])
+            T.buffer_store(acc, tirx.const(0, step.acc), place)
+        x = step.load(stage, (*source, T.int64(0)), i) if parts.copied else stage[(*source, i)]
+        weights = step.load_w(w, (*weight, T.int64(0)), i)
+        T.buffer_store(acc, step.step(acc[tuple(place)], x, weights), place)
+    return acc
+
+
+def _emit_combine(spec: Conv2d | Dense, parts: Contraction, part: Any) -> Any:
+    """Return the sums of all slices."""
+    spatial, step = int64((*parts.spatial, LANES)), STEPS[spec.x]
+    acc = _local("total", spatial, step.acc, "local")
+    with T.grid(*spatial, T.int64(parts.slices)) as loops, T.sblock(COMBINE):
+        p = _axes(NAMES, spatial, loops[:-1])
+        (s,) = _axes("s", [T.int64(parts.slices)], loops[-1:], reduce=True)
+        T.reads(part[(s, *p)])
+        T.writes(acc[tuple(p)])
+        with T.init():
+            T.buffer_store(acc, tirx.const(0, step.acc), p)
+        T.buffer_store(acc, acc[tuple(p)] + part[(s, *p)], p)
     return acc
 
 
@@ -154,7 +203,7 @@ def _emit_requantize(
     spatial = int64((*parts.spatial, LANES))
     values = _local("values", spatial, spec.y, "local")
     with T.grid(*spatial) as loops, T.sblock(REQUANTIZE):
-        *p, c = _axes("n f h w c", spatial, loops)
+        *p, c = _axes(NAMES, spatial, loops)
         read = [buffers[name] for name in buffers if name not in ("x", "w", "y")]
         T.reads(acc[(*p, c)], *(_whole(buffer) for buffer in read))
         T.writes(values[(*p, c)])
@@ -165,7 +214,8 @@ def _emit_requantize(
         r = None
         if "r" in buffers:
             zero = tirx.const(0, spec.dtype("r"))
-            r = where(parts.keep(p, c), buffers["r"][tuple(parts.y(p, c))], zero)
+            index = (parts.r or parts.y)(p, c)
+            r = where(parts.keep(p, c), buffers["r"][tuple(index)], zero)
         y = epilogue(spec, acc[(*p, c)] + load("bias"), load, r)
         T.buffer_store(values, _clear_tail(spec, p[1], c, y), [*p, c])
     return values
@@ -182,7 +232,7 @@ def _clear_tail(spec: Conv2d | Dense, f: Expr, c: Expr, y: Expr) -> Expr:
 def _emit_write(parts: Contraction, values: Any, y: Any) -> None:
     spatial = int64((*parts.spatial, LANES))
     with T.grid(*spatial) as loops, T.sblock(WRITE):
-        *p, c = _axes("n f h w c", spatial, loops)
+        *p, c = _axes(NAMES, spatial, loops)
         index = parts.y(p, c)
         T.reads(values[(*p, c)])
         T.writes(y[tuple(index)])
@@ -197,18 +247,6 @@ def _emit_write(parts: Contraction, values: Any, y: Any) -> None:
 def where(conditions: list[Expr], value: Expr, otherwise: Expr) -> Expr:
     """Return ``value`` where all conditions hold; it is not evaluated elsewhere."""
     return tirx.if_then_else(tirx.all(*conditions), value, otherwise) if conditions else value
-
-
-def roomy(extent: int) -> int:
-    """Return the next number whose prime factors are at most 7, so that tiles divide it."""
-    return next(n for n in range(extent, 2 * extent + 1) if _is_smooth(n))
-
-
-def _is_smooth(number: int) -> bool:
-    for prime in (2, 3, 5, 7):
-        while number % prime == 0:
-            number //= prime
-    return number == 1
 
 
 def channel_blocks(values: np.ndarray, blocks: int) -> np.ndarray:

@@ -1,11 +1,12 @@
 """Convolution over NCHW4c: what dp4a and float kernels have in common.
 
-    x, r, y         : (n, c/4, h, w, 4)                       NCHW4c
-    w               : (oc/4, ic/4, kh, kw, 4 oc, 4 ic)        OIHW4o4i
+    x, r, y         : (n, c/b, h, w, b)                       NCHW<b>c, each its own multiple of 4
+    w               : (oc/4, ic/4, kh, kw, 4 oc, 4 ic)        OIHW4o4i, ic/4 of a group
     bias, m, m_neg, alpha : (oc/4, 4)
 
 Padding is the zero point, put in while x is staged into shared memory; ``-z_x * sum w`` is part of
-the bias. A 1x1 convolution that reads every pixel sees the image as one row.
+the bias. A 1x1 convolution that reads every pixel sees the image as one row. Groups are merged into
+words, see ``schedules.cuda.channel_groups``.
 
 Exact:  integers always; float32 sums ascend within a tile of the reduction.
 """
@@ -15,36 +16,50 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.cpu.conv_arguments import fold_zero_point
+from schedules.cuda.channel_groups import ChannelGroups, roomy
 from schedules.cuda.contraction import (
     PER_CHANNEL,
     Contraction,
     Index,
     channel_blocks,
     contraction_kernel,
-    roomy,
 )
 from schedules.cuda.default_tiles import default_tiles
 from schedules.cuda.intrin import LANES, STEPS
-from schedules.cuda.tiles import apply, sampled
-from schedules.layout import NCHW4C
+from schedules.cuda.loops import apply
+from schedules.cuda.split_reduction import slices
+from schedules.cuda.tiles import sampled
+from schedules.layout import NCHW4C, Layout
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 
 def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
-    """Return the only layouts it has: NCHW4c."""
-    return Layouts(inputs=(NCHW4C,) * len(spec.tensors), output=NCHW4C)
+    """Return ``wanted`` where its channels lie in whole words, else NCHW4c.
+
+    Blocks of floats are not wider than a word where the last would be ragged: words past the last
+    channel are not written, and floats there must be zero.
+    """
+
+    def word_wise(name: str, layout: Layout) -> Layout:
+        ragged = spec.dtype(name) == "float32" and spec.shape(name)[1] % max(layout.block, 1)
+        return layout if layout.block and layout.block % LANES == 0 and not ragged else NCHW4C
+
+    names = zip(spec.tensors, wanted.inputs, strict=False)
+    return Layouts(
+        inputs=tuple(word_wise(name, layout) for name, layout in names),
+        output=word_wise("y", wanted.output),
+    )
 
 
 def refuses_groups(spec: Conv2d) -> str | None:
-    """Say why the groups of ``spec`` do not fall between blocks of channels, or None."""
+    """Say why the groups of ``spec`` do not fall between words of channels, or None."""
     inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
     if spec.groups > 1 and (inputs % LANES or outputs % LANES):
         return f"groups of {inputs} -> {outputs} channels; want multiples of {LANES}"
@@ -56,55 +71,70 @@ def is_flat(spec: Conv2d) -> bool:
     return spec.kernel == spec.strides == (1, 1) and not any(spec.padding)
 
 
-def out_blocks(spec: Conv2d) -> int:
-    """Return the blocks of output channels, with those that are not written."""
-    blocks = -(-spec.out_channels // LANES)
-    return roomy(blocks) if spec.groups == 1 else blocks
+def _slices(spec: Conv2d) -> int:
+    groups, (rows, cols) = ChannelGroups.of(spec), spec.out_size
+    images = spec.batch if isinstance(spec.batch, int) else 1
+    taps = spec.kernel[0] * spec.kernel[1]
+    return slices(groups.inputs, taps, images * groups.blocks * rows * cols)
 
 
-def in_blocks(spec: Conv2d) -> int:
-    """Return the blocks of input channels of a group."""
-    return -(-(spec.in_channels // spec.groups) // LANES)
-
-
-def kernel(name: str, spec: Conv2d) -> tirx.PrimFunc:
+def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of template ``name``."""
     rows, cols = (1, spec.height * spec.width) if is_flat(spec) else spec.out_size
-    out, (sh, sw), (dh, dw) = out_blocks(spec), spec.strides, spec.dilation
+    groups, (sh, sw), (dh, dw) = ChannelGroups.of(spec), spec.strides, spec.dilation
     high, wide = roomy(rows), roomy(cols)
     kh, kw = spec.kernel
+    places = dict(zip((*spec.tensors, "y"), (*layouts.inputs, layouts.output), strict=True))
 
     def source(p: Index, k: Index) -> Index:
-        group = tirx.floordiv(p[1], out // spec.groups) * in_blocks(spec)
-        first = group if spec.groups > 1 else 0
+        first = tirx.floordiv(p[1], groups.outputs) * groups.inputs if groups.count > 1 else 0
         return (p[0], first + k[0], p[2] * sh + k[1] * dh, p[3] * sw + k[2] * dw)
 
     def keep(p: Index, c: Expr) -> list[Expr]:
-        limits = ((p[1], -(-spec.out_channels // LANES), out), (p[2], rows, high))
+        limits = ((p[1], -(-spec.out_channels // LANES), groups.blocks), (p[2], rows, high))
         return [axis < size for axis, size, room in (*limits, (p[3], cols, wide)) if size < room]
 
-    def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
-        index = (*place[:2], *_x_pixel(spec, place[2:]), tirx.const(0, "int64"))
-        return STEPS[spec.x].load(buffers["x"], index, i)
+    def x_at(place: Index, c: Expr) -> Index:
+        return _in_memory(places["x"], (*place[:2], *_x_pixel(spec, place[2:])), c)
 
+    def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
+        return STEPS[spec.x].load(buffers["x"], x_at(place, tirx.const(0, "int64")), i)
+
+    def at(name: str) -> Callable[[Index, Expr], Index]:
+        return lambda p, c: _in_memory(places[name], (*p[:2], *_pixel(spec, p[2:])), c)
+
+    staged = (
+        groups.count * groups.inputs,
+        (high - 1) * sh + (kh - 1) * dh + 1,
+        (wide - 1) * sw + (kw - 1) * dw + 1,
+    )
+    is_copied = not _inside(spec, staged, (0, 0, 0, 0))
     parts = Contraction(
         template=name,
-        buffers=_buffers(spec),
-        spatial=(spec.batch, out, high, wide),
-        reduction=(in_blocks(spec), kh, kw),
-        staged=(
-            spec.batch,
-            spec.groups * in_blocks(spec),
-            (high - 1) * sh + (kh - 1) * dh + 1,
-            (wide - 1) * sw + (kw - 1) * dw + 1,
-        ),
-        inside=lambda place: _inside(spec, place[2:]),
+        buffers=_buffers(spec, places),
+        spatial=(spec.batch, groups.blocks, high, wide),
+        reduction=(groups.inputs, kh, kw),
+        staged=(spec.batch, *staged),
+        inside=lambda place: _inside(spec, staged, place),
         x=x,
+        copied=x_at if is_copied else None,
+        run=_run(spec, places["x"]),
         source=source,
-        y=lambda p, c: (*p[:2], *_pixel(spec, p[2:]), c),
+        y=at("y"),
+        r=at("r") if spec.residual else None,
         keep=keep,
+        slices=_slices(spec),
     )
     return contraction_kernel(spec, parts)
+
+
+def _in_memory(layout: Layout, word: Index, c: Expr) -> Index:
+    """Return where channel ``c`` of a word lies."""
+    n, f, h, w = word
+    words = layout.block // LANES
+    if words == 1:
+        return n, f, h, w, c
+    return n, tirx.floordiv(f, words), h, w, tirx.floormod(f, words) * LANES + c
 
 
 def _pixel(spec: Conv2d, place: Index) -> Index:
@@ -121,20 +151,35 @@ def _x_pixel(spec: Conv2d, place: Index) -> Index:
     return place[0] - spec.padding[0], place[1] - spec.padding[1]
 
 
-def _inside(spec: Conv2d, place: Index) -> list[Expr]:
+def _inside(spec: Conv2d, staged: Sequence[int], place: Index) -> list[Expr]:
     """Return the conditions under which a place of the staged image lies inside x."""
+    sizes: Sequence[int] = (spec.height, spec.width)
     if is_flat(spec):
-        pixels = spec.height * spec.width
-        return [place[1] < pixels] if roomy(pixels) > pixels else []
-    h, w = _x_pixel(spec, place)
-    return [h >= 0, h < spec.height, w >= 0, w < spec.width]
+        sizes = (1, spec.height * spec.width)
+    words, padding = -(-spec.in_channels // LANES), (0, *spec.padding[:2])
+    conditions: list[Expr] = []
+    for axis, size, room, before in zip(place[1:], (words, *sizes), staged, padding, strict=True):
+        conditions += [axis >= before] if before else []
+        conditions += [axis < size + before] if room - before > size else []
+    return conditions
 
 
-def _buffers(spec: Conv2d) -> dict[str, tuple[Any, str]]:
+def _run(spec: Conv2d, layout: Layout) -> int:
+    """Return how many neighbouring words, from a multiple of as many, lie side by side in x.
+
+    In a window they begin anywhere: left of it there are columns of other threads.
+    """
+    if layout.block > LANES:
+        return 0
+    return LANES if is_flat(spec) and spec.height * spec.width % LANES == 0 else 1
+
+
+def _buffers(spec: Conv2d, places: dict[str, Layout]) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
-    integer, channels = spec.x != "float32", (out_blocks(spec), LANES)
+    groups, integer = ChannelGroups.of(spec), spec.x != "float32"
+    channels = (groups.blocks, LANES)
     known: dict[str, tuple[Sequence[Any], str]] = {
-        "w": ((out_blocks(spec), in_blocks(spec), *spec.kernel, LANES, LANES), "int8"),
+        "w": ((groups.blocks, groups.inputs, *spec.kernel, LANES, LANES), "int8"),
         "bias": (channels, "int32" if integer else "float32"),
         "z": ((3,), "int32"),
         "m_r": ((1,), "float32"),
@@ -142,23 +187,20 @@ def _buffers(spec: Conv2d) -> dict[str, tuple[Any, str]]:
     }
     if not integer:
         known["w"] = (known["w"][0], "float32")
-    for name in (*spec.tensors, "y"):
-        known[name] = (NCHW4C.physical_shape(spec.shape(name)), spec.dtype(name))
+    for name, layout in places.items():
+        known[name] = (layout.physical_shape(spec.shape(name)), spec.dtype(name))
     names = (*spec.tensors, *spec.params, "y")
     return {name: known.get(name, (channels, "float32")) for name in names}
 
 
 def pack(spec: Conv2d, params: Arrays) -> Arrays:
     """Pack weights as OIHW4o4i, and fold the zero point of x into the bias."""
-    folded, blocks = fold_zero_point(spec, params), out_blocks(spec)
-    w = channel_blocks(params["w"], blocks)  # (oc/4, 4, ic, kh, kw)
-    w = np.pad(w, ((0, 0), (0, 0), (0, in_blocks(spec) * LANES - w.shape[2]), (0, 0), (0, 0)))
-    w = w.reshape(blocks, LANES, in_blocks(spec), LANES, *spec.kernel)
+    groups, folded = ChannelGroups.of(spec), fold_zero_point(spec, params)
     packed = {
-        name: channel_blocks(value, blocks) if name in PER_CHANNEL else value
+        name: channel_blocks(value, groups.blocks) if name in PER_CHANNEL else value
         for name, value in folded.items()
     }
-    return {**packed, "w": np.ascontiguousarray(w.transpose(0, 2, 4, 5, 1, 3))}
+    return {**packed, "w": groups.weights(spec, params["w"])}
 
 
 def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
@@ -180,7 +222,7 @@ def conv2d_template(
         kind="conv2d",
         refuses=refuses,
         layouts=layouts,
-        kernel=lambda spec, _layouts: kernel(name, spec),
+        kernel=lambda spec, layouts: kernel(name, spec, layouts),
         default=default,
         space=space,
         pack=pack,

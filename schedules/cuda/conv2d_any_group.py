@@ -22,7 +22,6 @@ from tvm.tirx import Expr
 
 from schedules.cpu.epilogue import epilogue, type_refusal
 from schedules.cuda.contraction import PER_CHANNEL, channel_blocks
-from schedules.cuda.conv2d import layouts
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.devices import refuses_cuda
 from schedules.cuda.elementwise import default, space
@@ -32,6 +31,11 @@ from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 NAME = "conv2d_any_group_cuda"
+
+
+def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
+    """Return the only layouts it has: NCHW4c."""
+    return Layouts(inputs=(NCHW4C,) * len(spec.tensors), output=NCHW4C)
 
 
 def kernel(spec: Conv2d, _layouts: Layouts) -> tirx.PrimFunc:

@@ -1,4 +1,4 @@
-"""Convolution by dp4a, NCHW4c: every kernel, stride, dilation and padding; groups of whole blocks.
+"""Convolution by dp4a, NCHW4c and wider: any kernel, stride, dilation, padding and groups.
 
 Loops:  see ``schedules.cuda.tiles``; buffers: see ``schedules.cuda.conv2d``.
 Exact:  int32 sums, requantized in registers.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from tvm.target import Target
 
 from schedules.cpu.epilogue import type_refusal
-from schedules.cuda.conv2d import conv2d_template, refuses_groups
+from schedules.cuda.conv2d import conv2d_template
 from schedules.cuda.devices import refuses_dp4a
 from schedules.spec import Conv2d
 
 
 def refuses(spec: Conv2d, target: Target) -> str | None:
     """Say why the template cannot be used, or None."""
-    return refuses_dp4a(spec.x, target) or type_refusal(spec) or refuses_groups(spec)
+    return refuses_dp4a(spec.x, target) or type_refusal(spec)
 
 
 CONV2D_DP4A = conv2d_template("conv2d_dp4a", refuses, ("uint8", "int8"))

@@ -14,8 +14,10 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from schedules.cuda.channel_groups import ChannelGroups
 from schedules.cuda.contraction import DOT, WRITE
 from schedules.cuda.intrin import LANES
+from schedules.cuda.loops import reduction_slices
 from schedules.cuda.tiles import Tiles
 from schedules.spec import Conv2d, Dense
 
@@ -39,7 +41,10 @@ SHARED_BYTES = 12 * 1024  # of one fetch; two of them, times two blocks, fit the
 
 @dataclass(frozen=True, kw_only=True)
 class Extents:
-    """Extents of y and of the window, as loops have them; n is 1 where it is symbolic."""
+    """Extents of y and of the window, as loops have them; n is 1 where it is symbolic.
+
+    ``k`` are the words of x a slice sums, ``outputs`` the words of y of one group.
+    """
 
     n: int
     f: int
@@ -49,6 +54,12 @@ class Extents:
     kh: int
     kw: int
     is_static: bool
+    slices: int
+    outputs: int
+
+    def readers(self, f: int) -> int:
+        """Return how many of ``f`` neighbouring words of y read the same x."""
+        return min(f, self.outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +78,7 @@ class Split:
 
 def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
     """Return fixed tiles."""
-    extents = _extents(sch)
+    extents = _extents(sch, spec)
     cores = MULTIPROCESSORS.get(str(target.attrs.get("arch", "")), ANY_GPU)
     # Of equals, the widest: a row of pixels is contiguous.
     best = max(_splits(extents), key=lambda split: (_score(extents, split, cores), split.tile[2]))
@@ -82,16 +93,29 @@ def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
         k=k,
         kh=kh,
         kw=kw,
+        w_shared=h * w > 1,
     )
 
 
-def _extents(sch: Schedule) -> Extents:
+def _extents(sch: Schedule, spec: Conv2d | Dense) -> Extents:
     write = sch.get_loops(sch.get_sblock(WRITE))[:4]
     reduction = sch.get_loops(sch.get_sblock(DOT))[-4:-1]
     sizes = [sch.get(loop).extent for loop in (*write, *reduction)]
     is_static = isinstance(sizes[0], tirx.IntImm)
     n, f, h, w, k, kh, kw = (int(size) if isinstance(size, tirx.IntImm) else 1 for size in sizes)
-    return Extents(n=n, f=f, h=h, w=w, k=k, kh=kh, kw=kw, is_static=is_static)
+    outputs = ChannelGroups.of(spec).outputs if isinstance(spec, Conv2d) else f
+    return Extents(
+        n=n,
+        f=f,
+        h=h,
+        w=w,
+        k=k,
+        kh=kh,
+        kw=kw,
+        is_static=is_static,
+        slices=reduction_slices(sch),
+        outputs=outputs,
+    )
 
 
 def _splits(extents: Extents) -> Iterator[Split]:
@@ -101,20 +125,22 @@ def _splits(extents: Extents) -> Iterator[Split]:
                 if own_f * own_h * own_w * LANES > MAX_ACCUMULATORS:
                     continue
                 for f in _divisors(extents.f // own_f, 32):
+                    if f * own_f % extents.readers(f * own_f):
+                        continue
                     for w in _divisors(extents.w // own_w, 64):
                         for h in _divisors(extents.h // own_h, 16):
-                            if f * w * h <= MAX_THREADS:
+                            if f * w * h * extents.slices <= MAX_THREADS:
                                 yield Split(threads=(f, h, w), own=(own_f, own_h, own_w))
 
 
 def _score(extents: Extents, split: Split, cores: int) -> float:
     """Estimate the share of the peak: parallelism times what keeps a multiprocessor from it."""
     (f, h, w), (own_f, own_h, own_w) = split.tile, split.own
-    threads = f * h * w // (own_f * own_h * own_w)
+    threads = f * h * w // (own_f * own_h * own_w) * extents.slices
     blocks = extents.n * extents.f * extents.h * extents.w // (f * h * w)
-    pixels, channels = own_h * own_w, own_f * LANES
+    pixels, channels = own_h * own_w, extents.readers(own_f) * LANES
     reads = 1 / pixels + 1 / channels  # words of shared memory a dp4a
-    fetched = 1 / (h * w) + 1 / (f * LANES)  # words of global memory a dp4a
+    fetched = 1 / (h * w) + 1 / (extents.readers(f) * LANES)  # words of global memory a dp4a
     warps = threads / (-(-threads // WARP) * WARP)
     parallel = min(1.0, blocks * threads / (cores * BUSY))
     waves = blocks / (-(-blocks // cores) * cores) if blocks > cores else 1.0
@@ -132,7 +158,9 @@ def _window(extents: Extents, spec: Conv2d | Dense, split: Split) -> tuple[int, 
 
     def shared(k: int, kh: int, kw: int) -> int:
         rows, cols = (h - 1) * sh + (kh - 1) * dh + 1, (w - 1) * sw + (kw - 1) * dw + 1
-        return size * k * LANES * (rows * cols + f * kh * kw * LANES)
+        groups = f // extents.readers(f)
+        words = rows * cols * groups + f * kh * kw * LANES
+        return size * k * extents.slices * LANES * words
 
     candidates = [
         (k, kh, kw)

@@ -23,19 +23,21 @@ from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.cpu.epilogue import type_refusal
+from schedules.cuda.channel_groups import roomy
 from schedules.cuda.contraction import (
     PER_CHANNEL,
     Contraction,
     Index,
     channel_blocks,
     contraction_kernel,
-    roomy,
     where,
 )
 from schedules.cuda.default_tiles import default_tiles
 from schedules.cuda.devices import refuses_dp4a, refuses_f32
 from schedules.cuda.intrin import LANES, STEPS
-from schedules.cuda.tiles import apply, sampled
+from schedules.cuda.loops import apply
+from schedules.cuda.split_reduction import slices
+from schedules.cuda.tiles import sampled
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -71,9 +73,16 @@ def kernel(name: str, spec: Dense) -> tirx.PrimFunc:
         x=lambda buffers, place, i: _word(
             spec, buffers["x"], row(place[0], place[3]), place[1] * LANES, i
         ),
+        copied=(
+            (lambda place, c: (row(place[0], place[3]), place[1] * LANES + c))
+            if spec.k % LANES == 0 and pixels == wide
+            else None
+        ),
+        run=0,
         source=lambda p, k: (p[0], k[0], 0, p[3]),
         y=lambda p, c: (row(p[0], p[3]), p[1] * LANES + c),
         keep=keep,
+        slices=slices(-(-spec.k // LANES), 1, out * pixels),
     )
     return contraction_kernel(spec, parts)
 

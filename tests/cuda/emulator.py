@@ -32,7 +32,16 @@ ERRORS = (
 )
 MOST_THREADS = 1024  # of a block, on every GPU
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-COMPILER = ("g++", "-std=c++17", "-w", "-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing")
+COMPILER = (
+    "g++",
+    "-std=c++17",
+    "-w",
+    "-fPIC",
+    "-shared",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fsanitize=alignment",
+)
 _DEFINITION = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\) \{(.*?)\n\}', re.S
 )

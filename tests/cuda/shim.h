@@ -174,6 +174,11 @@ static Error run_block_without_barriers() {
 }
 }  // namespace shim
 
+// The compiler has this called for every misaligned access to shared memory or registers.
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void*, void*) {
+  if (shim::error == shim::kNone) shim::error = shim::kMisaligned;
+}
+
 extern "C" char __start_shared_memory[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")));
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm.target import Target
 
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
@@ -27,10 +28,6 @@ CONVS: dict[str, dict[str, Any]] = {
         "strides": (2, 2), "kernel": (5, 3), "residual": "int8",
     },
     "depthwise_float": {"groups": 22, "in_channels": 22, "out_channels": 22, **F32},
-    "depthwise_large": {
-        "groups": 8, "in_channels": 8, "out_channels": 8, "height": 112, "width": 112,
-    },
-    "channel_multiplier": {"groups": 8, "in_channels": 8, "out_channels": 24, "leaky": True},
     "groups_across_blocks": {"groups": 4, "in_channels": 12, "out_channels": 20, "y": "float32"},
     "float": {"dilation": (2, 1), "out_channels": 21, "residual": "float32", **F32},
     "float_ragged": {"in_channels": 5, "out_channels": 7, "leaky": True, **F32},
@@ -45,8 +42,15 @@ DENSES: dict[str, dict[str, Any]] = {
     "float_rows": {"rows": 5, "n": 10, **F32},
     "float_odd": {"rows": 2, "n": 12, "k": 19, **F32},
 }
+WITHOUT_DP4A = ("depthwise", "depthwise_s8_ragged", "groups_across_blocks")
 CASES = {
-    **{name: Case(spec=Conv2d(**(CONV | fields))) for name, fields in CONVS.items()},
+    **{
+        name: Case(
+            spec=Conv2d(**(CONV | fields)),
+            template=CONV2D_ANY_GROUP_CUDA if name in WITHOUT_DP4A else None,
+        )
+        for name, fields in CONVS.items()
+    },
     **{name: Case(spec=Dense(**(DENSE | fields))) for name, fields in DENSES.items()},
 }
 
@@ -79,8 +83,7 @@ def test_sampled(seed):
 @pytest.mark.parametrize(
     ("name", "template"),
     [
-        ("depthwise", CONV2D_ANY_GROUP_CUDA),
-        ("groups_across_blocks", CONV2D_ANY_GROUP_CUDA),
+        ("depthwise_float", CONV2D_ANY_GROUP_CUDA),
         ("float", CONV2D_F32_CUDA),
         ("one_row", DENSE_DP4A),
         ("float_rows", DENSE_F32_CUDA),
@@ -91,9 +94,12 @@ def test_choice(name: str, template: ScheduleTemplate):
 
 
 @pytest.mark.fast
-def test_groups_of_whole_blocks_take_dp4a():
-    spec = Conv2d(**(CONV | {"groups": 3}))
+@pytest.mark.parametrize("groups", [3, 8, 24])
+def test_every_group_takes_dp4a_where_there_is_one(groups: int):
+    spec = Conv2d(**(CONV | {"groups": groups}))
     assert Case(spec=spec).choice(SM_80) is CONV2D_DP4A
+    old = Target({"kind": "cuda", "arch": "sm_60"}, host="llvm")
+    assert Case(spec=spec).choice(old) is CONV2D_ANY_GROUP_CUDA
 
 
 def test_integer_layers_use_dp4a(built):

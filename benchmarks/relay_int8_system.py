@@ -1,4 +1,4 @@
-"""The project itself: default schedules, no tuning."""
+"""The project itself, with the tuning logs that come with it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from benchmarks.turns import Turn, run_for
 from relay_int8.artifact import TensorInfo
 from relay_int8.build import build
 from relay_int8.calibration import open_data
+from relay_int8.compile import resolve_target
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.host import cpu_flags
 from relay_int8.quantize import quantize as quantize_module
-from schedules.targets import native_target
+from relay_int8.tuning.records import Records, shipped_logs
+
+ONE_THREAD = ".one-thread"
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
-    """Write the network as a shared library for this computer; ranges are minimum and maximum."""
+    """Write the network as shared libraries for this computer; ranges are minimum and maximum.
+
+    One is for all cores, one for a single thread.
+    """
     size = subject.image_size
     inputs = (TensorInfo(name=INPUT, shape=(-1, 3, size, size), dtype="float32"),)
     quantized = quantize_module(
@@ -30,7 +35,13 @@ def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
         open_data(subject.calibration(), inputs),
         QuantConfig(method="max", require_int8=True),
     )
-    build(quantized, native_target(cpu_flags())).export(output)
+    for file, threads in ((output, None), (_one_thread(output), 1)):
+        target = resolve_target("native", threads)
+        build(quantized, target, Records(None, target, shipped_logs())).export(file)
+
+
+def _one_thread(file: Path) -> Path:
+    return file.with_suffix(f"{ONE_THREAD}{file.suffix}")
 
 
 class Library:
@@ -41,7 +52,8 @@ class Library:
         found = tvm.get_global_func("runtime.NumThreads")()
         if found != threads:
             raise RuntimeError(f"TVM runs {found} threads, not {threads}; set TVM_NUM_THREADS")
-        self._main = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())["main"]
+        built = _one_thread(file) if threads == 1 else file
+        self._main = relax.VirtualMachine(tvm.runtime.load_module(str(built)), tvm.cpu())["main"]
         self._images = tvm.runtime.tensor(images)
 
     def outputs(self) -> np.ndarray:

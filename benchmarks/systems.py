@@ -16,7 +16,8 @@ from benchmarks.subject import Subject
 from benchmarks.turns import Turn
 
 Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO"]
-SOURCES = ("relay_int8", "schedules")
+SOURCES = ("relay_int8", "schedules", "tuning_logs")
+KINDS = (".py", ".json", ".jsonl")
 
 
 class Running(Protocol):
@@ -148,10 +149,11 @@ def versions(systems: Iterable[str]) -> dict[str, str]:
 
 
 def sources_sha256() -> str:
-    """Return the hash of the compiler and its schedules."""
+    """Return the hash of the compiler, its schedules and its tuning logs."""
     root = Path(__file__).parents[1]
     sha = hashlib.sha256()
-    for file in sorted(path for name in SOURCES for path in (root / name).rglob("*.py")):
+    files = (path for name in SOURCES for path in (root / name).rglob("*"))
+    for file in sorted(path for path in files if path.suffix in KINDS):
         sha.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     return sha.hexdigest()
 

@@ -38,7 +38,7 @@ from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
 from relay_int8.quantize import QuantizedModel, quantize
 from relay_int8.target import resolve
-from relay_int8.tuning.records import Records
+from relay_int8.tuning.records import Records, shipped_logs
 from schedules.targets import machine, native_target, needed_flags, target_config
 
 
@@ -60,6 +60,8 @@ def compile_model(
     qdq: str | Path | None = None,
     samples: int = 8,
     tuning_logs: str | Path | None = None,
+    records: bool = True,
+    threads: int | None = None,
     require_tuned: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -96,7 +98,12 @@ def compile_model(
     samples
         Images to compare every layer with FP32 on; 0 leaves the comparison out.
     tuning_logs
-        Folder of tuning logs; kernels they know for the target run as they were tuned.
+        Folder of tuning logs; kernels they know for the target run as they were tuned, the others
+        as logs that come with the project say.
+    records
+        Whether any logs are used; without them every kernel has its default schedule.
+    threads
+        Threads that the network will run on; the target's own, usually all cores, if None.
     require_tuned
         Refuse to build a network of which a kernel has no tuning record.
     progress
@@ -110,10 +117,11 @@ def compile_model(
     config = config or QuantConfig()
     find_method(config.method)
     destination = resolve(target, architectures)
-    where = destination.target
-    records = Records(Path(tuning_logs), where) if tuning_logs else None
-    if require_tuned and records is None:
-        raise ConfigError("tuned kernels are required, but no tuning logs are given")
+    where = resolve_target(destination.target, threads)
+    if not records and (tuning_logs or require_tuned):
+        raise ConfigError("tuned kernels are asked for, and records are switched off; choose one")
+    own = Path(tuning_logs) if tuning_logs else None
+    known = Records(own, where, shipped_logs()) if records else None
     seconds: dict[str, float] = {}
     with _timed("import", seconds, progress):
         mod = import_model(model, batch=batch, inputs=inputs, params=params)
@@ -123,13 +131,13 @@ def compile_model(
     with _timed("quantize", seconds, progress):
         quantized = quantize(mod, data, config, progress=progress)
     with _timed("build", seconds, progress):
-        built = build(quantized, where, records, destination.architectures, cuda_graphs=cuda_graphs)
-    if require_tuned and records is not None:
-        _require_tuned(built, records)
+        built = build(quantized, where, known, destination.architectures, cuda_graphs=cuda_graphs)
+    if require_tuned and known is not None:
+        _require_tuned(built, known)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
     result = _report(quantized, built, Path(model).name, config, seconds)
-    if records is not None:
-        result = dataclasses.replace(result, tuning=_tuning(built, records))
+    if known is not None:
+        result = dataclasses.replace(result, tuning=_tuning(built, known))
     manifest = _manifest(mod, quantized, built, result, preprocessing)
     with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library.so"
@@ -253,7 +261,7 @@ def _report(
         model=model,
         digest=quantized.digest,
         settings={
-            **dataclasses.asdict(config),
+            **quantized.settings,
             "target": json.dumps(target_config(built.target)),
             "calibration images": quantized.table.images,
         },

@@ -14,7 +14,8 @@ from relay_int8.calibration.formats import read_table
 from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
 from relay_int8.cli.preprocess import HELP, named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.config import PRESETS, QuantConfig, chosen_tools
+from relay_int8.plan import plan_exclusions
 
 
 def quantize(
@@ -65,6 +66,14 @@ def quantize(
         list[str] | None,
         typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Plan file, as sensitivity writes it: what it leaves in float stays."),
+    ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(help="Setting of an accuracy tool, as equalization=smooth; may be repeated."),
+    ] = None,
     bias_correction: Annotated[
         bool,
         typer.Option(
@@ -92,12 +101,21 @@ def quantize(
         typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
     ] = 8,
     tuning_logs: Annotated[
-        Path | None, typer.Option(help="Folder of tuning logs to build with; see tune.")
+        Path | None,
+        typer.Option(help="Folder of tuning logs, used before those that are shipped; see tune."),
     ] = None,
+    records: Annotated[
+        bool,
+        typer.Option("--records/--no-records", help="Use tuning logs, or default schedules alone."),
+    ] = True,
     require_tuned: Annotated[
         bool,
-        typer.Option("--require-tuned", help="Fail if a kernel has no record in --tuning-logs."),
+        typer.Option("--require-tuned", help="Fail if a kernel has no record in any log."),
     ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads that it will run on; all cores if not given."),
+    ] = None,
     qdq: Annotated[
         Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")
     ] = None,
@@ -116,8 +134,9 @@ def quantize(
     config = QuantConfig(
         preset=preset,
         method=method,
-        exclude=tuple(exclude or ()),
+        exclude=(*(exclude or ()), *(plan_exclusions(plan) if plan else ())),
         bias_correction=bias_correction,
+        tools=chosen_tools(preset, tool or ()),
         require_int8=require_int8,
     )
     recipe = named_preprocessing(preprocess)
@@ -149,6 +168,8 @@ def quantize(
             qdq=qdq,
             samples=samples,
             tuning_logs=tuning_logs,
+            records=records,
+            threads=threads,
             require_tuned=require_tuned,
             progress=progress,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,25 @@ class CostModel:
         return self._xgboost.train({**PARAMETERS, "seed": self._seed}, data, ROUNDS)
 
 
+def unlikeness(one: Task, other: Task) -> float:
+    """Return how far apart the sizes of two kernels of one template are, in powers of two."""
+    return distance(*(dataclasses.astuple(task.operator) for task in (one, other)))
+
+
+def distance(one: Any, other: Any) -> float:
+    """Return how far apart the numbers in two values are, in powers of two; infinite if unequal."""
+    pairs = [_logarithms(value) for value in (one, other)]
+    if len(pairs[0]) != len(pairs[1]):
+        return float("inf")
+    return float(sum(abs(a - b) for a, b in zip(*pairs, strict=True)))
+
+
 def _features(task: Task, choices: Choices) -> list[float]:
-    fields = dataclasses.astuple(task.operator)
-    return [float(np.log2(1 + abs(number))) for number in _numbers((choices, fields))]
+    return _logarithms((choices, dataclasses.astuple(task.operator)))
+
+
+def _logarithms(value: Any) -> list[float]:
+    return [log2(1 + abs(number)) for number in _numbers(value)]
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -9,12 +9,16 @@ from pathlib import Path
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+import relay_int8
 from relay_int8.errors import RecordError
 from relay_int8.tuning.log import MANIFEST, Manifest, read_manifest, read_trials
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
 from schedules.targets import target_config
+
+LOGS = "tuning_logs"
+DECISIVE = ("kind", "mcpu", "mtriple", "num-cores", "arch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,28 +33,46 @@ class Record:
 class Records:
     """The records under some folders that were made for ``target`` with this TVM.
 
+    Parameters
+    ----------
+    folder
+        Of the user's own logs, if any: what they know goes before what is shipped.
+    shipped
+        Folder of the logs that come with the project, see :func:`shipped_logs`; those for other
+        CPUs are passed over in silence.
+
     ``refused`` says why others are not used, by folder or kernel.
 
     Raises
     ------
     RecordError
-        If a folder holds no log, or a damaged one.
+        If ``folder`` holds no log, or one is damaged.
     """
 
-    def __init__(self, folder: Path, target: Target) -> None:
+    def __init__(self, folder: Path | None, target: Target, shipped: Path | None = None) -> None:
         self.refused: dict[str, str] = {}
         self._records: dict[str, Record] = {}
-        config = target_config(target)
-        found = list(logs(folder))
-        if not found:
-            raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
-        for path in found:
-            manifest = read_manifest(path)
-            reason = manifest.refusal() or _other_target(manifest, config)
-            if reason:
-                self.refused[str(path)] = reason
-            else:
-                self._add(path, manifest)
+        self._config = target_config(target)
+        if folder is not None:
+            own = list(logs(folder))
+            if not own:
+                raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
+            for path in own:
+                self._read(path, self._records, says_why=True)
+        if shipped is not None:
+            found: dict[str, Record] = {}
+            for path in logs(shipped):
+                self._read(path, found, says_why=False)
+            self._records = found | self._records
+
+    def _read(self, path: Path, records: dict[str, Record], *, says_why: bool) -> None:
+        manifest = read_manifest(path)
+        misfit = _other_target(manifest, self._config)
+        reason = manifest.refusal() if misfit is None or says_why else None
+        if reason or (misfit and says_why):
+            self.refused[str(path)] = reason or str(misfit)
+        elif misfit is None:
+            _add(path, manifest, records)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -68,14 +90,15 @@ class Records:
         choices = record.winner.choices
         return kernel.default() if choices is None else point(kernel, choices).schedule
 
-    def _add(self, folder: Path, manifest: Manifest) -> None:
-        for key, trials in by_task(read_trials(folder)).items():
-            record = Record(
-                winner=winner(trials), version=manifest.kernels.get(key, ""), folder=folder
-            )
-            known = self._records.get(key)
-            if known is None or record.winner.seconds < known.winner.seconds:
-                self._records[key] = record
+
+def shipped_logs() -> Path | None:
+    """Return the folder of the logs that come with the project, None if there is none.
+
+    It lies in the installed package, or at the root of the repository.
+    """
+    package = Path(relay_int8.__file__).parent
+    folders = (package / LOGS, package.parent / LOGS)
+    return next((folder for folder in folders if any(logs(folder))), None)
 
 
 def logs(folder: Path) -> Iterator[Path]:
@@ -84,7 +107,23 @@ def logs(folder: Path) -> Iterator[Path]:
         yield path.parent
 
 
+def _add(folder: Path, manifest: Manifest, records: dict[str, Record]) -> None:
+    for key, trials in by_task(read_trials(folder)).items():
+        record = Record(winner=winner(trials), version=manifest.kernels.get(key, ""), folder=folder)
+        known = records.get(key)
+        if known is None or record.winner.seconds < known.winner.seconds:
+            records[key] = record
+
+
 def _other_target(manifest: Manifest, config: dict[str, object]) -> str | None:
-    if dict(manifest.target) == config:
+    """Say in what that matters for speed the recorded target is another, or None.
+
+    Features of the same CPU that a virtual machine hides are not among it: those that kernels use
+    decide which template is chosen.
+    """
+    recorded = dict(manifest.target)
+    if all(recorded.get(name) == config.get(name) for name in DECISIVE):
         return None
-    return f"recorded for target {dict(manifest.target)}, this build is for {config}"
+    differs = [name for name in DECISIVE if recorded.get(name) != config.get(name)]
+    pairs = (f"{name} {recorded.get(name)}, not {config.get(name)}" for name in differs)
+    return f"recorded for {', '.join(pairs)}; tune for this target"

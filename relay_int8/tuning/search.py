@@ -7,13 +7,13 @@ same points next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from random import Random
 
 from relay_int8.errors import ConfigError
-from relay_int8.tuning.cost_model import CostModel
+from relay_int8.tuning.cost_model import CostModel, distance
 from relay_int8.tuning.log import Trial
 from relay_int8.tuning.task import Task
 from schedules.space import Choices, Choose, Kernel, Option, Options, draw, first, points
@@ -50,8 +50,13 @@ class Search:
         self.points = listed if len(listed) <= ENUMERATED else None
         self._options = _options(self.points or ())
 
-    def propose(self, trials: Iterable[Trial], wanted: int) -> list[Choices]:
-        """Return up to ``wanted`` points that are not among ``trials``; none if there are none."""
+    def propose(
+        self, trials: Iterable[Trial], wanted: int, kin: Sequence[Choices] = ()
+    ) -> list[Choices]:
+        """Return up to ``wanted`` points that are not among ``trials``; none if there are none.
+
+        ``kin`` are choices that won for similar kernels: the points most like them come first.
+        """
         times = {
             trial.choices: trial.measured.best_s for trial in trials if trial.choices is not None
         }
@@ -61,7 +66,10 @@ class Search:
             return list(islice((choices for choices in source if choices not in times), wanted))
         if self._kind == "random" or self._model is None:
             return self._random(times, wanted, rng)
-        return self._evolved(times, wanted, rng)
+        inherited = dict.fromkeys(self._like(choices) for choices in kin)
+        first_ones = [choices for choices in inherited if choices not in times][:wanted]
+        known = times | dict.fromkeys(first_ones, float("inf"))
+        return first_ones + self._evolved(known, wanted - len(first_ones), rng)
 
     def _random(self, seen: Iterable[Choices], wanted: int, rng: Random) -> list[Choices]:
         known = set(seen)
@@ -80,6 +88,8 @@ class Search:
     def _evolved(self, times: dict[Choices, float], wanted: int, rng: Random) -> list[Choices]:
         """Return the best of some generations, with a few random points among them."""
         assert self._model is not None
+        if wanted == 0:
+            return []
         elite = sorted(times, key=lambda choices: times[choices])[:ELITE]
         fresh = self._random(times, POPULATION - len(elite), rng)
         if self._model.predict(self._task, fresh[:1] or [()]) is None or not fresh:
@@ -100,7 +110,13 @@ class Search:
 
     def _mutant(self, parent: Choices, rng: Random) -> Choices:
         forced = rng.randrange(self._count)
-        choose: Choose = partial(_mutated, parent, forced, rng)
+        return self._point(partial(_mutated, parent, forced, rng))
+
+    def _like(self, choices: Choices) -> Choices:
+        """Return the point whose choices are nearest to those of another kernel, one by one."""
+        return self._point(partial(_nearest, choices))
+
+    def _point(self, choose: Choose) -> Choices:
         if self.points is None:
             return draw(self._kernel, choose, self._count)
         child: Choices = ()
@@ -116,6 +132,12 @@ def _options(listed: Iterable[Choices]) -> dict[Choices, Options]:
         for position, option in enumerate(choices):
             found.setdefault(choices[:position], {})[option] = None
     return {prefix: tuple(options) for prefix, options in found.items()}
+
+
+def _nearest(wanted: Choices, position: int, options: Options) -> Option:
+    if position >= len(wanted):
+        return options[0]
+    return min(options, key=lambda option: distance(option, wanted[position]))
 
 
 def _mutated(parent: Choices, forced: int, rng: Random, position: int, options: Options) -> Option:

@@ -17,15 +17,13 @@ from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.measure import LocalMeasurer, Place
 from relay_int8.tuning.rack import Rack
-from relay_int8.tuning.records import logs
+from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.tuner import Report, Tuner
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
 from schedules.targets import needed_flags, target_config
-
-LOGS = Path("tuning_logs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +66,7 @@ def tune(
     name: str,
     options: Options,
     *,
-    folder: Path = LOGS,
+    folder: Path = Path(LOGS),
     report: Report | None = None,
 ) -> Path:
     """Tune ``tasks``, the kernels of network ``name``, and return the folder of their log.

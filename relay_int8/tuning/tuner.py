@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvm.target import Target
 
-from relay_int8.tuning.cost_model import CostModel
+from relay_int8.tuning.cost_model import CostModel, unlikeness
 from relay_int8.tuning.database import Database
 from relay_int8.tuning.log import Log, Trial
 from relay_int8.tuning.measure import Measurer
@@ -19,6 +19,7 @@ from schedules.space import Choices
 
 BATCH = 16
 FINALISTS = 3
+KIN = 3  # similar kernels whose winners are tried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +76,9 @@ class Tuner:
         self._trials: Mapping[str, list[Trial]] = defaultdict(list, by_task(log.trials))
         self._database = Database(log.folder, self.tasks, target, log.trials)
         self._total = 0
+        self._warm = list(warm)
         if self._model:
-            for task, trials in warm:
+            for task, trials in self._warm:
                 self._model.learn(task, trials)
             for key, trials in self._trials.items():
                 self._model.learn(self.tasks[key], trials)
@@ -94,13 +96,25 @@ class Tuner:
         while open_tasks and self._done() < trials:
             key = max(sorted(open_tasks), key=self._promise)
             wanted = min(batch, trials - self._done())
-            candidates = self._searches[key].propose(self._trials[key], wanted)
+            kin = self._kin(self.tasks[key]) if self._model else []
+            candidates = self._searches[key].propose(self._trials[key], wanted, kin)
             if candidates:
                 self._measure(self.tasks[key], candidates)
             else:
                 open_tasks.remove(key)
         for task in self.tasks.values():
             self._confirm(task)
+
+    def _kin(self, task: Task) -> list[Choices]:
+        """Return what was fastest for the kernels most like ``task``, here and in other logs."""
+        here = ((other, self._trials[key]) for key, other in self.tasks.items() if key != task.key)
+        found = []
+        for other, trials in (*here, *self._warm):
+            right = [trial for trial in trials if trial.choices and trial.measured.verdict == "ok"]
+            if other.template == task.template and right:
+                fastest = min(right, key=lambda trial: trial.measured.best_s)
+                found.append((unlikeness(task, other), fastest.choices or ()))
+        return [choices for _, choices in sorted(found, key=lambda pair: pair[0])[:KIN]]
 
     def _done(self) -> int:
         """Return how many different candidates were measured."""

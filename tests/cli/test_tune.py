@@ -46,6 +46,10 @@ def test_tune_resume_and_build(invoke, folder, tmp_path):
     assert manifest["results"]["trials"] == len(trials)
     assert 0 < manifest["results"]["tuned_us"] <= manifest["results"]["untuned_us"]
 
+    code, _, err = invoke("tuning-logs", "page", log, "-o", tmp_path / "page.html")
+    assert code == 0, err
+    assert "conv2d 1x" in (tmp_path / "page.html").read_text()
+
     code, out, err = invoke("tuning-logs", "show", folder)
     assert code == 0, err
     assert "digits" in out
@@ -68,14 +72,29 @@ def test_tune_resume_and_build(invoke, folder, tmp_path):
 
 
 @pytest.mark.fast
-def test_require_tuned_needs_logs(invoke, tmp_path):
+@pytest.mark.parametrize("wish", [("--require-tuned",), ("--tuning-logs", "logs")])
+def test_tuned_without_records_is_a_contradiction(invoke, tmp_path, wish):
     np.save(tmp_path / "images.npy", load_images().calibration[:4])
     code, _, err = invoke(
-        "quantize", MODEL, "--batch", 1, "--data", tmp_path / "images.npy", "--require-tuned",
+        "quantize", MODEL, "--batch", 1, "--data", tmp_path / "images.npy", "--no-records", *wish,
         "-o", tmp_path / "a.ri8",
     )  # fmt: skip
     assert code == 1
-    assert "tuned kernels are required, but no tuning logs are given" in err
+    assert "tuned kernels are asked for, and records are switched off" in err
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tracker", "a:1"), "lends devices by their --key"),
+        (("--tracker", "a:1", "--rpc", "a:2", "--key", "k"), "either --tracker or --rpc"),
+    ],
+)
+def test_devices_that_cannot_be_meant(invoke, folder, options, message):
+    code, _, err = invoke(*TUNE, "--logs", folder / "none", *options)
+    assert code == 2
+    assert message in err
 
 
 @pytest.mark.fast

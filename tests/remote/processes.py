@@ -67,13 +67,14 @@ def running(arguments: list[str], log: Path):
 
 
 @contextmanager
-def tvm_process(name: str, log: Path):
+def tvm_process(name: str, log: Path, *options: str):
     """Run TVM's tracker, proxy or server and return its address."""
     address = free_address()
     ports = ["--host", address.host, "--port", str(address.port)]
     arguments = ["-m", f"tvm.exec.rpc_{name}", *ports, "--port-end", str(address.port + 1)]
     if name == "proxy":
         arguments += ["--web-port", "0"]  # none; by default 8888 of every interface
+    arguments += options
     with running(arguments, log) as process:
         until(lambda: listens(address) or process.poll() is not None, name)
         assert process.poll() is None, log.read_text()

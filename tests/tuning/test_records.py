@@ -3,16 +3,18 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
+from tvm.s_tir.meta_schedule.database import JSONDatabase
 from tvm.target import Target
 
 from relay_int8.build import compile_module, kernel_calls
 from relay_int8.errors import RecordError
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
-from relay_int8.tuning.records import Records
+from relay_int8.tuning.records import Records, shipped_logs
 from relay_int8.tuning.task import tasks_of
 from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
@@ -89,7 +91,7 @@ def test_kernels_without_record_run_by_default(network, log):
     ("fields", "reason"),
     [
         ({"tvm": "0.26.1"}, r"recorded with tvm 0\.26\.1, running 0\.27.*; re-run relay-int8 tune"),
-        ({"target": {"kind": "c"}}, "recorded for target {'kind': 'c'}, this build is for"),
+        ({"target": {"kind": "c"}}, "recorded for kind c, not llvm, mcpu None, not haswell"),
     ],
 )
 def test_a_log_of_something_else_is_refused_with_the_reason(log, fields, reason):
@@ -117,6 +119,61 @@ def test_a_folder_without_logs_is_an_error(tmp_path):
         Records(tmp_path, TARGET)
 
 
+def shipped(log, **fields):
+    """Return the folder of a log as it would be shipped, with another manifest."""
+    change(log, **fields)
+    return log.parent
+
+
+def test_shipped_records_are_used_where_the_user_has_none(network, log, tmp_path):
+    built = compile_module(network.mod, TARGET, Records(None, TARGET, shipped(log)))
+    assert all(call.tuned for call in built.calls if call.template)
+
+
+def test_features_that_a_virtual_machine_hides_do_not_matter(log):
+    config = target_config(TARGET)
+    records = Records(None, TARGET, shipped(log, target=config | {"mattr": ["-gfni"]}))
+    assert len(records) > 0
+
+
+@pytest.mark.parametrize("other", [{"num-cores": 64}, {"mcpu": "skylake"}])
+def test_shipped_records_of_another_cpu_are_passed_over(network, log, other):
+    folder = shipped(log, target=target_config(TARGET) | other)
+    records = Records(None, TARGET, folder)
+    assert len(records) == 0
+    assert records.refused == {}
+    own = Records(folder, TARGET)
+    ((name, value),) = other.items()
+    assert f"recorded for {name} {value}, not " in own.refused[str(log)]
+
+
+def test_shipped_records_of_another_tvm_are_refused_with_the_reason(log):
+    records = Records(None, TARGET, shipped(log, tvm="0.26.1"))
+    assert "recorded with tvm 0.26.1" in records.refused[str(log)]
+
+
+def test_own_records_go_before_shipped_ones(network, log, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(log, own)
+    lines = [Trial.from_json(line) for line in (own / "trials.jsonl").read_text().splitlines()]
+    slow = Measured(verdict="ok", seconds=(1.0,))
+    defaults = (dataclasses.replace(t, measured=slow) for t in lines if t.choices is None)
+    (own / "trials.jsonl").write_text("".join(f"{t.to_json()}\n" for t in defaults))
+    task = next(t for t in tasks_of(kernel_calls(network.mod, TARGET)) if "conv2d" in t.template)
+    kernel = task.kernel(TARGET)
+    found = Records(own, TARGET, log.parent).schedule(task, kernel)
+    assert found.mod.script() == kernel.default().mod.script()
+
+
+def test_the_project_finds_its_own_logs():
+    folder = shipped_logs()
+    assert folder is None or (folder / "README.md").exists()
+
+
+def database(folder):
+    return JSONDatabase(work_dir=str(folder)).get_all_tuning_records()
+
+
 def test_pruned_logs_build_the_same(network, log):
     before = [trial for trial in read_trials(log) if trial.choices is not None]
     slow = dataclasses.replace(before[0], measured=Measured(verdict="wrong", reason="y"))
@@ -124,6 +181,7 @@ def test_pruned_logs_build_the_same(network, log):
     with (log / "trials.jsonl").open("a") as file:
         file.write(other.to_json() + "\n")
     assert prune(log.parent) == 1
+    assert len(database(log)) == len(read_trials(log))
     assert [trial for trial in read_trials(log) if trial.choices is not None] == before
     built = compile_module(network.mod, TARGET, Records(log, TARGET))
     assert all(call.tuned for call in built.calls if call.template)
@@ -132,6 +190,7 @@ def test_pruned_logs_build_the_same(network, log):
 def test_merging_a_log_with_its_copy_changes_no_trial(log, tmp_path):
     manifest = merge([log, log], tmp_path / "merged")
     assert read_trials(tmp_path / "merged") == read_trials(log)
+    assert len(database(tmp_path / "merged")) == len(read_trials(log))
     assert manifest.results["untuned_us"] == pytest.approx(2 * manifest.results["tuned_us"])
 
 

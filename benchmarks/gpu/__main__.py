@@ -109,6 +109,8 @@ def _build(options: argparse.Namespace) -> None:
     from relay_int8 import zoo
 
     assert set(NETWORKS) == set(zoo.NETWORKS)
+    if any(batch < 1 for batch in options.batch or ()):
+        raise BundleError(f"batch {min(options.batch)}: a batch has one image at least")
     plan = Plan(
         networks=tuple(options.networks or NETWORKS),
         batches=tuple(options.batch or BATCHES),

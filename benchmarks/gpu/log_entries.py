@@ -52,7 +52,7 @@ def _record(cell: Mapping[str, Any], content: Mapping[str, Any], folder: Path) -
         results={"bench_gpu": dict(content["facts"])},
     )
     log = Log(folder, manifest)
-    tasks = [Task.from_key(key, count) for key, count in counts.items()]
+    tasks = {key: Task.from_key(key, count) for key, count in counts.items()}
     database = Database(folder, tasks, Target(dict(cell["target"])), [])
     try:
         for key in counts:

@@ -182,20 +182,24 @@ def _artifacts(
     """Keep the artifact with a CUDA graph in it, and the one whose kernels can be told apart."""
     recipes = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for form in ("graph", "calls"):
+        forms = ("graph", "calls") if plan.kind == "cuda" else ("calls",)
+        for form in forms:
             path, records = Path(scratch) / f"{form}.ri8", _records(plan)
             built = build(
                 quantized, plan.target, records, plan.architectures, cuda_graphs=form == "graph"
             )
             _save(path, built, quantized, batch, size, Path(scratch))
             recipes[form] = store.add(path.read_bytes(), f"{name}-{size}")
-    return built, recipes
+    return built, {"graph": recipes["calls"]} | recipes
 
 
 def _save(
     path: Path, built: Built, quantized: QuantizedModel, batch: int, size: int, scratch: Path
 ) -> None:
     library, target = scratch / "library.so", built.target
+    tensors: dict[str, list[str]] = {}
+    for call in built.calls:
+        tensors.setdefault(call.function, []).append(call.tensor)
     built.export(library)
     shape = (batch, 3, size, size)
     manifest = Manifest(
@@ -207,7 +211,7 @@ def _save(
         model_digest=quantized.digest,
         settings=dataclasses.asdict(CONFIG),
         gpu=built.gpu.needs if built.gpu else None,
-        gpu_code=built.gpu.to_dict() if built.gpu else {},
+        gpu_code=built.gpu.to_dict(tensors) if built.gpu else {},
     )
     save_artifact(path, library, manifest)
 

@@ -100,6 +100,12 @@ class MxnetModel:
     def relu(self, x, name: str):
         return self.op("Activation", name, x, act_type="relu")
 
+    def pool(
+        self, x, name: str, kernel: int, stride: int, pad: int = 0, kind: str = "max", **attrs
+    ):
+        sizes = {"kernel": (kernel,) * 2, "stride": (stride,) * 2, "pad": (pad,) * 2}
+        return self.op("Pooling", name, x, **{**sizes, "pool_type": kind, **attrs})
+
     def dense(self, x, name: str, shape: Sequence[int], **attrs: object):
         w = self.rng.normal(0, shape[1] ** -0.5, shape).astype("float32")
         b = self.rng.normal(0, 0.1, shape[0]).astype("float32")

@@ -139,7 +139,7 @@ def _tensors(
     """Return the scheme of every tensor that an integer group reads, or has to give."""
     wanted = dict.fromkeys(var for group in integer for var in group.inputs)
     wanted |= dict.fromkeys(group.output for group in integer if group.residual)
-    like = _shared(integer, wanted, func)
+    like = _shared(integer, wanted, func, config.applied.unify)
     non_negative = _non_negative(groups)
     params = set(func.params)
     plans = {}
@@ -161,9 +161,13 @@ def _scheme(
 
 
 def _shared(
-    integer: list[Group], wanted: dict[relax.Var, None], func: relax.Function
+    integer: list[Group], wanted: dict[relax.Var, None], func: relax.Function, unify: bool
 ) -> dict[relax.Var, relax.Var]:
-    """Return, for each tensor with the parameters of another one, that other one."""
+    """Return, for each tensor with the parameters of another one, that other one.
+
+    Parameters pass forward through moves, and backward from a concat to what feeds it alone; with
+    ``unify`` backward through activations too.
+    """
     producer = {group.output: group for group in integer}
     readers = graph.consumers(func)
     like: dict[relax.Var, relax.Var] = {}
@@ -175,6 +179,10 @@ def _shared(
                 source = producer.get(var)
                 if source and source.kind in REQUANTIZING and len(readers[var]) == 1:
                     like[var] = group.output
+        if unify and group.kind == "activation" and group.output in wanted:
+            source = producer.get(group.inputs[0])
+            if source and source.kind in REQUANTIZING and len(readers[group.inputs[0]]) == 1:
+                like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
 
 

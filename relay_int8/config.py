@@ -2,10 +2,82 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, get_args
 
 from relay_int8.errors import ConfigError
 from relay_int8.qparams import Scheme
+
+Equalization = Literal["none", "cross-layer", "smooth"]
+Thresholds = Literal["method", "output-error"]
+Correction = Literal["none", "analytic", "empirical"]
+RoundingName = Literal["nearest", "adaround", "descent"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tools:
+    """What is done for accuracy, beside choosing ranges; all of it on calibration images.
+
+    Parameters
+    ----------
+    equalization
+        Scale channels of the float network so that weights ("cross-layer"), or activations
+        ("smooth"), have ranges more alike (``relay_int8.refine.equalize``).
+    thresholds
+        "method": ranges are the calibration method's; "output-error": of several candidates the one
+        that disturbs the next layers least (``relay_int8.refine.thresholds``).
+    correction
+        The mean error that a layer's bias is freed of: that of its rounded weights, from the means
+        of its inputs ("analytic"), or the whole, from the quantized network ("empirical").
+    rounding
+        Weights to the nearest integer, or up or down as the layer's output wants it, by AdaRound's
+        relaxation or by coordinate descent (``relay_int8.refine.rounding``).
+    unify
+        Let what feeds a LeakyReLU, PReLU or ReLU of its own have the range of its result, as
+        TPU-MLIR does; pads, pools and other moves share their input's range anyhow.
+
+    Raises
+    ------
+    ConfigError
+        If one of them has no such setting, or rounding is to follow outputs that are not looked at.
+    """
+
+    equalization: Equalization = "none"
+    thresholds: Thresholds = "method"
+    correction: Correction = "analytic"
+    rounding: RoundingName = "nearest"
+    unify: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in SETTINGS.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(
+                    f"{name} {getattr(self, name)!r} is unknown; choose one of {', '.join(known)}"
+                )
+        if self.rounding != "nearest" and self.correction != "empirical":
+            raise ConfigError(
+                f'rounding "{self.rounding}" looks at the quantized network\'s own outputs; '
+                'it needs the correction "empirical"'
+            )
+
+    @property
+    def need_images(self) -> bool:
+        """Whether a calibration table is not enough."""
+        return (
+            self.equalization != "none"
+            or self.thresholds != "method"
+            or self.correction == "empirical"
+        )
+
+
+SETTINGS = {
+    "equalization": get_args(Equalization),
+    "thresholds": get_args(Thresholds),
+    "correction": get_args(Correction),
+    "rounding": get_args(RoundingName),
+}
+"""The settings of each tool, off first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,14 +86,20 @@ class Preset:
 
     non_negative: Scheme
     signed: Scheme
+    tools: Tools = field(default_factory=Tools)
 
 
+AUTO = "auto"
+ACCURATE = Tools(thresholds="output-error", correction="empirical", rounding="descent")
 PRESETS = {
     "int8": Preset(non_negative="u8", signed="s8"),
     "int8-symmetric": Preset(non_negative="s8", signed="s8"),
     "int8-asymmetric": Preset(non_negative="u8", signed="asymmetric"),
+    "int8-accurate": Preset(non_negative="u8", signed="s8", tools=ACCURATE),
+    AUTO: Preset(non_negative="u8", signed="s8"),
 }
-"""int8-symmetric is TensorRT's scheme; int8-asymmetric gives signed tensors a zero point."""
+"""int8-symmetric is TensorRT's scheme; int8-asymmetric gives signed tensors a zero point; auto
+tries the others' schemes and all tools on the calibration images (``relay_int8.refine.auto``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +116,9 @@ class QuantConfig:
         What stays in float: names of tensors, or operator types such as ``conv2d``.
     bias_correction
         Take the mean error of quantized weights out of each layer's bias
-        (``relay_int8.bias_correction``).
+        (``relay_int8.bias_correction``). False: no correction, whatever the tools say.
+    tools
+        What is done for accuracy; None: the preset's.
     require_int8
         Make a layer that stays in float for any reason but ``exclude`` an error.
 
@@ -52,6 +132,7 @@ class QuantConfig:
     method: str = "max"
     exclude: tuple[str, ...] = ()
     bias_correction: bool = True
+    tools: Tools | None = None
     require_int8: bool = False
 
     def __post_init__(self) -> None:
@@ -63,3 +144,35 @@ class QuantConfig:
     def scheme(self) -> Preset:
         """The preset's integer types."""
         return PRESETS[self.preset]
+
+    @property
+    def applied(self) -> Tools:
+        """The tools that are used."""
+        tools = self.tools or self.scheme.tools
+        if self.bias_correction:
+            return tools
+        return replace(tools, correction="none", rounding="nearest")
+
+
+def chosen_tools(preset: str, settings: Iterable[str]) -> Tools | None:
+    """Return a preset's tools with ``NAME=VALUE`` settings of the user's; None without any.
+
+    Raises
+    ------
+    ConfigError
+        If the preset, a name or a value is unknown.
+    """
+    fields: dict[str, str | bool] = {}
+    for text in settings:
+        name, _, value = text.partition("=")
+        if name == "unify" and value in ("yes", "no"):
+            fields[name] = value == "yes"
+        elif name in SETTINGS:
+            fields[name] = value
+        else:
+            known = ", ".join(f"{key}={'|'.join(values)}" for key, values in SETTINGS.items())
+            raise ConfigError(f"tool {text!r} is unknown; there are {known}, unify=yes|no")
+    if not fields:
+        return None
+    base = asdict(QuantConfig(preset=preset).applied)
+    return Tools(**{**base, **fields})

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
+from relay_int8.errors import RecordError
+from relay_int8.files import write_atomic
 from relay_int8.qparams import PlannedScheme
 
 Cause = Literal["", "excluded", "unsupported", "unneeded"]
@@ -58,6 +61,11 @@ class Plan:
         """Names of the tensors whose ranges calibration has to find."""
         return tuple(dict.fromkeys(tensor.like for tensor in self.tensors.values()))
 
+    @property
+    def additions(self) -> frozenset[str]:
+        """Additions that are layers of their own; ``find_groups`` needs to know them."""
+        return frozenset(layer.root for layer in self.layers if layer.kind == "add")
+
     def to_json(self) -> str:
         """Return the plan as readable JSON."""
         tensors = {name: asdict(tensor) for name, tensor in self.tensors.items()}
@@ -72,3 +80,30 @@ class Plan:
             tensors={name: TensorPlan(**item) for name, item in fields["tensors"].items()},
             layers=tuple(LayerPlan(**item) for item in fields["layers"]),
         )
+
+
+def save_plan(plan: Plan, path: Path | str) -> None:
+    """Write a plan as JSON, whole or not at all; :func:`plan_exclusions` reads it back."""
+    write_atomic(Path(path), (plan.to_json() + "\n").encode())
+
+
+def plan_exclusions(path: Path | str) -> tuple[str, ...]:
+    """Return the layers that a plan file, perhaps edited, leaves in float by choice.
+
+    Those with a ``reason``, unless its ``cause`` says that there was no choice. To leave a layer in
+    float give it a reason; to have it in integers make its reason null.
+
+    Raises
+    ------
+    RecordError
+        If the file is no plan.
+    """
+    try:
+        plan = Plan.from_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path}: not a plan of relay-int8: {error}") from error
+    return tuple(
+        layer.name
+        for layer in plan.layers
+        if layer.reason is not None and layer.cause in ("", "excluded")
+    )

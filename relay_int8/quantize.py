@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import tvm
@@ -20,13 +21,19 @@ from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration_network import CalibrationNetwork
-from relay_int8.config import QuantConfig
-from relay_int8.errors import CoverageError
+from relay_int8.config import AUTO, QuantConfig
+from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.passes.correct_bias import CorrectBias, averaged_tensors, linear_layers
 from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.passes.replace_weights import ReplaceWeights
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
 from relay_int8.qparams import PlannedScheme, QParams
+from relay_int8.refine.auto import Choice, choose_config
+from relay_int8.refine.equalize import equalize
+from relay_int8.refine.network import NumpyNetwork, Simulation
+from relay_int8.refine.reconstruct import reconstruct
+from relay_int8.refine.thresholds import HISTOGRAMS, tuned_thresholds
 from schedules.targets import native_target
 
 
@@ -44,6 +51,10 @@ class QuantizedModel:
         What was decided, and the ranges it rests on.
     digest
         sha256 of the QDQ module with its constants: equal digests, equal integers.
+    config
+        How it was made; with the preset "auto", what that chose.
+    choices
+        What "auto" tried and why it chose as it did.
     """
 
     mod: IRModule
@@ -51,6 +62,19 @@ class QuantizedModel:
     plan: Plan
     table: CalibrationTable
     digest: str
+    config: QuantConfig = field(default_factory=QuantConfig)
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it was made, as a report says it."""
+        tools = asdict(self.config.applied)
+        fields = asdict(self.config) | {
+            "tools": [f"{name}: {value}" for name, value in tools.items()]
+        }
+        if self.choices:
+            fields["choices"] = [str(choice) for choice in self.choices]
+        return fields
 
 
 def quantize(
@@ -83,6 +107,13 @@ def quantize(
     """
     config = config or QuantConfig()
     reference = normalize()(mod)
+    choices: tuple[Choice, ...] = ()
+    if isinstance(data, CalibrationTable):
+        _require_no_images(config)
+    else:
+        if config.preset == AUTO:
+            config, choices = choose_config(reference, data, config, progress)
+        reference = equalize(reference, data, config.applied.equalization)
     plan = annotate(reference, config)
     table = (
         data
@@ -93,16 +124,22 @@ def quantize(
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), digest(with_batch(reference, 1)))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
-    corrected = _corrected(reference, plan, params, table, config)
+    corrected = _corrected(reference, plan, table, config, data, progress)
     refused = _overflowing(corrected, plan, params)
     if refused:
         plan = annotate(reference, config, refused)
-        corrected = _corrected(reference, plan, params, table, config)
+        corrected = _corrected(reference, plan, table, config, data, progress)
     if config.require_int8:
         _require_integers(plan)
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
     return QuantizedModel(
-        mod=quantized, reference=reference, plan=plan, table=table, digest=digest(quantized)
+        mod=quantized,
+        reference=reference,
+        plan=plan,
+        table=table,
+        digest=digest(quantized),
+        config=config,
+        choices=choices,
     )
 
 
@@ -141,17 +178,23 @@ def _calibrated(
 ) -> CalibrationTable:
     schemes = _schemes(plan)
     single = with_batch(reference, 1)
-    means = averaged_tensors(reference["main"], plan) if config.bias_correction else []
-    method = find_method(config.method)
+    tools = config.applied
+    means = averaged_tensors(reference["main"], plan) if tools.correction == "analytic" else []
+    tuned = tools.thresholds == "output-error"
+    method = HISTOGRAMS if tuned else find_method(config.method)
     network = CalibrationNetwork(single, schemes, means, native_target(), method)
-    return calibrate(
+    table = calibrate(
         network,
         schemes,
         data,
         method=method,
         model_hash=digest(single),
+        keep_histograms=tuned,
         progress=progress,
     )
+    if not tuned:
+        return table
+    return tuned_thresholds(NumpyNetwork(single), plan, table, data, progress=progress)
 
 
 def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
@@ -161,13 +204,34 @@ def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
 def _corrected(
     reference: IRModule,
     plan: Plan,
-    params: Mapping[str, QParams],
     table: CalibrationTable,
     config: QuantConfig,
+    data: Dataset | CalibrationTable,
+    progress: Progress | None,
 ) -> IRModule:
-    if not config.bias_correction:
+    """Return the float network with the weights and biases that are to be quantized."""
+    tools = config.applied
+    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    if tools.correction == "none":
         return reference
-    return tvm.transform.Sequential([CorrectBias(plan, params, table.means)])(reference)
+    if tools.correction == "analytic":
+        return tvm.transform.Sequential([CorrectBias(plan, params, table.means)])(reference)
+    assert not isinstance(data, CalibrationTable)
+    alone = plan.additions
+    network = NumpyNetwork(with_batch(reference, 1), alone)
+    simulation = Simulation(plan=plan, params=params)
+    found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
+    replace = ReplaceWeights(found.weights, found.biases, alone)
+    return tvm.transform.Sequential([replace])(reference)
+
+
+def _require_no_images(config: QuantConfig) -> None:
+    if config.preset == AUTO or config.applied.need_images:
+        wanted = f"preset {config.preset}" if config.tools is None else str(config.tools)
+        raise ConfigError(
+            f"{wanted} looks at calibration images, and a calibration table was given; "
+            "give the images, or choose a preset and tools that need ranges alone"
+        )
 
 
 def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Make a quantized network more accurate, by what calibration images show."""

@@ -1,0 +1,85 @@
+"""Factors that move range between a layer and its readers, channel by channel.
+
+Positive factors pass through ReLU, pooling and their kin, so a producer's channel can be multiplied
+and its readers' weights divided by the same number: the network computes the same, its integers do
+not. Which factors serve best is the question of two papers. Pure NumPy, no graph in sight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+LARGEST = 64.0  # a factor beyond it would blow up what calibration has not seen
+
+
+def cross_layer_factors(produced: Array, read: Array) -> Array:
+    """Return float64 (channels,): factors that give both layers' weights equal channel ranges.
+
+    Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction",
+    ICCV 2019, equation 11: ``s = sqrt(r1 * r2) / r2``, of which this is the inverse.
+
+    Parameters
+    ----------
+    produced, read
+        (channels,) largest magnitude of the weights that produce a channel, and of those that read
+        it. A channel with a zero keeps the factor 1.
+    """
+    return _factors(np.sqrt(_ratio(read, produced)))
+
+
+def smoothing_factors(activations: Array, read: Array, alpha: float) -> Array:
+    """Return float64 (channels,): factors that move outliers of activations into weights.
+
+    Source: Xiao et al., "SmoothQuant", ICML 2023, equation 4: ``s = max|X|^a / max|W|^(1-a)``, of
+    which this is the inverse, scaled so that the largest channel keeps its range.
+
+    Parameters
+    ----------
+    activations
+        (channels,) largest magnitude of each channel.
+    read
+        (channels,) largest magnitude of the weights that read it.
+    alpha
+        1 makes the ranges of activations equal, 0 those of the weights.
+    """
+    x, w = np.asarray(activations, np.float64), np.asarray(read, np.float64)
+    used = (x > 0) & (w > 0)
+    if not used.any():
+        return np.ones(len(x))
+    s = np.ones(len(x))
+    s[used] = x[used] ** alpha / w[used] ** (1 - alpha)
+    factors = np.ones(len(x))
+    factors[used] = s[np.argmax(np.where(used, x, 0))] / s[used]
+    return np.clip(factors, 1 / LARGEST, LARGEST)
+
+
+def within_clip(factors: Array, largest: Array, bound: float) -> Array:
+    """Return the factors with which a clip at ``bound`` cuts what it cut before, and no more.
+
+    A channel that reaches the bound on the calibration images keeps its factor 1; another one may
+    grow until it does, and may not shrink: the clip would let pass what it has to stop.
+
+    Parameters
+    ----------
+    largest
+        (channels,) largest value of each channel on the calibration images, after the clip.
+    """
+    largest = np.asarray(largest, np.float64)
+    room = np.where(largest > 0, bound / np.maximum(largest, bound / LARGEST), 1.0)
+    return np.clip(factors, 1.0, np.maximum(room, 1.0))
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    used = (a > 0) & (b > 0)
+    ratio: Array = np.where(used, a, 1.0) / np.where(used, b, 1.0)
+    return ratio
+
+
+def _factors(raw: Array) -> Array:
+    clipped: Array = np.clip(raw, 1 / LARGEST, LARGEST)
+    return clipped

@@ -1,0 +1,106 @@
+"""Factors between layers: worked numbers, where they may pass, and that the network stays itself."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.analysis.chains import find_chains
+from relay_int8.refine.equalization import cross_layer_factors, smoothing_factors, within_clip
+from relay_int8.refine.equalize import channel_maxima, equalize
+from relay_int8.refine.network import NumpyNetwork
+from tests.small_networks import NETWORKS, NetworkWriter, images, nn
+
+F = np.float32
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("produced", "read", "expected"),
+    [
+        ([1.0, 4.0], [4.0, 1.0], [2.0, 0.5]),
+        ([2.0, 0.0], [0.5, 3.0], [0.5, 1.0]),  # nothing is produced: nothing to scale
+        ([1e-9], [1.0], [64.0]),  # no further than that
+    ],
+)
+def test_cross_layer_factors(produced, read, expected):
+    np.testing.assert_allclose(cross_layer_factors(F(produced), F(read)), expected)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("x", "w", "alpha", "expected"),
+    [
+        ([8.0, 2.0], [1.0, 1.0], 1.0, [1.0, 4.0]),
+        ([8.0, 2.0], [1.0, 1.0], 0.5, [1.0, 2.0]),
+        ([8.0, 2.0], [1.0, 4.0], 0.5, [1.0, 4.0]),
+        ([8.0, 2.0], [1.0, 4.0], 0.0, [1.0, 4.0]),
+        ([8.0, 0.0], [1.0, 4.0], 0.5, [1.0, 1.0]),
+        ([0.0, 0.0], [1.0, 4.0], 0.5, [1.0, 1.0]),
+    ],
+)
+def test_smoothing_factors(x, w, alpha, expected):
+    np.testing.assert_allclose(smoothing_factors(F(x), F(w), alpha), expected)
+
+
+@pytest.mark.fast
+def test_a_clip_limits_factors():
+    found = within_clip(F([4, 4, 0.5, 4]), F([6, 2, 1, 0]), 6.0)
+    np.testing.assert_allclose(found, [1, 3, 1, 1])
+
+
+def chained(activation):
+    """Return conv -> activation -> depthwise -> relu -> pool -> conv -> dense, as one would."""
+    net = NetworkWriter((1, 3, 8, 8))
+    a = net.emit("a", activation(net.conv("a/bias", net.x, 8, 3, padding=1)))
+    b = net.relu("b", net.conv("b/bias", a, 8, 3, padding=1, groups=8))
+    pool = net.emit("pool", nn.max_pool2d(b, pool_size=2, strides=2))
+    c = net.relu("c", net.conv("c/bias", pool, 6, 1))
+    mean = net.emit("mean", nn.avg_pool2d(c, pool_size=4))
+    flat = net.emit("flat", relax.op.reshape(mean, (1, 6)))
+    return net.module(net.emit("d", relax.op.matmul(flat, net.constant(6, 5))))
+
+
+ACTIVATIONS = {
+    "relu": nn.relu,
+    "leaky": lambda x: nn.leakyrelu(x, 0.1),
+    "relu6": lambda x: relax.op.clip(x, 0, 1.5),
+}
+
+
+@pytest.mark.parametrize("how", ["cross-layer", "smooth"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_the_network_computes_the_same(name, how):
+    mod = chained(ACTIVATIONS[name])
+    chains = {chain.name: [r.name for r in chain.readers] for chain in find_chains(mod["main"])}
+    assert chains == {"a": ["b"], "b": ["c"], "c": ["d"]}
+    data = [{"x": x} for x in images(mod, 8)]
+    scaled = equalize(mod, data, how)
+    before, after = NumpyNetwork(mod), NumpyNetwork(scaled)
+    for image in data:
+        wanted = before.run(image)["d"]
+        np.testing.assert_allclose(after.run(image)["d"], wanted, rtol=1e-3, atol=1e-4)
+    old, new = channel_maxima(before, data), channel_maxima(after, data)
+    if how == "smooth":  # the reader of a is depthwise: all channels alike, as far as a clip lets
+        assert new["a"].max() / new["a"].min() < (1.001 if name != "relu6" else 1.2)
+    else:
+        assert any(not np.allclose(old[key], new[key]) for key in old)
+
+
+@pytest.mark.fast
+def test_where_factors_cannot_pass():
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 8, 1))
+    b = net.conv("b", a, 8, 1)
+    s = net.relu("s", net.emit("sum", relax.op.add(a, b)))  # a is read by an addition
+    t = net.emit("t", relax.op.tanh(net.conv("t/bias", s, 8, 1)))  # not homogeneous
+    clipped = net.emit("clipped", relax.op.clip(net.conv("c/bias", t, 8, 1), -1, 1))
+    mod = net.module(net.conv("out", clipped, 4, 1), net.conv("other", s, 4, 1))
+    assert find_chains(mod["main"]) == []
+
+
+@pytest.mark.fast
+def test_every_reader_is_divided():
+    mod = NETWORKS["residual"]()
+    assert {chain.name for chain in find_chains(mod["main"])} == {"a", "b0"}
+    (chain,) = [chain for chain in find_chains(mod["main"]) if chain.name == "a"]
+    assert [reader.name for reader in chain.readers] == ["b0", "d"]

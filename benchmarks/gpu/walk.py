@@ -1,0 +1,302 @@
+"""The excerpts of docs/cuda.md: one convolution from ONNX node to machine code, as made today.
+
+    python -m benchmarks.gpu.walk             print them
+    python -m benchmarks.gpu.walk --write     put them into docs/cuda.md
+
+The convolution is ResNet-18's first 3x3, ``layer1.0.conv1``, in a network of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import tvm
+from onnx import helper
+from tvm import relax, tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from relay_int8 import graph
+from relay_int8.artifact import TensorInfo
+from relay_int8.calibration import open_data
+from relay_int8.config import QuantConfig
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.kernel_call import operands, spec_of
+from relay_int8.pipeline import kernel_passes
+from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.zoo.network import Network
+from schedules.catalog import TEMPLATES
+from schedules.cuda.compiler import compiled_by
+from schedules.cuda.default_tiles import default_tiles
+from schedules.cuda.fat_binary import bundle
+from schedules.cuda.nvrtc import Nvrtc
+from schedules.cuda.sass import KernelCode, disassemble
+from schedules.cuda.tiles import Tiles
+from schedules.layout import NCHW4C
+from schedules.spec import Conv2d, to_json
+from schedules.targets import named_target
+from schedules.template import Layouts
+
+PAGE = Path(__file__).parents[2] / "docs" / "cuda.md"
+ARCHITECTURE, NAME = "sm_80", "conv2d_dp4a"
+LAYER, CHANNELS, SIZE = "layer1.0", 64, 56
+SASS_LINES = 12
+_SECTION = re.compile(r"(<!-- begin (\w+) -->\n)(.*?)(<!-- end \2 -->\n)", re.S)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Every form that the convolution takes."""
+
+    model: onnx.ModelProto
+    quantized: QuantizedModel
+    target: Target
+
+    @cached_property
+    def integers(self) -> tuple[Conv2d, dict[str, np.ndarray]]:
+        """Return the specification and its constants."""
+        with self.target:
+            mod = tvm.transform.Sequential(kernel_passes(self.target))(self.quantized.mod)
+        for _, value in graph.calls(mod["main"]):
+            spec = spec_of(value)
+            if isinstance(spec, Conv2d):
+                _, params = operands(value, spec)
+                return spec, {name: np.asarray(array) for name, array in params.items()}
+        raise AssertionError("the network has a convolution")
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Return the kernel with the default loops."""
+        template, spec = TEMPLATES[NAME], self.integers[0]
+        layouts = template.layouts(spec, Layouts(inputs=(NCHW4C,), output=NCHW4C))
+        func = template.kernel(spec, layouts).with_attr("global_symbol", NAME)
+        sch = Schedule(func)
+        template.default(sch, spec, self.target)
+        return sch
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        """Return what the rule of the default loops chooses."""
+        template, spec = TEMPLATES[NAME], self.integers[0]
+        layouts = template.layouts(spec, Layouts(inputs=(NCHW4C,), output=NCHW4C))
+        return default_tiles(Schedule(template.kernel(spec, layouts)), spec, self.target)
+
+    @cached_property
+    def source(self) -> str:
+        """Return the CUDA C."""
+        asked: list[str] = []
+
+        def keep(source: str) -> bytes:
+            asked.append(source)
+            return b""
+
+        mod = tvm.IRModule({NAME: next(iter(self.schedule.mod.functions.values()))})
+        with compiled_by(keep), self.target:
+            built = tvm.compile(mod, target=self.target)
+        return asked[0] if asked else str(built.mod.imports[0].inspect_source())
+
+    @cached_property
+    def ptx(self) -> str:
+        """Return the PTX."""
+        return Nvrtc().compile(self.source, ARCHITECTURE, "ptx").binary.decode()
+
+    @cached_property
+    def code(self) -> KernelCode:
+        """Return the machine code."""
+        (kernel,) = disassemble(bundle([Nvrtc().compile(self.source, ARCHITECTURE)])).kernels
+        return kernel
+
+
+def walk() -> Walk:
+    """Return the convolution, quantized with the same numbers everywhere."""
+    net = Network(batch=1, seed=0)
+    x = net.input(CHANNELS, SIZE)
+    y = net.conv(x, f"{LAYER}.conv1", CHANNELS, 3, padding=1)
+    y = net.relu(net.batch_norm(y, f"{LAYER}.bn1"), f"{LAYER}.relu1")
+    logits = net.dense(net.flatten(net.global_pool(y, "pool"), "flatten"), "fc", 8)
+    model = net.finish("walk", logits)
+    count = CHANNELS * SIZE * SIZE
+    image = (np.arange(count, dtype=np.int64) * 7919 % 256 / 64).astype(np.float32)
+    inputs = (TensorInfo(name="input", shape=(-1, CHANNELS, SIZE, SIZE), dtype="float32"),)
+    data = open_data([image.reshape(1, CHANNELS, SIZE, SIZE)], inputs)
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        Path(file.name).write_bytes(model.SerializeToString())
+        mod = import_onnx(file.name)
+    return Walk(model, quantize(mod, data, QuantConfig(method="max")), named_target(ARCHITECTURE))
+
+
+def stable(found: Walk) -> dict[str, str]:
+    """Return the excerpts that say the same until the compiler's form or the contract changes."""
+    return {
+        "node": _node(found.model),
+        "qdq": "\n".join(_qdq(found.quantized)),
+        "integers": "\n".join(_integers(found)),
+        "spec": to_json(found.integers[0]).replace(', "', ',\n "'),
+        "layouts": "\n".join(_layouts(found)),
+    }
+
+
+def generated(found: Walk) -> dict[str, str]:
+    """Return the excerpts that change when loops are improved."""
+    return {
+        "tiles": "\n".join(_tiles(found.tiles)),
+        "loops": "\n".join(_loops(found.schedule)),
+        "cuda": _cuda(found.source),
+        "ptx": "\n".join(_lines(found.ptx, "dp4a.", 4)),
+        "sass": "\n".join(_sass(found.code)),
+        "resources": _resources(found.code),
+    }
+
+
+def written(page: str, excerpts: Mapping[str, str]) -> str:
+    """Return ``page`` with ``excerpts`` between its marks."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[2] not in excerpts:
+            return match[0]
+        return f"{match[1]}```\n{excerpts[match[2]]}\n```\n{match[4]}"
+
+    return _SECTION.sub(replaced, page)
+
+
+def excerpts_of(page: str) -> dict[str, str]:
+    """Return what stands between the marks of ``page``."""
+    return {
+        match[2]: match[3].removeprefix("```\n").removesuffix("\n```\n")
+        for match in _SECTION.finditer(page)
+    }
+
+
+def _node(model: onnx.ModelProto) -> str:
+    (node,) = (node for node in model.graph.node if node.op_type == "Conv")
+    attributes = sorted((a.name, helper.get_attribute_value(a)) for a in node.attribute)
+    shown = ", ".join(f"{name}={value}" for name, value in attributes)
+    return f"{node.output[0]} = Conv({', '.join(node.input)},\n    {shown})"
+
+
+def _qdq(quantized: QuantizedModel) -> Iterator[str]:
+    for var, value in graph.calls(quantized.mod["main"]):
+        if LAYER in var.name or var.name.startswith("input"):
+            names = [_short(argument) for argument in graph.arguments(value)]
+            operator = f"{graph.operator(value)}({', '.join(names)})"
+            yield f"{var.name} = {operator}  # {graph.dtype(var)} {graph.shape(var)}"
+
+
+def _short(argument: relax.Expr) -> str:
+    if isinstance(argument, relax.Var):
+        return str(argument.name)
+    array = graph.constant(argument)
+    if array is None:
+        return "..."
+    return f"{array.reshape(-1)[0]:.4g}" if array.size == 1 else f"constant {array.shape}"
+
+
+def _integers(found: Walk) -> Iterator[str]:
+    _, params = found.integers
+    for name, array in params.items():
+        first = ", ".join(f"{value:.4g}" for value in array.reshape(-1)[:3])
+        more = ", ..." if array.size > 3 else ""
+        yield f"{name:<6} {array.dtype!s:<8} {array.shape!s:<16} {first}{more}"
+
+
+def _layouts(found: Walk) -> Iterator[str]:
+    spec, params = found.integers
+    packed = TEMPLATES[NAME].pack(spec, params)
+    for name in ("x", "y"):
+        shape = spec.shape(name)
+        yield f"{name:<6} {shape!s:<16} -> NCHW4c    {NCHW4C.physical_shape(shape)}"
+    for name in ("w", "bias", "m"):
+        yield f"{name:<6} {params[name].shape!s:<16} -> packed    {packed[name].shape}"
+
+
+def _tiles(tiles: Tiles) -> Iterator[str]:
+    for field in fields(tiles):
+        yield f"{field.name:<10} {getattr(tiles, field.name)}"
+
+
+def _loops(sch: Schedule) -> Iterator[str]:
+    """Yield the loops and the blocks in them, without what is computed."""
+    (func,) = sch.mod.functions.values()
+    return _nest(func.body, 0)
+
+
+def _nest(node: Any, depth: int) -> Iterator[str]:
+    if isinstance(node, tirx.SeqStmt):
+        for part in node.seq:
+            yield from _nest(part, depth)
+        return
+    if isinstance(node, tirx.For):
+        if int(node.extent) > 1 or node.thread_binding is not None:
+            yield "  " * depth + _loop(node)
+            depth += 1
+        yield from _nest(node.body, depth)
+        return
+    block = getattr(node, "block", None)
+    if block is not None and block.name_hint == "root":
+        yield from _nest(block.body, depth)
+    elif block is not None:
+        yield "  " * depth + str(block.name_hint)
+
+
+def _loop(node: Any) -> str:
+    kind = tirx.ForKind(node.kind).name.lower()
+    binding = node.thread_binding
+    what = str(binding.thread_tag) if binding is not None else kind
+    pipelined = "software_pipeline_stage" in node.annotations
+    return f"{what} {int(node.extent)}" + (", pipelined" if pipelined else "")
+
+
+def _cuda(source: str) -> str:
+    """Return the innermost sums and their surroundings."""
+    lines = source.splitlines()
+    places = [place for place, line in enumerate(lines) if "__dp4a(" in line and "=" in line]
+    first = max(places[0] - 6, 0)
+    return "\n".join(line[:180] for line in lines[first : places[0] + 6])
+
+
+def _lines(text: str, word: str, count: int) -> list[str]:
+    return [line.strip() for line in text.splitlines() if word in line][:count]
+
+
+def _sass(code: KernelCode) -> Iterator[str]:
+    """Yield the first dp4a and what stands beside them, encodings left out."""
+    lines = [line.partition(";")[0].strip() for line in code.text.splitlines() if ";" in line]
+    place = next(i for i, line in enumerate(lines) if "IDP" in line)
+    yield from (re.sub(r"\s{2,}", "  ", line) for line in lines[max(place - 2, 0) :][:SASS_LINES])
+
+
+def _resources(code: KernelCode) -> str:
+    return (
+        f"{code.registers} registers, {code.shared_bytes} bytes of shared memory, "
+        f"{code.dp4a} IDP.4A, {code.spills} loads and stores of spilled registers, "
+        f"{sum(code.opcodes.values())} instructions"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the excerpts, or write them; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE}")
+    options = parser.parse_args(arguments)
+    found = walk()
+    excerpts = stable(found) | generated(found)
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(), excerpts))
+    else:
+        for name, text in excerpts.items():
+            print(f"== {name}\n{text}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -21,7 +21,7 @@ from relay_int8.calibration.formats.exchange import Exchange, renamed
 from relay_int8.calibration.formats.ncnn import PARAM
 from relay_int8.config import QuantConfig
 from relay_int8.errors import CalibrationError
-from relay_int8.frontend.model import import_model
+from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.geometry import conv2d_fields
 from relay_int8.passes.correct_bias import linear_layers
 from relay_int8.pipeline import normalize
@@ -66,9 +66,16 @@ class ModelTensors:
     model_hash: str
 
     @classmethod
-    def of(cls, model: Path | str, config: QuantConfig | None = None) -> ModelTensors:
+    def of(
+        cls,
+        model: Path | str,
+        config: QuantConfig | None = None,
+        *,
+        inputs: Shapes | None = None,
+        params: Path | None = None,
+    ) -> ModelTensors:
         """Return those of a model file."""
-        imported = import_model(model, batch=1)
+        imported = import_model(model, batch=1, inputs=inputs, params=params)
         reference = normalize()(imported)
         plan = annotate(reference, config or QuantConfig())
         layers = linear_layers(reference["main"], plan)

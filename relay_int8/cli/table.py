@@ -13,6 +13,7 @@ from relay_int8.calibration.formats.exchange import threshold
 from relay_int8.calibration.formats.qtable import excluded, read_qtable
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.cli.exits import unmet
+from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.config import PRESETS, QuantConfig
 from relay_int8.files import write_atomic
 
@@ -23,7 +24,7 @@ table = typer.Typer(
 )
 Model = Annotated[
     Path | None,
-    typer.Option(help="ONNX model to fit the table to: names, types and channels are checked."),
+    typer.Option(help="Model to fit the table to: names, types and channels are checked."),
 ]
 Form = Annotated[str | None, typer.Option(help=f"Format, if not recognized: {NAMES}.")]
 
@@ -40,6 +41,8 @@ def convert(
         list[str] | None,
         typer.Option(help="With --model: tensor or operator type that stays in float."),
     ] = None,
+    inputs: Inputs = None,
+    params: Params = None,
     source_format: Annotated[
         str | None, typer.Option("--from", help="Format of the first table, if not recognized.")
     ] = None,
@@ -57,7 +60,12 @@ def convert(
         # Reading a model needs TVM; converting text does not.
         from relay_int8.model_tensors import ModelTensors
 
-        tensors = ModelTensors.of(model, QuantConfig(preset=preset, exclude=tuple(exclude or ())))
+        tensors = ModelTensors.of(
+            model,
+            QuantConfig(preset=preset, exclude=tuple(exclude or ())),
+            inputs=input_shapes(inputs),
+            params=params,
+        )
         by_layers = found.name == "ncnn"
         exchange = tensors.by_tensor(exchange) if by_layers else tensors.fitted(exchange)
         exchange = tensors.by_layer(exchange) if form.name == "ncnn" else exchange

@@ -18,7 +18,8 @@ SIGNATURES = (
     (0, b"\x1f\x8b", "gzip-compressed: unpack it"),
     (4, b"TFL3", "a TFLite model: convert it to ONNX"),
     (0, b"<", "XML or HTML text: check the download"),
-    (0, b"{", "JSON text"),
+    (0, b"{", "JSON text: the name of an MXNet symbol ends in .json"),
+    (0, b"\x12\x01\0\0\0\0\0\0", "MXNet parameters: give the -symbol.json, with --params"),
 )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.model import import_model
 from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.frontend.mxnet_attributes import Attributes
 from relay_int8.frontend.mxnet_params import read_params
@@ -196,6 +197,16 @@ def test_parameters_beside_the_symbol(tmp_path):
     import_mxnet(path, tmp_path / "net-0007.params", inputs={"data": (1, 3)})
     with pytest.raises(FrontendError, match=r"none.params: no such file"):
         import_mxnet(path, tmp_path / "none.params", inputs={"data": (1, 3)})
+
+
+def test_files_that_are_mistaken_for_the_model(tmp_path):
+    net, y = dense()
+    path = net.save(tmp_path, y)
+    with pytest.raises(FrontendError, match=r"found MXNet parameters: give the -symbol.json"):
+        import_model(tmp_path / "net-0000.params")
+    text = path.rename(tmp_path / "net.txt")
+    with pytest.raises(FrontendError, match=r"the name of an MXNet symbol ends in .json"):
+        import_model(text)
 
 
 def test_shapes_of_inputs(tmp_path):

@@ -20,6 +20,7 @@ import argparse
 import dataclasses
 import datetime
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -54,6 +55,8 @@ BATCHES = (1, 16, 64)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, build or run; return the exit code: 1 where a bit was wrong or a step failed."""
     options = _parser().parse_args(arguments)
+    # Where PyTorch is, tvm_ffi would compile an extension for it, for a minute.
+    os.environ.setdefault("TVM_FFI_DISABLE_TORCH_C_DLPACK", "1")
     try:
         if options.build:
             _build(options)

@@ -1,4 +1,4 @@
-"""TVM's runtime for a computer without TVM: 8 MB that stand in a folder of PYTHONPATH.
+"""TVM's runtime for a computer without TVM: 10 MB that stand in a folder of PYTHONPATH.
 
 The compiler, 260 MB, stays behind. What is copied is what an artifact is loaded with: the runtime
 libraries of the installed ``apache-tvm``, and ``apache-tvm-ffi`` for the other computer's Python.
@@ -17,6 +17,7 @@ from importlib.metadata import distribution, version
 from pathlib import Path
 
 TVM, FFI = "apache-tvm", "apache-tvm-ffi"
+UNUSED = ("__pycache__", "3rdparty", "include", "share", "src", "stub", "testing")
 LIBRARIES = ("libtvm_runtime.so", "libtvm_runtime_cuda.so")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
@@ -43,7 +44,7 @@ def ship_runtime(folder: Path, python: str) -> None:
     (metadata / "METADATA").write_text(distribution(TVM).read_text("METADATA") or "")
     if python == sysconfig.get_python_version():
         shutil.copytree(
-            _installed("tvm_ffi"), folder / "tvm_ffi", ignore=shutil.ignore_patterns("__pycache__")
+            _installed("tvm_ffi"), folder / "tvm_ffi", ignore=shutil.ignore_patterns(*UNUSED)
         )
         metadata = folder / f"apache_tvm_ffi-{version(FFI)}.dist-info"
         metadata.mkdir()
@@ -72,4 +73,5 @@ def _download(folder: Path, python: str) -> None:
                 f"no {FFI} {version(FFI)} for Python {python}: {done.stderr.strip()[-300:]}"
             )
         with zipfile.ZipFile(wheels[0]) as archive:
-            archive.extractall(folder)
+            names = (name for name in archive.namelist() if not set(UNUSED) & {*name.split("/")})
+            archive.extractall(folder, names)

@@ -182,9 +182,10 @@ def measured(
 def _alone(contender: Contender, batch: Batch) -> Measured:
     seconds: tuple[float, ...] = ()
     if contender.fault is None:
-        seconds = contender.seconds(batch.timing.probes)
-        rest = batch.timing.repeats - batch.timing.probes
-        if rest > 0 and min(seconds) < batch.best_s * HOPELESS:
+        probes = min(batch.timing.probes, batch.timing.repeats)
+        seconds = contender.seconds(probes)
+        rest = batch.timing.repeats - probes
+        if rest and min(seconds) < batch.best_s * HOPELESS:
             seconds += contender.seconds(rest)
     return contender.verdict(seconds)
 

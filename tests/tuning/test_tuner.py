@@ -175,3 +175,36 @@ def test_what_another_network_taught_shortens_the_search():
 def test_an_unknown_search_is_refused():
     with pytest.raises(ConfigError, match="search 'luck' is unknown; choose one of xgb, random"):
         Search(TASK.kernel(VNNI), TASK, "luck", None, 1)
+
+
+def test_winners_of_similar_kernels_are_tried_first():
+    pytest.importorskip("xgboost")
+    search = Search(TASK.kernel(VNNI), TASK, "xgb", CostModel(1), 1)
+    one, two = search.points[17], search.points[40]
+    assert search.propose([], 4, [one, two])[:2] == [one, two]
+    measured = FakeDevice().measure(TASK, [one])[0]
+    seen = [Trial(task=TASK.key, choices=one, measured=measured)]
+    assert search.propose(seen, 4, [one, two])[0] == two
+    assert one not in search.propose(seen, 100, [one, two])
+
+
+def test_choices_of_another_shape_become_the_nearest_there_are():
+    pytest.importorskip("xgboost")
+    search = Search(TASK.kernel(VNNI), TASK, "xgb", CostModel(1), 1)
+    (first,) = search.propose([], 1, [((3, 6), (3, 5), 3)])
+    assert first in search.points
+    assert first == ((4, 4), (2, 7), 3)
+
+
+def test_a_tuner_tries_what_won_elsewhere(tuned, tmp_path):
+    pytest.importorskip("xgboost")
+    other = conv_task(128)
+    best = min(space.points(TASK.kernel(VNNI)), key=seconds)
+    points = list(space.points(other.kernel(VNNI)))
+    measured = FakeDevice().measure(other, points)
+    taught = [
+        Trial(task=other.key, choices=choices, measured=each)
+        for choices, each in zip(points, measured, strict=True)
+    ]
+    trials, _ = tuned(4, search="xgb", warm=[(other, taught)])
+    assert seconds(candidates(trials)[0]) <= 1.1 * seconds(best)

@@ -13,7 +13,7 @@ import numpy as np
 
 from relay_int8 import graph, qparams
 from relay_int8.analysis.groups import Clip, Group, Leaky
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import CalibrationError
 from relay_int8.geometry import (
     conv2d_fields,
     dense_fields,
@@ -79,24 +79,38 @@ def rescale_kernel(shape: tuple[int, ...], x: QParams, y: QParams) -> Kernel:
     return Rescale(dims=shape, x=x.dtype, y=y.dtype), constants | {"clamp": y.clamp}
 
 
+def linear_refusal(group: Group, x: QParams) -> str | None:
+    """Say why a convolution or matrix product of ``x`` has no exact int32 sums, or None."""
+    if group.weight is None or group.weight.scale is None:
+        return "its weights are not int8 with zero point 0 and a scale a channel"
+    try:
+        return qparams.accumulator_refusal(*_weight_and_bias(group, x), x)
+    except CalibrationError as error:
+        return str(error)
+
+
+def _weight_and_bias(group: Group, x: QParams) -> tuple[np.ndarray, np.ndarray]:
+    assert group.weight is not None and group.weight.scale is not None
+    s_w = group.weight.scale
+    rows = group.weight.values if group.kind == "conv2d" else group.weight.values.T
+    bias = np.zeros(len(s_w), np.float32) if group.bias is None else group.bias
+    weight = np.ascontiguousarray(qparams.quantize_weight(rows, s_w))
+    return weight, qparams.quantize_bias(bias, x.scale, s_w)
+
+
 def _linear(group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
     assert group.weight is not None and group.weight.scale is not None
     x, s_w = xs[0], group.weight.scale
-    if group.weight.zero_point is not None and group.weight.zero_point.any():
-        raise UnsupportedOpError(f"{group.name}: weights with a zero point are not supported")
     conv = group.kind == "conv2d"
-    rows = group.weight.values if conv else group.weight.values.T
     s_y = np.float32(1) if y is None else y.scale
+    weight, bias = _weight_and_bias(group, x)
     constants = {
-        "w": np.ascontiguousarray(qparams.quantize_weight(rows, s_w)),
-        "bias": _bias(group, x, s_w),
+        "w": weight,
+        "bias": bias,
         "m": qparams.multiplier(x.scale, s_w, s_y),
         "z": np.array([x.zero_point, y.zero_point if y else 0, 0], np.int32),
         "clamp": _clamp(group.activation, y),
     }
-    reason = qparams.accumulator_refusal(constants["w"], constants["bias"], x)
-    if reason:
-        raise UnsupportedOpError(f"{group.name}: {reason}; exclude the layer to leave it in float")
     leaky = isinstance(group.activation, Leaky)
     if isinstance(group.activation, Leaky):
         slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
@@ -110,11 +124,6 @@ def _linear(group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
         constants["m_r"] = qparams.rescale_multiplier(xs[1].scale, y.scale)
         constants["z"][2] = xs[1].zero_point
     return Conv2d(**conv2d_fields(group), **types), constants
-
-
-def _bias(group: Group, x: QParams, s_w: np.ndarray) -> np.ndarray:
-    bias = np.zeros(len(s_w), np.float32) if group.bias is None else group.bias
-    return qparams.quantize_bias(bias, x.scale, s_w)
 
 
 def _clamp(activation: Clip | Leaky | None, y: QParams | None) -> np.ndarray:

@@ -10,6 +10,7 @@ from tvm.target import Target
 from relay_int8.passes.alter_layout import AlterLayout
 from relay_int8.passes.canonicalize_activation import CanonicalizeActivation
 from relay_int8.passes.canonicalize_pool import CanonicalizePool
+from relay_int8.passes.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.passes.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.passes.check_kernels import CheckKernels
 from relay_int8.passes.fold_affine import FoldAffine
@@ -35,6 +36,7 @@ def normalize_passes() -> list[Pass]:
     return [
         FoldConstants(),
         TransposeQuantized(),
+        CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),
         CanonicalizeReshape(),

@@ -151,9 +151,13 @@ def weight_scales(w: Array, b: Array, s_x: np.float32) -> Array:
 
 
 def quantize_weight(w: Array, s_w: Array) -> Array:
-    """Return int8 weights in [-127, 127], shaped as ``w``: ``rint(w / s_w[oc])`` in float64."""
+    """Return int8 weights, shaped as ``w``: ``rint(w / s_w[oc])`` in float64, saturated.
+
+    With the scales of :func:`weight_scales` they are in [-127, 127]; a model that was quantized
+    elsewhere may hold -128.
+    """
     q = np.rint(_rows(w) / s_w.astype(np.float64)[:, None])
-    return np.clip(q, -WEIGHT_MAX, WEIGHT_MAX).astype(np.int8).reshape(w.shape)
+    return np.clip(q, -WEIGHT_MAX - 1, WEIGHT_MAX).astype(np.int8).reshape(w.shape)
 
 
 def quantize_bias(b: Array, s_x: np.float32, s_w: Array) -> Array:

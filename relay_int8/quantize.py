@@ -55,6 +55,9 @@ class QuantizedModel:
         How it was made; with the preset "auto", what that chose.
     choices
         What "auto" tried and why it chose as it did.
+    adopted
+        Whether scales and zero points are those of the imported model; then nothing of ``config``
+        but ``require_int8`` had a say.
     """
 
     mod: IRModule
@@ -64,10 +67,13 @@ class QuantizedModel:
     digest: str
     config: QuantConfig = field(default_factory=QuantConfig)
     choices: tuple[Choice, ...] = ()
+    adopted: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
         """How it was made, as a report says it."""
+        if self.adopted:
+            return {"scales": "of the model", "require_int8": self.config.require_int8}
         tools = asdict(self.config.applied)
         fields = asdict(self.config) | {
             "tools": [f"{name}: {value}" for name, value in tools.items()]
@@ -130,7 +136,7 @@ def quantize(
         plan = annotate(reference, config, refused)
         corrected = _corrected(reference, plan, table, config, data, progress)
     if config.require_int8:
-        _require_integers(plan)
+        require_integers(plan)
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
     return QuantizedModel(
         mod=quantized,
@@ -251,7 +257,8 @@ def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams])
     return refused
 
 
-def _require_integers(plan: Plan) -> None:
+def require_integers(plan: Plan) -> None:
+    """Raise a CoverageError if a layer stays in float because it has no integer form."""
     floats = [
         f"{layer.name} ({layer.kind}): {layer.reason}"
         for layer in plan.layers

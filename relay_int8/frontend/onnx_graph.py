@@ -12,9 +12,13 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx_converters import CONVERTERS
+from relay_int8.frontend.onnx_quantized import MICROSOFT, QUANTIZED
 from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute
 
+MS = "com.microsoft"
 CONTRIB = {"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization"}
+
+OURS = CONVERTERS | QUANTIZED | MICROSOFT
 
 # Operators that move values or make them of shapes: no rounding, whatever the type.
 MOVES = {
@@ -38,11 +42,11 @@ MOVES = {
 
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
-    known = (set(onnx_frontend._get_convert_map()) | set(CONVERTERS)) - CONTRIB
+    standard_ones = set(onnx_frontend._get_convert_map()) | set(CONVERTERS) | set(QUANTIZED)
+    known = {"": standard_ones - CONTRIB - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
-        standard = node.domain in ("", "ai.onnx") and node.op_type in known
-        if not standard and not (node.domain == "com.microsoft" and node.op_type in CONTRIB):
+        if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
             operator_name = f"{node.domain}.{node.op_type}".removeprefix(".")
             missing.setdefault(operator_name, []).append(_title(node))
     return missing
@@ -130,8 +134,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         attributes = self._parse_attr(node.attribute)
         attributes["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
         try:
-            if node.op_type in CONVERTERS:
-                value = CONVERTERS[node.op_type](self.bb, list(inputs), attributes)
+            if node.op_type in OURS:
+                value = OURS[node.op_type](self.bb, list(inputs), attributes)
             else:
                 value = self._convert_operator(node.op_type, inputs, attributes, self.opset)
             value = self._emitted(value, len(node.output))

@@ -6,6 +6,9 @@
 Place:  after InsertQdq (or the import of a QDQ model), before LowerFloat.
 Exact:  the result equals the NumPy oracle on the QDQ module bit for bit; docs/design.md has the
         contract. An integer tensor keeps the name of the float tensor it stands for.
+
+Of an imported model some pairs have no integer form (one scale for each channel of an activation,
+other types than int8 and uint8): those stay operators of Relax, and what reads them floats.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8 import graph
+from relay_int8.analysis.capability import refusal
 from relay_int8.analysis.groups import Group, find_groups
 from relay_int8.annotate import MOVES
 from relay_int8.integer_kernels import (
     Kernel,
     dequantize_kernel,
     integer_kernel,
+    linear_refusal,
     quantize_kernel,
     rescale_kernel,
 )
@@ -31,6 +36,13 @@ from relay_int8.kernel_call import kernel_call
 from relay_int8.passes.insert_qdq import QRANGE
 from relay_int8.qparams import QParams
 from schedules.spec import DType, Move
+
+
+def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
+    """Return each layer of a QDQ module, and why it stays in float, or None."""
+    realizer = _Realizer(mod["main"])
+    realizer.run()
+    return realizer.decided
 
 
 @tvm.transform.module_pass(opt_level=0, name="Realize")
@@ -54,15 +66,18 @@ class _Realizer:
         self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
         self._floats: dict[relax.Var, relax.Var] = {param: param for param in func.params}
         self._results = graph.results(func)
+        self.decided: list[tuple[Group, str | None]] = []
 
     def run(self) -> IRModule:
-        for group in find_groups(self._func):
-            if group.kind == "quantize":
-                self._quantize(group)
-            elif group.kind == "dequantize":
-                self._dequantize(group)
-            elif (integers := self._integer_inputs(group)) is not None:
-                self._integer(group, integers)
+        for group in self._groups():
+            if group.kind in ("quantize", "dequantize"):
+                if not self._is_realized_pair(group):
+                    self._float(group)
+                continue
+            reason = self._reason(group)
+            self.decided.append((group, reason))
+            if reason is None:
+                self._integer(group, [self._integers[var] for var in group.inputs])
             else:
                 self._float(group)
         outputs = [self._float_of(var) for var in self._results]
@@ -70,37 +85,60 @@ class _Realizer:
         attributes.pop(QRANGE, None)
         return self._writer.finish(self._func.params, outputs, attributes)
 
-    def _quantize(self, group: Group) -> None:
-        """Quantize a float tensor; the Q of an integer group is that group's own business."""
-        if group.output in self._integers or not group.inputs:
-            return
-        source = self._floats[group.inputs[0]]
-        params = self._params(group.output)
-        var = self._emit(
-            f"{source.name}:int", quantize_kernel(graph.shape(source), params), [source]
-        )
-        self._integers[group.output] = var, params
+    def _groups(self) -> list[Group]:
+        """Return the groups; an addition joins a convolution only where both can be integers."""
+        groups = find_groups(self._func)
+        alone = [
+            add.name
+            for group in groups
+            if group.residual and not self._adds_integers(group)
+            for add in group.members
+            if group.inputs[-1] in graph.arguments(self._values[add])
+        ]
+        return find_groups(self._func, alone) if alone else groups
 
-    def _dequantize(self, group: Group) -> None:
-        if group.inputs and group.inputs[0] in self._integers:
-            self._integers[group.output] = self._integers[group.inputs[0]]
+    def _adds_integers(self, group: Group) -> bool:
+        residual = self._values.get(group.inputs[-1])
+        dequantized = residual is not None and graph.operator(residual) == "dequantize"
+        return dequantized and self._quantized_as(group.output) is not None
 
-    def _integer_inputs(self, group: Group) -> list[tuple[relax.Var, QParams]] | None:
-        """Return the integer inputs of a group that is to be integer, else None."""
-        if not group.inputs or any(var not in self._integers for var in group.inputs):
-            return None
+    def _is_realized_pair(self, group: Group) -> bool:
+        """Note which integers a Q or DQ stands for; return whether it is no operator any more."""
+        if group.output in self._integers or self._weight(group.output) is not None:
+            return True  # the business of the integer group that gives or reads it
+        params = self._params(group.output, group.root)
+        if params is None or not group.inputs:
+            return False
+        source = group.inputs[0]
+        if group.kind == "quantize":
+            kernel = quantize_kernel(graph.shape(source), params)
+            value = self._float_of(source)
+            self._integers[group.output] = self._emit(f"{value.name}:int", kernel, [value]), params
+        elif source in self._integers or source in self._func.params:
+            integers = self._integers.get(source, (source, params))[0]
+            self._integers[group.output] = integers, params
+        else:
+            return False
+        return True
+
+    def _reason(self, group: Group) -> str | None:
+        """Say why a group stays in float, or None."""
+        unable = refusal(group)
+        if unable or not group.inputs:
+            return unable or "it reads no tensor"
+        floats = [var.name for var in group.inputs if var not in self._integers]
+        if floats:
+            return f"its input {floats[0]} is not quantized"
         if group.kind in ("conv2d", "dense"):
-            if group.weight is None or group.weight.scale is None:
-                return None
-            if group.residual and self._quantized_as(group.output) is None:
-                return None
-        elif self._quantized_as(group.output) is None:
-            return None
-        return [self._integers[var] for var in group.inputs]
+            inexact = linear_refusal(group, self._integers[group.inputs[0]][1])
+            if inexact or not group.residual:
+                return inexact
+        quantize = self._quantized_as(group.output)
+        return "its result is not quantized at once" if quantize is None else None
 
     def _integer(self, group: Group, inputs: list[tuple[relax.Var, QParams]]) -> None:
         quantize = self._quantized_as(group.output)
-        y = None if quantize is None else self._params(quantize)
+        y = None if quantize is None else self._params(quantize, self._values[quantize])
         tensors = [var for var, _ in inputs]
         xs = [params for _, params in inputs]
         if y is not None and group.kind in (*MOVES, "concat"):
@@ -127,8 +165,22 @@ class _Realizer:
             }
             self._floats[member] = self._writer.emit(member.name, graph.substitute(value, renamed))
 
-    def _float_of(self, var: relax.Var) -> relax.Var:
-        """Return a float tensor, dequantizing where it exists in integers alone."""
+    def _weight(self, var: relax.Var) -> relax.Expr | None:
+        """Return the constant that ``var``, a Q or DQ of it, stands for, or None."""
+        value = self._values.get(var)
+        if value is not None and graph.operator(value) == "dequantize":
+            value = self._values.get(value.args[0])
+        if value is None or graph.operator(value) != "quantize":
+            return None
+        return value.args[0] if graph.constant(value.args[0]) is not None else None
+
+    def _float_of(self, var: relax.Var) -> relax.Expr:
+        """Return a tensor as an operator of Relax reads it: integers only where a Q gives them."""
+        weight = self._weight(var)
+        if weight is not None:
+            return weight
+        if var in self._integers and graph.operator(self._values[var]) == "quantize":
+            return self._integers[var][0]
         if var not in self._floats:
             source, params = self._integers[var]
             kernel = dequantize_kernel(graph.shape(source), params)
@@ -156,13 +208,17 @@ class _Realizer:
         readers = self._readers[var]
         if len(readers) != 1 or var in self._results:
             return None
-        return readers[0] if graph.operator(self._values[readers[0]]) == "quantize" else None
+        value = self._values[readers[0]]
+        is_pair = graph.operator(value) == "quantize" and self._params(readers[0], value)
+        return readers[0] if is_pair else None
 
-    def _params(self, quantize: relax.Var) -> QParams:
-        call = self._values[quantize]
+    def _params(self, var: relax.Var, call: relax.Call) -> QParams | None:
+        """Return the parameters of a Q or DQ, or None if integers cannot have them."""
         scale, zero = (graph.constant(argument) for argument in call.args[1:])
-        assert scale is not None and zero is not None
+        quantize = var if graph.operator(call) == "quantize" else call.args[0]
         dtype = graph.dtype(quantize)
+        if scale is None or zero is None or scale.size != 1 or dtype not in ("uint8", "int8"):
+            return None
         info = np.iinfo(dtype)
         qmin, qmax = self._qrange.get(quantize.name, (info.min, info.max))
-        return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)  # type: ignore[arg-type]
+        return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)

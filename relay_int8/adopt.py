@@ -1,0 +1,66 @@
+"""A network that another tool quantized, as it is: its scales, its zero points, our integers."""
+
+from __future__ import annotations
+
+from tvm import IRModule
+
+from relay_int8 import graph
+from relay_int8.analysis.capability import macs
+from relay_int8.annotate import ALWAYS
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.config import QuantConfig
+from relay_int8.passes.realize import realized_groups
+from relay_int8.passes.remove_qdq import RemoveQdq
+from relay_int8.pipeline import normalize
+from relay_int8.plan import LayerPlan, Plan
+from relay_int8.quantize import QuantizedModel, digest, require_integers
+
+PAIR = ("quantize", "dequantize")
+
+
+def is_quantized(mod: IRModule) -> bool:
+    """Whether an imported model holds quantization of its own."""
+    return any(graph.operator(value) in PAIR for _, value in graph.calls(mod["main"]))
+
+
+def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
+    """Return an imported QDQ model, with what becomes of each of its layers.
+
+    Nothing is calibrated: a layer is computed in integers where the file has Q/DQ pairs around it
+    and it has an integer form; the others stay in float, each with its reason. The float network
+    that it is compared with has the constants of the file, rounded as they are.
+
+    Raises
+    ------
+    CoverageError
+        With ``config.require_int8``, if a convolution or matrix product stays in float.
+    """
+    config = config or QuantConfig()
+    mod = normalize()(mod)
+    plan = _plan(mod)
+    if config.require_int8:
+        require_integers(plan)
+    return QuantizedModel(
+        mod=mod,
+        reference=normalize()(RemoveQdq()(mod)),
+        plan=plan,
+        table=CalibrationTable(entries={}),
+        digest=digest(mod),
+        config=config,
+        adopted=True,
+    )
+
+
+def _plan(mod: IRModule) -> Plan:
+    layers = [
+        LayerPlan(
+            name=group.name,
+            root=str(group.members[0].name),
+            kind=group.kind,
+            macs=macs(group),
+            reason=reason,
+            cause="" if reason is None else "unsupported" if group.kind in ALWAYS else "unneeded",
+        )
+        for group, reason in realized_groups(mod)
+    ]
+    return Plan(tensors={}, layers=tuple(layers))

@@ -1,24 +1,38 @@
-"""From calibration images to a range per tensor, in two passes over the data.
+"""From calibration images to a range per tensor, in two passes over the data or in one.
 
 The first pass finds the exact range of every tensor, the second counts values over bins of that
-range; a method that reads no counts needs the first alone. What is merged from image to image are
-minima, maxima, integer counts and exact sums, so the table does not depend on order or batch size,
-and memory does not depend on the number of images.
+range; a method that reads no counts needs the first alone, and one whose bins grow does both at
+once. What is merged from image to image are minima, maxima, integer counts and exact sums, so the
+table does not depend on order, batch size or how the images were dealt out, and memory does not
+depend on their number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
+from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Grid, Histogram, Range
-from relay_int8.calibration.means import ChannelMeans
+from relay_int8.calibration.mapper import (
+    CountAndGrow,
+    CountOverGrids,
+    Found,
+    Mapper,
+    OneByOne,
+    Task,
+    observe_ranges,
+    smallest_grids,
+)
 from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.observe import Image, Progress, Runner
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.calibration.tally import Tally
 from relay_int8.errors import CalibrationError
 from relay_int8.qparams import SMALLEST_THRESHOLD, PlannedScheme, Scheme, resolve_scheme
 
@@ -27,13 +41,14 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def calibrate(
-    runner: Runner,
+    runner: Runner | Mapper,
     tensors: Mapping[str, PlannedScheme],
     data: Iterable[Image],
     *,
     method: str | Method = "max",
     model_hash: str = "",
     keep_histograms: bool = False,
+    checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
 ) -> CalibrationTable:
     """Return a range for every tensor.
@@ -41,7 +56,7 @@ def calibrate(
     Parameters
     ----------
     runner
-        The float network.
+        The float network, or where it runs: several processes, or other computers.
     tensors
         Name -> scheme of every tensor that needs a range; "input" becomes u8 or s8 by its data.
     data
@@ -52,6 +67,8 @@ def calibrate(
         Of the float model, kept in the table.
     keep_histograms
         Whether the table carries the counts; costs the second pass with every method.
+    checkpoint
+        A file to go on from after being killed; removed when all images are done.
     progress
         Called after every image.
 
@@ -61,24 +78,40 @@ def calibrate(
         The data or a tensor cannot be calibrated with.
     """
     chosen = find_method(method)
-    observed, followed, means, images = _statistics(runner, tensors, data, chosen, progress)
-    schemes = {name: resolve_scheme(tensors[name], float(observed[name].low)) for name in tensors}
-    _require_sound(schemes, observed)
-    grids = {name: chosen.grid(scheme, followed[name]) for name, scheme in schemes.items()}
-    if chosen.needs_counts or keep_histograms:
-        histograms = _histograms(runner, grids, data, images, chosen.counts_zeros, progress)
+    work = runner if isinstance(runner, Mapper) else OneByOne(runner)
+    tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)
+    passes = _Passes(work, data, chosen, tally, checkpoint, progress)
+    if chosen.one_pass:
+        passes.grow()
     else:
-        histograms = {name: _empty(grid) for name, grid in grids.items()}
+        passes.observe()
+    schemes = {
+        name: resolve_scheme(tensors[name], float(tally.observed[name].low)) for name in tensors
+    }
+    _require_sound(schemes, tally.observed)
+    if not chosen.one_pass:
+        grids = {name: chosen.grid(schemes[name], tally.followed[name]) for name in schemes}
+        if chosen.needs_counts or keep_histograms:
+            passes.count(grids)
+        else:
+            tally.histograms = {name: _empty(grid) for name, grid in grids.items()}
+    images = tally.images
     entries = {
         name: choose(
-            scheme, observed[name], histograms[name], chosen, keep_histogram=keep_histograms
+            scheme,
+            tally.observed[name],
+            tally.histograms[name],
+            chosen,
+            keep_histogram=keep_histograms,
         )
         for name, scheme in schemes.items()
     }
+    if checkpoint:
+        checkpoint.discard()
     few = f"only {images} images; {FEW_IMAGES} or more, better a few hundred, make ranges reliable"
     return CalibrationTable(
         entries=entries,
-        means={name: found.mean() for name, found in means.items()},
+        means={name: found.mean() for name, found in tally.means.items()},
         model_hash=model_hash,
         images=images,
         notes=(few,) if images < FEW_IMAGES else (),
@@ -139,58 +172,57 @@ def _cut(
     return (np.float32(0) if scheme == "u8" else -threshold), threshold
 
 
-def _statistics(
-    runner: Runner,
-    tensors: Iterable[str],
-    data: Iterable[Image],
-    method: Method,
-    progress: Progress | None,
-) -> tuple[dict[str, Range], dict[str, Range], dict[str, ChannelMeans], int]:
-    observed, followed = dict.fromkeys(tensors, Range()), dict.fromkeys(tensors, Range())
-    means: dict[str, ChannelMeans] = {}
-    images = 0
-    for image in data:
-        found = runner.statistics(image)
-        for name in tensors:
-            seen = Range.from_statistic(found.ranges[name])
-            observed[name] = observed[name].merge(seen)
-            followed[name] = method.follow(followed[name], seen)
-        for name, values in found.means.items():
-            one = ChannelMeans.of(values)
-            means[name] = means[name].merge(one) if name in means else one
-        images += 1
-        if progress:
-            progress("ranges", images, None)
-    return observed, followed, means, images
+@dataclass(frozen=True)
+class _Passes:
+    """Passes over the data, each from where the tally stands."""
 
+    work: Mapper
+    data: Iterable[Image]
+    method: Method
+    tally: Tally
+    checkpoint: Checkpoint | None
+    progress: Progress | None
 
-def _histograms(
-    runner: Runner,
-    grids: Mapping[str, Grid],
-    data: Iterable[Image],
-    images: int,
-    count_zeros: bool,
-    progress: Progress | None,
-) -> dict[str, Histogram]:
-    counts = {name: np.zeros(grid.bins, np.int64) for name, grid in grids.items()}
-    zeros = dict.fromkeys(grids, 0)
-    of_zeros = {name: Grid.of_zeros(grid.bins) for name, grid in grids.items()}
-    done = 0
-    for image in data:
-        for name, found in runner.histograms(image, grids).items():
-            counts[name] += found
-        if count_zeros:
-            for name, found in runner.histograms(image, of_zeros).items():
-                zeros[name] += int(found[0])
-        done += 1
-        if progress:
-            progress("histograms", done, images)
-    if done != images:
-        raise CalibrationError(
-            f"the first pass over the data gave {images} images, the second {done}; give a list, "
-            "or a function that returns the same batches each time it is called"
-        )
-    return {name: Histogram(grid, counts[name], zeros[name]) for name, grid in grids.items()}
+    def observe(self) -> None:
+        """Find the range of every tensor, unless counting has begun already."""
+        if not self.tally.counted:
+            for _ in self._found(lambda: observe_ranges, self.tally.images):
+                self._report("ranges", self.tally.images, None)
+
+    def count(self, grids: Mapping[str, Grid]) -> None:
+        """Count over known grids."""
+        images = self.tally.images
+        task = CountOverGrids(grids, self.method.counts_zeros)
+        for _ in self._found(lambda: task, self.tally.counted):
+            self._report("histograms", self.tally.counted, images)
+        if self.tally.counted != images:
+            raise CalibrationError(
+                f"the first pass over the data gave {images} images, the second "
+                f"{self.tally.counted}; give a list, or a function that returns the same batches "
+                "each time it is called"
+            )
+
+    def grow(self) -> None:
+        """Observe and count over grids that grow."""
+        smallest = smallest_grids(self.tally.observed, self.method.bins)
+
+        def task() -> CountAndGrow:
+            histograms = self.tally.histograms
+            return CountAndGrow({name: item.grid for name, item in histograms.items()} or smallest)
+
+        for _ in self._found(task, self.tally.counted):
+            self._report("histograms", self.tally.counted, None)
+
+    def _found(self, task: Callable[[], Task], done: int) -> Iterator[Found]:
+        for found in self.work.map(task, islice(self.data, done, None)):
+            self.tally.add(found, self.method)
+            if self.checkpoint:
+                self.checkpoint.keep(self.tally)
+            yield found
+
+    def _report(self, stage: str, done: int, total: int | None) -> None:
+        if self.progress:
+            self.progress(stage, done, total)
 
 
 def _empty(grid: Grid) -> Histogram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -127,6 +128,17 @@ def open_data(
         raise CalibrationError("an array found; put the batches into a list: [array]")
     open_source = source if callable(source) else lambda: source
     return Dataset(lambda: _labelled(open_source()), inputs)
+
+
+def data_digest(path: Path) -> str:
+    """Return the sha256 of a file, or of the names and contents of a folder's files."""
+    sha = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    for item in files:
+        with item.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        sha.update(f"{item.relative_to(path).as_posix()} {content}\n".encode())
+    return sha.hexdigest()
 
 
 def _labelled(batches: Iterable[Batch]) -> Iterator[Labelled]:

@@ -60,6 +60,12 @@ class Runner(Protocol):
         """Return of each tensor int32 (bins,), by ``grid.low`` and ``grid.inverse``."""
         ...
 
+    def observe(
+        self, image: Image, grids: Mapping[str, Grid]
+    ) -> tuple[Statistics, Mapping[str, npt.NDArray[np.int32]]]:
+        """Return both, of one run."""
+        ...
+
 
 class ArrayRunner:
     """A Runner of any function that returns the tensors themselves.
@@ -85,18 +91,32 @@ class ArrayRunner:
 
     def statistics(self, image: Image) -> Statistics:
         """Return the ranges of all tensors, and the channel means of those that need them."""
-        tensors = self._network(image)
-        return Statistics(
-            ranges={name: Range.statistic(values) for name, values in tensors.items()},
-            means={name: channel_means(tensors[name]) for name in self._means},
-        )
+        return self._statistics(self._network(image))
 
     def histograms(
         self, image: Image, grids: Mapping[str, Grid]
     ) -> Mapping[str, npt.NDArray[np.int32]]:
         """Return the counts of each tensor over its grid."""
+        return _counts(self._network(image), grids)
+
+    def observe(
+        self, image: Image, grids: Mapping[str, Grid]
+    ) -> tuple[Statistics, Mapping[str, npt.NDArray[np.int32]]]:
+        """Return both, of one run."""
         tensors = self._network(image)
-        return {
-            name: Histogram.of(tensors[name], grid).counts.astype(np.int32)
-            for name, grid in grids.items()
-        }
+        return self._statistics(tensors), _counts(tensors, grids)
+
+    def _statistics(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Statistics:
+        return Statistics(
+            ranges={name: Range.statistic(values) for name, values in tensors.items()},
+            means={name: channel_means(tensors[name]) for name in self._means},
+        )
+
+
+def _counts(
+    tensors: Mapping[str, npt.NDArray[Any]], grids: Mapping[str, Grid]
+) -> dict[str, npt.NDArray[np.int32]]:
+    return {
+        name: Histogram.of(tensors[name], grid).counts.astype(np.int32)
+        for name, grid in grids.items()
+    }

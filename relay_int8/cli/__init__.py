@@ -5,6 +5,7 @@ import sys
 import typer
 
 from relay_int8.cli.bench import bench
+from relay_int8.cli.calibrate import calibrate
 from relay_int8.cli.deploy import deploy
 from relay_int8.cli.evaluate import evaluate
 from relay_int8.cli.exits import ErrorGroup
@@ -35,7 +36,18 @@ app = typer.Typer(
     """,
 )
 app.callback()(version)
-for command in (quantize, export_qdq, evaluate, bench, inspect, run, tune, serve, deploy):
+for command in (
+    quantize,
+    calibrate,
+    export_qdq,
+    evaluate,
+    bench,
+    inspect,
+    run,
+    tune,
+    serve,
+    deploy,
+):
     app.command()(command)
 app.add_typer(tuning_logs, name="tuning-logs")
 app.add_typer(table, name="table")

@@ -15,6 +15,11 @@ from relay_int8.calibration.methods.max import Max
 from relay_int8.calibration.methods.moving_average import MovingAverage
 from relay_int8.calibration.methods.mse import Mse
 from relay_int8.calibration.methods.octav import Octav
+from relay_int8.calibration.methods.one_pass import (
+    KlTensorrtOnePass,
+    MseOnePass,
+    PercentileOnePass,
+)
 from relay_int8.calibration.methods.percentile import Percentile
 from relay_int8.errors import ConfigError
 
@@ -35,6 +40,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             KlNcnn(),
             KlTpuMlir(),
             KlPpq(),
+            KlTensorrtOnePass(),
+            PercentileOnePass(),
+            MseOnePass(),
         )
     }
 )
@@ -61,12 +69,15 @@ __all__ = [
     "KlPpq",
     "KlPytorchQuantization",
     "KlTensorrt",
+    "KlTensorrtOnePass",
     "KlTpuMlir",
     "Max",
     "Method",
     "MovingAverage",
     "Mse",
+    "MseOnePass",
     "Octav",
     "Percentile",
+    "PercentileOnePass",
     "find_method",
 ]

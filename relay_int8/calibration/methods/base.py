@@ -23,6 +23,9 @@ class Method(ABC):
     counts_zeros: ClassVar[bool] = False
     """True: it needs to know how many values are zero (``Histogram.zeros``)."""
 
+    one_pass: ClassVar[bool] = False
+    """True: its bins are a power of two wide and grow, so that one pass over the data is enough."""
+
     def __str__(self) -> str:
         return self.name
 

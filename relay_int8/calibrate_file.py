@@ -1,0 +1,134 @@
+"""From a model file and images to a calibration table: resumable, on one process or many."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from relay_int8 import __version__
+from relay_int8.annotate import annotate
+from relay_int8.batch import with_batch
+from relay_int8.calibration.calibrate import calibrate
+from relay_int8.calibration.checkpoint import Checkpoint
+from relay_int8.calibration.data import Batches, data_digest, open_data
+from relay_int8.calibration.mapper import Mapper
+from relay_int8.calibration.methods import find_method
+from relay_int8.calibration.observe import Progress, Runner
+from relay_int8.calibration.preprocessing import Preprocessing
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.calibration_network import CalibrationRecipe
+from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError
+from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.host import cpu_flags
+from relay_int8.model_tensors import open_inputs
+from relay_int8.passes.correct_bias import averaged_tensors
+from relay_int8.pipeline import normalize
+from relay_int8.quantize import digest
+from schedules.targets import native_target
+
+
+def calibrate_model(
+    model: str | Path,
+    data: str | Path | Batches,
+    output: str | Path,
+    *,
+    config: QuantConfig | None = None,
+    batch: int | None = None,
+    inputs: Shapes | None = None,
+    params: str | Path | None = None,
+    preprocessing: Preprocessing | None = None,
+    keep_histograms: bool = False,
+    resume: bool = False,
+    seconds: float = 10.0,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> CalibrationTable:
+    """Calibrate a model and write the table; ``quantize`` takes it from there.
+
+    While it runs, ``OUTPUT.partial`` holds what was learned so far; it is removed at the end.
+
+    Parameters
+    ----------
+    model, config, batch, inputs, params, preprocessing
+        As :func:`relay_int8.compile_model` takes them.
+    data
+        Images; a file or a folder where it is to be resumed.
+    output
+        The table to write, as JSON.
+    keep_histograms
+        Whether the table carries the counts behind each range.
+    resume
+        Go on from ``OUTPUT.partial``, where there is one.
+    seconds
+        The least time between two writes of it.
+    scheduler
+        Address of a Dask scheduler whose workers share the work.
+    workers
+        So many processes of this computer share it; None: this process does it.
+    progress
+        Called as images are done.
+
+    Raises
+    ------
+    Int8Error
+        One of its kinds, by what is wrong.
+    """
+    config = config or QuantConfig()
+    method = find_method(config.method)
+    reference = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
+    plan = annotate(reference, config)
+    images = open_data(data, open_inputs(reference), preprocessing)
+    next(iter(images))  # what is wrong with the data is said before anything is compiled
+    schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
+    single = with_batch(reference, 1)
+    model_hash = digest(single)
+    means = averaged_tensors(reference["main"], plan)
+    recipe = CalibrationRecipe(single, schemes, means, native_target(cpu_flags()), method)
+    settings = [__version__, model_hash, str(method), schemes, means, keep_histograms]
+    settings.append(preprocessing.to_dict() if preprocessing else {})
+    checkpoint = _checkpoint(Path(output), data, settings, resume, seconds)
+    with _runner(recipe, scheduler, workers) as runner:
+        table = calibrate(
+            runner,
+            schemes,
+            images,
+            method=method,
+            model_hash=model_hash,
+            keep_histograms=keep_histograms,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    table.save(output)
+    return table
+
+
+def _checkpoint(
+    output: Path, data: str | Path | Batches, settings: list[object], resume: bool, seconds: float
+) -> Checkpoint | None:
+    if not isinstance(data, str | Path):
+        if resume:
+            raise ConfigError("images in memory cannot be told again; resume with a file or folder")
+        return None
+    text = json.dumps([*settings, data_digest(Path(data))])
+    key = hashlib.sha256(text.encode()).hexdigest()
+    return Checkpoint(output.with_name(f"{output.name}.partial"), key, seconds, resume)
+
+
+@contextmanager
+def _runner(
+    recipe: CalibrationRecipe, scheduler: str | None, workers: int | None
+) -> Iterator[Runner | Mapper]:
+    if scheduler is not None and workers is not None:
+        raise ConfigError("give --scheduler or --workers: a scheduler has workers of its own")
+    if scheduler is None and workers is None:
+        yield recipe()
+        return
+    from relay_int8.calibration.cluster import DaskMapper, connected
+
+    with connected(scheduler, workers) as client:
+        yield DaskMapper(client, recipe)

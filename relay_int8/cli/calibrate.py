@@ -1,0 +1,86 @@
+"""``relay-int8 calibrate``: a model and images in, a calibration table out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_int8.analysis.summary import terminal
+from relay_int8.calibration import METHODS
+from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
+from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.progress import progress_report
+from relay_int8.config import PRESETS, QuantConfig
+
+
+def calibrate(
+    model: Annotated[Path, typer.Argument(help=MODEL)],
+    data: Annotated[Path, typer.Option(help="Calibration images, as quantize takes them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write, as JSON.")],
+    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
+    preset: Annotated[
+        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
+    ] = "int8",
+    method: Annotated[
+        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
+    ] = QuantConfig.method,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Batch of the model, if it leaves it open.")
+    ] = None,
+    shapes: Inputs = None,
+    params: Params = None,
+    keep_histograms: Annotated[
+        bool, typer.Option("--keep-histograms", help="Write the counts behind each range too.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on where a run that was killed left OUTPUT.partial."),
+    ] = False,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="Write OUTPUT.partial so often while it runs.")
+    ] = 10.0,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler; its workers share the images.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Share the images among processes of this computer.")
+    ] = None,
+) -> None:
+    """Calibrate a model: find the range of every tensor, and write the table.
+
+    The table is the same whatever the batches, the order, the workers and the interruptions; only
+    moving-average follows the order. For example: relay-int8 calibrate resnet50.onnx --data images/
+    --preprocess imagenet --method kl -o table.json --workers 2
+    """
+    from relay_int8.calibrate_file import calibrate_model
+
+    console = terminal()
+    console.print(f"{model} -> {output}", soft_wrap=True)
+    where = scheduler or (f"{workers} processes" if workers else "this process")
+    console.print(f"preset: {preset}; method: {method}; on: {where}", soft_wrap=True)
+    with progress_report() as progress:
+        table = calibrate_model(
+            model,
+            data,
+            output,
+            config=QuantConfig(preset=preset, method=method, exclude=tuple(exclude or ())),
+            batch=batch,
+            inputs=input_shapes(shapes),
+            params=params,
+            preprocessing=named_preprocessing(preprocess),
+            keep_histograms=keep_histograms,
+            resume=resume,
+            seconds=checkpoint_seconds,
+            scheduler=scheduler,
+            workers=workers,
+            progress=progress,
+        )
+    console.print(f"{len(table.entries)} tensors from {table.images} images")
+    for note in table.notes:
+        console.print(note, soft_wrap=True)

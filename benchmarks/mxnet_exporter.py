@@ -207,6 +207,14 @@ CASES: list[Any] = [
     ("depth_to_space", [(1, 8, 2, 3)], {"block_size": 2}),
     ("space_to_depth", [(1, 2, 4, 6)], {"block_size": 2}),
     ("ones_like", [ROWS], {}),
+    *[
+        (op, [(2, 3, 12, 16), (7, 5)], {"pooled_size": (3, 4), "spatial_scale": 0.5, **more})
+        for op, more in (
+            ("ROIPooling", {}),
+            ("contrib.ROIAlign", {}),
+            ("contrib.ROIAlign", {"sample_ratio": 2, "aligned": True}),
+        )
+    ],
 ]
 
 
@@ -247,6 +255,9 @@ def export_operator(folder: Path, place: int) -> None:
     for part in op.split("."):
         build = getattr(build, part)
     inputs = {f"x{i}": rng.normal(size=shape).astype("f4") for i, shape in enumerate(shapes)}
+    if "ROI" in op:
+        corners = np.sort(rng.uniform(0, 22, (2, 7, 2)), axis=0)
+        inputs["x1"] = np.concatenate([rng.integers(0, 2, (7, 1)), *corners], 1).astype("f4")
     variables = [mxnet.sym.var(name) for name in inputs]
     symbol = build(*variables, **attributes, **({} if op == "split_v2" else {"name": "y"}))
     symbol = symbol[0] if op == "LeakyReLU" else symbol  # rrelu gives its noise too

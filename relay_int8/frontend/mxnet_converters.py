@@ -5,11 +5,12 @@ from __future__ import annotations
 from relay_int8.frontend.mxnet_arithmetic import ARITHMETIC
 from relay_int8.frontend.mxnet_images import IMAGES
 from relay_int8.frontend.mxnet_layers import LAYERS
+from relay_int8.frontend.mxnet_regions import REGIONS
 from relay_int8.frontend.mxnet_shapes import SHAPES
 from relay_int8.frontend.mxnet_step import Converter
 from relay_int8.frontend.mxnet_symbol import Entry, Node
 
-CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **SHAPES}
+CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **REGIONS, **SHAPES}
 
 REFUSED = {
     "Custom": "Python code of the model's author",
@@ -17,8 +18,10 @@ REFUSED = {
     "RNN": "recurrent networks",
     "_contrib_DeformableConvolution": "deformable convolution",
     "_contrib_ModulatedDeformableConvolution": "deformable convolution with a mask",
-    "_contrib_Proposal": "region proposals have no fixed number of results",
-    "_contrib_MultiProposal": "region proposals have no fixed number of results",
+    "_contrib_DeformablePSROIPooling": "position-sensitive pooling of regions",
+    "_contrib_MultiProposal": "region proposals: cut the model there, and make boxes an input",
+    "_contrib_PSROIPooling": "position-sensitive pooling of regions",
+    "_contrib_Proposal": "region proposals: cut the model there, and make boxes an input",
 }
 """Operator -> what stands in the way."""
 

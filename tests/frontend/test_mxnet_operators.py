@@ -311,6 +311,37 @@ def test_bilinear_resize_puts_corners_on_corners(tmp_path):
     check(found[0, 0], np.array([[0, 0.5, 1], [1, 1.5, 2], [2, 2.5, 3]], "float32"))
 
 
+def boxes():
+    rng = np.random.default_rng(1)
+    corners = np.sort(rng.uniform(0, 22, (2, 7, 2)), axis=0)
+    return np.concatenate([rng.integers(0, 2, (7, 1)), *corners], 1).astype("float32")
+
+
+def test_roi_pooling(tmp_path):
+    """The example of MXNet's manual."""
+    x = np.arange(48, dtype="float32").reshape(1, 1, 8, 6)
+    rois = np.array([[0, 0, 0, 4, 4]], "float32")
+    for scale, expected in ((1.0, [[14, 16], [26, 28]]), (0.7, [[7, 9], [19, 21]])):
+        attrs = {"pooled_size": (2, 2), "spatial_scale": scale}
+        (found,) = computed(tmp_path, "ROIPooling", [x, rois], attrs)
+        np.testing.assert_array_equal(found[0, 0], expected)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_roi_align(tmp_path, aligned):
+    (x,), rois = arrays((2, 3, 12, 16)), boxes()
+    attrs = {"pooled_size": (3, 4), "spatial_scale": 0.5, "sample_ratio": 2, "aligned": aligned}
+    (found,) = computed(tmp_path, "_contrib_ROIAlign", [x, rois], attrs)
+    node = helper.make_node(
+        "RoiAlign", ["x", "boxes", "images"], ["y"], output_height=3, output_width=4,
+        sampling_ratio=2, spatial_scale=0.5,
+        coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel",
+    )  # fmt: skip
+    weights = {"images": rois[:, 0].astype("int64")}
+    proto = model([node], {"x": x.shape, "boxes": (7, 4)}, {"y": None}, weights)
+    check(found, run_onnx(proto, x, rois[:, 1:])[0])
+
+
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("target", "expected"),
@@ -364,7 +395,8 @@ def test_what_is_refused(tmp_path, op, attrs, shapes, error, message):
 
 TESTED_ELSEWHERE = {
     "BatchNorm_v1", "BlockGrad", "BroadcastAxis", "CuDNNBatchNorm", "IdentityAttachKLSparseReg",
-    "LinearRegressionOutput", "MAERegressionOutput", "MakeLoss", "_contrib_BilinearResize2D",
+    "LinearRegressionOutput", "MAERegressionOutput", "MakeLoss", "ROIPooling",
+    "_contrib_BilinearResize2D", "_contrib_ROIAlign",
     "_copy", "_split_v2", "amp_cast", "broadcast_axes", "cast", "elemwise_sum", "_sum", "flatten",
     "identity", "log", "make_loss", "max", "min_axis", "reshape", "rsqrt", "sigmoid", "split",
     "SliceChannel", "sqrt", "stop_gradient", "sum_axis", "swapaxes",

@@ -17,6 +17,7 @@ from tvm.target import Target
 
 from relay_int8 import graph
 from relay_int8.analysis.fidelity import measure_fidelity
+from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import LayerReport, Report
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.annotate import annotate
@@ -180,6 +181,7 @@ def preview(
         digest="",
         settings={"preset": preset},
         layers=_layers(plan, {}),
+        hazards=find_hazards(mod, plan),
         model_bytes=Path(model).stat().st_size,
     )
 
@@ -266,6 +268,7 @@ def _report(
             "calibration images": quantized.table.images,
         },
         layers=_layers(quantized.plan, kernels),
+        hazards=find_hazards(quantized.reference, quantized.plan, quantized.table),
         repacks=tuple(call.tensor for call in built.calls if call.is_repack),
         gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},
         seconds=seconds,

@@ -64,6 +64,26 @@ class OutputReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hazard:
+    """One thing to look at before the network is trusted (``relay_int8.analysis.hazards``).
+
+    Parameters
+    ----------
+    kind
+        "int32-overflow", "int16-saturation", "dead-channels", "few-images", "not-finite",
+        "saturation" or "unused-range".
+    name
+        The layer or the tensor; empty where it is the whole.
+    message
+        What was found, and what may be done.
+    """
+
+    kind: str
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """One quantized network.
 
@@ -77,6 +97,8 @@ class Report:
         In the order of execution.
     outputs
         The network's outputs against FP32.
+    hazards
+        What may go wrong.
     repacks
         Tensors that a kernel of its own moves to another layout, changing nothing else.
     tuning
@@ -105,6 +127,7 @@ class Report:
     settings: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[LayerReport, ...] = ()
     outputs: tuple[OutputReport, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
     repacks: tuple[str, ...] = ()
     tuning: Mapping[str, Any] = field(default_factory=dict)
     gpu: Mapping[str, Any] = field(default_factory=dict)
@@ -155,6 +178,7 @@ class Report:
                 )
             values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
             values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])
+            values["hazards"] = tuple(Hazard(**item) for item in values.get("hazards", ()))
             return cls(**values | {"repacks": tuple(values["repacks"])})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"not a report of relay-int8: {error}") from error

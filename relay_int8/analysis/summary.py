@@ -53,6 +53,12 @@ def print_summary(report: Report, console: Console, *, layers: bool = True) -> N
         for reason, count in reasons.items():
             rows.add_row(str(count), reason)
         show(console, "In float, and why", rows)
+    if report.hazards:
+        console.print()
+        rows = table(console, "Hazard", "Where", "What")
+        for hazard in report.hazards:
+            rows.add_row(hazard.kind, hazard.name or "-", hazard.message)
+        show(console, "Hazards", rows)
 
 
 def _layer_table(report: Report, console: Console) -> Table:

@@ -1,0 +1,126 @@
+"""``relay-int8 sensitivity``: what each layer's integers cost, and a plan that spares the worst."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+import relay_int8
+from relay_int8.analysis.summary import decibels, show, table, terminal
+from relay_int8.calibration import METHODS
+from relay_int8.cli.exits import unmet
+from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
+from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.progress import progress_report
+from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.files import write_atomic
+from relay_int8.plan import save_plan
+
+if TYPE_CHECKING:
+    from relay_int8.analysis.sensitivity import Sensitivity
+    from relay_int8.mixed import Verified
+
+
+def sensitivity(
+    model: Annotated[Path, typer.Argument(help=MODEL)],
+    data: Annotated[Path, typer.Option(help="Calibration images, as quantize takes them.")],
+    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
+    preset: Annotated[
+        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
+    ] = "int8",
+    method: Annotated[
+        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
+    ] = QuantConfig.method,
+    samples: Annotated[int, typer.Option(min=1, help="Images to measure on.")] = 16,
+    min_snr: Annotated[
+        float | None,
+        typer.Option(help="Find a plan whose outputs are so near to FP32, in dB."),
+    ] = None,
+    min_agreement: Annotated[
+        float | None,
+        typer.Option(help="Find a plan that agrees with FP32 on such a fraction of the images."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Where to write the plan, for quantize --plan.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Where to write the sensitivities, as JSON.")
+    ] = None,
+    input_shape: Inputs = None,
+    params: Params = None,
+) -> None:
+    """Measure what each layer's integers cost in accuracy.
+
+    With --min-snr or --min-agreement also find the layers to leave in float so that it is reached
+    at the least time, as measured on this computer; conversions between float and integers count.
+    """
+    from relay_int8.analysis.mixed_precision import Budget
+    from relay_int8.mixed import analyze_layers, sensitivity_json
+
+    wanted = min_snr is not None or min_agreement is not None
+    budget = Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
+    if plan is not None and budget is None:
+        raise typer.BadParameter("--plan is written for --min-snr or --min-agreement")
+    recipe = named_preprocessing(preprocess)
+    mod = relay_int8.import_model(model, batch=1, inputs=input_shapes(input_shape), params=params)
+    with progress_report() as progress:
+        found = analyze_layers(
+            mod,
+            data,
+            config=QuantConfig(preset=preset, method=method),
+            budget=budget,
+            preprocessing=recipe,
+            samples=samples,
+            progress=progress,
+        )
+    console = terminal()
+    _print_layers(found.sensitivity, console)
+    if report is not None:
+        write_atomic(report, sensitivity_json(found.sensitivity).encode())
+    verified = found.verified
+    if verified is None:
+        return
+    _print_plan(verified, console)
+    if plan is not None:
+        save_plan(verified.model.plan, plan)
+    if not verified.holds:
+        unmet(
+            f"SNR {decibels(verified.fit.snr_db)} dB, agreement {verified.fit.agreement:.4f} is "
+            "less than was asked for"
+        )
+
+
+def _print_layers(found: Sensitivity, console: Console) -> None:
+    numbers = ("MMAC", "alone dB", "without dB", "without, agreement")
+    rows = table(console, "Layer", "Operator", *numbers, right=numbers)
+    for layer in sorted(found.layers, key=lambda layer: -layer.without.snr_db):
+        rows.add_row(
+            layer.name,
+            layer.kind,
+            f"{layer.macs / 1e6:.2f}",
+            decibels(layer.alone.snr_db),
+            decibels(layer.without.snr_db),
+            f"{layer.without.agreement:.4f}",
+        )
+    show(
+        console,
+        f"All in integers: {decibels(found.whole.snr_db)} dB, agreement "
+        f"{found.whole.agreement:.4f} ({found.samples} images)",
+        rows,
+    )
+
+
+def _print_plan(verified: Verified, console: Console) -> None:
+    rows = table(console, "", "")
+    rows.show_header = False
+    rows.add_row("in float", ", ".join(verified.mixed.floats) or "nothing")
+    rows.add_row("SNR", f"{decibels(verified.fit.snr_db)} dB")
+    rows.add_row("agreement", f"{verified.fit.agreement:.4f}")
+    rows.add_row("kernels, by their profiles", f"{verified.mixed.time_us / 1e3:.3f} ms")
+    for name, latency_ms in verified.latency_ms.items():
+        rows.add_row(f"latency {name}", f"{latency_ms:.3f} ms")
+    console.print()
+    show(console, "Plan", rows)

@@ -1,0 +1,167 @@
+"""Which layers cost accuracy, and plans that spare the worst ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+from relay_int8.analysis.accuracy import snr_db
+from relay_int8.analysis.costs import KernelCosts, measure_costs
+from relay_int8.analysis.mixed_precision import Budget, search
+from relay_int8.analysis.sensitivity import (
+    Fit,
+    LayerSensitivity,
+    Sensitivity,
+    Variants,
+    measure_sensitivity,
+    simulation_of,
+)
+from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError, RecordError
+from relay_int8.mixed import analyze_layers, sensitivity_json
+from relay_int8.plan import plan_exclusions, save_plan
+from relay_int8.quantize import quantize
+from relay_int8.refine.network import NumpyNetwork
+from schedules.targets import native_target
+from tests.reference import run
+from tests.test_bias_correction import dataset, network, pictures
+
+CONFIG = QuantConfig(method="max")
+
+
+@pytest.fixture(scope="module")
+def variants():
+    quantized = quantize(network(True), dataset(pictures(24)), CONFIG)
+    return Variants(quantized, list(dataset(pictures(24))), 12)
+
+
+@pytest.fixture(scope="module")
+def sensitivity(variants):
+    return measure_sensitivity(variants)
+
+
+def test_the_simulation_of_a_model_is_the_model(variants):
+    quantized = variants.quantized
+    simulated = NumpyNetwork(quantized.reference)
+    x = pictures(6)
+    found = simulated.run({"x": x}, simulation_of(quantized))["logits"]
+    wanted = [run(quantized.mod, {"x": image[None]})["logits"] for image in x]
+    assert snr_db(np.concatenate(wanted), found) > 50
+
+
+def test_every_layer_is_measured(variants, sensitivity):
+    assert [layer.name for layer in sensitivity.layers] == ["d/relu", "e", "logits"]
+    assert sensitivity.samples == 12
+    whole = sensitivity.whole.snr_db
+    for layer in sensitivity.layers:
+        assert layer.alone.snr_db > whole - 3  # errors may also cancel
+        assert 0 <= layer.without.agreement <= 1
+    assert max(layer.without.snr_db for layer in sensitivity.layers) > whole
+    texts = json.loads(sensitivity_json(sensitivity))
+    assert len(texts["layers"]) == 3
+
+
+def test_nothing_in_integers_is_exact(variants):
+    names = [layer.name for layer in variants.layers]
+    assert variants.fit(variants.plan(names)) == Fit(snr_db=float("inf"), agreement=1.0)
+
+
+def flat(value):
+    """Return costs by which every kernel takes as long."""
+    layers = ["d/relu", "e", "logits", "a", "pool", "flat"]
+    times = dict.fromkeys(layers, value)
+    tensors = dict.fromkeys(["x", "a", "d/relu", "e", "pool", "flat"], 1.0)
+    return KernelCosts(
+        integer=times,
+        floating=dict.fromkeys(layers, 3 * value),
+        quantize=tensors,
+        dequantize=tensors,
+    )
+
+
+def test_conversions_count(variants):
+    """With the first layers in float the input is not quantized, but what comes after them is."""
+    costs = flat(10.0)
+    quantized = variants.quantized
+    whole = costs.of(quantized, quantized.plan)
+    middle = costs.of(quantized, variants.plan(["e"]))
+    assert middle != whole
+    everything = costs.of(quantized, variants.plan(["d/relu", "e", "logits"]))
+    assert everything == pytest.approx(
+        sum(costs.floating[n] for n in costs.floating if n in _layers(quantized))
+    )
+
+
+def _layers(quantized):
+    return {layer.name for layer in quantized.plan.layers}
+
+
+def test_the_search_reaches_its_budget(variants, sensitivity):
+    costs = flat(10.0)
+    whole = sensitivity.whole.snr_db
+    free = search(variants, sensitivity, costs, Budget(snr_db=whole - 1))
+    assert free.floats == () and free.holds
+    some = search(variants, sensitivity, costs, Budget(snr_db=whole + 1))
+    assert some.holds and some.fit.snr_db >= whole + 1
+    assert 0 < len(some.floats) <= 3
+    for name in some.floats:  # none of them can be spared
+        fewer = [other for other in some.floats if other != name]
+        fit = variants.fit(variants.plan(fewer))
+        cheaper = costs.of(variants.quantized, variants.plan(fewer)) <= some.time_us
+        assert fit.snr_db < whole + 1 or not cheaper
+
+
+def test_measured_costs(variants):
+    costs = measure_costs(variants.quantized, native_target())
+    for layer in variants.layers:
+        assert costs.integer[layer.name] > 0
+        assert costs.floating[layer.name] > 0
+    tensors = set(variants.quantized.plan.tensors)
+    assert set(costs.quantize) == set(costs.dequantize) == tensors
+    assert min(*costs.quantize.values(), *costs.dequantize.values()) > 0
+
+
+def test_a_plan_is_found_saved_edited_and_used(tmp_path):
+    mod, data = network(True), dataset(pictures(24))
+    base = quantize(mod, data, CONFIG)
+    whole = Variants(base, data, 12).fit(base.plan).snr_db
+    found = analyze_layers(mod, data, config=CONFIG, budget=Budget(snr_db=whole + 1), samples=12)
+    verified = found.verified
+    assert verified.holds and verified.fit.snr_db >= whole + 1
+    assert set(verified.latency_ms) == {"int8", "mixed", "float32"}
+    path = tmp_path / "plan.json"
+    save_plan(verified.model.plan, path)
+    exclude = plan_exclusions(path)
+    assert set(exclude) == set(verified.mixed.floats)
+    again = quantize(mod, data, QuantConfig(method="max", exclude=exclude))
+    assert again.digest == verified.model.digest
+
+    document = json.loads(path.read_text())
+    for layer in document["layers"]:
+        if layer["name"] in exclude:
+            layer["reason"] = None
+        if layer["name"] == "logits":
+            layer["reason"] = "too coarse"
+    path.write_text(json.dumps(document))
+    assert plan_exclusions(path) == ("logits",)
+
+
+@pytest.mark.fast
+def test_what_is_no_plan(tmp_path):
+    for text in ("{", "[]", '{"tensors": {}, "layers": [{"nome": 1}]}'):
+        (tmp_path / "plan.json").write_text(text)
+        with pytest.raises(RecordError, match="not a plan of relay-int8"):
+            plan_exclusions(tmp_path / "plan.json")
+
+
+@pytest.mark.fast
+def test_budgets():
+    with pytest.raises(ConfigError, match="no accuracy is asked for"):
+        Budget()
+    with pytest.raises(ConfigError, match=r"agreement 99.0 asked for"):
+        Budget(agreement=99.0)
+    fit = Fit(snr_db=30.0, agreement=0.98)
+    assert Budget(snr_db=30.0).holds(fit)
+    assert not Budget(snr_db=20.0, agreement=0.99).holds(fit)
+    one = LayerSensitivity(name="a", kind="conv2d", macs=1, alone=fit, without=fit)
+    assert Sensitivity(whole=fit, layers=(one,), samples=1).layers[0].without == fit

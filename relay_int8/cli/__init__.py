@@ -13,6 +13,7 @@ from relay_int8.cli.export_qdq import export_qdq
 from relay_int8.cli.inspect import inspect
 from relay_int8.cli.quantize import quantize
 from relay_int8.cli.run import run
+from relay_int8.cli.sensitivity import sensitivity
 from relay_int8.cli.serve import serve
 from relay_int8.cli.table import table
 from relay_int8.cli.tune import tune
@@ -36,18 +37,20 @@ app = typer.Typer(
     """,
 )
 app.callback()(version)
-for command in (
+commands = (
     quantize,
     calibrate,
     export_qdq,
     evaluate,
     bench,
     inspect,
+    sensitivity,
     run,
     tune,
     serve,
     deploy,
-):
+)
+for command in commands:
     app.command()(command)
 app.add_typer(tuning_logs, name="tuning-logs")
 app.add_typer(table, name="table")

@@ -31,7 +31,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.export.onnx_file import write_qdq
-from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.frontend.model import Shapes, import_model, model_bytes
 from relay_int8.gpu import installed_gpus
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.module import refusal
@@ -152,7 +152,7 @@ def compile_model(
             result = _with_times(result, built, output)
     result = dataclasses.replace(
         result,
-        model_bytes=Path(model).stat().st_size,
+        model_bytes=model_bytes(model, params),
         artifact_bytes=Path(output).stat().st_size,
         seconds=seconds,
     )
@@ -182,7 +182,7 @@ def preview(
         settings={"preset": preset},
         layers=_layers(plan, {}),
         hazards=find_hazards(mod, plan),
-        model_bytes=Path(model).stat().st_size,
+        model_bytes=model_bytes(model, params),
     )
 
 

@@ -65,6 +65,16 @@ def import_model(
     return mod
 
 
+def model_bytes(source: str | Path, params: str | Path | None = None) -> int:
+    """Return the size of a model's file, and of its weights' where they are in another one."""
+    files = [Path(source)]
+    if FORMATS.get(files[0].suffix.lower()) == "mxnet":
+        from relay_int8.frontend.mxnet import params_beside
+
+        files.append(params_beside(files[0]) if params is None else Path(params))
+    return sum(file.stat().st_size for file in files)
+
+
 def is_model(path: Path) -> bool:
     """Whether a file's name is that of a model."""
     return path.suffix.lower() in FORMATS

@@ -27,7 +27,10 @@ def test_quantize_then_evaluate(invoke, folder, tmp_path):
     shape = ["--input", "data=1,3,9,9"]
     code, out, err = invoke("inspect", symbol, *shape, "--json")
     assert code == 0, err
-    layers = {layer["name"]: layer["integer"] for layer in json.loads(out)["layers"]}
+    report = json.loads(out)
+    files = (symbol, folder / "net-0000.params")
+    assert report["model_bytes"] == sum(file.stat().st_size for file in files)
+    layers = {layer["name"]: layer["integer"] for layer in report["layers"]}
     assert layers["relu"]
     assert not layers["softmax"]
     (folder / "net-0000.params").rename(tmp_path / "weights.params")

@@ -118,6 +118,19 @@ def test_every_spelling_of_attributes(tmp_path, spelling, version):
     assert shape(results(mod["main"])[0]) == (4, 2)
 
 
+def test_entries_of_two_numbers(tmp_path):
+    """Before 0.9 an input was node and output; the version of a variable came later."""
+    net, y = dense("param", 800)
+    path = net.save(tmp_path, y)
+    graph = json.loads(path.read_text())
+    for node in graph["nodes"]:
+        node["inputs"] = [entry[:2] for entry in node["inputs"]]
+        node["backward_source_id"] = -1
+    graph["heads"] = [list(y)]
+    path.write_text(json.dumps(graph))
+    assert shape(results(import_mxnet(path, inputs={"data": (4, 3)})["main"])[0]) == (4, 2)
+
+
 def test_operator_parameters_beside_user_attributes(tmp_path):
     """Files of 0.9 keep what the user attached under attr, the operator's own under param."""
     net, y = dense("param", 900)

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from schedules.cuda.limits import exceeded
 from schedules.spec import Spec
 from schedules.template import Layouts, ScheduleError, ScheduleTemplate
 
@@ -89,7 +90,7 @@ def draw(kernel: Kernel, choose: Choose, count: int) -> Choices:
 
 
 def point(kernel: Kernel, choices: Choices) -> Point:
-    """Return the point of ``choices``; ScheduleError if there is no such point."""
+    """Return the point of ``choices``; ScheduleError if there is none, or no GPU can run it."""
 
     def choose(position: int, options: Options) -> Option:
         return choices[position] if position < len(choices) else -1
@@ -99,6 +100,9 @@ def point(kernel: Kernel, choices: Choices) -> Point:
         raise ScheduleError(
             f"{kernel.template.name} makes {len(found.choices)} choices, {len(choices)} are given"
         )
+    reason = exceeded(found.schedule, kernel.target)
+    if reason:
+        raise ScheduleError(f"{kernel.template.name} with {list(choices)}: {reason}")
     return found
 
 

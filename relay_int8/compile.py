@@ -16,6 +16,7 @@ from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8 import graph
+from relay_int8.adopt import adopt, is_quantized
 from relay_int8.analysis.fidelity import measure_fidelity
 from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import LayerReport, Report
@@ -45,7 +46,7 @@ from schedules.targets import machine, native_target, needed_flags, target_confi
 
 def compile_model(
     model: str | Path,
-    data: str | Path | Batches | CalibrationTable,
+    data: str | Path | Batches | CalibrationTable | None,
     output: str | Path,
     *,
     config: QuantConfig | None = None,
@@ -74,7 +75,8 @@ def compile_model(
         File of a format that :func:`relay_int8.import_model` reads.
     data
         Calibration images (:func:`relay_int8.calibration.open_data` says in which forms), or a
-        calibration table.
+        calibration table. None for a model that is quantized already: its own scales are kept
+        (images, where given, then serve the comparison with FP32 alone).
     output
         The artifact to write.
     config
@@ -126,11 +128,13 @@ def compile_model(
     seconds: dict[str, float] = {}
     with _timed("import", seconds, progress):
         mod = import_model(model, batch=batch, inputs=inputs, params=params)
-    if not isinstance(data, CalibrationTable):
-        data = open_data(data, _open_batch(_inputs(mod)), preprocessing)
-        next(iter(data))  # what is wrong with the data is said before anything is compiled
+    source = _source(mod, data, preprocessing)
     with _timed("quantize", seconds, progress):
-        quantized = quantize(mod, data, config, progress=progress)
+        if is_quantized(mod):
+            quantized = adopt(mod, config)
+        else:
+            assert source is not None
+            quantized = quantize(mod, source, config, progress=progress)
     with _timed("build", seconds, progress):
         built = build(quantized, where, known, destination.architectures, cuda_graphs=cuda_graphs)
     if require_tuned and known is not None:
@@ -144,9 +148,9 @@ def compile_model(
         library = Path(folder) / "library.so"
         built.export(library)
         save_artifact(output, library, manifest)
-    if samples and isinstance(data, Dataset):
+    if samples and isinstance(source, Dataset):
         with _timed("compare", seconds, progress):
-            result = _with_fidelity(result, quantized, data, samples, progress)
+            result = _with_fidelity(result, quantized, source, samples, progress)
     if not refusal(manifest):
         with _timed("measure", seconds, progress):
             result = _with_times(result, built, output)
@@ -193,6 +197,25 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
     """
     target = resolve(target).target
     return Target(target_config(target) | {"num-cores": threads}) if threads else target
+
+
+def _source(
+    mod: IRModule,
+    data: str | Path | Batches | CalibrationTable | None,
+    preprocessing: Preprocessing | None,
+) -> Dataset | CalibrationTable | None:
+    """Return opened data or a table; refuse what does not go with the model."""
+    if is_quantized(mod) and isinstance(data, CalibrationTable):
+        raise ConfigError(
+            "the model is quantized already and keeps its own scales; leave the table out"
+        )
+    if data is None and not is_quantized(mod):
+        raise ConfigError("the model is in float: give calibration images or a calibration table")
+    if data is None or isinstance(data, CalibrationTable):
+        return data
+    dataset = open_data(data, _open_batch(_inputs(mod)), preprocessing)
+    next(iter(dataset))  # what is wrong with the data is said before anything is compiled
+    return dataset
 
 
 @contextmanager

@@ -125,11 +125,13 @@ def quantize(
 ) -> None:
     """Quantize a model to int8 and compile it for a target.
 
+    A model that is quantized already keeps its scales and needs neither --data nor --table.
+
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
     """
     source = data if table is None else read_table(table)[0].table
-    if source is None or (data and table):
+    if data and table:
         raise typer.BadParameter("give either --data or --table")
     config = QuantConfig(
         preset=preset,

@@ -1,0 +1,269 @@
+"""Adopt: a model that another tool quantized becomes integers that the oracle computes from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from tvm.target import Target
+
+import relay_int8
+from relay_int8 import graph, zoo
+from relay_int8.adopt import adopt, is_quantized
+from relay_int8.errors import ConfigError, CoverageError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.quantize import QuantizedModel
+from schedules.targets import TARGETS
+from tests import reference
+from tests.onnx_models import model, run_onnx
+from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle, image
+from tests.run_built import run_built
+
+
+def branches() -> onnx.ModelProto:
+    """Return a network with a concat, an addition, pools, a leaky and a sigmoid branch."""
+    rng = np.random.default_rng(3)
+    weights = {
+        name: rng.normal(size=dims).astype("float32") / 4
+        for name, dims in {
+            "w1": (16, 3, 3, 3),
+            "b1": (16,),
+            "w2": (8, 16, 1, 1),
+            "w3": (24, 16, 3, 3),
+            "w4": (24, 24, 1, 1),
+            "w5": (10, 24),
+            "b5": (10,),
+        }.items()
+    }
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c1"], ["r1"]),
+        node("MaxPool", ["r1"], ["p1"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["p1", "w2"], ["c2"]),
+        node("LeakyRelu", ["c2"], ["l2"], alpha=0.1),
+        node("Concat", ["p1", "l2"], ["k2"], axis=1),
+        node("Conv", ["p1", "w3"], ["c3"], pads=[1, 1, 1, 1]),
+        node("Sigmoid", ["c3"], ["s3"]),
+        node("Add", ["k2", "s3"], ["a3"]),
+        node("Conv", ["a3", "w4"], ["c4"]),
+        node("GlobalAveragePool", ["c4"], ["g4"]),
+        node("Flatten", ["g4"], ["f4"]),
+        node("Gemm", ["f4", "w5", "b5"], ["y"], transB=1),
+    ]
+    return model(nodes, {"x": (2, 3, 12, 12)}, {"y": (2, 10)}, weights)
+
+
+NETWORKS = {
+    "branches": branches,
+    "resnet18": lambda: zoo.build("resnet18", image_size=16, batch=2),
+    "mobilenet_v2": lambda: zoo.build("mobilenet_v2", image_size=16, batch=1),
+}
+
+
+def quantized_by_onnxruntime(
+    proto: onnx.ModelProto, folder: Path, form: str, per_channel: bool = True
+) -> onnx.ModelProto:
+    """Return a model as ONNX Runtime's own static quantization writes it."""
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    (value,) = proto.graph.input
+    dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    images = iter(np.random.default_rng(5).normal(size=(4, *dims)).astype("float32"))
+
+    class Reader(quantization.CalibrationDataReader):
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            found = next(images, None)
+            return None if found is None else {value.name: found}
+
+    source, target = folder / "float.onnx", folder / "quantized.onnx"
+    onnx.save(proto, source)
+    quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    quantization.quantize_static(
+        str(source),
+        str(target),
+        Reader(),
+        quant_format=quantization.QuantFormat[form],
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
+        per_channel=per_channel,
+    )
+    return onnx.load(target)
+
+
+def with_oracle(adopted: QuantizedModel) -> QuantizedNetwork:
+    """Return the network with the oracle's tensors under the names that kernels give them."""
+    inputs = image(adopted.mod)
+    source = {
+        str(var.name): f"{value.args[0].name}:q"
+        for var, value in graph.calls(adopted.mod["main"])
+        if graph.operator(value) == "quantize" and graph.constant(value.args[0]) is None
+    }
+    tensors = reference.run(adopted.mod, inputs)
+    expected = {source.get(name, name): array for name, array in tensors.items()}
+    return QuantizedNetwork(adopted.mod, adopted.plan, inputs, expected)
+
+
+def run_on(adopted: QuantizedModel, target: str = "x86") -> list[np.ndarray]:
+    """Compile, compare every integer tensor with the oracle, and return the outputs."""
+    network = with_oracle(adopted)
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS[target]))
+    found = run_built(built, network.inputs)
+    assert_found_equals_oracle(network, found)
+    return [array for name, array in found.items() if name.startswith("outputs:")]
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_keeps_the_scales_and_equals_the_oracle(name: str, form: str, tmp_path: Path):
+    proto = quantized_by_onnxruntime(NETWORKS[name](), tmp_path, form)
+    adopted = adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
+    assert [layer for layer in adopted.plan.layers if not layer.integer] == []
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
+
+
+def test_one_scale_for_all_channels_of_a_weight(tmp_path: Path):
+    proto = quantized_by_onnxruntime(branches(), tmp_path, "QDQ", per_channel=False)
+    adopted = adopt(import_onnx(proto))
+    assert all(layer.integer for layer in adopted.plan.layers)
+    run_on(adopted)
+
+
+def qdq_convolution(**changes: np.ndarray) -> onnx.ModelProto:
+    """Return x -> Q -> DQ -> conv -> Q -> DQ; ``changes`` replaces constants."""
+    rng = np.random.default_rng(4)
+    constants: dict[str, np.ndarray] = {
+        "s_x": np.float32(0.05),
+        "z_x": np.uint8(120),
+        "w": rng.integers(-128, 128, (8, 4, 3, 3)).astype(np.int8),
+        "s_w": np.float32(0.01),
+        "z_w": np.int8(0),
+        "s_y": np.float32(0.2),
+        "z_y": np.uint8(100),
+        **changes,
+    }
+    pair = [
+        helper.make_node("QuantizeLinear", ["x", "s_x", "z_x"], ["x_q"], axis=1),
+        helper.make_node("DequantizeLinear", ["x_q", "s_x", "z_x"], ["x_dq"], axis=1),
+        helper.make_node("DequantizeLinear", ["w", "s_w", "z_w"], ["w_dq"], axis=0),
+        helper.make_node("Conv", ["x_dq", "w_dq"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("QuantizeLinear", ["c", "s_y", "z_y"], ["y_q"]),
+        helper.make_node("DequantizeLinear", ["y_q", "s_y", "z_y"], ["y"]),
+    ]
+    return model(pair, {"x": (1, 4, 6, 6)}, {"y": (1, 8, 6, 6)}, constants, opset=19)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {},
+        {"w": np.full((8, 4, 3, 3), -128, np.int8)},
+        {"w": np.full((8, 4, 3, 3), 7, np.uint8), "z_w": np.uint8(128)},
+        {"s_w": np.linspace(0.01, 0.05, 8, dtype="float32"), "z_w": np.zeros(8, np.int8)},
+    ],
+    ids=["all of int8", "-128", "unsigned", "per channel"],
+)
+def test_weights_keep_their_integers(weights: dict[str, np.ndarray]):
+    adopted = adopt(import_onnx(qdq_convolution(**weights)))
+    assert adopted.plan.layers[0].reason is None
+    run_few(adopted)
+
+
+def run_few(adopted: QuantizedModel) -> None:
+    """Compare the one layer of a network with the oracle."""
+    network = with_oracle(adopted)
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    found = run_built(built, network.inputs)
+    np.testing.assert_array_equal(found["c"], network.expected["c:q"])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("constants", "reason"),
+    [
+        (
+            {"w": np.arange(288, dtype="uint8").reshape(8, 4, 3, 3), "z_w": np.uint8(3)},
+            "not int8 with zero point 0",
+        ),
+        (
+            {"s_x": np.full(4, 0.05, "float32"), "z_x": np.full(4, 120, np.uint8)},
+            "input x_dq is not quantized",
+        ),
+    ],
+    ids=["weights with a zero point", "activation by channel"],
+)
+def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
+    proto = qdq_convolution(**constants)
+    adopted = adopt(import_onnx(proto))
+    assert reason in (adopted.plan.layers[0].reason or "")
+    x = image(adopted.mod)
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    (standard,) = ReferenceEvaluator(proto).run(None, x)
+    np.testing.assert_allclose(run_built(built, x)["outputs:0"], standard, atol=0.2001)  # a step
+    with pytest.raises(CoverageError, match=reason):
+        adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
+
+
+@pytest.mark.fast
+def test_integers_in_and_out():
+    proto = qdq_convolution()
+    del proto.graph.node[0], proto.graph.node[-1]
+    proto.graph.input[0].CopyFrom(
+        helper.make_tensor_value_info("x_q", TensorProto.UINT8, (1, 4, 6, 6))
+    )
+    proto.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y_q", TensorProto.UINT8, (1, 8, 6, 6))
+    )
+    adopted = adopt(import_onnx(proto))
+    x = np.random.default_rng(0).integers(0, 256, (1, 4, 6, 6)).astype("uint8")
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    y = run_built(built, {"x_q": x})["outputs:0"]
+    assert y.dtype == np.uint8
+    np.testing.assert_allclose(y.astype(int), run_onnx(proto, x)[0].astype(int), atol=1)
+
+
+@pytest.mark.fast
+def test_sums_without_scale_stay_in_float():
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("ConvInteger", ["q", "w", "z"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["y"], to=TensorProto.FLOAT),
+    ]
+    weights = {
+        "w": rng.integers(-128, 128, (8, 4, 3, 3)).astype(np.int8),
+        "s": np.float32(0.05),
+        "z": np.uint8(117),
+    }
+    proto = model(nodes, {"x": (1, 4, 6, 6)}, {"y": (1, 8, 4, 4)}, weights)
+    adopted = adopt(import_onnx(proto))
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    x = image(adopted.mod)
+    np.testing.assert_array_equal(run_built(built, x)["outputs:0"], run_onnx(proto, *x.values())[0])
+
+
+def test_compiles_without_data(tmp_path: Path):
+    file = tmp_path / "model.onnx"
+    onnx.save(quantized_by_onnxruntime(branches(), tmp_path, "QOperator"), file)
+    report = relay_int8.compile_model(file, None, tmp_path / "model.ri8", target="x86")
+    assert report.settings["scales"] == "of the model"
+    x = np.random.default_rng(9).normal(size=(2, 3, 12, 12)).astype("float32")
+    adopted = adopt(relay_int8.import_model(file))
+    expected = reference.run(adopted.mod, {"x": x})["y"]
+    np.testing.assert_array_equal(relay_int8.load(tmp_path / "model.ri8").run(x)["y"], expected)
+
+
+@pytest.mark.fast
+def test_a_float_model_needs_data(tmp_path: Path):
+    onnx.save(branches(), tmp_path / "float.onnx")
+    with pytest.raises(ConfigError, match="give calibration images"):
+        relay_int8.compile_model(tmp_path / "float.onnx", None, tmp_path / "model.ri8")
+    assert not is_quantized(import_onnx(branches()))

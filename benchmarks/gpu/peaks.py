@@ -22,7 +22,7 @@ CHAINS = {"dp4a_peak": 16, "mma_peak": 8}  # instructions a round, as peak_kerne
 MACS = {"dp4a_peak": 4 * THREADS, "mma_peak": 16 * 8 * 32 * THREADS // WARP}  # of a block's one
 FIRST_MMA = "sm_80"  # with m16n8k32
 ROUNDS = 20_000  # some 10 ms
-COPY_BYTES = 1 << 30
+COPY_BYTES = 1 << 30  # or a sixteenth of the memory
 REPEATS = 5
 LAUNCHES = 100
 MHZ = 1e6
@@ -77,7 +77,7 @@ def measure(driver: Driver, facts: GpuFacts, image: bytes) -> Peaks:
     return Peaks(
         dp4a_macs_s=dp4a,
         mma_macs_s=mma,
-        copy_bytes_s=_copy(driver),
+        copy_bytes_s=_copy(driver, min(COPY_BYTES, facts.memory_bytes // 16)),
         launch_s=_launch(driver, image),
         sm_mhz=mhz,
     )
@@ -110,11 +110,11 @@ def _launch(driver: Driver, image: bytes) -> float:
         return min(driver.seconds(run, 10) / 10 / LAUNCHES for _ in range(REPEATS))
 
 
-def _copy(driver: Driver) -> float:
+def _copy(driver: Driver, size_bytes: int) -> float:
     """Return bytes a second, read and written."""
-    with driver.memory(COPY_BYTES) as source, driver.memory(COPY_BYTES) as to:
+    with driver.memory(size_bytes) as source, driver.memory(size_bytes) as to:
         seconds = [
-            driver.seconds(lambda: driver.copy(to, source, COPY_BYTES), 4) / 4
+            driver.seconds(lambda: driver.copy(to, source, size_bytes), 4) / 4
             for _ in range(1 + REPEATS)
         ]
-    return 2 * COPY_BYTES / min(seconds[1:])
+    return 2 * size_bytes / min(seconds[1:])

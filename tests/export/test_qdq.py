@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 from onnx import numpy_helper
 from onnx.utils import Extractor
 
+from relay_int8.adopt import adopt
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import attributes
 from relay_int8.pipeline import normalize
+from schedules.targets import native_target
 from tests import reference
-from tests.quantized_networks import QuantizedNetwork
+from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NETWORKS, NetworkWriter
 
 PRESETS = ("int8", "int8-symmetric", "int8-asymmetric")
@@ -95,6 +98,14 @@ def test_the_frontend_reads_the_same_integers_back(name, preset):
             *zip(activations, activations, strict=True),
         ]:
             np.testing.assert_array_equal(found[mine], network.expected[theirs], err_msg=mine)
+
+
+@pytest.mark.parametrize("name", ["residual", "activations"])
+def test_the_file_compiles_to_the_same_integers(name):
+    network = QuantizedNetwork.make(NETWORKS[name]())
+    adopted = adopt(import_onnx(export_qdq(network.mod)))
+    again = replace(network, mod=adopted.mod, plan=adopted.plan)
+    assert_equals_oracle(again, native_target())
 
 
 def test_onnx_runtime_computes_layers_in_integers(tmp_path):

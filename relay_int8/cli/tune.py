@@ -26,6 +26,9 @@ def tune(
     trials: Annotated[
         int, typer.Option(min=1, help="Schedules to measure, those of earlier runs included.")
     ] = 1000,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop after so long, if trials are still left.")
+    ] = None,
     target: Annotated[
         str, typer.Option(help="As for quantize; what measures must be able to run it.")
     ] = "native",
@@ -110,6 +113,7 @@ def tune(
         return
     options = Options(
         trials=trials,
+        seconds=float("inf") if minutes is None else minutes * 60,
         search=search,
         seed=seed,
         resume=resume,

@@ -137,7 +137,12 @@ def _options(listed: Iterable[Choices]) -> dict[Choices, Options]:
 def _nearest(wanted: Choices, position: int, options: Options) -> Option:
     if position >= len(wanted):
         return options[0]
-    return min(options, key=lambda option: distance(option, wanted[position]))
+    return min(options, key=lambda option: distance(_inner(option), _inner(wanted[position])))
+
+
+def _inner(option: Option) -> Option:
+    """Return an option without its outermost factor, which is what the extent leaves."""
+    return option[1:] if isinstance(option, tuple) else option
 
 
 def _mutated(parent: Choices, forced: int, rng: Random, position: int, options: Options) -> Option:

@@ -34,6 +34,8 @@ class Options:
     ----------
     trials
         Candidates to measure beside the defaults, those of earlier runs included.
+    seconds
+        After which no more candidates are chosen; what was found is then compared.
     search, seed
         See :class:`relay_int8.tuning.search.Search`.
     resume
@@ -49,6 +51,7 @@ class Options:
     """
 
     trials: int = 1000
+    seconds: float = float("inf")
     search: str = "xgb"
     seed: int = 1
     resume: bool = False
@@ -98,7 +101,7 @@ def tune(
                 warm=warm,
                 report=report,
             )
-            tuner.run(options.trials)
+            tuner.run(options.trials, seconds=options.seconds)
         finally:
             log.save(dataclasses.replace(log.manifest, results=results(log.manifest, log.trials)))
             log.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from schedules.space import Choices
 
 BATCH = 16
 FINALISTS = 3
+PROMISING = 0.99  # of the default's time: what is slower will hardly win
 KIN = 3  # similar kernels whose winners are tried
 
 
@@ -83,17 +85,19 @@ class Tuner:
             for key, trials in self._trials.items():
                 self._model.learn(self.tasks[key], trials)
 
-    def run(self, trials: int, batch: int = BATCH) -> None:
+    def run(self, trials: int, batch: int = BATCH, *, seconds: float = float("inf")) -> None:
         """Measure until the log holds ``trials`` candidates beside the defaults, then confirm.
 
-        What was measured before counts; spaces that are exhausted end it earlier.
+        What was measured before counts. Spaces that are exhausted end it earlier, and ``seconds``
+        if they are over.
         """
         self._total = trials
+        end = time.monotonic() + seconds
         for task in self.tasks.values():
             if not any(trial.choices is None for trial in self._trials[task.key]):
                 self._measure(task, [None])
         open_tasks = {key for key in self.tasks if fastest_s(self._trials[key]) < float("inf")}
-        while open_tasks and self._done() < trials:
+        while open_tasks and self._done() < trials and time.monotonic() < end:
             key = max(sorted(open_tasks), key=self._promise)
             wanted = min(batch, trials - self._done())
             kin = self._kin(self.tasks[key]) if self._model else []
@@ -139,7 +143,7 @@ class Tuner:
         times = {
             trial.choices: trial.measured.best_s
             for trial in trials
-            if trial.choices is not None and trial.measured.best_s < default_s
+            if trial.choices is not None and trial.measured.best_s < default_s * PROMISING
         }
         fastest = sorted(times, key=lambda choices: times[choices])[:FINALISTS]
         finalists = [choices for choices in fastest if choices not in known | wrong]

@@ -191,7 +191,7 @@ def test_winners_of_similar_kernels_are_tried_first():
 def test_choices_of_another_shape_become_the_nearest_there_are():
     pytest.importorskip("xgboost")
     search = Search(TASK.kernel(VNNI), TASK, "xgb", CostModel(1), 1)
-    (first,) = search.propose([], 1, [((3, 6), (3, 5), 3)])
+    (first,) = search.propose([], 1, [((9, 5), (9, 5), 3)])
     assert first in search.points
     assert first == ((4, 4), (2, 7), 3)
 

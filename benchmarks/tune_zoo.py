@@ -1,0 +1,97 @@
+"""Make the tuning logs that come with the project, for this CPU, from the networks of the zoo.
+
+Each network gets its minutes, for each number of threads; what was found for networks before helps
+those after. At the end the logs are pruned to what builds need. Run it where nothing else runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+
+from relay_int8 import zoo
+from relay_int8.cli.tuning_progress import tuning_report
+from relay_int8.compile import resolve_target
+from relay_int8.errors import Int8Error
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.host import cpu_name
+from relay_int8.tuning.network import network_tasks
+from relay_int8.tuning.records import logs
+from relay_int8.tuning.session import Options, slug, tune
+from relay_int8.tuning.task import Task
+from relay_int8.tuning.upkeep import prune
+from schedules.space import size
+
+SMALL = 8  # schedules of a space that is not worth a visit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, tune, print; return the exit code."""
+    options = _parser().parse_args(arguments)
+    for threads in options.threads:
+        for name in options.networks:
+            _tune(name, threads, options)
+    if options.prune:
+        print(f"{prune(options.logs)} trials pruned", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/tune_zoo",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--networks", nargs="+", choices=list(zoo.NETWORKS), default=list(zoo.NETWORKS))
+    add("--threads", nargs="+", type=int, default=[2, 1])
+    add("--minutes", type=float, default=2, help="of each network and number of threads (2)")
+    add("--trials", type=int, default=4000, help="at most, of each (4000)")
+    add("--image-size", type=int, help="the published one of each network by default")
+    add("--logs", type=Path, default=Path("tuning_logs"), help="folder of the logs (tuning_logs)")
+    add("--no-prune", dest="prune", action="store_false", help="keep every trial")
+    return parser
+
+
+def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
+    target = resolve_target("native", threads)
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / f"{name}.onnx"
+        onnx.save(zoo.build(name, image_size=options.image_size), model)
+        tasks = network_tasks(import_onnx(model), target)
+    log = f"{name}-{threads}-threads"
+    place = options.logs / slug(cpu_name()) / slug(log)
+    others = tuple(path for path in logs(options.logs) if path != place)
+    wide = [task for task in tasks if _is_wide(task, threads)]
+    print(f"{log}: {len(wide)} of {len(tasks)} kernels have a choice", file=sys.stderr)
+    with tuning_report(wide) as report:
+        tune(
+            wide,
+            target,
+            log,
+            Options(
+                trials=options.trials,
+                seconds=options.minutes * 60,
+                resume=place.exists(),
+                warm_start=others,
+            ),
+            folder=options.logs,
+            report=report,
+        )
+
+
+def _is_wide(task: Task, threads: int) -> bool:
+    found = size(task.kernel(resolve_target("native", threads)), limit=SMALL)
+    return found is None or found >= SMALL
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Int8Error as error:
+        sys.exit(f"error: {error}")

@@ -61,13 +61,17 @@ def export_qdq(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Batch of the file, if the model leaves it open.")
     ] = None,
+    open_batch: Annotated[
+        bool, typer.Option("--open-batch", help="Leave the batch of the file open.")
+    ] = False,
     shapes: Inputs = None,
     params: Params = None,
 ) -> None:
     """Quantize a model and write it as QDQ ONNX, for ONNX Runtime, OpenVINO or TensorRT.
 
     For example, from a TensorRT 10 calibration cache to TensorRT 11: relay-int8 export-qdq
-    resnet50.onnx --table calib.cache --preset int8-symmetric --bias float -o resnet50_qdq.onnx
+    resnet50.onnx --table calib.cache --preset int8-symmetric --bias float
+    --no-bias-correction -o resnet50_qdq.onnx
     """
     # Reading a model needs TVM; reading a table of another tool does not.
     from relay_int8.export.onnx_file import export_model
@@ -88,7 +92,8 @@ def export_qdq(
             source,
             output,
             config=config,
-            batch=batch,
+            batch=1 if open_batch and batch is None else batch,
+            open_batch=open_batch,
             inputs=input_shapes(shapes),
             params=params,
             preprocessing=named_preprocessing(preprocess),

@@ -28,22 +28,30 @@ def export_model(
     params: str | Path | None = None,
     preprocessing: Preprocessing | None = None,
     bias: BiasForm = "int32",
+    open_batch: bool = False,
     progress: Progress | None = None,
 ) -> QuantizedModel:
     """Quantize a model and write it as QDQ ONNX; nothing is compiled for a target.
 
-    Parameters are those of :func:`relay_int8.compile_model`; ``bias`` is that of
-    :func:`relay_int8.export.qdq.export_qdq`.
+    Parameters are those of :func:`relay_int8.compile_model`; ``bias`` and ``open_batch`` are those
+    of :func:`relay_int8.export.qdq.export_qdq`.
     """
     mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
         data = open_data(data, open_inputs(mod), preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
-    write_qdq(quantized, output, bias=bias)
+    write_qdq(quantized, output, bias=bias, open_batch=open_batch)
     return quantized
 
 
-def write_qdq(quantized: QuantizedModel, path: str | Path, *, bias: BiasForm = "int32") -> None:
+def write_qdq(
+    quantized: QuantizedModel,
+    path: str | Path,
+    *,
+    bias: BiasForm = "int32",
+    open_batch: bool = False,
+) -> None:
     """Write a quantized model as QDQ ONNX, whole or not at all."""
     outputs = [str(var.name) for var in graph.results(quantized.reference["main"])]
-    write_atomic(Path(path), export_qdq(quantized.mod, outputs, bias=bias).SerializeToString())
+    model = export_qdq(quantized.mod, outputs, bias=bias, open_batch=open_batch)
+    write_atomic(Path(path), model.SerializeToString())

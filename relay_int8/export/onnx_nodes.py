@@ -56,9 +56,16 @@ class Operation:
 
 
 class NodeWriter:
-    """Nodes and initializers of an ONNX graph, in order."""
+    """Nodes and initializers of an ONNX graph, in order.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    open_batch
+        Whether the leading extent of tensors is open: no node may name it.
+    """
+
+    def __init__(self, open_batch: bool = False) -> None:
+        self.open_batch = open_batch
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self._names: set[str] = set()

@@ -111,13 +111,29 @@ def _arg_reduce(name: str) -> Converter:
 
 
 def _reshape(writer: NodeWriter, op: Operation) -> str:
-    shape = writer.integers(f"{op.output}:shape", op.shape)
+    extents = list(op.shape)
+    if writer.open_batch:
+        extents[0] = _kept_batch(op, 0)
+    shape = writer.integers(f"{op.output}:shape", extents)
     return writer.node("Reshape", [op.inputs[0], shape], op.output)
 
 
 def _broadcast(writer: NodeWriter, op: Operation) -> str:
-    shape = writer.integers(f"{op.output}:shape", op.shape)
+    extents = list(op.shape)
+    if writer.open_batch:
+        extents[0] = _kept_batch(op, 1)
+    shape = writer.integers(f"{op.output}:shape", extents)
     return writer.node("Expand", [op.inputs[0], shape], op.output)
+
+
+def _kept_batch(op: Operation, kept: int) -> int:
+    """Return the extent that stands for the input's own, where the batch stays in front."""
+    before = op.input_shape()
+    if not before or not op.shape or before[0] != op.shape[0]:
+        raise NotImplementedError(
+            f"it makes {op.shape} of {before}, which moves the batch: leave it fixed"
+        )
+    return kept
 
 
 def _transpose(writer: NodeWriter, op: Operation) -> str:

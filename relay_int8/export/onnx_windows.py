@@ -139,8 +139,10 @@ def _slice(writer: NodeWriter, op: Operation) -> str:
 def _resize(writer: NodeWriter, op: Operation) -> str:
     attrs = op.attrs
     _require_channels_first(attrs.layout)
-    sizes = writer.integers(f"{op.output}:sizes", op.shape)
-    attributes: dict[str, Any] = {
+    image_only = {"axes": [2, 3]} if writer.open_batch else {}
+    extents = op.shape[2:] if writer.open_batch else op.shape
+    sizes = writer.integers(f"{op.output}:sizes", extents)
+    attributes: dict[str, Any] = image_only | {
         "mode": RESIZE_MODES[str(attrs.method)],
         "coordinate_transformation_mode": str(attrs.coordinate_transformation_mode),
     }

@@ -34,11 +34,16 @@ from relay_int8.export.onnx_windows import conv_attributes
 from relay_int8.passes.insert_qdq import QRANGE
 
 OPSET, IR_VERSION = 19, 9
+BATCH = "N"  # name of an open batch
 BiasForm = Literal["int32", "float"]
 
 
 def export_qdq(
-    mod: IRModule, outputs: Sequence[str] | None = None, *, bias: BiasForm = "int32"
+    mod: IRModule,
+    outputs: Sequence[str] | None = None,
+    *,
+    bias: BiasForm = "int32",
+    open_batch: bool = False,
 ) -> onnx.ModelProto:
     """Return a QDQ module (``QuantizedModel.mod``) as an ONNX model of opset 19.
 
@@ -51,19 +56,27 @@ def export_qdq(
     bias
         "int32": quantized, as ONNX Runtime computes with. "float": as they are, which TensorRT
         wants.
+    open_batch
+        Leave the leading extent of inputs and outputs open, whatever the module's is.
 
     Raises
     ------
     UnsupportedOpError
         Operators that ONNX has no node for; all of them are listed.
     """
-    return _Exporter(mod["main"], outputs, bias).run()
+    return _Exporter(mod["main"], outputs, bias, open_batch).run()
 
 
 class _Exporter:
     """One walk over a function."""
 
-    def __init__(self, func: relax.Function, outputs: Sequence[str] | None, bias: BiasForm) -> None:
+    def __init__(
+        self,
+        func: relax.Function,
+        outputs: Sequence[str] | None,
+        bias: BiasForm,
+        open_batch: bool,
+    ) -> None:
         self._func, self._bias_form = func, bias
         self._values = dict(graph.calls(func))
         self._readers = graph.consumers(func)
@@ -72,7 +85,7 @@ class _Exporter:
         self._qrange: dict[str, tuple[int, int]] = json.loads(
             str(graph.attributes(func).get(QRANGE, "{}"))
         )
-        self._writer = NodeWriter()
+        self._writer = NodeWriter(open_batch)
         self._biased = {
             group.members[1]: group
             for group in find_groups(func)
@@ -254,9 +267,10 @@ class _Exporter:
         return None if scale is None or scale.size != 1 else np.float32(scale.reshape(()))
 
     def _model(self) -> onnx.ModelProto:
-        inputs = [_value_info(str(param.name), param) for param in self._func.params]
+        inputs = [self._value_info(str(param.name), param) for param in self._func.params]
         outputs = [
-            _value_info(name, var) for var, name in zip(self._results, self._outputs, strict=True)
+            self._value_info(name, var)
+            for var, name in zip(self._results, self._outputs, strict=True)
         ]
         body = helper.make_graph(
             self._writer.nodes, "main", inputs, outputs, self._writer.initializers
@@ -273,7 +287,9 @@ class _Exporter:
         onnx.checker.check_model(model, full_check=True)
         return model
 
-
-def _value_info(name: str, var: relax.Var) -> onnx.ValueInfoProto:
-    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(var)))
-    return helper.make_tensor_value_info(name, dtype, graph.shape(var))
+    def _value_info(self, name: str, var: relax.Var) -> onnx.ValueInfoProto:
+        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(var)))
+        extents: list[int | str] = list(graph.shape(var))
+        if self._writer.open_batch:
+            extents[0] = BATCH
+        return helper.make_tensor_value_info(name, dtype, extents)

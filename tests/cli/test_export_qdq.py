@@ -26,7 +26,7 @@ def accuracy(model, digits) -> float:
 def test_an_exported_file_is_as_accurate_as_the_model(invoke, digits, tmp_path):
     images, data = digits
     code, out, err = invoke(
-        "export-qdq", MODEL, "--batch", 400, "--data", data, "-o", tmp_path / "qdq.onnx"
+        "export-qdq", MODEL, "--open-batch", "--data", data, "-o", tmp_path / "qdq.onnx"
     )
     assert code == 0, err
     assert "layers in integers" in out

@@ -11,15 +11,17 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 from onnx.utils import Extractor
+from tvm import relax
 
 from relay_int8.adopt import adopt
+from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import attributes
 from relay_int8.pipeline import normalize
 from schedules.targets import native_target
 from tests import reference
-from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
+from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle, image
 from tests.small_networks import NETWORKS, NetworkWriter
 
 PRESETS = ("int8", "int8-symmetric", "int8-asymmetric")
@@ -134,6 +136,25 @@ def test_integers_of_weights_and_biases_are_those_of_the_contract():
     assert not any(
         item.data_type == onnx.TensorProto.INT32 for item in float_bias.graph.initializer
     )
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_open_batch_takes_any(name):
+    network = QuantizedNetwork.make(NETWORKS[name]())
+    one, many = (export_qdq(network.mod, open_batch=flag) for flag in (False, True))
+    images = [image(network.mod, seed)["x"] for seed in (1, 2, 3)]
+    (found,) = session(many, fused=False).run(None, {"x": np.concatenate(images)})
+    alone = session(one, fused=False)
+    np.testing.assert_array_equal(
+        found, np.concatenate([alone.run(None, {"x": x})[0] for x in images])
+    )
+
+
+def test_what_moves_the_batch_keeps_it_fixed():
+    net = NetworkWriter((2, 3, 4, 4))
+    y = net.emit("y", relax.op.reshape(net.x, (1, 6, 4, 4)))
+    with pytest.raises(UnsupportedOpError, match="moves the batch"):
+        export_qdq(net.module(y), open_batch=True)
 
 
 def test_what_the_type_does_not_imply_stays():

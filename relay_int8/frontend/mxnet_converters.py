@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from relay_int8.frontend.mxnet_activations import NONLINEAR
 from relay_int8.frontend.mxnet_arithmetic import ARITHMETIC
 from relay_int8.frontend.mxnet_images import IMAGES
 from relay_int8.frontend.mxnet_layers import LAYERS
+from relay_int8.frontend.mxnet_moves import MOVES
 from relay_int8.frontend.mxnet_regions import REGIONS
-from relay_int8.frontend.mxnet_shapes import SHAPES
+from relay_int8.frontend.mxnet_reshapes import RESHAPES
+from relay_int8.frontend.mxnet_slices import SLICES
 from relay_int8.frontend.mxnet_step import Converter
 from relay_int8.frontend.mxnet_symbol import Entry, Node
 
-CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **REGIONS, **SHAPES}
+CONVERTERS: dict[str, Converter] = {
+    **ARITHMETIC,
+    **IMAGES,
+    **LAYERS,
+    **MOVES,
+    **NONLINEAR,
+    **REGIONS,
+    **RESHAPES,
+    **SLICES,
+}
 
 REFUSED = {
     "Custom": "Python code of the model's author",

@@ -93,12 +93,11 @@ class GraphImporter:
             for source, _ in data_inputs(self._nodes[index])[1:]
             if self._nodes[index].op in WEIGHTED
         }
+        known = {*self._weights, *self._inputs}
         missing = [
-            self._nodes[i].name
-            for i in needed
-            if i in operands
-            and self._nodes[i].op == VARIABLE
-            and self._nodes[i].name not in (*self._weights, *self._inputs)
+            node.name
+            for node in (self._nodes[index] for index in sorted(operands))
+            if node.op == VARIABLE and node.name not in known
         ]
         if missing:
             raise FrontendError(

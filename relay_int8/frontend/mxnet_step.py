@@ -32,6 +32,8 @@ class Step:
     @property
     def x(self) -> relax.Expr:
         """Return the first operand."""
+        if not self.inputs:
+            raise ValueError("it has no inputs")
         return self.inputs[0]
 
     def operands(self, *names: str) -> list[relax.Expr]:

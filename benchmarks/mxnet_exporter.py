@@ -83,6 +83,14 @@ CASES: list[Any] = [
         [IMAGES, (2, 3, 14, 18)],
         {"scale": 2, "sample_type": "nearest", "num_args": 2},
     ),
+    *[
+        (
+            "UpSampling",
+            [IMAGES, (6, 1, size, size)],
+            {"scale": scale, "sample_type": "bilinear", "num_args": 2, "num_filter": 6},
+        )
+        for scale, size in ((2, 4), (3, 5))
+    ],
     ("contrib.BilinearResize2D", [IMAGES], {"height": 11, "width": 5}),
     ("contrib.AdaptiveAvgPooling2D", [(1, 3, 8, 6)], {"output_size": (4, 3)}),
     ("contrib.AdaptiveAvgPooling2D", [IMAGES], {"output_size": 1}),

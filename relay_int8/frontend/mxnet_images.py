@@ -6,7 +6,7 @@ import math
 
 from tvm import relax
 
-from relay_int8.frontend.mxnet_layers import window
+from relay_int8.frontend.mxnet_layers import expect_shape, window
 from relay_int8.frontend.mxnet_step import Converter, Step
 from relay_int8.graph import shape
 
@@ -84,12 +84,17 @@ def _global_pool(step: Step, kind: str) -> relax.Expr:
 
 
 def up_sampling(step: Step) -> relax.Expr:
-    """Repeat pixels; several inputs all reach the size of the first, then are put together."""
+    """Repeat pixels, or interpolate by given weights (a transposed convolution of each channel).
+
+    Several inputs whose pixels are repeated all reach the size of the first, then are put together.
+    """
     attrs = step.attributes
     kind = attrs.text("sample_type")
-    if kind != "nearest":
-        raise NotImplementedError(f"{kind} upsampling; only nearest (use Deconvolution)")
     scale = attrs.integer("scale", least=1)
+    if kind == "bilinear":
+        return _interpolated(step, scale)
+    if kind != "nearest":
+        raise ValueError(f"its sample_type is {kind!r}, not nearest or bilinear")
     height, width = (extent * scale for extent in _image(step.x))
     parts = []
     for x in step.inputs:
@@ -105,6 +110,15 @@ def up_sampling(step: Step) -> relax.Expr:
     for part in parts[1:]:
         total = step.emit("add", relax.op.add(total, part))
     return total
+
+
+def _interpolated(step: Step, scale: int) -> relax.Expr:
+    x, w = step.operands("data", "weight")
+    _image(x)
+    channels, kernel = shape(x)[1], 2 * scale - scale % 2
+    expect_shape("weight", w, (channels, 1, kernel, kernel))
+    pad = (scale // 2,) * 2
+    return relax.op.nn.conv2d_transpose(x, w, (scale, scale), pad, groups=channels)
 
 
 def _image(x: relax.Expr) -> tuple[int, int]:

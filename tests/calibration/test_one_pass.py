@@ -52,6 +52,7 @@ def test_counts_are_those_of_the_last_grid():
         grid = entry.histogram.grid
         largest = np.abs(values).max()
         assert grid.high / 2 <= largest < grid.high and np.log2(grid.high) % 1 == 0
+        assert grid == find_method("kl-tensorrt-onepass").grid("s8", entry.observed)
         np.testing.assert_array_equal(entry.histogram.counts, Histogram.of(values, grid).counts)
         found = find_method("kl-tensorrt").thresholds(entry.histogram, "s8")[1]
         assert entry.high == F(min(found, max(largest, 0)))

@@ -11,26 +11,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from relay_int8.calibration.growing import covering
+from relay_int8.calibration.histogram import Grid, Range
 from relay_int8.calibration.methods.base import SymmetricMethod
 from relay_int8.calibration.methods.kl_tensorrt import KlTensorrt
 from relay_int8.calibration.methods.mse import Mse
 from relay_int8.calibration.methods.percentile import Percentile
+from relay_int8.qparams import Scheme
+
+
+class OnePassMethod(SymmetricMethod):
+    """A method whose histogram is one of ``|x|`` with bins a power of two wide."""
+
+    one_pass: ClassVar[bool] = True
+
+    def grid(self, scheme: Scheme, observed: Range) -> Grid:
+        """Return the grid that a tensor with this range ends with."""
+        largest = max(-float(observed.low), float(observed.high), 0.0)
+        return covering(largest, self.bins)
 
 
 @dataclass(frozen=True)
-class KlTensorrtOnePass(SymmetricMethod, KlTensorrt):
+class KlTensorrtOnePass(OnePassMethod, KlTensorrt):
     """``kl-tensorrt`` over such a histogram."""
 
     name: ClassVar[str] = "kl-tensorrt-onepass"
-    one_pass: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class PercentileOnePass(SymmetricMethod, Percentile):
+class PercentileOnePass(OnePassMethod, Percentile):
     """``percentile`` over such a histogram."""
 
     name: ClassVar[str] = "percentile-onepass"
-    one_pass: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -38,4 +50,3 @@ class MseOnePass(Mse):
     """``mse`` over such a histogram."""
 
     name: ClassVar[str] = "mse-onepass"
-    one_pass: ClassVar[bool] = True

@@ -29,7 +29,7 @@ PRECISIONS = ("INT8", "FP16")
 
 class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
     def __init__(self, name: str, images: np.ndarray) -> None:
-        self._feeds: Iterator[dict[str, np.ndarray]] = ({name: image[None]} for image in images)
+        self._feeds: Iterator[dict[str, np.ndarray]] = ({name: batch} for batch in images)
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         return next(self._feeds, None)
@@ -42,9 +42,9 @@ class Engine:
         self._device, self._driver, self._kept = device, device.driver, ExitStack()
         driver = device.driver
         logger = tensorrt.Logger(tensorrt.Logger.ERROR)
-        self._engine = tensorrt.Runtime(logger).deserialize_cuda_engine(plan)
+        self._runtime = tensorrt.Runtime(logger)  # an engine must not outlive it
+        self._engine = self._runtime.deserialize_cuda_engine(plan)
         self._context = self._engine.create_execution_context()
-        self._context.set_optimization_profile_async(0, self._device.capture_stream)
         names = [self._engine.get_tensor_name(i) for i in range(self._engine.num_io_tensors)]
         addresses = {}
         for name in names:
@@ -85,13 +85,18 @@ def load(file: Path, images: np.ndarray, kind: Kind) -> Engine:
         raise DriverError("TensorRT has no networks for a processor")
     with tempfile.TemporaryDirectory() as folder:
         quantized = Path(folder) / "quantized.onnx"
-        quantize(file, quantized, images.shape[-1])
-        plan = build_engine(quantized, images.shape)
+        quantize(file, quantized, images.shape)
+        plan = build_engine(quantized)
     return Engine(plan, images, CudaDevice())
 
 
-def quantize(model: Path, output: Path, size: int) -> None:
-    """Write the network with the Q/DQ pairs that TensorRT reads; ranges are minimum and maximum."""
+def quantize(model: Path, output: Path, shape: tuple[int, ...]) -> None:
+    """Write the network with the Q/DQ pairs that TensorRT reads; ranges are minimum and maximum.
+
+    ``shape`` is that of its input; it is calibrated with whole batches.
+    """
+    batches = -(-CALIBRATION_IMAGES // shape[0])
+    images = pictures(batches * shape[0], shape[-1], CALIBRATION_SEED)
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.onnx"
@@ -99,7 +104,7 @@ def quantize(model: Path, output: Path, size: int) -> None:
         quantization.quantize_static(
             str(prepared),
             str(output),
-            _Reader("input", pictures(CALIBRATION_IMAGES, size, CALIBRATION_SEED)),
+            _Reader("input", images.reshape(batches, *shape)),
             quant_format=quantization.QuantFormat.QDQ,
             activation_type=quantization.QuantType.QInt8,
             weight_type=quantization.QuantType.QInt8,
@@ -114,8 +119,8 @@ def quantize(model: Path, output: Path, size: int) -> None:
         )
 
 
-def build_engine(model: Path, shape: tuple[int, ...]) -> bytes:
-    """Return the plan of a Q/DQ network for inputs of ``shape``."""
+def build_engine(model: Path) -> bytes:
+    """Return the plan of a Q/DQ network."""
     logger = tensorrt.Logger(tensorrt.Logger.ERROR)
     builder = tensorrt.Builder(logger)
     network, config = builder.create_network(0), builder.create_builder_config()
@@ -127,9 +132,6 @@ def build_engine(model: Path, shape: tuple[int, ...]) -> bytes:
         flag = getattr(tensorrt.BuilderFlag, name, None)
         if flag is not None:
             config.set_flag(flag)
-    profile = builder.create_optimization_profile()
-    profile.set_shape(network.get_input(0).name, shape, shape, shape)
-    config.add_optimization_profile(profile)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise RuntimeError("TensorRT cannot build the network; see standard error")

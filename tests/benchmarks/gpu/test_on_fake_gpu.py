@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import __main__ as bench_gpu
+from relay_int8.tuning.log import read_manifest
 from schedules.cuda import compiler
 from tests.cuda.fake_gpu import FakeGpu
 
@@ -71,3 +72,8 @@ def test_build_and_run(full, tmp_path, monkeypatch):
     assert {layer["bound"] for layer in cell["layers"]} <= {"compute", "memory", "launch"}
     assert content["facts"]["device"] == "Fake GPU" and content["facts"]["architecture"] == "sm_80"
     assert content["measured"]["mma_macs_s"] > 0
+
+    logs = tmp_path / "logs"
+    assert bench_gpu.main(["--record", str(result), "--tuning-logs", str(logs)]) == 0
+    manifest = read_manifest(logs / "fake-gpu" / "mobilenet-v2-b1")
+    assert manifest.target["arch"] == "sm_80" and manifest.device == "Fake GPU"

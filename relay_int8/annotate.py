@@ -14,7 +14,7 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
-from relay_int8.analysis.groups import Clip, Group, find_groups
+from relay_int8.analysis.groups import Clip, Group, Leaky, find_groups
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
@@ -166,7 +166,8 @@ def _shared(
     """Return, for each tensor with the parameters of another one, that other one.
 
     Parameters pass forward through moves, and backward from a concat to what feeds it alone; with
-    ``unify`` backward through activations too.
+    ``unify`` backward through leaky activations too. (Not through ReLU: its result is unsigned, and
+    what a chain of others makes of negative values would be lost.)
     """
     producer = {group.output: group for group in integer}
     readers = graph.consumers(func)
@@ -179,9 +180,10 @@ def _shared(
                 source = producer.get(var)
                 if source and source.kind in REQUANTIZING and len(readers[var]) == 1:
                     like[var] = group.output
-        if unify and group.kind == "activation" and group.output in wanted:
+        if unify and isinstance(group.activation, Leaky) and group.output in wanted:
             source = producer.get(group.inputs[0])
-            if source and source.kind in REQUANTIZING and len(readers[group.inputs[0]]) == 1:
+            alone = group.kind == "activation" and len(readers[group.inputs[0]]) == 1
+            if alone and source and source.kind in REQUANTIZING:
                 like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
 

@@ -34,8 +34,8 @@ class Tools:
         Weights to the nearest integer, or up or down as the layer's output wants it, by AdaRound's
         relaxation or by coordinate descent (``relay_int8.refine.rounding``).
     unify
-        Let what feeds a LeakyReLU, PReLU or ReLU of its own have the range of its result, as
-        TPU-MLIR does; pads, pools and other moves share their input's range anyhow.
+        Let what feeds a LeakyReLU or PReLU of its own have the range of its result, as TPU-MLIR
+        does; pads, pools and other moves share their input's range anyhow.
 
     Raises
     ------

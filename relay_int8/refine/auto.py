@@ -24,7 +24,7 @@ from relay_int8.analysis.accuracy import power_ratio_db
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
-from relay_int8.calibration.observe import ArrayRunner, Image, Progress
+from relay_int8.calibration.observe import Image, Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import AUTO, QuantConfig, Tools
 from relay_int8.errors import CalibrationError
@@ -33,12 +33,13 @@ from relay_int8.plan import Plan
 from relay_int8.refine.equalize import equalize
 from relay_int8.refine.network import NumpyNetwork, Simulation
 from relay_int8.refine.reconstruct import reconstruct
+from relay_int8.refine.runner import StackRunner, Stacks
 from relay_int8.refine.thresholds import HISTOGRAMS, tuned_thresholds
 
 Array = npt.NDArray[Any]
 GAIN_DB = 0.1
 HELD_OUT = 4  # one image in so many
-IMAGES = 128  # at most, held-out ones counted
+IMAGES = 64  # at most, held-out ones counted
 IMAGE_BYTES = 2**28  # that these images may take
 
 
@@ -199,17 +200,11 @@ class _Trial:
         network = self._network(config, plan)
         schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
         means = averaged_tensors(mod["main"], plan)
-        wanted = {*schemes, *means}
-
-        def tensors(image: Image) -> dict[str, Array]:
-            found = {**image, **network.run(image, keep=wanted.__contains__)}
-            return {name: found[name] for name in wanted}
-
         tuned = config.applied.thresholds == "output-error"
         table = calibrate(
-            ArrayRunner(tensors, means),
+            StackRunner(network, schemes, means),
             schemes,
-            self._fit,
+            Stacks(network, self._fit),
             method=HISTOGRAMS if tuned else config.method,
             keep_histograms=tuned,
         )

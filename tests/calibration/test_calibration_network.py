@@ -1,19 +1,32 @@
 """Every kind of histogram, counted by kernels inside a network, equals NumPy's to the bit."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from relay_int8.calibration import ArrayRunner, calibrate
 from relay_int8.calibration.methods import find_method
-from relay_int8.calibration_network import CalibrationNetwork
-from schedules.targets import native_target
+from relay_int8.calibration_network import CalibrationNetwork, CalibrationRecipe
+from relay_int8.errors import CalibrationError
+from schedules.targets import named_target, native_target
 from tests.small_networks import NetworkWriter
 
 pytestmark = pytest.mark.fast
 
 
 @pytest.mark.parametrize(
-    "method", ["max", "moving-average", "kl", "kl-mxnet", "kl-ncnn", "kl-tpu-mlir", "kl-ppq"]
+    "method",
+    [
+        "max",
+        "moving-average",
+        "kl",
+        "kl-mxnet",
+        "kl-ncnn",
+        "kl-tpu-mlir",
+        "kl-ppq",
+        "kl-tensorrt-onepass",
+    ],
 )
 def test_kernels_count_what_numpy_does(method):
     net = NetworkWriter((1, 3, 9, 11))
@@ -29,3 +42,26 @@ def test_kernels_count_what_numpy_does(method):
         for runner in (kernels, numpy)
     )
     assert found == expected
+
+
+def test_a_recipe_that_was_sent_makes_the_same_network():
+    net = NetworkWriter((1, 3, 9, 11))
+    mod = net.module(net.relu("y", net.conv("c", net.x, 5, 3)))
+    schemes = {"x": "s8", "c": "s8", "y": "u8"}
+    images = np.random.default_rng(3).normal(size=(20, 1, 3, 9, 11)).astype(np.float32)
+    data = [{"x": image} for image in images]
+    recipe = CalibrationRecipe(mod, schemes, ["x"], native_target(), find_method("kl"))
+    tables = [
+        calibrate(each(), schemes, data, method="kl", keep_histograms=True).to_json()
+        for each in (recipe, pickle.loads(pickle.dumps(recipe)))
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_a_worker_without_the_instructions_says_so(monkeypatch):
+    net = NetworkWriter((1, 3, 4, 4))
+    mod = net.module(net.relu("y", net.x))
+    target = named_target("x86-vnni")
+    monkeypatch.setattr("relay_int8.calibration_network.cpu_flags", frozenset)
+    with pytest.raises(CalibrationError, match="lacks .*avx512_vnni.*workers of its kind"):
+        CalibrationRecipe(mod, {"y": "u8"}, [], target)()

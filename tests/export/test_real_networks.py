@@ -31,9 +31,8 @@ def test_onnx_runtime_is_as_accurate(shared_data, tmp_path, name, full):
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", options)
     names = [value.name for value in session.get_outputs()]
     found = subject.outputs(lambda image: dict(zip(names, session.run(None, image), strict=True)))
-    score = subject.score(found)
-    assert score.metric >= LEAST[name]
     ours = subject.outputs(load(tmp_path / "model.ri8").run)
+    assert abs(subject.score(found).metric - subject.score(ours).metric) <= 0.01
     for mine, theirs in zip(ours, found, strict=True):
         ratio = snr_db(mine, theirs)
         assert ratio is not None and ratio >= AGREE_DB

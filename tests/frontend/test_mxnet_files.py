@@ -87,7 +87,7 @@ def test_lists_that_do_not_end_where_they_should(tmp_path):
     data = params_bytes(ARRAYS)
     with pytest.raises(FrontendError, match="1 bytes follow the list"):
         read_params(written(tmp_path, data + b"\0"))
-    for size in range(len(data)):
+    for size in range(0, len(data), 5):
         with pytest.raises(FrontendError):
             read_params(written(tmp_path, data[:size]))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
+from math import prod, sqrt
 
 from tvm import tirx
 from tvm.s_tir import Schedule
@@ -35,7 +37,10 @@ ANY_GPU = 80
 WARP = 32
 BUSY = 512  # threads a multiprocessor wants at least, to hide the latency of its memories
 MAX_THREADS = 256
+ENOUGH = 128  # threads of a block that let it hide latency by itself
 MAX_ACCUMULATORS = 64  # of 255 registers a thread
+SUM_BYTES = 4
+PARTIAL_BYTES = 24 * 1024  # of the sums of all slices
 SHARED_BYTES = 12 * 1024  # of one fetch; two of them, times two blocks, fit the 48 KiB of sm_61
 
 
@@ -119,18 +124,24 @@ def _extents(sch: Schedule, spec: Conv2d | Dense) -> Extents:
 
 
 def _splits(extents: Extents) -> Iterator[Split]:
-    for own_f in _divisors(extents.f, 4):
-        for own_w in _divisors(extents.w, 8):
-            for own_h in _divisors(extents.h, 2):
-                if own_f * own_h * own_w * LANES > MAX_ACCUMULATORS:
-                    continue
-                for f in _divisors(extents.f // own_f, 32):
-                    if f * own_f % extents.readers(f * own_f):
-                        continue
-                    for w in _divisors(extents.w // own_w, 64):
-                        for h in _divisors(extents.h // own_h, 16):
-                            if f * w * h * extents.slices <= MAX_THREADS:
-                                yield Split(threads=(f, h, w), own=(own_f, own_h, own_w))
+    sizes = (extents.f, extents.h, extents.w)
+    for own in product(*map(_divisors, sizes, (4, 2, 8))):
+        if prod(own) * LANES > MAX_ACCUMULATORS:
+            continue
+        rest = [size // part for size, part in zip(sizes, own, strict=True)]
+        for threads in product(*map(_divisors, rest, (32, 16, 64))):
+            split = Split(threads=threads, own=own)  # type: ignore[arg-type]
+            if prod(threads) * extents.slices <= MAX_THREADS and _fits(extents, split):
+                yield split
+
+
+def _fits(extents: Extents, split: Split) -> bool:
+    """Whether a tile holds whole groups, or lies in one, and its partial sums fit."""
+    f, outputs = split.tile[0], extents.outputs
+    parts = prod(split.tile) * extents.slices * LANES * SUM_BYTES
+    return (f % outputs == 0 or outputs % f == 0) and (
+        extents.slices == 1 or parts <= PARTIAL_BYTES
+    )
 
 
 def _score(extents: Extents, split: Split, cores: int) -> float:
@@ -141,8 +152,8 @@ def _score(extents: Extents, split: Split, cores: int) -> float:
     pixels, channels = own_h * own_w, extents.readers(own_f) * LANES
     reads = 1 / pixels + 1 / channels  # words of shared memory a dp4a
     fetched = 1 / (h * w) + 1 / (extents.readers(f) * LANES)  # words of global memory a dp4a
-    warps = threads / (-(-threads // WARP) * WARP)
-    parallel = min(1.0, blocks * threads / (cores * BUSY))
+    warps = threads / (-(-threads // WARP) * WARP) * sqrt(min(1.0, threads / ENOUGH))
+    parallel = min(1.0, blocks * threads / (cores * BUSY)) * min(1.0, blocks / cores)
     waves = blocks / (-(-blocks // cores) * cores) if blocks > cores else 1.0
     return warps * parallel * waves / (1 + 2 * reads + 4 * fetched)
 
@@ -159,7 +170,8 @@ def _window(extents: Extents, spec: Conv2d | Dense, split: Split) -> tuple[int, 
     def shared(k: int, kh: int, kw: int) -> int:
         rows, cols = (h - 1) * sh + (kh - 1) * dh + 1, (w - 1) * sw + (kw - 1) * dw + 1
         groups = f // extents.readers(f)
-        words = rows * cols * groups + f * kh * kw * LANES
+        weights = f * kh * kw * LANES if h * w > 1 else 0
+        words = rows * cols * groups + weights
         return size * k * extents.slices * LANES * words
 
     candidates = [

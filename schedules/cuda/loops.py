@@ -34,8 +34,7 @@ from tvm.s_tir.schedule import ExprRV, LoopRV
 from schedules.cuda.contraction import COMBINE, DOT, REQUANTIZE, RUN, STAGE, WRITE
 from schedules.cuda.tiles import PIPELINES, Tiles
 
-BANKS = 32  # of shared memory, each one word wide
-WORD = 4  # bytes
+WORD = 4  # bytes, the width of a bank of shared memory
 WIDE = 4  # words of the widest access
 GRID = ("blockIdx.z", "blockIdx.y", "blockIdx.x")
 Extent = int | ExprRV | None
@@ -108,9 +107,9 @@ def apply(sch: Schedule, tiles: Tiles) -> None:
             steps, access = loops[:-wide], loops[-wide:]
         threads.share_out(sch, sch.fuse(*steps))
         sch.vectorize(sch.fuse(*access))
-        if tiles.padded:  # neighbouring blocks of channels begin four banks apart
-            word, axis = WORD if in_bytes else 1, 1 if block is x_shared else 0
-            sch.storage_align(block, 0, axis, BANKS * word, WIDE * word)
+        if tiles.padded:  # eight neighbouring blocks of channels begin in as many groups of banks
+            width, axis = WIDE * (WORD if in_bytes else 1), 1 if block is x_shared else 0
+            sch.storage_align(block, 0, axis, 2 * width, width)
     sch.decompose_reduction(dot, fetch)
     _pipeline(sch, fetch, tiles, len(w_shared))
     root = sch.get_loops(dot)[0]

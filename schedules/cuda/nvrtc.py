@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,8 @@ _USAGE = re.compile(
     r"(\d+) bytes spill loads.*?Used (\d+) registers([^\n]*)",
     re.S,
 )
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+)\(")
+BUSY = 512  # threads of a multiprocessor that hide the latency of its memories
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
@@ -59,6 +61,11 @@ class Compiled:
     form: Form
     binary: bytes
     usage: dict[str, KernelUsage]
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes that all kernels spill."""
+        return sum(use.spilled_bytes for use in self.usage.values())
 
 
 class Nvrtc:
@@ -112,11 +119,19 @@ class Nvrtc:
                 f"architecture {architecture!r} is unknown to NVRTC {version}; "
                 f"it knows {', '.join(self.architectures)}"
             )
+        text = without_headers(source)
+        first = self._compile(text, architecture, form)
+        spilling = [name for name, use in first.usage.items() if use.spilled_bytes]
+        if not spilling:
+            return first
+        second = self._compile(with_few_blocks(text, spilling), architecture, form)
+        return min(first, second, key=lambda compiled: compiled.spilled_bytes)
+
+    def _compile(self, text: str, architecture: str, form: Form) -> Compiled:
         program = ctypes.c_void_p()
-        text = without_headers(source).encode()
         self._check(
             self._library.nvrtcCreateProgram(
-                ctypes.byref(program), text, b"kernels.cu", 0, None, None
+                ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None
             )
         )
         try:
@@ -160,6 +175,22 @@ class Nvrtc:
             self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
             reason = self._library.nvrtcGetErrorString(error).decode()
             raise ScheduleError(f"NVRTC: {reason}")
+
+
+def with_few_blocks(text: str, names: Collection[str]) -> str:
+    """Return CUDA C whose kernels ``names`` are to share a multiprocessor with few threads.
+
+    The assembler keeps registers few, so that many blocks fit, and may spill some that it need not:
+    it does not where it is told how many blocks are enough.
+    """
+
+    def bounded(found: re.Match[str]) -> str:
+        threads, name = int(found[1]), found[2]
+        if name not in names:
+            return found[0]
+        return f"__launch_bounds__({threads}, {max(1, BUSY // threads)}) {name}("
+
+    return _BOUNDS.sub(bounded, text)
 
 
 def kernel_usage(log: str) -> dict[str, KernelUsage]:

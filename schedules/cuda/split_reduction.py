@@ -10,7 +10,7 @@ from __future__ import annotations
 
 WORDS = 4  # of y a thread
 THREADS = 80 * 512  # that a GPU wants
-WORTH = 8  # times more threads; fewer do not pay for the partial sums
+WORTH = 4  # times more threads; fewer do not pay for the partial sums
 LEAST = 8  # words of x and w a slice sums at least
 
 

@@ -67,7 +67,8 @@ def sampled(sch: Schedule) -> Tiles:
         return int(sch.get(choose(candidates)))
 
     def split(loop: LoopRV, ways: int) -> Split:
-        return sch.sample_perfect_tile(loop, ways, max_innermost_factor=ANY)
+        factors: Split = sch.sample_perfect_tile(loop, ways, max_innermost_factor=ANY)
+        return factors
 
     is_static = isinstance(sch.get(n).extent, tirx.IntImm)
     return Tiles(

@@ -110,6 +110,7 @@ def _filled(value: float) -> Converter:
 
 
 _UNARY: dict[str, Unary] = {
+    "LogisticRegressionOutput": relax.op.sigmoid,
     "abs": relax.op.abs,
     "ceil": relax.op.ceil,
     "cos": relax.op.cos,
@@ -121,7 +122,6 @@ _UNARY: dict[str, Unary] = {
     "relu": relax.op.nn.relu,
     "rsqrt": relax.op.rsqrt,
     "sigmoid": relax.op.sigmoid,
-    "LogisticRegressionOutput": lambda x: relax.op.sigmoid(x),
     "sign": relax.op.sign,
     "sin": relax.op.sin,
     "sqrt": relax.op.sqrt,

@@ -109,6 +109,8 @@ class GraphImporter:
     def _variable(self, node: Node) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
             return relax.const(_weight(node.name, self._weights[node.name]))
+        if any(str(param.name) == node.name for param in self._params):
+            raise FrontendError(f"two inputs of the model are called {node.name}")
         param = relax.Var(node.name, relax.TensorType(self._input_shape(node), "float32"))
         self._params.append(param)
         return param

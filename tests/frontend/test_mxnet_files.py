@@ -251,6 +251,13 @@ def test_missing_weights_are_named(tmp_path):
         import_mxnet(net.save(tmp_path, y))
 
 
+def test_two_inputs_of_one_name(tmp_path):
+    net = MxnetModel()
+    a, b = (net.variable("data", __shape__="(1, 3)") for _ in range(2))
+    with pytest.raises(FrontendError, match="two inputs of the model are called data"):
+        import_mxnet(net.save(tmp_path, net.op("elemwise_add", "sum", a, b)))
+
+
 def test_labels_are_no_inputs(tmp_path):
     net, y = dense(__shape__="(1, 3)")
     y = net.op("SoftmaxOutput", "softmax", y, net.variable("softmax_label"))

@@ -47,7 +47,7 @@ class Cost:
     search_seconds: float | None = None
 
 
-def relay_int8(method: str) -> Callable[[Path, Path], float]:
+def calibrated_by(method: str) -> Callable[[Path, Path], float]:
     """Return what calibrates by ``method`` and returns the seconds of its threshold search."""
 
     def run(model: Path, data: Path) -> float:
@@ -124,9 +124,9 @@ def images(data: Path) -> Iterator[np.ndarray]:
 
 SYSTEMS: Mapping[str, Callable[[Path, Path], float | None]] = MappingProxyType(
     {
-        "relay-int8 kl-tensorrt": relay_int8("kl-tensorrt"),
-        "relay-int8 kl-tensorrt-onepass": relay_int8("kl-tensorrt-onepass"),
-        "relay-int8 max": relay_int8("max"),
+        "relay-int8 kl-tensorrt": calibrated_by("kl-tensorrt"),
+        "relay-int8 kl-tensorrt-onepass": calibrated_by("kl-tensorrt-onepass"),
+        "relay-int8 max": calibrated_by("max"),
         "ONNX Runtime Entropy": onnxruntime_entropy,
         "NNCF": nncf_mixed,
     }

@@ -63,5 +63,5 @@ def test_a_worker_without_the_instructions_says_so(monkeypatch):
     mod = net.module(net.relu("y", net.x))
     target = named_target("x86-vnni")
     monkeypatch.setattr("relay_int8.calibration_network.cpu_flags", frozenset)
-    with pytest.raises(CalibrationError, match="lacks .*avx512_vnni.*workers of its kind"):
+    with pytest.raises(CalibrationError, match=r"lacks .*avx512_vnni.*workers of its kind"):
         CalibrationRecipe(mod, {"y": "u8"}, [], target)()

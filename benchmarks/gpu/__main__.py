@@ -158,7 +158,7 @@ def _run(options: argparse.Namespace) -> int:
             _say(summary(cells[-1]))
             _write(options, cells, facts, measured, sheet)
     print(markdown(cells, facts | {"clocks": clocks(cells)}, measured, sheet))
-    return 1 if any(cell.wrong for cell in cells) else 0
+    return 1 if any(cell.wrong or cell.own_failures for cell in cells) else 0
 
 
 def _chosen(

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.roofline import Layer
-from benchmarks.gpu.systems import OWN
+from benchmarks.gpu.systems import OWN, SYSTEMS
 from benchmarks.gpu.turns import GpuTurn
 
 
@@ -30,7 +30,7 @@ class GpuCell:
     checked
         Kernels whose every integer was compared with the NumPy oracle's.
     failures
-        Systems that could not take part, and why.
+        Systems and inspections that could not take part, and why.
     layers
         The kernels of this project, each by itself.
     """
@@ -48,6 +48,15 @@ class GpuCell:
     checked: int = 0
     failures: Mapping[str, str] = field(default_factory=dict)
     layers: tuple[Layer, ...] = ()
+
+    @property
+    def own_failures(self) -> dict[str, str]:
+        """What of this project failed, rather than of its peers."""
+        return {
+            key: reason
+            for key, reason in self.failures.items()
+            if key not in SYSTEMS or SYSTEMS[key].is_own
+        }
 
     def times_s(self, system: str) -> np.ndarray:
         """Return the device's seconds for a run of the whole batch, round by round."""

@@ -23,7 +23,7 @@ from benchmarks.gpu.pictures import pictures
 from benchmarks.gpu.roofline import Layer, layer
 from benchmarks.gpu.systems import SYSTEMS
 from benchmarks.gpu.turns import GpuTurn
-from benchmarks.turns import Start, racers
+from benchmarks.turns import Racer, RacerError, Start, racers
 from schedules.layout import LAYOUTS
 
 P = ParamSpec("P")
@@ -72,15 +72,15 @@ def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: Rules, say: Say) -> 
     """Return what one network of a build does."""
     say(f"{entry.network}, batch {entry.batch}: load")
     images, expected = pictures(entry.batch, entry.image_size), bundle.reference(entry)
-    wrong, checked, layers = _inspect(bundle, entry, images, peaks, rules, say)
-    starts, failures = _starts(bundle, entry, images, rules)
+    failures: dict[str, str] = {}
+    wrong, checked, layers = _inspect(bundle, entry, images, peaks, rules, failures, say)
+    starts, missing = _starts(bundle, entry, images, rules)
+    failures |= missing
     say(f"{entry.network}, batch {entry.batch}: {rules.rounds} rounds of {len(starts)} systems")
     with racers(starts) as (running, absent):
-        turns: dict[str, list[GpuTurn]] = {key: [] for key in running}
-        for _ in range(rules.rounds):
-            for key, racer in running.items():
-                turns[key].append(cast(GpuTurn, racer.turn(rules.turn_s)))
+        failures |= absent
         logits = {key: racer.logits for key, racer in running.items()}
+        turns = _take_turns(running, rules, failures)
     for key in logits:
         if SYSTEMS[key].is_own and (fault := _fault(logits[key], expected)):
             wrong[key] = fault
@@ -92,13 +92,28 @@ def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: Rules, say: Say) -> 
         digest=entry.digest,
         target=entry.target,
         peaks=peaks,
-        turns={key: tuple(values) for key, values in turns.items()},
+        turns=turns,
         cosines={key: _cosine(found, expected) for key, found in logits.items()},
         wrong=wrong,
         checked=checked,
-        failures=failures | absent,
+        failures=failures,
         layers=layers,
     )
+
+
+def _take_turns(
+    running: dict[str, Racer], rules: Rules, failures: dict[str, str]
+) -> dict[str, tuple[GpuTurn, ...]]:
+    """Return the turns of those that last to the end; the others become ``failures``."""
+    turns: dict[str, list[GpuTurn]] = {key: [] for key in running}
+    for _ in range(rules.rounds):
+        for key in list(turns):
+            try:
+                turns[key].append(cast(GpuTurn, running[key].turn(rules.turn_s)))
+            except (RacerError, OSError) as error:  # OSError: its pipe is closed
+                failures[key] = str(error)
+                del turns[key]
+    return {key: tuple(values) for key, values in turns.items()}
 
 
 def _survey(kind: Kind, image: bytes) -> tuple[dict[str, Any], Peaks, Peaks]:
@@ -108,23 +123,31 @@ def _survey(kind: Kind, image: bytes) -> tuple[dict[str, Any], Peaks, Peaks]:
 
 
 def _inspect(
-    bundle: Bundle, entry: Entry, images: np.ndarray, peaks: Peaks, rules: Rules, say: Say
+    bundle: Bundle,
+    entry: Entry,
+    images: np.ndarray,
+    peaks: Peaks,
+    rules: Rules,
+    failures: dict[str, str],
+    say: Say,
 ) -> tuple[dict[str, str], int, tuple[Layer, ...]]:
     """Compare what each kernel writes, where it is known, and time each by itself."""
     artifact = bundle.artifact(entry, "calls", rules.folder)
-    has_expected = any(kernel.expected for kernel in entry.kernels)
-    wrong, checked = dict[str, str](), 0
-    if has_expected:
-        say(f"{entry.network}, batch {entry.batch}: compare every tensor with the oracle's")
-        wrong, checked = apart(_compare, artifact, images, bundle.kind, entry.kernels)
-    if not rules.layers:
+    where = f"{entry.network}, batch {entry.batch}"
+    wrong, checked, launches = dict[str, str](), 0, list[tuple[str, float]]()
+    try:
+        if any(kernel.expected for kernel in entry.kernels):
+            say(f"{where}: compare every tensor with the oracle's")
+            wrong, checked = apart(_compare, artifact, images, bundle.kind, entry.kernels)
+        if rules.layers:
+            say(f"{where}: time {len(entry.kernels)} kernels")
+            launches = apart(_time_kernels, artifact, images, bundle.kind)
+    except Exception as error:  # of any type, from another process: the race goes on without
+        failures["kernel by kernel"] = f"{type(error).__name__}: {error}"
+    if not launches:
         return wrong, checked, ()
-    say(f"{entry.network}, batch {entry.batch}: time {len(entry.kernels)} kernels")
-    launches = apart(_time_kernels, artifact, images, bundle.kind)
-    found = [name for name, _ in launches]
-    built = [kernel.function for kernel in entry.kernels]
-    if found != built:
-        wrong["kernels"] = f"{len(found)} ran, {len(built)} were built; they are not the same"
+    if [name for name, _ in launches] != [kernel.function for kernel in entry.kernels]:
+        wrong["kernels"] = f"{len(launches)} ran, not the {len(entry.kernels)} that were built"
         return wrong, checked, ()
     layers = (
         layer(kernel, seconds, peaks)

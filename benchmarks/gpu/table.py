@@ -130,7 +130,8 @@ def _verdicts(cells: Sequence[GpuCell]) -> Iterator[str]:
 def _failures(cells: Sequence[GpuCell]) -> Iterator[str]:
     for cell in cells:
         for key, reason in cell.failures.items():
-            yield f"{cell.network}, batch {cell.batch}, {SYSTEMS[key].name}: {reason}"
+            name = SYSTEMS[key].name if key in SYSTEMS else key
+            yield f"{cell.network}, batch {cell.batch}, {name}: {reason}"
 
 
 def clocks(cells: Sequence[GpuCell]) -> str:

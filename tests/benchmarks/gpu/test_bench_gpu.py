@@ -12,7 +12,9 @@ import pytest
 
 import benchmarks
 from benchmarks.gpu import __main__ as bench_gpu
+from benchmarks.gpu import race
 from benchmarks.gpu.bundle import open_bundle
+from benchmarks.gpu.systems import SYSTEMS
 from relay_int8.tuning.log import read_manifest, read_trials
 
 ROOT = Path(benchmarks.__file__).parents[1]
@@ -78,6 +80,20 @@ def test_wrong_integers_are_named(built, tmp_path):
     assert code == 1
     (wrong,) = content["cells"][0]["wrong"].values()
     assert wrong == "relu: other integers than the NumPy oracle's"
+
+
+@pytest.mark.slow
+def test_what_fails_is_said_and_the_rest_goes_on(built, tmp_path, monkeypatch):
+    """Kernels cannot be compared, and a system cannot be loaded."""
+    broken = dataclasses.replace(SYSTEMS["torch-fp32"], loader="no.such:module", package="")
+    monkeypatch.setitem(SYSTEMS, "torch-fp32", broken)
+    monkeypatch.setattr(race, "_compare", divmod)  # which wants other arguments
+    code, content = run(built, tmp_path, "--systems", "relay-int8", "torch-fp32")
+    assert code == 1
+    (cell,) = content["cells"]
+    assert cell["failures"]["kernel by kernel"].startswith("TypeError: divmod expected 2 arguments")
+    assert "ended with exit code 1" in cell["failures"]["torch-fp32"]
+    assert list(cell["turns"]) == ["relay-int8"] and cell["layers"] == []
 
 
 @pytest.mark.slow

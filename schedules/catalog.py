@@ -22,6 +22,7 @@ from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
 from schedules.cpu.rescale import RESCALE_CPU
 from schedules.cpu.table import TABLE_CPU
+from schedules.cuda.choice import ESTIMATES
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
@@ -114,7 +115,8 @@ _ORDER = (
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}
-"""By name, in order of preference: the first of a kind that does not refuse is used."""
+"""By name, in order of preference: the first of a kind that does not refuse is used, or, where the
+time of several can be estimated, the fastest of these."""
 
 
 def select(spec: Spec, target: Target) -> ScheduleTemplate:
@@ -125,17 +127,23 @@ def select(spec: Spec, target: Target) -> ScheduleTemplate:
     ScheduleError
         With the reason of each template, if all refuse.
     """
-    reasons = []
+    reasons, able = [], []
     for template in TEMPLATES.values():
         if template.kind != spec.kind:
             continue
         reason = template.refuses(spec, target)
         if reason is None:
-            return template
-        reasons.append(f"{template.name}: {reason}")
-    raise ScheduleError(
-        f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
-    )
+            able.append(template)
+        else:
+            reasons.append(f"{template.name}: {reason}")
+    if not able:
+        raise ScheduleError(
+            f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
+        )
+    if able[0].name not in ESTIMATES:
+        return able[0]
+    known = [template for template in able if template.name in ESTIMATES]
+    return min(known, key=lambda template: ESTIMATES[template.name](spec, target))
 
 
 def stores_unsigned(target: Target) -> bool:

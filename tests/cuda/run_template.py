@@ -18,7 +18,9 @@ from tests.schedules.any_layout_runs import sizes
 from tests.schedules.run_template import with_garbage
 
 WANTED = Layouts(inputs=(NCHW4C, NCHW4C), output=NCHW4C)
+SM_61 = Target({"kind": "cuda", "arch": "sm_61"}, host="llvm")
 SM_80 = Target({"kind": "cuda", "arch": "sm_80"}, host="llvm")
+"""dp4a alone, and both dp4a and tensor cores."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from relay_int8.build import Built, compile_module, virtual_machine
 from relay_int8.errors import ConfigError
 from schedules.cuda import nvrtc
 from schedules.cuda.fat_binary import MAGIC
-from tests.cuda.run_template import SM_80
+from tests.cuda.run_template import SM_61, SM_80
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NETWORKS, any_params
 
@@ -25,7 +25,7 @@ def network() -> QuantizedNetwork:
 
 @pytest.fixture(scope="module")
 def built(network) -> Built:
-    return compile_module(network.mod, SM_80, architectures=("sm_61", "sm_80"))
+    return compile_module(network.mod, SM_61, architectures=("sm_61", "sm_80"))
 
 
 def test_the_library_holds_machine_code(built, tmp_path):
@@ -38,7 +38,7 @@ def test_the_library_holds_machine_code(built, tmp_path):
 def test_without_a_gpu_it_does_not_run(built):
     if tvm.cuda().exist:
         pytest.skip("there is a GPU")
-    with pytest.raises(ConfigError, match="compiled for sm_80, but TVM finds no NVIDIA GPU"):
+    with pytest.raises(ConfigError, match="compiled for sm_61, but TVM finds no NVIDIA GPU"):
         virtual_machine(built)
 
 

@@ -2,15 +2,14 @@
 
 import pytest
 from tvm import tirx
-from tvm.target import Target
 
 from relay_int8.passes.alter_layout import TEMPLATE
 from tests.cuda.emulator import kernels
 from tests.cuda.run_network import EmulatedNetwork
+from tests.cuda.run_template import SM_61
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.small_networks import NETWORKS, any_params
 
-SM_80 = Target({"kind": "cuda", "arch": "sm_80"}, host="llvm")
 CASES = [(name, "int8") for name in NETWORKS] + [("residual", "int8-asymmetric")]
 
 
@@ -18,7 +17,7 @@ CASES = [(name, "int8") for name in NETWORKS] + [("residual", "int8-asymmetric")
 def networks(request) -> tuple[QuantizedNetwork, EmulatedNetwork]:
     name, preset = request.param
     network = QuantizedNetwork.make(NETWORKS[name](), any_params, preset=preset)
-    return network, EmulatedNetwork(network.mod, SM_80)
+    return network, EmulatedNetwork(network.mod, SM_61)
 
 
 def test_equals_oracle(networks):

@@ -1,0 +1,64 @@
+"""Which instruction multiplies a layer on a GPU that has several: what is estimated to take less.
+
+Tensor cores do eight to ten times the products of dp4a in a cycle, but only in blocks of 32
+channels on both sides: a stem of 3 channels, or groups of a few, leave most of a block empty. No
+choice costs a repack by itself: dp4a works in the layout of its neighbours on tensor cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm.target import Target
+
+from schedules.cuda import conv2d_mma, dense_mma
+from schedules.cuda.channel_groups import ChannelGroups
+from schedules.cuda.intrin import LANES
+from schedules.cuda.mma_estimate import START, default_tiles, estimated_us, gpu_of
+from schedules.cuda.split_reduction import slices
+from schedules.spec import Conv2d, Dense
+
+DP4A_MACS = 256  # a multiprocessor and cycle: 64 lanes of four products
+REACHED = 0.5  # of that peak by a kernel that fills the GPU
+OWN = 16  # sums of a thread
+BUSY = 512  # threads that fill a multiprocessor
+
+
+def dp4a_us(spec: Conv2d | Dense, target: Target) -> float:
+    """Return about how long dp4a takes for ``spec``, in microseconds."""
+    gpu = gpu_of(target)
+    if isinstance(spec, Conv2d):
+        groups, (rows, cols) = ChannelGroups.of(spec), spec.out_size
+        words, taps = groups.inputs, spec.kernel[0] * spec.kernel[1]
+        outputs = _images(spec.batch) * groups.blocks * LANES * rows * cols
+    else:
+        words, taps = -(-spec.k // LANES), 1
+        outputs = _images(spec.rows) * spec.n
+    threads = outputs * slices(words, taps, outputs // LANES or 1) / OWN
+    parallel = min(1.0, threads / (gpu.cores * BUSY))
+    cycles = outputs * words * LANES * taps / (gpu.cores * DP4A_MACS * REACHED * parallel)
+    return (START + cycles) / gpu.mhz
+
+
+def _images(batch: Any) -> int:
+    return batch if isinstance(batch, int) else 1
+
+
+def _conv2d_mma_us(spec: Conv2d, target: Target) -> float:
+    product = conv2d_mma.gemm(spec)
+    return estimated_us(product, default_tiles(product, target), target)
+
+
+def _dense_mma_us(spec: Dense, target: Target) -> float:
+    product = dense_mma.gemm(spec)
+    return estimated_us(product, default_tiles(product, target), target)
+
+
+ESTIMATES: dict[str, Callable[[Any, Target], float]] = {
+    "conv2d_dp4a": dp4a_us,
+    "dense_dp4a": dp4a_us,
+    conv2d_mma.NAME: _conv2d_mma_us,
+    dense_mma.NAME: _dense_mma_us,
+}
+"""Template -> ``(spec, target)`` -> estimated microseconds; comparable among themselves alone."""

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in options.networks:
             _tune(name, threads, options)
     if options.prune:
-        print(f"{prune(options.logs)} trials pruned", file=sys.stderr)
+        print(f"{prune(options.logs, database=False)} trials pruned", file=sys.stderr)
     return 0
 
 

@@ -65,11 +65,20 @@ def merge(
 
 
 @tuning_logs.command()
-def prune(folder: Folder) -> None:
+def prune(
+    folder: Folder,
+    database: Annotated[
+        bool,
+        typer.Option(
+            "--database/--no-database",
+            help="Keep MetaSchedule's files, 100 kB a kernel; --resume makes them again.",
+        ),
+    ] = True,
+) -> None:
     """Keep only what builds need: the trials of each kernel's default and winner."""
     from relay_int8.tuning.upkeep import prune as run
 
-    typer.echo(f"{folder}: {run(folder)} trials dropped")
+    typer.echo(f"{folder}: {run(folder, database=database)} trials dropped")
 
 
 @tuning_logs.command()

@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
-from relay_int8.tuning.database import Database
+from relay_int8.tuning.database import FILES, Database
 from relay_int8.tuning.log import MANIFEST, TRIALS, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.records import logs
 from relay_int8.tuning.session import results
@@ -52,18 +52,19 @@ def merge(sources: Sequence[Path], output: Path) -> Manifest:
     return _write(output, merged, list(lines.values()))
 
 
-def prune(folder: Path) -> int:
+def prune(folder: Path, *, database: bool = True) -> int:
     """Keep only the trials of each kernel's default and winner; return how many were dropped.
 
     Builds use the same schedules as before. The cost model of later runs has less to learn from,
-    and tuning cannot be resumed where it stopped.
+    and tuning cannot be resumed where it stopped. Without ``database`` MetaSchedule's files are
+    left out, 100 kB a kernel; they follow from the trials, and --resume makes them again.
     """
     dropped = 0
     for path in logs(folder):
         trials = read_trials(path)
         kept = [trial for found in by_task(trials).values() for trial in _decisive(found)]
         dropped += len(trials) - len(kept)
-        _write(path, read_manifest(path), kept)
+        _write(path, read_manifest(path), kept, database=database)
     return dropped
 
 
@@ -72,12 +73,18 @@ def _decisive(trials: Sequence[Trial]) -> Iterable[Trial]:
     return [trial for trial in trials if trial.choices in (None, best)]
 
 
-def _write(folder: Path, manifest: Manifest, trials: Sequence[Trial]) -> Manifest:
+def _write(
+    folder: Path, manifest: Manifest, trials: Sequence[Trial], *, database: bool = True
+) -> Manifest:
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{trial.to_json()}\n" for trial in trials)
     write_atomic(folder / TRIALS, text.encode())
     manifest = dataclasses.replace(manifest, results=results(manifest, trials))
     write_atomic(folder / MANIFEST, manifest.to_json().encode())
+    if not database:
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+        return manifest
     target = Target(dict(manifest.target))
     usable = [trial for trial in trials if _is_current(manifest, trial.task, target)]
     tasks = {trial.task: Task.from_key(trial.task) for trial in usable}

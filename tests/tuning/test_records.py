@@ -183,6 +183,8 @@ def test_pruned_logs_build_the_same(network, log):
     assert prune(log.parent) == 1
     assert len(database(log)) == len(read_trials(log))
     assert [trial for trial in read_trials(log) if trial.choices is not None] == before
+    assert prune(log.parent, database=False) == 0
+    assert {path.name for path in log.iterdir()} == {"manifest.json", "trials.jsonl"}
     built = compile_module(network.mod, TARGET, Records(log, TARGET))
     assert all(call.tuned for call in built.calls if call.template)
 

@@ -2,7 +2,7 @@
 
     x, r, y               : (n, c/32, h, w, 32)                  NCHW32c
     w                     : (oc/32, slabs, 1024)                 see ``schedules.cuda.mma_weights``
-    bias, m, m_neg, alpha : (oc/32, 32)
+    bias, m, m_neg        : (oc/32, 32)
 
 An implicit product of matrices: a pixel of y by the 32 channels of one tap is one slab of one row.
 Padding is the zero point, put in while x is staged; ``-z_x * sum w`` is part of the bias.
@@ -27,7 +27,7 @@ from schedules.cuda.mma_gemm import apply, gemm_kernel
 from schedules.cuda.mma_place import Gemm, Index
 from schedules.cuda.mma_tiles import sampled
 from schedules.cuda.mma_weights import BLOCK, SLAB_BYTES, pack_channels, pack_weights
-from schedules.cuda.mma_write import PER_CHANNEL
+from schedules.cuda.mma_write import MULTIPLIERS
 from schedules.layout import NCHW32C
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -130,7 +130,7 @@ def pack(spec: Conv2d, params: Arrays) -> Arrays:
     """Put the weights in the order of the threads; fold the zero point of x into the bias."""
     folded = fold_zero_point(spec, params)
     packed = {
-        name: pack_channels(value) if name in PER_CHANNEL else value
+        name: pack_channels(value) if name in ("bias", *MULTIPLIERS) else value
         for name, value in folded.items()
     }
     return {**packed, "w": pack_weights(np.asarray(params["w"]))}

@@ -21,10 +21,10 @@ from schedules.cpu.epilogue import type_refusal
 from schedules.cuda.devices import refuses_mma
 from schedules.cuda.mma_estimate import default_tiles
 from schedules.cuda.mma_gemm import apply, gemm_kernel
-from schedules.cuda.mma_place import CHUNK, Gemm, Index
-from schedules.cuda.mma_tiles import sampled
+from schedules.cuda.mma_place import Gemm, Index
+from schedules.cuda.mma_tiles import CHUNK, sampled
 from schedules.cuda.mma_weights import BLOCK, SLAB_BYTES, pack_channels, pack_weights
-from schedules.cuda.mma_write import PER_CHANNEL
+from schedules.cuda.mma_write import MULTIPLIERS
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -98,7 +98,7 @@ def pack(spec: Dense, params: Arrays) -> Arrays:
     total = params["w"].sum(axis=1, dtype=np.int64)
     bias = (params["bias"] - params["z"][0] * total).astype(np.int32)
     packed = {
-        name: pack_channels(value) if name in PER_CHANNEL else value
+        name: pack_channels(value) if name in ("bias", *MULTIPLIERS) else value
         for name, value in {**params, "bias": bias}.items()
     }
     return {**packed, "w": pack_weights(np.asarray(params["w"]))}

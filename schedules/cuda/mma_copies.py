@@ -14,7 +14,8 @@ from tvm import tirx
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cuda.mma_place import CHUNK, Place, registers, run, unrolled, where
+from schedules.cuda.mma_place import Place, registers, run, unrolled, where
+from schedules.cuda.mma_tiles import CHUNK
 from schedules.cuda.mma_weights import BLOCK, SLAB_BYTES
 
 HALVES = BLOCK // CHUNK
@@ -31,8 +32,7 @@ class Copies:
     @classmethod
     def of(cls, place: Place) -> Copies:
         """Return them, with registers."""
-        count = sum(-(-size // place.threads) for size in _chunks(place))
-        return cls(place=place, held=registers("held", count, "int32x4"))
+        return cls(place=place, held=registers("held", sum(place.tiles.copies), "int32x4"))
 
     def begin(self, step: Expr) -> None:
         """Emit what begins the copies of a step."""
@@ -44,8 +44,9 @@ class Copies:
 
     def _emit(self, step: Expr, *, ends: bool) -> None:
         place, first, start = self.place, 0, stage(self.place, step)
-        for copy, chunks in zip((self._x, self._w), _chunks(place), strict=True):
-            copies = -(-chunks // place.threads)
+        sizes = (place.tiles.x_bytes, place.tiles.stage_bytes - place.tiles.x_bytes)
+        for copy, size, copies in zip((self._x, self._w), sizes, place.tiles.copies, strict=True):
+            chunks = size // CHUNK
             with unrolled(copies) as i:
                 chunk = i * place.threads + place.thread
                 with where([chunk < chunks] if chunks % place.threads else []):
@@ -55,7 +56,7 @@ class Copies:
                         run("end_copy_16", *to, at)
                     else:
                         copy(step, chunk, (*to, at))
-            first, start = first + copies, start + place.tiles.x_bytes
+            first, start = first + copies, start + size
 
     def _x(self, step: Expr, chunk: Expr, to: tuple[Expr, ...]) -> None:
         """Begin to copy half a pixel of a slab, or the zero point where there is none."""
@@ -100,9 +101,3 @@ class Copies:
 def stage(place: Place, step: Expr) -> Expr:
     """Return where the stage of a step begins in shared memory."""
     return tirx.floormod(step, place.tiles.stages) * place.tiles.stage_bytes
-
-
-def _chunks(place: Place) -> tuple[int, int]:
-    """Return the copies of x and of w in one fetch."""
-    tiles = place.tiles
-    return tiles.x_bytes // CHUNK, (tiles.stage_bytes - tiles.x_bytes) // CHUNK

@@ -6,7 +6,7 @@ A block runs its steps one after the other. A step takes as long as the slowest 
     shared      bytes that warps read from shared memory / 128 a cycle
     fetch       bytes that blocks fetch / the multiprocessor's share of the second-level cache
     latency     of a fetch / the fetches under way
-    issue       a few dozen cycles for the barrier and the addresses
+    issue       instructions of all warps / four a cycle; of one warp, one after the other
 
 Figures are those of the vendor's data sheets and architecture papers, for the largest common GPU of
 an architecture; latencies are round numbers. What is compared are kernels on one GPU.
@@ -25,7 +25,10 @@ from schedules.cuda.mma_weights import BLOCK
 
 SHARED_RATE = 128  # bytes a cycle
 LATENCY = 600  # cycles, of a fetch from the second-level cache
-STEP = 60  # cycles, of a barrier and the addresses of the next fetch
+STEP = 40  # cycles, of a barrier
+COPY_X, COPY_W = 16, 6  # instructions of one copy: most are its address, and whether it is border
+ISSUE = 4  # instructions a cycle, one of each scheduler
+ALONE = 2  # cycles between instructions of one warp
 START = 2000  # cycles: launch, first fetch, epilogue
 REGISTERS = 65536  # of a multiprocessor
 MOST_RESIDENT = 16  # blocks
@@ -59,7 +62,7 @@ GPUS = {
 
 def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     """Return the time of a kernel with ``tiles``, in microseconds."""
-    gpu = _gpu(target)
+    gpu = gpu_of(target)
     images = gemm.images if isinstance(gemm.images, int) else 1
     columns = gemm.groups * -(-gemm.blocks // tiles.channel_blocks)
     blocks = images * columns * -(-gemm.rows // tiles.pixels)
@@ -76,9 +79,18 @@ def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     reads = 1 / (tiles.rows * 16) + 1 / (tiles.blocks * BLOCK)  # of a byte, for one multiply-add
     shared = tiles.slabs * BLOCK * channels * pixels * reads / SHARED_RATE
     fetch = tiles.stage_bytes / gpu.cached
-    own = STEP + max(mma, shared) / max(1, sharing)
-    step = max(sharing * max(mma, shared, fetch), LATENCY / (tiles.stages - 1), own)
+    instructions = _instructions(tiles)
+    issue = tiles.warps * instructions / ISSUE
+    alone = STEP + ALONE * instructions
+    step = max(sharing * max(mma, shared, fetch, issue), LATENCY / (tiles.stages - 1), alone)
     return (START + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
+
+
+def _instructions(tiles: MmaTiles) -> int:
+    """Return the instructions of one warp in one step."""
+    x, w = tiles.copies
+    slab = 2 * tiles.rows + 2 * tiles.blocks + 4 * tiles.rows * tiles.blocks
+    return COPY_X * x + COPY_W * w + slab * tiles.slabs // tiles.warp_slabs
 
 
 def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:
@@ -89,7 +101,7 @@ def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:
     )
 
 
-def _gpu(target: Target) -> Gpu:
+def gpu_of(target: Target) -> Gpu:
     """Return the GPU of the newest architecture that is not newer than the target's."""
     capability = compute_capability(target) or min(GPUS)
     return GPUS[max((known for known in GPUS if known <= capability), default=min(GPUS))]

@@ -15,7 +15,6 @@ from tvm.tirx.script import builder as T
 from schedules.cuda.mma_tiles import WARP, MmaTiles
 from schedules.spec import Conv2d, Dense
 
-CHUNK = 16  # bytes of one copy
 OWN = 8  # channels of a pixel that one thread sums
 WORD = 4  # bytes
 Index = Sequence[Any]

@@ -14,7 +14,6 @@ from tvm.tirx.script import builder as T
 
 from schedules.cuda.mma_copies import Copies, stage
 from schedules.cuda.mma_place import (
-    CHUNK,
     OWN,
     WORD,
     Place,
@@ -25,7 +24,7 @@ from schedules.cuda.mma_place import (
     unrolled,
     where,
 )
-from schedules.cuda.mma_tiles import MMA_ROWS, SUMS, WARP
+from schedules.cuda.mma_tiles import CHUNK, MMA_ROWS, SUMS, WARP
 from schedules.cuda.mma_weights import BLOCK, SLAB_BYTES
 
 MMAS = 4  # of one slab, 16 pixels and a block
@@ -39,8 +38,7 @@ def sum_slabs(place: Place) -> Any:
     x = registers("x_own", tiles.rows * FRAGMENT, "int32")
     w = registers("w_own", tiles.blocks * OWN, "int32")
     steps, ahead = -(-place.gemm.slabs // tiles.slabs), tiles.stages - 1
-    with unrolled(tiles.sums) as i:
-        T.buffer_store(acc, tirx.const(0, "int32"), [i])
+    _start_sums(place, acc)
     for step in range(ahead):
         if step < steps:
             copies.begin(T.int64(step))
@@ -54,6 +52,22 @@ def sum_slabs(place: Place) -> Any:
         _multiply(place, step, acc, x, w)
         _if_ahead(step, steps, ahead, copies.end)
     return acc
+
+
+def _start_sums(place: Place, acc: Any) -> None:
+    """Emit what puts the bias into the sums of the first warp of a tile, zero into the others'."""
+    tiles, gemm, bias = place.tiles, place.gemm, place.buffers["bias"]
+    first = place.first_block + place.warp_block * tiles.blocks
+    zero = tirx.const(0, "int32")
+    with unrolled(tiles.rows) as m, unrolled(tiles.blocks) as n, unrolled(SUMS) as i:
+        block = first + n
+        has_bias = [place.warp_slab < 1] if tiles.warp_slabs > 1 else []
+        if gemm.blocks % tiles.channel_blocks:
+            has_bias = [*has_bias, block < gemm.blocks]
+        start = bias[place.group * gemm.blocks + block, place.own + tirx.floormod(i, OWN)]
+        if has_bias:
+            start = tirx.if_then_else(tirx.all(*has_bias), start, zero)
+        T.buffer_store(acc, start, [(m * tiles.blocks + n) * SUMS + i])
 
 
 def _if_ahead(step: Expr, steps: int, ahead: int, emit: Any) -> None:

@@ -15,6 +15,8 @@ MMA_ROWS = 16  # pixels of an mma
 SHARED_BYTES = 48 * 1024  # of a block, on every GPU, without asking for more
 MOST_SUMS = 128  # of 255 registers of a thread
 MOST_WARPS = 8
+MOST_COPIES = 12  # of one thread in one fetch: on sm_75 each waits in four registers
+CHUNK = 16  # bytes of one copy
 SUMS = MMA_ROWS * BLOCK // WARP  # of one thread, for 16 pixels and 32 channels
 
 
@@ -73,6 +75,12 @@ class MmaTiles:
         return self.x_bytes + self.slabs * self.channel_blocks * BLOCK * BLOCK
 
     @property
+    def copies(self) -> tuple[int, int]:
+        """Copies of x and of w that one thread makes in one fetch."""
+        part = self.warps * WARP * CHUNK
+        return -(-self.x_bytes // part), -(-(self.stage_bytes - self.x_bytes) // part)
+
+    @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory: the stages, then the sums of all warps but the first."""
         others = self.warp_rows * self.warp_blocks * (self.warp_slabs - 1)
@@ -84,6 +92,7 @@ class MmaTiles:
             self.shared_bytes <= SHARED_BYTES
             and self.sums <= MOST_SUMS
             and self.warps <= MOST_WARPS
+            and sum(self.copies) <= MOST_COPIES
             and self.slabs % self.warp_slabs == 0
         )
 

@@ -18,7 +18,7 @@ from schedules.cuda.mma_tiles import MMA_ROWS, SUMS
 from schedules.cuda.mma_weights import BLOCK
 from schedules.spec import Dense
 
-PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
+MULTIPLIERS = ("m", "m_neg")
 FOUR = 4  # constants, or floats, of one load or store
 
 
@@ -41,7 +41,7 @@ class Writer:
             acc=acc,
             constants={
                 name: registers(f"{name}_own", count, arguments[name][1])
-                for name in PER_CHANNEL
+                for name in MULTIPLIERS
                 if name in arguments
             },
             r=registers("r_own", OWN, spec.dtype("r")) if "r" in arguments else None,
@@ -85,7 +85,7 @@ class Writer:
                 return place.buffers[name][element]
 
             r = None if self.r is None else self.r[c]
-            value = epilogue(spec, self.acc[start + c] + load("bias"), load, r)
+            value = epilogue(spec, self.acc[start + c], load, r)
             T.buffer_store(self.y, self._clear_tail(channel + c, value), [c])
         self._store(row, channel)
 

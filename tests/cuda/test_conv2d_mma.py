@@ -72,7 +72,7 @@ def test_default(by_default, case):
 SAMPLED = ("same", "several_fetches", "pointwise", "prime_asymmetric", "strided_dilated", "groups")
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", [1, 4])
 def test_sampled(seed):
     built = build({case: case_of(case) for case in SAMPLED}, seed=seed)
     for case in SAMPLED:

@@ -46,10 +46,13 @@ def test_default(by_default, name):
     assert_equal(by_default, name)
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+SAMPLED = ("one_row", "rows", "ragged", "eights")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
 def test_sampled(seed):
-    built = build({case: case_of(case) for case in CASES}, seed=seed)
-    for name in CASES:
+    built = build({case: case_of(case) for case in SAMPLED}, seed=seed)
+    for name in SAMPLED:
         assert_equal(built, name)
 
 

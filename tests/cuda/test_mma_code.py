@@ -1,0 +1,82 @@
+"""What CUDA's compiler makes of the tensor-core kernels: the instructions, and nothing spilled."""
+
+import importlib.util
+
+import pytest
+import tvm
+
+from schedules.cuda.conv2d_mma import CONV2D_MMA
+from schedules.cuda.dense_mma import DENSE_MMA
+from schedules.cuda.nvrtc import Nvrtc
+from schedules.layout import NCHW32C, ROW
+from schedules.spec import Conv2d, Dense
+from schedules.template import Layouts
+from tests.cuda.emulator import cuda_source
+from tests.cuda.run_template import SM_80, Case, schedule
+
+IMAGES = Layouts(inputs=(NCHW32C, NCHW32C), output=NCHW32C)
+ROWS = Layouts(inputs=(ROW,), output=ROW)
+
+
+def conv(channels: tuple[int, int], size: int, kernel: int, **fields) -> Case:
+    border = kernel // 2
+    spec = Conv2d(
+        in_channels=channels[0],
+        out_channels=channels[1],
+        height=size,
+        width=size,
+        kernel=(kernel, kernel),
+        padding=(border,) * 4,
+        **({"batch": 1, "x": "uint8", "y": "uint8"} | fields),
+    )
+    return Case(spec=spec, template=CONV2D_MMA, wanted=IMAGES)
+
+
+CASES = {
+    "first": conv((64, 64), 56, 3),
+    "wide": conv((64, 256), 56, 1, batch=16, residual="uint8"),
+    "strided": conv((256, 256), 28, 3, strides=(2, 2), x="int8", y="int8"),
+    "last": conv((512, 512), 7, 3, leaky=True),
+    "large_batch": conv((512, 512), 7, 3, batch=64),
+    "head": Case(
+        spec=Dense(rows=1, n=1000, k=2048, x="uint8", y="float32"),
+        template=DENSE_MMA,
+        wanted=ROWS,
+    ),
+}
+OPCODES = {
+    "sm_75": ("mma.sync.aligned.m8n8k16.row.col.s32.u8.s8.s32",),
+    "sm_80": ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "cp.async.cg.shared.global"),
+    "sm_90": ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "cp.async.wait_group"),
+}
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> Nvrtc:
+    if importlib.util.find_spec("nvidia") is None:
+        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
+    return Nvrtc()
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    kernels = {
+        name: schedule(case, SM_80).with_attr("global_symbol", name) for name, case in CASES.items()
+    }
+    return cuda_source(tvm.IRModule(kernels), SM_80)
+
+
+@pytest.mark.parametrize("architecture", OPCODES)
+def test_tensor_cores_are_in_the_ptx(nvrtc, source, architecture):
+    ptx = nvrtc.compile(source, architecture, "ptx").binary.decode()
+    for opcode in OPCODES[architecture]:
+        assert opcode in ptx
+    assert ("cp.async" in ptx) == (architecture != "sm_75")
+    assert ".local" not in ptx, "registers that are indexed lie in memory"
+
+
+@pytest.mark.parametrize("architecture", OPCODES)
+def test_nothing_is_spilled(nvrtc, source, architecture):
+    usage = nvrtc.compile(source, architecture).usage
+    assert len(usage) == len(CASES)
+    assert {name: use for name, use in usage.items() if use.spilled_bytes} == {}

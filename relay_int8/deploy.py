@@ -154,7 +154,7 @@ def deploy(
     comparisons = tuple(compare(name, outputs[name], expected[name]) for name in expected)
     _check(comparisons, outputs, expected, manifest, place.address)
     return Deployment(
-        device=Device(**answer["device"]),
+        device=Device.of(answer["device"]),
         outputs=outputs,
         reference=str(judge or ""),
         comparisons=comparisons,

@@ -6,8 +6,9 @@ Needs the driver's own library alone: no toolkit, no TVM, no package.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 DRIVER = "libcuda.so.1"
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
@@ -45,10 +46,22 @@ class Gpus:
     driver: str = ""
     problem: str = ""
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Gpus:
+        """Return what ``dataclasses.asdict`` made plain values of."""
+        return cls(**{**values, "devices": tuple(Gpu(**device) for device in values["devices"])})
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{number}: {device}" for number, device in enumerate(self.devices))
+        return self.problem or f"{names}; driver for CUDA {self.driver}"
+
     @property
     def architectures(self) -> tuple[str, ...]:
         """Those of all devices."""
         return tuple(device.architecture for device in self.devices)
+
+
+UNKNOWN = Gpus(problem="it is not known which GPUs there are")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +162,7 @@ def misfit(needs: GpuNeeds, gpus: Gpus, number: int = 0) -> str | None:
     if gpus.problem:
         return f"it is built for NVIDIA GPUs, and {gpus.problem}"
     if number >= len(gpus.devices):
-        known = ", ".join(f"{i}: {device}" for i, device in enumerate(gpus.devices))
-        return f"GPU {number} was asked for, there are {known}"
+        return f"GPU {number} was asked for, there are {gpus}"
     if _numbers(gpus.driver) < _numbers(needs.driver):
         return (
             f"it needs a driver for CUDA {needs.driver} or newer, the driver here serves CUDA "

@@ -72,14 +72,16 @@ def deploy(
     )
     if output is not None:
         write_arrays(output, result.outputs)
-    _print(result, f"{artifact} on {rpc or tracker}", terminal())
+    _print(result, f"{artifact} on {rpc or tracker}", terminal(), on_gpu=manifest.gpu is not None)
 
 
-def _print(result: Deployment, title: str, console: Console) -> None:
+def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:
     rows = table(console, "", "")
     rows.show_header = False
     device = result.device
     rows.add_row("device", f"{device.cpu}, {device.machine}, threads: {device.threads}")
+    if on_gpu:
+        rows.add_row("GPU", f"{device.gpus.devices[0]}, driver for CUDA {device.gpus.driver}")
     rows.add_row("library", "arrived unaltered (sha256)")
     for found in result.comparisons:
         same = f"all {found.elements} values equal, bit for bit"

@@ -77,12 +77,12 @@ def deploy_to(
         _check_digest(session, manifest, address)
     try:
         with _stage("load", address, seconds):
-            cpu = session.cpu(0)
-            machine = relax.VirtualMachine(session.load_module(LIBRARY), cpu)
+            where = session.cuda(0) if manifest.gpu else session.cpu(0)
+            machine = relax.VirtualMachine(session.load_module(LIBRARY), where)
         with _stage("run", address, seconds):
-            outputs = _run(machine, cpu, manifest, folder)
+            outputs = _run(machine, where, manifest, folder)
         with _stage("time", address, seconds):
-            times_ms = _times_ms(machine, cpu, request.repeats)
+            times_ms = _times_ms(machine, where, request.repeats)
     finally:
         _remove(session)
     found = {"device": asdict(device), "times_ms": times_ms, "seconds": seconds}
@@ -148,7 +148,7 @@ def describe(session: rpc.RPCSession, address: Address) -> Device:
             f"{address}: an RPC server of TVM's own; it cannot say what device it is; "
             "run relay-int8 serve there instead"
         ) from error
-    return Device(**json.loads(found))
+    return Device.of(json.loads(found))
 
 
 def _check_digest(session: rpc.RPCSession, manifest: Manifest, address: Address) -> None:
@@ -163,21 +163,21 @@ def _check_digest(session: rpc.RPCSession, manifest: Manifest, address: Address)
 
 
 def _run(
-    machine: relax.VirtualMachine, cpu: Any, manifest: Manifest, folder: Path
+    machine: relax.VirtualMachine, where: Any, manifest: Manifest, folder: Path
 ) -> list[np.ndarray[Any, Any]]:
     with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
         inputs: Mapping[str, Any] = dict(arrays)
-    tensors = [tvm.runtime.tensor(inputs[info.name], cpu) for info in manifest.inputs]
+    tensors = [tvm.runtime.tensor(inputs[info.name], where) for info in manifest.inputs]
     machine.set_input("main", *tensors)
     machine.invoke_stateful("main")
     found = machine.get_outputs("main")
     return [tensor.numpy() for tensor in (found if isinstance(found, list | tuple) else [found])]
 
 
-def _times_ms(machine: relax.VirtualMachine, cpu: Any, repeats: int) -> list[float]:
+def _times_ms(machine: relax.VirtualMachine, where: Any, repeats: int) -> list[float]:
     """Return mean milliseconds of ``repeats`` series of runs, by the device's own clock."""
     evaluate = machine.time_evaluator(
-        "invoke_stateful", cpu, number=1, repeat=repeats, min_repeat_ms=MIN_REPEAT_MS
+        "invoke_stateful", where, number=1, repeat=repeats, min_repeat_ms=MIN_REPEAT_MS
     )
     return [seconds * 1e3 for seconds in evaluate("main").results]
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from relay_int8 import gpu
+from relay_int8.gpu import UNKNOWN, GpuNeeds, Gpus
+
 if TYPE_CHECKING:
     from relay_int8.artifact import Manifest
 
@@ -23,6 +26,14 @@ class Device:
     tvm_ffi_version: str
     project_version: str
     clocks: str = ""
+    gpus: Gpus = UNKNOWN
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Device:
+        """Return what :func:`relay_int8.remote.server.describe` made plain values of."""
+        if "gpus" in values:
+            values = {**values, "gpus": Gpus.of(values["gpus"])}
+        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +45,7 @@ class Needs:
     cpu_flags: tuple[str, ...]
     tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
     tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
+    gpu: GpuNeeds | None = None
 
     @classmethod
     def of(cls, manifest: Manifest) -> Needs:
@@ -44,13 +56,14 @@ class Needs:
             cpu_flags=manifest.cpu_flags,
             tvm_version=manifest.tvm_version,
             tvm_ffi_version=manifest.tvm_ffi_version,
+            gpu=manifest.gpu,
         )
 
 
 def misfit(needs: Needs, device: Device) -> str | None:
     """Say why ``device`` cannot run compiled code, or None."""
     kind = needs.target.get("kind", "llvm")
-    if kind != "llvm":
+    if kind != "llvm" and needs.gpu is None:
         return f"it is built for {kind}, only the CPU of a device is used"
     if needs.machine != device.machine:
         return (
@@ -73,4 +86,4 @@ def misfit(needs: Needs, device: Device) -> str | None:
                 f"it is built with {package} {wanted}, the device has {found}; "
                 f"pip install {package}=={wanted} there, or build it again with {found}"
             )
-    return None
+    return None if needs.gpu is None else gpu.misfit(needs.gpu, device.gpus)

@@ -17,7 +17,8 @@ import signal
 import socket
 import sys
 import threading
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,7 +27,10 @@ from tvm.rpc.server import PopenRPCServerState
 from tvm.support.utils import TempDirectory
 
 from relay_int8 import __version__
+from relay_int8.errors import ArtifactError
+from relay_int8.gpu import installed_gpus
 from relay_int8.host import clocks, cpu_flags, cpu_name
+from relay_int8.runtime import load_gpu_runtime
 
 DESCRIBE, DIGEST = "relay_int8.device", "relay_int8.sha256"
 
@@ -84,7 +88,12 @@ def _end_with_parent(work: str) -> None:
 
 
 def _register() -> None:
-    """Give sessions what deploy asks for, and keep the files they name in their own folder."""
+    """Give sessions what deploy asks for, and keep the files they name in their own folder.
+
+    Sessions are forks, and CUDA does not survive a fork: here its libraries are loaded, no more.
+    """
+    with suppress(ArtifactError):  # no driver, no GPU: artifacts for the CPU run all the same
+        load_gpu_runtime()
     tvm_ffi.register_global_func(DESCRIBE, describe, override=True)
 
     # TVM looks this one up whenever a session names a file.
@@ -117,6 +126,7 @@ def describe() -> str:
             "tvm_ffi_version": version("apache-tvm-ffi"),
             "project_version": __version__,
             "clocks": clocks(),
+            "gpus": asdict(installed_gpus()),
         }
     )
 

@@ -129,7 +129,7 @@ class Emulator:
         self._kernels = kernels(source)
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "kernels.so"
-            _compile(self._kernels, library, optimize, capability)
+            compile_kernels(self._kernels, library, optimize, capability)
             self._library = ctypes.CDLL(str(library))
 
     @property
@@ -178,7 +178,10 @@ class _Aligned:
         return ctypes.c_void_p(self.array.ctypes.data), ctypes.c_int64(self.array.nbytes)
 
 
-def _compile(found: Mapping[str, Kernel], library: Path, optimize: bool, capability: int) -> None:
+def compile_kernels(
+    found: Mapping[str, Kernel], library: Path, optimize: bool = False, capability: int = 80
+) -> None:
+    """Write a library with a function ``run_<name>`` for each kernel."""
     kernels = (_translated(kernel) for kernel in found.values())
     text = "\n".join(['#include "shim.h"', MMA_FUNCTIONS, *kernels])
     command = [

@@ -1,0 +1,85 @@
+"""A GPU that is none: NVIDIA's driver and CUDA's runtime as libraries that run kernels here.
+
+TVM's own runtime for GPUs is loaded on top of them, so what is tested is everything but the GPU:
+finding it, loading the library, memory, launches, graphs. Processes that see it have ``environment``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cuda.emulator import Kernel, compile_kernels, kernels
+
+HERE = Path(__file__).parent
+RUNTIME = "libcudart.so.13"
+
+
+@dataclass(frozen=True)
+class FakeGpu:
+    """Where the libraries lie."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path, source: str) -> FakeGpu:
+        """Return a GPU that runs the kernels of some CUDA C, and no others."""
+        folder.mkdir()
+        driver, runtime = folder / "libcuda.so.1", folder / RUNTIME
+        _compile(["-x", "c", str(HERE / "fake_driver.c"), "-c", "-o", str(folder / "driver.o")])
+        files = [str(HERE / "fake_launches.cc"), str(folder / "driver.o"), "-ldl"]
+        _compile(["-shared", *files, f"-Wl,-soname,{driver.name}", "-o", str(driver)])
+        # All functions are the driver's; the runtime only says that it is of the right version.
+        (folder / "versions").write_text(f"{RUNTIME} {{ }};")
+        (folder / "empty.cc").touch()
+        script = f"-Wl,-soname,{RUNTIME},--version-script,{folder / 'versions'}"
+        files = [str(folder / "empty.cc"), "-Wl,--no-as-needed", str(driver)]
+        _compile(["-shared", *files, script, "-o", str(runtime)])
+        found = kernels(source)
+        compile_kernels(found, folder / "kernels.so")
+        launches = "\n".join(map(_launch, found.values()))
+        (folder / "launches.cc").write_text(f"#include <stdint.h>\n{HALF}\n{launches}\n")
+        files = [str(folder / "launches.cc"), str(folder / "kernels.so"), str(driver)]
+        _compile(
+            ["-shared", *files, "-Wl,-rpath,$ORIGIN", "-o", str(folder / "launches.so")],
+        )
+        return cls(folder)
+
+    def environment(self, devices: str = "Fake GPU:80:16", driver: int = 13000) -> dict[str, str]:
+        """Return the variables with which a process sees these devices."""
+        return {
+            "LD_LIBRARY_PATH": str(self.folder),
+            "FAKE_CUDA_DEVICES": devices,
+            "FAKE_CUDA_DRIVER": str(driver),
+            "FAKE_CUDA_KERNELS": str(self.folder / "launches.so"),
+        }
+
+
+HALF = 'extern "C" int64_t fake_bytes(const void* address);'
+
+
+def _launch(kernel: Kernel) -> str:
+    """Return the function that launches a kernel with arguments as the driver is given them."""
+    declared, passed = [], []
+    for place, (parameter, name) in enumerate(
+        zip(kernel.parameters, kernel.arguments, strict=True)
+    ):
+        kind = parameter.removesuffix(name).replace("__restrict__", "").strip()
+        is_pointer = kind.endswith("*")
+        declared.append("void*, int64_t" if is_pointer else kind)
+        kind = "void*" if is_pointer else kind
+        passed.append(f"*({kind}*)p[{place}]")
+        if is_pointer:
+            passed.append(f"fake_bytes(*(void**)p[{place}])")
+    name = kernel.name
+    return f"""
+extern "C" int run_{name}(const int*, {", ".join(declared)});
+extern "C" int count_{name} = {len(kernel.arguments)};
+extern "C" int launch_{name}(const int* size, void** p) {{
+  return run_{name}(size, {", ".join(passed)});
+}}"""
+
+
+def _compile(arguments: list[str]) -> None:
+    subprocess.run(["g++", "-std=c++17", "-fPIC", "-w", *arguments], check=True)

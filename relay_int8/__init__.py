@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relay_int8.artifact import load, read_manifest, save_artifact
+    from relay_int8.calibrate_file import calibrate_model
     from relay_int8.calibration import Preprocessing, open_data
     from relay_int8.compile import compile_model, preview
     from relay_int8.config import QuantConfig
     from relay_int8.errors import Int8Error
+    from relay_int8.export.onnx_file import export_model
     from relay_int8.fp32 import float_network
     from relay_int8.frontend.model import import_model
     from relay_int8.frontend.mxnet import import_mxnet
@@ -26,7 +28,9 @@ __all__ = [
     "Preprocessing",
     "QuantConfig",
     "__version__",
+    "calibrate_model",
     "compile_model",
+    "export_model",
     "float_network",
     "import_model",
     "import_mxnet",
@@ -42,7 +46,9 @@ _HOMES = {
     "Int8Error": "errors",
     "Preprocessing": "calibration",
     "QuantConfig": "config",
+    "calibrate_model": "calibrate_file",
     "compile_model": "compile",
+    "export_model": "export.onnx_file",
     "float_network": "fp32",
     "import_model": "frontend.model",
     "import_mxnet": "frontend.mxnet",

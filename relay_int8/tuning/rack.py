@@ -35,6 +35,7 @@ from relay_int8.tuning.worker import requests
 from schedules.targets import machine, needed_flags
 
 LIBRARY = "library.so"
+READY = "ready"
 MEET_S = 10.0  # of a session that only asks a device what it is
 
 
@@ -95,7 +96,8 @@ def serve(rack: Rack, connection: Connection) -> None:
     A batch is compiled and answered with None, or with why it does not compile. A number runs it,
     in a session of so many seconds: the answer is None when there is a device, else
     :class:`NoDevice`; then come a result for each candidate, or :class:`SessionLost` in the place
-    of one, which ends the run. A target is answered with a device that can run its code.
+    of one, which ends the run. A target is answered with a device that can run its code;
+    :data:`READY` with None, to say that this process has started.
     """
     compiled: _Compiled | None = None
     with tempfile.TemporaryDirectory(prefix="relay-int8-tune-") as folder:
@@ -106,6 +108,8 @@ def serve(rack: Rack, connection: Connection) -> None:
                     connection.send(None)
                 except (RuntimeError, TypeError, ValueError) as error:
                     connection.send(last_line(error))
+            elif request == READY:
+                connection.send(None)
             elif isinstance(request, dict):
                 connection.send(_fitting(rack, MEET_S, request)[1])
             else:

@@ -14,7 +14,7 @@ from relay_int8.errors import DeployError
 from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
 from relay_int8.tuning.measure import ROUNDS, Place
-from relay_int8.tuning.rack import NoDevice, Rack, SessionLost, serve
+from relay_int8.tuning.rack import READY, NoDevice, Rack, SessionLost, serve
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
@@ -64,6 +64,7 @@ class RemoteDevices:
         self._timing = timing or Timing()
         self._start_s, self._compile_s, self._run_s = start_s, compile_s, run_s
         self._patience_s = patience_s
+        self._seen_s = time.monotonic()  # when any worker last heard from a device
         self._workers = [Worker(partial(serve, rack)) for _ in range(devices)]
 
     def __enter__(self) -> RemoteDevices:
@@ -80,7 +81,10 @@ class RemoteDevices:
 
     def describe(self) -> Place:
         """Return what the first device is that is free."""
-        device: Device = self._await_device(self._workers[0], self._target)
+        worker = self._workers[0]
+        worker.send(READY)
+        worker.receive(self._start_s)
+        device: Device = self._await_device(worker, self._target)
         return Place(name=device.cpu, clocks=device.clocks)
 
     def measure(
@@ -176,26 +180,36 @@ class RemoteDevices:
                 if isinstance(answer, SessionLost):
                     return results, answer
                 results.append(answer)
+                self._seen_s = time.monotonic()
         except WorkerLostError as error:
             return results, error
         return results, None
 
     def _await_device(self, worker: Worker, request: object) -> Any:
-        """Return the answer to a request that needs a device, when ``worker`` has one."""
-        end = time.monotonic() + self._patience_s
+        """Return the answer to a request that needs a device, when ``worker`` has one.
+
+        It is given up ``patience_s`` after any worker had one: another's device is not lost.
+        """
+        begin = time.monotonic()
         reason = "none of them was free"
-        while time.monotonic() < end:
-            worker.send(request)
+        worker.send(request)
+        while time.monotonic() < max(begin, self._seen_s) + self._patience_s:
+            if not worker.answers(RETRY_S):
+                continue
             try:
-                answer = worker.receive(max(0.1, end - time.monotonic()))
-            except WorkerLostError:
+                answer = worker.receive(RETRY_S)
+            except WorkerLostError as error:
+                reason = str(error)
                 break
             if not isinstance(answer, NoDevice):
+                self._seen_s = time.monotonic()
                 return answer
             reason = answer.reason
             if answer.final:
                 raise DeployError(f"{self._rack}: {reason}")
             time.sleep(RETRY_S)
+            worker.send(request)
+        worker.stop()
         raise DeployError(
             f"{self._rack}: no device for {self._patience_s:g} s ({reason}); what was measured is "
             "in the log; look at the devices, then go on with --resume"

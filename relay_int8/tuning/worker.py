@@ -45,6 +45,11 @@ class Worker:
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(request)
 
+    def answers(self, timeout_s: float) -> bool:
+        """Wait for an answer, or the end of the process, and say whether :meth:`receive` has it."""
+        assert self._connection is not None
+        return self._connection.poll(timeout_s)
+
     def receive(self, timeout_s: float) -> Any:
         """Return the next answer.
 

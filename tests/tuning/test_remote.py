@@ -5,7 +5,9 @@ import threading
 import pytest
 
 from relay_int8.errors import DeployError
+from relay_int8.host import cpu_name
 from relay_int8.tuning.bench import Timing
+from relay_int8.tuning.measure import ROUNDS
 from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.remote import RemoteDevices
 from schedules.targets import native_target, target_config
@@ -54,6 +56,29 @@ def test_every_trap_costs_one_trial(rack):
     assert all(served.text.count("connected from") for served in rack[1])
     for result in results:
         assert len(result.seconds) == (2 if result.verdict == "ok" else 0)
+
+
+def test_a_single_device_without_a_tracker(tmp_path):
+    with server(tmp_path, "--threads", THREADS) as served:
+        served.wait_until_serving()
+        with devices(Rack(address=served.address, is_tracker=False)) as measurer:
+            assert measurer.describe().name == cpu_name()
+            alone = measurer.measure(planted.TASK, [None, (planted.WRONG,)])
+            both = measurer.compare(planted.TASK, [None, (planted.RIGHT,)])
+    assert [result.verdict for result in alone] == ["ok", "wrong"]
+    assert [len(result.seconds) for result in both] == [ROUNDS, ROUNDS]
+
+
+def test_a_device_of_another_number_of_threads_is_refused(tmp_path):
+    target = target_config(native_target()) | {"num-cores": 63}
+    with server(tmp_path, "--threads", THREADS) as served:
+        served.wait_until_serving()
+        where = Rack(address=served.address, is_tracker=False)
+        with (
+            devices(where, target=target) as measurer,
+            pytest.raises(DeployError, match=f"the device runs {THREADS}; serve with --threads 63"),
+        ):
+            measurer.describe()
 
 
 def test_lost_devices(rack):

@@ -7,7 +7,8 @@ Two steps, which may be on two computers:
 
 --run needs Python 3.11, NumPy, an NVIDIA driver for CUDA 13 and libcudart.so.13. A build with
 --python brings TVM's runtime along:
-    PYTHONPATH=DIR/runtime python3 -m benchmarks.gpu --run DIR
+    PYTHON=python3 scripts/bench_gpu --run DIR
+and then nothing is installed.
 PyTorch and TensorRT take part where they are installed; they need the package onnx too, TensorRT
 also onnxruntime. Of DIR, only the packs of the chosen networks have to be there.
 
@@ -35,6 +36,7 @@ from benchmarks.gpu.chunks import ChunkError
 from benchmarks.gpu.driver import DriverError
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.race import Rules, race, survey, systems_for
+from benchmarks.gpu.ship import ShipError
 from benchmarks.gpu.systems import DEFAULT, SYSTEMS, versions
 from benchmarks.gpu.table import clocks, markdown, summary
 from relay_int8.errors import Int8Error
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             for folder in record(options.record, options.tuning_logs or Path("tuning_logs")):
                 print(folder)
-    except (BundleError, ChunkError, DriverError, Int8Error) as error:
+    except (BundleError, ChunkError, DriverError, Int8Error, ShipError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
@@ -92,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     built.add_argument("--host", action="store_true", help="for this computer's processor instead")
     built.add_argument("--python", default="", help="of the other computer, as 3.12: ship TVM too")
+    built.add_argument("--wheels", type=Path, help="folder that has apache-tvm-ffi for it")
     built.add_argument("--image-size", type=int, help="the published one of each network")
     built.add_argument("--cut", action="store_true", help="one block of a kind, for a quick look")
     built.add_argument("--no-oracle", action="store_true", help="only this computer judges")
@@ -110,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
 def _build(options: argparse.Namespace) -> None:
     from benchmarks.gpu.prepare import Plan, prepare
     from relay_int8 import zoo
+    from schedules.template import ScheduleError
 
     assert set(NETWORKS) == set(zoo.NETWORKS)
     if any(batch < 1 for batch in options.batch or ()):
@@ -123,8 +127,12 @@ def _build(options: argparse.Namespace) -> None:
         tuning_logs=options.tuning_logs,
         cut=options.cut,
         python=options.python,
+        wheels=options.wheels,
     )
-    bundle = prepare(options.build, plan, _say)
+    try:
+        bundle = prepare(options.build, plan, _say)
+    except ScheduleError as error:
+        raise BundleError(f"{options.build}: {error}") from error
     for network in plan.networks:
         recipes = [
             recipe

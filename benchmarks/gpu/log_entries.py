@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm.target import Target
 
+from relay_int8.errors import RecordError
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.database import Database
 from relay_int8.tuning.log import Log, Manifest, Trial
@@ -24,8 +25,17 @@ from relay_int8.tuning.task import Task
 
 
 def record(result: Path, folder: Path) -> list[Path]:
-    """Write a log for each network and batch of a run's JSON, and return their folders."""
-    content = json.loads(result.read_text())
+    """Write a log for each network and batch of a run's JSON, and return their folders.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be read, or a folder holds a log already.
+    """
+    try:
+        content = json.loads(result.read_text())
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{result} cannot be read: {error}; --run writes it") from error
     device = str(content["facts"]["device"])
     return [
         _record(cell, content, folder / slug(device) / slug(f"{cell['network']}-b{cell['batch']}"))

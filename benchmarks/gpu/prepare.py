@@ -62,6 +62,8 @@ class Plan:
         One block of a kind instead of the whole depth, for tests.
     python
         Version of the Python that will run it, as in "3.12"; none where TVM is installed there.
+    wheels
+        Folder of wheels to take ``apache-tvm-ffi`` from, instead of the package index.
     """
 
     networks: tuple[str, ...]
@@ -72,6 +74,7 @@ class Plan:
     tuning_logs: Path | None = None
     cut: bool = False
     python: str = ""
+    wheels: Path | None = None
 
     @property
     def kind(self) -> Kind:
@@ -99,7 +102,7 @@ def prepare(folder: Path, plan: Plan, say: Say) -> bundle.Bundle:
         (folder / bundle.PEAKS).write_bytes(image)
     if plan.python:
         say(f"TVM's runtime for Python {plan.python}")
-        ship_runtime(folder / bundle.RUNTIME, plan.python)
+        ship_runtime(folder / bundle.RUNTIME, plan.python, plan.wheels)
     made = bundle.Bundle(
         folder=folder,
         kind=plan.kind,

@@ -26,8 +26,8 @@ class ShipError(RuntimeError):
     """The runtime cannot be had; the message says what is missing."""
 
 
-def ship_runtime(folder: Path, python: str) -> None:
-    """Fill ``folder`` for Python ``python``, as in "3.12".
+def ship_runtime(folder: Path, python: str, wheels: Path | None = None) -> None:
+    """Fill ``folder`` for Python ``python``, as in "3.12", from the package index or ``wheels``.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def ship_runtime(folder: Path, python: str) -> None:
         metadata.mkdir()
         (metadata / "METADATA").write_text(distribution(FFI).read_text("METADATA") or "")
     else:
-        _download(folder, python)
+        _download(folder, python, wheels)
 
 
 def _installed(package: str) -> Path:
@@ -60,10 +60,12 @@ def _installed(package: str) -> Path:
     raise ShipError(f"{package} is not installed")
 
 
-def _download(folder: Path, python: str) -> None:
+def _download(folder: Path, python: str, source: Path | None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", scratch]
         command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
+        if source is not None:
+            command += ["--no-index", "--find-links", str(source)]
         for platform in PLATFORMS:
             command += ["--platform", platform]
         done = subprocess.run([*command, f"{FFI}=={version(FFI)}"], capture_output=True, text=True)

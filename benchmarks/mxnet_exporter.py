@@ -216,6 +216,25 @@ CASES: list[Any] = [
     ("space_to_depth", [(1, 2, 4, 6)], {"block_size": 2}),
     ("ones_like", [ROWS], {}),
     *[
+        (
+            f"contrib.{op}",
+            [(2, 4, 9, 8), (2, 2 * 9 * parts, 5, 8), *masks],
+            {
+                "kernel": (3, 3),
+                "stride": (2, 1),
+                "pad": (1, 1),
+                "num_filter": 6,
+                "num_group": parts,
+                "num_deformable_group": parts,
+            },
+        )
+        for parts in (1, 2)
+        for op, masks in (
+            ("DeformableConvolution", []),
+            ("ModulatedDeformableConvolution", [(2, 9 * parts, 5, 8)]),
+        )
+    ],
+    *[
         (op, [(2, 3, 12, 16), (7, 5)], {"pooled_size": (3, 4), "spatial_scale": 0.5, **more})
         for op, more in (
             ("ROIPooling", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from relay_int8.frontend.mxnet_activations import NONLINEAR
 from relay_int8.frontend.mxnet_arithmetic import ARITHMETIC
+from relay_int8.frontend.mxnet_deformable import DEFORMABLE
 from relay_int8.frontend.mxnet_images import IMAGES
 from relay_int8.frontend.mxnet_layers import LAYERS
 from relay_int8.frontend.mxnet_moves import MOVES
@@ -15,6 +16,7 @@ from relay_int8.frontend.mxnet_symbol import Entry, Node
 
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
+    **DEFORMABLE,
     **IMAGES,
     **LAYERS,
     **MOVES,
@@ -28,8 +30,6 @@ REFUSED = {
     "Custom": "Python code of the model's author",
     "Embedding": "integer inputs",
     "RNN": "recurrent networks",
-    "_contrib_DeformableConvolution": "deformable convolution",
-    "_contrib_ModulatedDeformableConvolution": "deformable convolution with a mask",
     "_contrib_DeformablePSROIPooling": "position-sensitive pooling of regions",
     "_contrib_MultiProposal": "region proposals: cut the model there, and make boxes an input",
     "_contrib_PSROIPooling": "position-sensitive pooling of regions",
@@ -49,6 +49,8 @@ WEIGHTED = frozenset(
         "InstanceNorm",
         "LayerNorm",
         "LeakyReLU",
+        "_contrib_DeformableConvolution",
+        "_contrib_ModulatedDeformableConvolution",
     )
 )
 """Operators whose later operands are weights."""

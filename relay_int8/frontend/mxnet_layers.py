@@ -24,7 +24,7 @@ def convolution(step: Step) -> relax.Expr:
     expect_shape("weight", w, (channels, shape(x)[1] // groups, *kernel))
     op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[len(kernel) - 1]
     options = {"strides": strides, "padding": pad, "dilation": dilation}
-    return _with_bias(step, op(x, w, groups=groups, **options), bias, channels)
+    return with_bias(step, op(x, w, groups=groups, **options), bias, channels)
 
 
 def deconvolution(step: Step) -> relax.Expr:
@@ -44,7 +44,7 @@ def deconvolution(step: Step) -> relax.Expr:
     op = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose)[len(kernel) - 1]
     options = {"strides": strides, "padding": pad, "dilation": dilation}
     y = op(x, w, groups=groups, output_padding=adjust, **options)
-    return _with_bias(step, y, bias, channels)
+    return with_bias(step, y, bias, channels)
 
 
 def _reaching_target(
@@ -90,7 +90,8 @@ def expect_shape(what: str, value: relax.Expr, expected: tuple[int, ...]) -> Non
         raise ValueError(f"its {what} is {list(shape(value))}, not {list(expected)}")
 
 
-def _with_bias(step: Step, y: relax.Expr, bias: list[relax.Expr], channels: int) -> relax.Expr:
+def with_bias(step: Step, y: relax.Expr, bias: list[relax.Expr], channels: int) -> relax.Expr:
+    """Add the bias of a convolution, where it has one."""
     if not bias:
         return y
     expect_shape("bias", bias[0], (channels,))

@@ -397,6 +397,7 @@ def test_what_is_refused(tmp_path, op, attrs, shapes, error, message):
 
 
 TESTED_ELSEWHERE = {
+    "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
     "BatchNorm_v1", "BlockGrad", "BroadcastAxis", "CuDNNBatchNorm", "IdentityAttachKLSparseReg",
     "LinearRegressionOutput", "MAERegressionOutput", "MakeLoss", "ROIPooling",
     "_contrib_BilinearResize2D", "_contrib_ROIAlign",

@@ -94,16 +94,11 @@ def load_gpu_runtime() -> None:
     ArtifactError
         If it cannot be loaded; the message says what is missing.
     """
-    try:
-        ctypes.CDLL(CUDART, ctypes.RTLD_GLOBAL)
-    except OSError:
-        packaged = _packaged_cudart()
-        if packaged is None:
-            raise ArtifactError(
-                f"{CUDART} not found; TVM drives GPUs with it: pip install 'relay-int8[cuda]', or "
-                "install CUDA 13"
-            ) from None
-        ctypes.CDLL(str(packaged), ctypes.RTLD_GLOBAL)
+    if not any(_is_loadable(name) for name in (CUDART, *_packaged_cudart())):
+        raise ArtifactError(
+            f"{CUDART} cannot be loaded; TVM drives GPUs with it: pip install 'relay-int8[cuda]', "
+            "or install CUDA 13"
+        )
     path = _runtime_folder() / "libtvm_runtime_cuda.so"
     try:
         ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
@@ -156,9 +151,17 @@ def _runtime_folder() -> Path:
     )
 
 
-def _packaged_cudart() -> Path | None:
+def _packaged_cudart() -> list[str]:
     files = (folder / _CUDART_FOLDER / CUDART for folder in _folders("nvidia"))
-    return next((file for file in files if file.exists()), None)
+    return [str(file) for file in files if file.exists()]
+
+
+def _is_loadable(library: str) -> bool:
+    try:
+        ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True
 
 
 def _folders(package: str) -> list[Path]:

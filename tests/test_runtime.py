@@ -1,0 +1,70 @@
+"""TVM's runtime is found, and what it lacks for GPUs is said."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from relay_int8 import runtime
+from relay_int8.errors import ArtifactError
+from relay_int8.runtime import Device
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def without_cudart(monkeypatch):
+    """No CUDA on this computer, whatever is installed."""
+    monkeypatch.setattr(runtime, "CUDART", "libcudart.so.none")
+
+
+def test_without_cudart_the_extra_is_named(without_cudart):
+    with pytest.raises(
+        ArtifactError, match=r"libcudart.so.none cannot be loaded.*'relay-int8\[cuda\]'"
+    ):
+        runtime.load_gpu_runtime()
+
+
+def test_cudart_of_the_package_is_loaded(without_cudart, monkeypatch, tmp_path):
+    """Any library does here; the next thing that is missing is TVM's own."""
+    packaged = tmp_path / "cu13" / "lib" / runtime.CUDART
+    packaged.parent.mkdir(parents=True)
+    monkeypatch.setattr(runtime, "_folders", lambda _: [tmp_path])
+    packaged.write_text("no library")
+    with pytest.raises(ArtifactError, match=r"libcudart.so.none cannot be loaded"):
+        runtime.load_gpu_runtime()
+    source = ["-x", "c", "/dev/null"]
+    subprocess.run(["cc", "-shared", "-o", str(packaged), *source], check=True)
+    with pytest.raises(ArtifactError, match=r"libtvm_runtime.so not found"):
+        runtime.load_gpu_runtime()
+
+
+def test_a_tvm_without_cuda(monkeypatch, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libtvm_runtime.so").touch()
+    some = "libm.so.6"
+    monkeypatch.setattr(runtime, "CUDART", some)
+    monkeypatch.setattr(runtime, "_folders", lambda _: [tmp_path])
+    with pytest.raises(
+        ArtifactError, match=r"cannot be loaded.*apache-tvm that was built with CUDA"
+    ):
+        runtime.load_gpu_runtime()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(24, dtype=np.int8).reshape(2, 3, 4).transpose(2, 0, 1),
+        np.float32(3.5).reshape(()),
+        np.zeros((0, 3), np.float32),
+        np.array([True, False]),
+    ],
+    ids=["not contiguous", "scalar", "empty", "bool"],
+)
+def test_memory_goes_there_and_back(array):
+    device = Device()
+    tensor = device.put(array)
+    back = device.get(tensor)
+    assert back.dtype == array.dtype and back.shape == array.shape
+    np.testing.assert_array_equal(back, array)
+    device.wait()

@@ -49,7 +49,7 @@ def export_qdq(
         typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
     ] = None,
     bias: Annotated[
-        Bias, typer.Option(help="int32 for ONNX Runtime and OpenVINO, float for TensorRT.")
+        Bias, typer.Option(help="int32 for ONNX Runtime, float for TensorRT.")
     ] = Bias.int32,
     bias_correction: Annotated[
         bool,
@@ -67,7 +67,7 @@ def export_qdq(
     shapes: Inputs = None,
     params: Params = None,
 ) -> None:
-    """Quantize a model and write it as QDQ ONNX, for ONNX Runtime, OpenVINO or TensorRT.
+    """Quantize a model and write it as QDQ ONNX, for ONNX Runtime or TensorRT.
 
     For example, from a TensorRT 10 calibration cache to TensorRT 11: relay-int8 export-qdq
     resnet50.onnx --table calib.cache --preset int8-symmetric --bias float

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet_layers import axis_of
 from relay_int8.frontend.mxnet_step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph import dtype, shape
 
 Unary = Callable[[relax.Expr], relax.Expr]
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -102,9 +101,9 @@ def _reciprocal(step: Step) -> relax.Expr:
     return relax.op.divide(step.number(1.0), step.x)
 
 
-def _filled(value: float) -> Converter:
+def _filled(op: Callable[..., relax.Expr]) -> Converter:
     def convert(step: Step) -> relax.Expr:
-        return relax.const(np.full(shape(step.x), value, "float32"))
+        return op(shape(step.x), dtype(step.x))
 
     return convert
 
@@ -180,7 +179,7 @@ ARITHMETIC: dict[str, Converter] = {
     **dict.fromkeys(("sum", "sum_axis"), _reduction(relax.op.sum)),
     **dict.fromkeys(("dot", "batch_dot"), _dot),
     "mean": _reduction(relax.op.mean),
-    "ones_like": _filled(1.0),
+    "ones_like": _filled(relax.op.ones),
     "reciprocal": _reciprocal,
-    "zeros_like": _filled(0.0),
+    "zeros_like": _filled(relax.op.zeros),
 }

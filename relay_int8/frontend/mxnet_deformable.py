@@ -8,12 +8,16 @@ The samples are interpolated in float; the 1x1 convolution is one as any other.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet_layers import expect_shape, window, with_bias
 from relay_int8.frontend.mxnet_step import Converter, Step
 from relay_int8.graph import shape
+
+MOST_POSITIONS = 1 << 25  # an image of 1300 x 1300 under 9 taps
 
 
 def deformable_convolution(step: Step) -> relax.Expr:
@@ -40,10 +44,10 @@ def _convert(step: Step, *, modulated: bool) -> relax.Expr:
     filters = attrs.integer("num_filter", least=1)
     if channels % parts or channels % groups:
         raise ValueError(f"{channels} channels in groups of {groups} and {parts}")
+    expect_shape("weight", w, (filters, channels // groups, *kernel))
     base = _positions(shape(x)[2:], kernel, strides, dilation, pad)
     batch, area = shape(x)[0], base.shape[-2:]
     expect_shape("offset", offset, (batch, 2 * taps * parts, *area))
-    expect_shape("weight", w, (filters, channels // groups, *kernel))
     for value in mask:
         expect_shape("mask", value, (batch, taps * parts, *area))
     width = channels // parts
@@ -71,12 +75,16 @@ def _positions(
     pad: tuple[int, ...],
 ) -> np.ndarray:
     """Return where each tap reads without offsets: (1, taps, row and column, height, width)."""
-    axes = []
-    for size, k, stride, step, p in zip(sizes, kernel, strides, dilation, pad, strict=True):
-        count = (size + 2 * p - step * (k - 1) - 1) // stride + 1
-        if count < 1 or count > size + 2 * p:
-            raise ValueError(f"its kernel {list(kernel)} does not fit {list(sizes)}")
-        axes.append(np.arange(k)[:, None] * step + np.arange(count) * stride - p)
+    counts = [
+        (size + 2 * p - d * (k - 1) - 1) // stride + 1
+        for size, k, stride, d, p in zip(sizes, kernel, strides, dilation, pad, strict=True)
+    ]
+    if min(counts) < 1 or 2 * math.prod((*counts, *kernel)) > MOST_POSITIONS:
+        raise ValueError(f"its kernel {list(kernel)} does not fit {list(sizes)}")
+    axes = [
+        np.arange(k)[:, None] * d + np.arange(count) * stride - p
+        for count, k, stride, d, p in zip(counts, kernel, strides, dilation, pad, strict=True)
+    ]
     (kh, height), (kw, width) = (axis.shape for axis in axes)
     rows = np.broadcast_to(axes[0][:, None, :, None], (kh, kw, height, width))
     columns = np.broadcast_to(axes[1][None, :, None, :], (kh, kw, height, width))

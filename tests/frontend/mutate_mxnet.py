@@ -53,6 +53,12 @@ def network() -> tuple[MxnetModel, tuple[int, int]]:
     pool = {"kernel": (3, 3), "stride": (2, 2), "pooling_convention": "full", "pool_type": "avg"}
     y = net.op("Concat", "concat", y, net.op("LeakyReLU", "leaky", y, slope=0.1), num_args=2)
     y = net.op("Pooling", "pool", y, **pool)
+    offset = net.op("zeros_like", "zeros", net.conv(y, "offset", (2, 16, 1, 1)))
+    w = net.variable("deformable_weight", net.rng.normal(size=(16, 16, 1, 1)).astype("float32"))
+    y = net.op(
+        "_contrib_DeformableConvolution", "deformable", y, offset, w, kernel=(1, 1), num_filter=16,
+        no_bias=True,
+    )  # fmt: skip
     y = net.op("Pad", "pad", y, mode="constant", pad_width=(0, 0, 0, 0, 1, 1, 1, 1))
     y = net.op("transpose", "moved", y, axes=(0, 1, 3, 2))
     y = net.op("slice_axis", "cut", y, axis=1, begin=2, end=14)

@@ -79,6 +79,8 @@ class Manifest:
         What the artifact was made with: configuration, calibration, source file.
     coverage
         Number of layers by what became of them, and the reasons of those that stayed float.
+    max_batch
+        The largest batch it takes, where its batch is open; None where shapes say it.
     gpu
         What it needs of a GPU and its driver; None if it runs on the CPU.
     gpu_code
@@ -91,6 +93,7 @@ class Manifest:
     cpu_flags: tuple[str, ...]
     target: Mapping[str, Any]
     model_digest: str
+    max_batch: int | None = None
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     coverage: Mapping[str, Any] = field(default_factory=dict)

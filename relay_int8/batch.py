@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tvm import IRModule, relax
+from tvm import IRModule, relax, tirx
 
 from relay_int8 import graph
+
+BATCH = "batch"
+UPPER_BOUND = "tir_var_upper_bound"
+"""Attribute of a function by which TVM plans memory: name of a variable -> its largest value."""
 
 
 def batch_of(mod: IRModule) -> int:
@@ -12,14 +16,22 @@ def batch_of(mod: IRModule) -> int:
     return graph.shape(mod["main"].params[0])[0]
 
 
-def with_batch(mod: IRModule, batch: int) -> IRModule:
+def with_open_batch(mod: IRModule, most: int) -> IRModule:
+    """Return a normalized module for every batch from 1 to ``most``; memory is planned for that."""
+    batch = tirx.Var(BATCH, "int64")
+    opened = with_batch(mod, batch)
+    opened["main"] = opened["main"].with_attr(UPPER_BOUND, {BATCH: most})
+    return opened
+
+
+def with_batch(mod: IRModule, batch: int | tirx.Var) -> IRModule:
     """Return a normalized module with another batch; ``mod`` itself is left alone.
 
     Every input's first axis is the batch. Shapes are inferred again; a reshape that keeps the
     batch in front gets the new one.
     """
     old = batch_of(mod)
-    if old == batch:
+    if isinstance(batch, int) and old == batch:
         return mod
     func = mod["main"]
     writer = graph.FunctionWriter()

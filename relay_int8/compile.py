@@ -23,6 +23,7 @@ from relay_int8.analysis.report import LayerReport, Report
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.annotate import annotate
 from relay_int8.artifact import Manifest, TensorInfo, load, save_artifact
+from relay_int8.batch import with_open_batch
 from relay_int8.build import Built, KernelCall, build
 from relay_int8.calibration.data import Batches, Dataset, open_data
 from relay_int8.calibration.methods import find_method
@@ -54,6 +55,7 @@ def compile_model(
     architectures: str = "",
     cuda_graphs: bool = True,
     batch: int | None = None,
+    max_batch: int | None = None,
     inputs: Shapes | None = None,
     params: str | Path | None = None,
     preprocessing: Preprocessing | None = None,
@@ -90,6 +92,8 @@ def compile_model(
         For GPUs: launch kernels together.
     batch
         Batch of the artifact, where the model leaves it open.
+    max_batch
+        Make the artifact for every batch from 1 to this; kernels then are not tuned.
     inputs, params
         Shapes of the inputs and file of the weights, where the model file leaves them open.
     preprocessing
@@ -127,7 +131,10 @@ def compile_model(
     known = Records(own, where, shipped_logs()) if records else None
     seconds: dict[str, float] = {}
     with _timed("import", seconds, progress):
-        mod = import_model(model, batch=batch, inputs=inputs, params=params)
+        if max_batch is not None:
+            _check_open_batch(batch, max_batch)
+        first = 1 if max_batch is not None else batch
+        mod = import_model(model, batch=first, inputs=inputs, params=params)
     source = _source(mod, data, preprocessing)
     with _timed("quantize", seconds, progress):
         if is_quantized(mod):
@@ -136,14 +143,15 @@ def compile_model(
             assert source is not None
             quantized = quantize(mod, source, config, progress=progress)
     with _timed("build", seconds, progress):
-        built = build(quantized, where, known, destination.architectures, cuda_graphs=cuda_graphs)
+        opened = quantized if max_batch is None else _opened(quantized, max_batch)
+        built = build(opened, where, known, destination.architectures, cuda_graphs=cuda_graphs)
     if require_tuned and known is not None:
         _require_tuned(built, known)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
     result = _report(quantized, built, Path(model).name, config, seconds)
     if known is not None:
         result = dataclasses.replace(result, tuning=_tuning(built, known))
-    manifest = _manifest(mod, quantized, built, result, preprocessing)
+    manifest = _manifest(mod, quantized, built, result, preprocessing, max_batch)
     with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library.so"
         built.export(library)
@@ -197,6 +205,20 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
     """
     target = resolve(target).target
     return Target(target_config(target) | {"num-cores": threads}) if threads else target
+
+
+def _check_open_batch(batch: int | None, max_batch: int) -> None:
+    if batch is not None:
+        raise ConfigError(
+            f"batch {batch} and batches 1 to {max_batch} are both asked for; choose one"
+        )
+    if max_batch < 2:
+        raise ConfigError(f"max_batch is {max_batch}; it must be at least 2, or use batch")
+
+
+def _opened(quantized: QuantizedModel, max_batch: int) -> QuantizedModel:
+    """Return a model for every batch; one that is fixed inside shows when shapes are inferred."""
+    return dataclasses.replace(quantized, mod=with_open_batch(quantized.mod, max_batch))
 
 
 def _source(
@@ -363,7 +385,7 @@ def _with_times(report: Report, built: Built, artifact: str | Path) -> Report:
     facts = {
         "cpu": cpu_name(),
         "threads": module.threads,
-        "batch": module.manifest.inputs[0].shape[0],
+        "batch": max(module.manifest.inputs[0].shape[0], 1),
         **({"gpu": str(installed_gpus().devices[module.device.number])} if built.gpu else {}),
     }
     return dataclasses.replace(
@@ -377,10 +399,13 @@ def _manifest(
     built: Built,
     report: Report,
     preprocessing: Preprocessing | None,
+    max_batch: int | None,
 ) -> Manifest:
+    inputs, outputs = _inputs(mod), _outputs(mod)
     return Manifest(
-        inputs=_inputs(mod),
-        outputs=_outputs(mod),
+        inputs=inputs if max_batch is None else _open_batch(inputs),
+        outputs=outputs if max_batch is None else _open_batch(outputs),
+        max_batch=max_batch,
         machine=machine(built.target),
         cpu_flags=needed_flags(built.target),
         target=target_config(built.target),

@@ -81,6 +81,12 @@ def shape(value: relax.Expr) -> tuple[int, ...]:
     )
 
 
+def open_sizes(func: relax.Function) -> list[tvm.ir.Var]:
+    """Return the variables among the extents of the inputs: an open batch."""
+    extents = [extent for param in func.params for extent in shape(param)]
+    return list(dict.fromkeys(extent for extent in extents if isinstance(extent, tvm.ir.Var)))
+
+
 def dtype(value: relax.Expr) -> str:
     """Return the element type of a tensor."""
     return str(value.ty.dtype)

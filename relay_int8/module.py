@@ -159,7 +159,20 @@ def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[st
         reason = _misfit(info, inputs[info.name])
         if reason:
             raise ArtifactError(f"{path}: input {info.name}: {reason}")
+    if manifest.max_batch is not None:
+        _check_batch(path, manifest.max_batch, {len(array) for array in inputs.values()})
     return inputs
+
+
+def _check_batch(path: Path, most: int, batches: set[int]) -> None:
+    if len(batches) > 1:
+        raise ArtifactError(f"{path}: inputs of batches {sorted(batches)} given; one expected")
+    (batch,) = batches
+    if not 1 <= batch <= most:
+        raise ArtifactError(
+            f"{path}: batch {batch} given, 1 to {most} expected; split it, or build the artifact "
+            "again with a larger --max-batch"
+        )
 
 
 def refusal(manifest: Manifest, gpu: int = 0) -> str | None:

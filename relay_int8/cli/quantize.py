@@ -91,6 +91,10 @@ def quantize(
         int | None,
         typer.Option(min=1, help="Batch of the artifact, if the model leaves it open."),
     ] = None,
+    max_batch: Annotated[
+        int | None,
+        typer.Option(min=2, help="Make one artifact for every batch from 1 to this."),
+    ] = None,
     inputs: Inputs = None,
     params: Params = None,
     report: Annotated[
@@ -162,6 +166,7 @@ def quantize(
             architectures=arch,
             cuda_graphs=cuda_graphs,
             batch=batch,
+            max_batch=max_batch,
             inputs=input_shapes(inputs),
             params=params,
             preprocessing=recipe,

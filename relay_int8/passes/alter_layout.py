@@ -20,6 +20,7 @@ from typing import cast
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import IRModule, relax
 from tvm.target import Target
 
@@ -62,6 +63,7 @@ class _LayoutWriter:
         }
         self._templates = {var: select(spec, target) for var, spec in self._specs.items()}
         self._wanted = self._wishes()
+        self._sizes = {str(size.name): size for size in graph.open_sizes(self._func)}
         self._layout: dict[relax.Var, Layout] = {}
         self._held: dict[tuple[relax.Var, Layout], relax.Expr] = {}
         self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
@@ -130,7 +132,9 @@ class _LayoutWriter:
         if source != ROW and (spec.x_shape[2:] != (1, 1) or spec.x_shape[1] % source.block):
             return False
         held = self._in_layout(tensors[0], source)
-        view = self._writer.emit(var.name, relax.op.reshape(held, spec.y_shape))
+        view = self._writer.emit(
+            var.name, relax.op.reshape(held, [self._own_size(size) for size in spec.y_shape])
+        )
         self._hold(var, ROW, view)
         return True
 
@@ -159,8 +163,14 @@ class _LayoutWriter:
         constants = _packed(template, spec, params)
         function = self._function(spec, template, layouts)
         shape = layouts.output.physical_shape(spec.shape("y"))
-        out = relax.TensorType(shape, spec.dtype("y"))
+        out = relax.TensorType([self._own_size(size) for size in shape], spec.dtype("y"))
         return self._writer.emit(name, relax.call_tir(function, [*inputs, *constants], out))
+
+    def _own_size(self, size: int | tvm.ir.Expr) -> int | tvm.ir.Expr:
+        """Return a size in variables of the network: a spec names them, and has some of its own."""
+        if isinstance(size, int):
+            return size
+        return tvm_ffi.structural_map(size, (tvm.ir.Var, lambda var: self._sizes[str(var.name)]))
 
     def _function(
         self, spec: Spec, template: ScheduleTemplate, layouts: Layouts

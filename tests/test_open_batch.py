@@ -1,0 +1,86 @@
+"""One artifact for a range of batches: equal to the oracle at its ends and in between."""
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+import relay_int8
+from relay_int8 import zoo
+from relay_int8.batch import with_batch, with_open_batch
+from relay_int8.build import compile_module, virtual_machine
+from relay_int8.errors import ArtifactError, ConfigError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.pipeline import normalize
+from schedules.targets import TARGETS
+from tests import reference
+from tests.quantized_networks import QuantizedNetwork
+from tests.small_networks import NETWORKS, any_params
+
+MOST = 5
+
+
+def zoo_network(name: str) -> QuantizedNetwork:
+    proto = zoo.build(name, image_size=32, depth="cut", batch=1)
+    return QuantizedNetwork.make(normalize()(import_onnx(proto)))
+
+
+def run(machine: relax.VirtualMachine, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    results = machine["main"](*map(tvm.runtime.tensor, inputs.values()))
+    tensors = [results] if isinstance(results, tvm.runtime.Tensor) else list(results)
+    return [tensor.numpy() for tensor in tensors]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [*((name, "x86-vnni") for name in NETWORKS), ("resnet18", "x86-avx2")]
+)
+def test_equals_oracle(name: str, target: str):
+    made = zoo_network(name) if name in zoo.NETWORKS else None
+    network = made or QuantizedNetwork.make(NETWORKS[name](), any_params)
+    machine = virtual_machine(
+        compile_module(with_open_batch(network.mod, MOST), Target(TARGETS[target]))
+    )
+    ((x, array),) = network.inputs.items()
+    for batch in (1, 3, MOST):
+        images = np.random.default_rng(batch).normal(size=(batch, *array.shape[1:]))
+        inputs = {x: images.astype("float32")}
+        found = run(machine, inputs)
+        fixed = with_batch(network.mod, batch)
+        expected = reference.run(fixed, inputs)
+        for y, output in zip(reference.output_names(fixed, inputs), found, strict=True):
+            np.testing.assert_array_equal(output, expected[y])
+
+
+def test_artifact(tmp_path):
+    onnx.save(zoo.build("resnet18", image_size=32, depth="cut", batch="N"), tmp_path / "m.onnx")
+    images = np.random.default_rng(0).normal(size=(MOST, 3, 32, 32)).astype("float32")
+    file = tmp_path / "m.ri8"
+    report = relay_int8.compile_model(
+        tmp_path / "m.onnx",
+        [images[:1], images[1:2]],
+        file,
+        target="x86",
+        max_batch=MOST,
+        samples=0,
+    )
+    module = relay_int8.load(file)
+    assert module.manifest.max_batch == MOST and module.manifest.inputs[0].shape[0] == -1
+    (whole,) = module.run(images).values()
+    one_by_one = [next(iter(module.run(image[None]).values())) for image in images]
+    np.testing.assert_array_equal(whole, np.concatenate(one_by_one))
+    assert report.machine["batch"] == 1
+    with pytest.raises(ArtifactError, match="batch 6 given, 1 to 5 expected"):
+        module.run(np.zeros((6, 3, 32, 32), "float32"))
+    with pytest.raises(ArtifactError, match="batch 0 given"):
+        module.run(np.zeros((0, 3, 32, 32), "float32"))
+
+
+@pytest.mark.fast
+def test_two_batches_contradict(tmp_path):
+    onnx.save(zoo.build("resnet18", image_size=32, depth="cut", batch="N"), tmp_path / "m.onnx")
+    with pytest.raises(ConfigError, match="both asked for"):
+        relay_int8.compile_model(
+            tmp_path / "m.onnx", None, tmp_path / "m.ri8", batch=2, max_batch=MOST
+        )

@@ -103,14 +103,13 @@ def compile_batch(batch: Batch) -> Compiled:
     return kernel, library, refusals
 
 
-def measure_batch(batch: Batch, compiled: Compiled, given: Problem | None) -> Iterator[Measured]:
-    """Yield what each candidate is worth, in order; ``given`` saves making the problem again."""
-    kernel, library, refusals = compiled
-    task_problem = given or problem(kernel)
-    constants = [tvm.runtime.tensor(array) for array in task_problem.arguments]
+def measure_batch(batch: Batch, compiled: Compiled, given: Problem) -> Iterator[Measured]:
+    """Yield what each candidate is worth, in order, on the problem of its task."""
+    _, library, refusals = compiled
+    constants = [tvm.runtime.tensor(array) for array in given.arguments]
 
     def contender(name: str) -> Contender:
-        return Contender(library.mod, name, tvm.cpu(), constants, task_problem, batch.timing)
+        return Contender(library.mod, name, tvm.cpu(), constants, given, batch.timing)
 
     return measured(batch, refusals, contender, RuntimeError)
 
@@ -213,15 +212,14 @@ def serve(connection: Connection) -> None:
     for request in requests(connection):
         if request == "run":
             assert batch is not None and compiled is not None
-            kernel = compiled[0]
-            if batch.task.key not in problems:
-                problems = {batch.task.key: problem(kernel)}  # one: they may be large
             for answer in measure_batch(batch, compiled, problems[batch.task.key]):
                 connection.send(answer)
             continue
         batch = request
         try:
             compiled = compile_batch(request)
+            if request.task.key not in problems:
+                problems = {request.task.key: problem(compiled[0])}  # one: they may be large
             connection.send(None)
         except (RuntimeError, TypeError, ValueError) as error:
             connection.send(last_line(error))

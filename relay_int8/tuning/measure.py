@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
@@ -46,6 +46,9 @@ class Measurer(Protocol):
 
         Those much slower than ``best_s`` may be measured less thoroughly.
         """
+
+    def defaults(self, tasks: Sequence[Task]) -> Iterator[Measured]:
+        """Yield the result of each task's default schedule, in order."""
 
     def compare(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
         """Return the seconds of each candidate round by round, the candidates taking turns."""
@@ -128,19 +131,27 @@ class LocalMeasurer:
         whole = self._batch(task, candidates, best_s=best_s)
         count = len(self._workers)
         parts = [_part(whole, slice(i, None, count)) for i in range(count)]
-        for worker, part in zip(self._workers, parts, strict=True):
-            if part.candidates:
-                worker.send(part)
-        # Nothing runs before all is compiled: a compiler on the other core spoils the times.
-        compiled = [
-            self._compiled(worker, part) if part.candidates else None
-            for worker, part in zip(self._workers, parts, strict=True)
-        ]
-        shares = [
-            self._finish(worker, part, failure)
-            for worker, part, failure in zip(self._workers, parts, compiled, strict=True)
-        ]
+        shares = self._measured([part for part in parts if part.candidates])
         return [shares[i % count][i // count] for i in range(len(candidates))]
+
+    def defaults(self, tasks: Sequence[Task]) -> Iterator[Measured]:
+        """Yield the result of each task's default schedule; several compile at once."""
+        count = len(self._workers)
+        for first in range(0, len(tasks), count):
+            parts = [self._batch(task, [None]) for task in tasks[first : first + count]]
+            yield from (share[0] for share in self._measured(parts))
+
+    def _measured(self, parts: Sequence[Batch]) -> list[list[Measured]]:
+        """Give each part to a worker of its own."""
+        pairs = list(zip(self._workers, parts, strict=False))
+        for worker, part in pairs:
+            worker.send(part)
+        # Nothing runs before all is compiled: a compiler on the other core spoils the times.
+        compiled = [self._compiled(worker, part) for worker, part in pairs]
+        return [
+            self._finish(worker, part, failure)
+            for (worker, part), failure in zip(pairs, compiled, strict=True)
+        ]
 
     def _batch(self, task: Task, candidates: Sequence[Choices | None], **how: Any) -> Batch:
         return Batch(
@@ -171,8 +182,6 @@ class LocalMeasurer:
 
     def _run(self, worker: Worker, part: Batch) -> list[Measured]:
         results: list[Measured] = []
-        if not part.candidates:
-            return results
         worker.send("run")
         try:
             for _ in part.candidates:

@@ -53,5 +53,6 @@ def network_tasks(
 
 def seconds_of(tasks: Sequence[Task], target: Target) -> dict[str, float]:
     """Return the seconds of each kernel with its default schedule, measured on this computer."""
-    with LocalMeasurer(target_config(target), workers=1) as measurer:
-        return {task.key: measurer.measure(task, [None])[0].best_s for task in tasks}
+    with LocalMeasurer(target_config(target)) as measurer:
+        times = measurer.defaults(tasks)
+        return {task.key: found.best_s for task, found in zip(tasks, times, strict=True)}

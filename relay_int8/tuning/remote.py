@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -103,6 +103,15 @@ class RemoteDevices:
         with ThreadPoolExecutor(count) as pool:
             shares = list(pool.map(self._share, self._workers, parts))
         return [shares[i % count][i // count] for i in range(len(candidates))]
+
+    def defaults(self, tasks: Sequence[Task]) -> Iterator[Measured]:
+        """Yield the result of each task's default schedule; DeployError as :meth:`measure`."""
+        count = len(self._workers)
+        with ThreadPoolExecutor(count) as pool:
+            for first in range(0, len(tasks), count):
+                parts = [self._batch(task, [None]) for task in tasks[first : first + count]]
+                for share in pool.map(self._share, self._workers, parts):
+                    yield share[0]
 
     def compare(self, task: Task, candidates: Sequence[Choices | None]) -> list[Measured]:
         """Return the seconds of each candidate round by round, all on one device.

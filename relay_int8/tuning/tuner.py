@@ -93,9 +93,13 @@ class Tuner:
         """
         self._total = trials
         end = time.monotonic() + seconds
-        for task in self.tasks.values():
-            if not any(trial.choices is None for trial in self._trials[task.key]):
-                self._measure(task, [None])
+        untimed = [
+            task
+            for task in self.tasks.values()
+            if not any(trial.choices is None for trial in self._trials[task.key])
+        ]
+        for task, measured in zip(untimed, self._measurer.defaults(untimed), strict=True):
+            self._note(task, [Trial(task=task.key, choices=None, measured=measured)])
         open_tasks = {key for key in self.tasks if fastest_s(self._trials[key]) < float("inf")}
         while open_tasks and self._done() < trials and time.monotonic() < end:
             key = max(sorted(open_tasks), key=self._promise)

@@ -1,9 +1,12 @@
 """Measuring: traps of every kind cost one trial each, and no result of theirs counts."""
 
+import dataclasses
+
 import pytest
 
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measure import LocalMeasurer
+from schedules.spec import to_json
 from schedules.targets import native_target, target_config
 from tests.tuning import planted
 
@@ -56,3 +59,13 @@ def test_only_right_candidates_have_times(measured):
         result = measured[choice]
         assert (len(result.seconds) == TIMING.repeats) == (verdict == "ok")
         assert (result.best_s < 1) == (verdict == "ok")
+
+
+def test_defaults_of_several_tasks_are_measured():
+    small = dataclasses.replace(planted.SPEC, dims=(1, 16))
+    tasks = [planted.TASK, dataclasses.replace(planted.TASK, spec=to_json(small)), planted.TASK]
+    config = target_config(native_target())
+    with LocalMeasurer(
+        config, timing=TIMING, workers=2, start_s=60, catalog="tests.tuning.planted"
+    ) as measurer:
+        assert [found.verdict for found in measurer.defaults(tasks)] == ["ok"] * 3

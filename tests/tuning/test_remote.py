@@ -58,27 +58,31 @@ def test_every_trap_costs_one_trial(rack):
         assert len(result.seconds) == (2 if result.verdict == "ok" else 0)
 
 
-def test_a_single_device_without_a_tracker(tmp_path):
-    with server(tmp_path, "--threads", THREADS) as served:
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    """A device without a tracker."""
+    with server(tmp_path_factory.mktemp("single"), "--threads", THREADS) as served:
         served.wait_until_serving()
-        with devices(Rack(address=served.address, is_tracker=False)) as measurer:
-            assert measurer.describe().name == cpu_name()
-            alone = measurer.measure(planted.TASK, [None, (planted.WRONG,)])
-            both = measurer.compare(planted.TASK, [None, (planted.RIGHT,)])
-    assert [result.verdict for result in alone] == ["ok", "wrong"]
+        yield Rack(address=served.address, is_tracker=False)
+
+
+def test_a_single_device_without_a_tracker(single):
+    with devices(single) as measurer:
+        assert measurer.describe().name == cpu_name()
+        alone = measurer.measure(planted.TASK, [None, (planted.WRONG,)])
+        both = measurer.compare(planted.TASK, [None, (planted.RIGHT,)])
+        (default,) = measurer.defaults([planted.TASK])
+    assert [result.verdict for result in (*alone, default)] == ["ok", "wrong", "ok"]
     assert [len(result.seconds) for result in both] == [ROUNDS, ROUNDS]
 
 
-def test_a_device_of_another_number_of_threads_is_refused(tmp_path):
+def test_a_device_of_another_number_of_threads_is_refused(single):
     target = target_config(native_target()) | {"num-cores": 63}
-    with server(tmp_path, "--threads", THREADS) as served:
-        served.wait_until_serving()
-        where = Rack(address=served.address, is_tracker=False)
-        with (
-            devices(where, target=target) as measurer,
-            pytest.raises(DeployError, match=f"the device runs {THREADS}; serve with --threads 63"),
-        ):
-            measurer.describe()
+    with (
+        devices(single, target=target) as measurer,
+        pytest.raises(DeployError, match=f"the device runs {THREADS}; serve with --threads 63"),
+    ):
+        measurer.describe()
 
 
 def test_lost_devices(rack):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tvm
 from tvm import IRModule
 
 from relay_int8 import graph
@@ -42,7 +43,7 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
         require_integers(plan)
     return QuantizedModel(
         mod=mod,
-        reference=normalize()(RemoveQdq()(mod)),
+        reference=tvm.transform.Sequential([RemoveQdq(), normalize()])(mod),
         plan=plan,
         table=CalibrationTable(entries={}),
         digest=digest(mod),

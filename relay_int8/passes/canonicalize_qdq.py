@@ -67,7 +67,8 @@ class _Canonicalizer:
             return None
         if _pads_otherwise(value) or (not is_integer and scope.name in self._quantized):
             return None
-        scale, zero, axis = *source.args[1:], int(source.attrs.axis)
+        scale, zero = source.args[1:]
+        axis = int(source.attrs.axis)
         if (array := graph.constant(scale)) is None or array.size != 1:
             return None
         real = value.args[0]

@@ -221,4 +221,4 @@ class _Realizer:
             return None
         info = np.iinfo(dtype)
         qmin, qmax = self._qrange.get(quantize.name, (info.min, info.max))
-        return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)
+        return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.accuracy import Subject, open_networks
-from relay_int8 import compile_model, load
+from relay_int8 import QuantConfig, compile_model, load
 
 LEAST = {
     "resnet20": 0.941 - 0.003,
@@ -40,4 +40,23 @@ def test_accuracy_by_default(shared_data, tmp_path, name):
     assert all(layer.integer for layer in report.layers if layer.kind in ("conv2d", "dense"))
     score = subject.score(subject.outputs(load(tmp_path / "model.ri8").run))
     assert score.metric >= LEAST[name]
+    assert score.snr_db >= LEAST_SNR_DB[name]
+
+
+LEAST_AUTO = {
+    "mobilenetv1_0.25": 0.590,
+    "squeezenet1.1": 0.625,
+    "vww": 65 / 80,
+    "ultraface": 0.975,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEAST_AUTO)
+def test_accuracy_when_all_is_chosen(shared_data, name, full):
+    if not full:
+        pytest.skip("minutes a network; --full runs it")
+    subject = Subject(open_networks(shared_data)[name])
+    score = subject.score(subject.quantized(QuantConfig(preset="auto")))
+    assert score.metric >= LEAST_AUTO[name]
     assert score.snr_db >= LEAST_SNR_DB[name]

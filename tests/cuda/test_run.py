@@ -106,6 +106,7 @@ def case(tmp_path_factory) -> Case:
                 target="cuda",
                 architectures="sm_80",
                 cuda_graphs=graphs,
+                report=folder / f"{name}.json",
                 **options,
             )
     assert sources[0] == sources[1]
@@ -170,6 +171,19 @@ def test_the_manifest_says_what_is_needed(case):
     assert manifest.gpu.memory_bytes > 10_000
     assert Manifest.from_json(manifest.to_json()) == manifest
     assert relay_int8.read_manifest(case.folder / "cpu.ri8").gpu is None
+
+
+def test_the_report_says_the_same(case):
+    report = json.loads((case.folder / "gpu.ri8.json").read_text())
+    manifest = relay_int8.read_manifest(case.folder / "gpu.ri8")
+    assert report["gpu"] == manifest.gpu_code
+    assert report["gpu"]["needs"] == json.loads(manifest.to_json())["gpu"]
+    tensors = {name for kernel in report["gpu"]["kernels"].values() for name in kernel["tensors"]}
+    layers = {layer["name"] for layer in report["layers"] if layer["kernel"]}
+    assert layers <= tensors
+    assert not json.loads((case.folder / "launches.ri8.json").read_text())["gpu"]["graph"][
+        "captured"
+    ]
 
 
 def test_a_gpu_with_too_little_memory(case):

@@ -21,6 +21,8 @@ import tvm
 from tvm import IRModule
 
 from relay_int8.analysis.accuracy import power_ratio_db
+from relay_int8.analysis.capability import macs
+from relay_int8.analysis.groups import find_groups
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
@@ -40,6 +42,8 @@ Array = npt.NDArray[Any]
 GAIN_DB = 0.1
 HELD_OUT = 4  # one image in so many
 IMAGES = 64  # at most, held-out ones counted
+FEWEST = 16
+MACS = 10**11  # that one run of the images may take, where they are more than the fewest
 IMAGE_BYTES = 2**28  # that these images may take
 
 
@@ -143,7 +147,8 @@ class _Trial:
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
         self._mod = mod
-        images = list(islice(data, IMAGES))
+        work = sum(map(macs, find_groups(mod["main"])))
+        images = list(islice(data, max(FEWEST, min(IMAGES, MACS // max(work, 1)))))
         size = sum(array.nbytes for array in images[0].values()) if images else 0
         if not images:
             raise CalibrationError("no image found; preset auto needs calibration images")

@@ -30,7 +30,7 @@ from relay_int8.refine.network import (
     weight_rows,
 )
 from relay_int8.refine.operators import linear, patches
-from relay_int8.refine.rounding import ROUNDINGS, Rounding
+from relay_int8.refine.rounding import ROUNDINGS, Rounding, nearest
 
 Array = npt.NDArray[Any]
 MEMORY_BYTES = 2**29  # of activations that live at a time
@@ -148,35 +148,38 @@ class _Walk:
         s_x = np.float32(1) if params is None else params.scale
         scales = qparams.weight_scales(rows, bias, s_x).astype(np.float64)
         groups = int(group.root.attrs.groups) if group.kind == "conv2d" else 1
-        moments = _Moments(group, groups, rows.reshape(groups, len(rows) // groups, -1))
-        total = len(xs[0])
+        by_group = rows.reshape(groups, len(rows) // groups, -1)
+        rounding = self._rounding if by_group.shape[2] <= LARGEST_K else nearest
+        moments = _Moments(group, by_group, second=rounding is not nearest)
         for x, q in zip(self._chunks(xs), self._chunks(seen), strict=True):
-            moments.add(x, q, total)
-        q_rows = [
-            self._rounding(w, s, *moment)
-            if self._rounding is not ROUNDINGS["nearest"] and len(moment[0]) <= LARGEST_K
-            else ROUNDINGS["nearest"](w, s, *moment)
-            for w, s, moment in zip(
-                moments.rows, scales.reshape(groups, -1), moments.quadratic(), strict=True
-            )
-        ]
-        steps = np.concatenate(q_rows).reshape(rows.shape)
+            moments.add(x, q, len(xs[0]))
+        problems = zip(by_group, scales.reshape(groups, -1), moments.quadratic(), strict=True)
+        steps = np.concatenate([rounding(w, s, a, p) for w, s, (a, p) in problems])
+        steps = steps.reshape(rows.shape)
         w = (steps * scales.reshape(-1, *(1,) * (rows.ndim - 1))).astype(np.float32)
-        b = bias + moments.shift(w.reshape(moments.rows.shape).astype(np.float64))
+        b = bias + moments.shift(w.reshape(by_group.shape).astype(np.float64))
         return from_rows(group, w), b.astype(np.float32)
 
 
 class _Moments:
     """First and second moments of what a layer reads, and of what it should give.
 
-    ``wanted`` is the float layer's product, plus what its residual has lost.
+    ``wanted`` is the float layer's product, plus what its residual has lost. Second moments, which
+    rounding to nearest does without, are those of sampled positions.
+
+    Parameters
+    ----------
+    rows
+        (groups, channels of a group, k) float weights.
+    second
+        Whether second moments are wanted.
     """
 
-    def __init__(self, group: Group, groups: int, rows: Array) -> None:
+    def __init__(self, group: Group, rows: Array, *, second: bool) -> None:
         self.rows = rows
         self._group = group
         g, oc, k = rows.shape
-        self._square = np.zeros((g, k, k)) if k <= LARGEST_K else None
+        self._square = np.zeros((g, k, k)) if second else None
         self._cross = np.zeros((g, oc, k))
         self._sums = np.zeros((g, k)), np.zeros((g, oc))  # of sampled columns
         self._sampled = 0
@@ -198,6 +201,8 @@ class _Moments:
         self._means[0][:] += columns.sum(axis=2, dtype=np.float64)
         self._means[1][:] += wanted.sum(axis=2, dtype=np.float64)
         self._count += columns.shape[2]
+        if self._square is None:
+            return
         share = max(1, COLUMNS * len(x[0]) // images)
         if columns.shape[2] > share:
             picked = np.sort(self._rng.permutation(columns.shape[2])[:share])
@@ -205,9 +210,8 @@ class _Moments:
         self._sums[0][:] += columns.sum(axis=2, dtype=np.float64)
         self._sums[1][:] += wanted.sum(axis=2, dtype=np.float64)
         self._sampled += columns.shape[2]
-        if self._square is not None:
-            self._square += np.matmul(columns, columns.transpose(0, 2, 1))
-            self._cross += np.matmul(wanted, columns.transpose(0, 2, 1))
+        self._square += np.matmul(columns, columns.transpose(0, 2, 1))
+        self._cross += np.matmul(wanted, columns.transpose(0, 2, 1))
 
     def quadratic(self) -> list[tuple[Array, Array]]:
         """Return of each group of channels ``a`` and ``p`` of the rounding problem."""

@@ -27,6 +27,7 @@ Array = npt.NDArray[Any]
 RIDGE = 0.01
 """Of the mean variance: weights whose inputs the images hardly move stay where they are."""
 SWEEPS = 8
+BLOCK = 64  # columns of a layer that are rounded before the rest hears of it
 ZETA, GAMMA = 1.1, -0.1  # the sigmoid's stretch, equation 23
 LEARNING_RATE, REGULARIZATION = 0.1, 1.0  # for errors in units of those of random rounding
 BETA_FIRST, BETA_LAST = 20.0, 2.0
@@ -65,25 +66,39 @@ def descent(w: Array, s: Array, a: Array, p: Array) -> Array:
 
 
 def _descend(q: Array, s: Array, a: Array, p: Array, bounds: tuple[Array, Array]) -> Array:
-    """Return ``q`` after sweeps in which each integer takes the better of its two values."""
-    low, high = bounds
+    """Return ``q`` after sweeps in which each integer takes the better of its two values.
+
+    What a step does to the others' gradients is added up for ``BLOCK`` columns and applied at once.
+    """
+    q = q.copy()
     slope = (s[:, None] * q) @ a - p  # half the gradient by the weights
-    diagonal = np.diag(a)
-    for sweep in range(SWEEPS):
-        changed = sweep == 0
-        for j in range(q.shape[1]):
-            best = q[:, j]
-            if diagonal[j] > 0:
-                best = best - slope[:, j] / (s * diagonal[j])
-            chosen = np.where(best - low[:, j] <= high[:, j] - best, low[:, j], high[:, j])
-            moved = np.flatnonzero(chosen != q[:, j])
-            if len(moved):
-                step = s[moved] * (chosen[moved] - q[moved, j])
-                slope[moved] += step[:, None] * a[j]
-                q[moved, j] = chosen[moved]
-                changed = True
-        if not changed:
+    for _ in range(SWEEPS):
+        before = q.copy()
+        for start in range(0, q.shape[1], BLOCK):
+            columns = slice(start, start + BLOCK)
+            block = _round_block(
+                q[:, columns],
+                s,
+                a[columns, columns],
+                slope[:, columns],
+                (bounds[0][:, columns], bounds[1][:, columns]),
+            )
+            slope += (s[:, None] * (block - q[:, columns])) @ a[columns]
+            q[:, columns] = block
+        if np.array_equal(before, q):
             break
+    return q
+
+
+def _round_block(q: Array, s: Array, a: Array, slope: Array, bounds: tuple[Array, Array]) -> Array:
+    """Return a block of columns after one step of each."""
+    q, slope = q.copy(), slope.copy()
+    for j in range(q.shape[1]):
+        low, high = bounds[0][:, j], bounds[1][:, j]
+        best = q[:, j] - slope[:, j] / (s * a[j, j]) if a[j, j] > 0 else q[:, j]
+        chosen = np.where(best - low <= high - best, low, high)
+        slope += (s * (chosen - q[:, j]))[:, None] * a[j]
+        q[:, j] = chosen
     return q
 
 

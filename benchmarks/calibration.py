@@ -9,10 +9,11 @@ threshold search is timed apart, over all tensors of the network.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import logging
 import multiprocessing
-import resource
 import sys
 import tempfile
 import time
@@ -29,7 +30,7 @@ from benchmarks.subject import INPUT, Subject, subject
 from relay_int8 import zoo
 from relay_int8.host import cpu_name
 
-MIB = 2**20
+KIB, MIB = 2**10, 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,8 @@ class Cost:
 
     ``seconds`` includes compiling the float network; ``search_seconds``, where it can be told
     apart, is the part of it that chose thresholds. ``peak_mib`` is the largest resident size of the
-    process, ``idle_mib`` that before it calibrated.
+    process (of relay-int8, the mapped file of images counts), ``idle_mib`` that before it
+    calibrated.
     """
 
     seconds: float
@@ -137,13 +139,17 @@ def measure(name: str, model: Path, data: Path) -> Cost:
     """Run one system in this process and return what it took."""
     idle = _peak_mib()
     start = time.perf_counter()
-    search = SYSTEMS[name](model, data)
+    with contextlib.redirect_stdout(io.StringIO()):  # what they print of their progress
+        search = SYSTEMS[name](model, data)
     seconds = time.perf_counter() - start - (search or 0.0)
     return Cost(seconds=seconds, peak_mib=_peak_mib(), idle_mib=idle, search_seconds=search)
 
 
 def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MIB
+    """Return the high-water mark of this program; getrusage's is at least that of its parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kib,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
+    return int(kib) * KIB / MIB
 
 
 def write_inputs(chosen: Subject, folder: Path) -> tuple[Path, Path]:

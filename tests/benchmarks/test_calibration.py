@@ -24,7 +24,7 @@ def test_inputs_differ_and_have_the_networks_shape(tmp_path):
 def test_onnx_runtime_is_measured_in_this_process(tmp_path):
     cost = measure("ONNX Runtime Entropy", *write_inputs(SMALL, tmp_path))
     assert cost.seconds > 0 and cost.search_seconds is None
-    assert cost.peak_mib >= cost.idle_mib > 50
+    assert cost.peak_mib >= cost.idle_mib > 10
 
 
 def test_table():

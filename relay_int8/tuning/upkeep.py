@@ -49,7 +49,8 @@ def merge(sources: Sequence[Path], output: Path) -> Manifest:
             key: value for manifest in manifests for key, value in manifest.occurrences.items()
         },
     )
-    return _write(output, merged, list(lines.values()))
+    trials = list(lines.values())
+    return _write(output, dataclasses.replace(merged, results=results(merged, trials)), trials)
 
 
 def prune(folder: Path, *, database: bool = True) -> int:
@@ -64,8 +65,18 @@ def prune(folder: Path, *, database: bool = True) -> int:
         trials = read_trials(path)
         kept = [trial for found in by_task(trials).values() for trial in _decisive(found)]
         dropped += len(trials) - len(kept)
-        _write(path, read_manifest(path), kept, database=database)
+        manifest = read_manifest(path)
+        manifest = dataclasses.replace(manifest, results=_spent(manifest, trials))
+        _write(path, manifest, kept, database=database)
     return dropped
+
+
+def _spent(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
+    """Return the results of a log, its numbers of trials as they were before it was pruned."""
+    found = results(manifest, trials)
+    return found | {
+        name: max(found[name], manifest.results.get(name, 0)) for name in ("trials", "wrong")
+    }
 
 
 def _decisive(trials: Sequence[Trial]) -> Iterable[Trial]:
@@ -79,7 +90,6 @@ def _write(
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{trial.to_json()}\n" for trial in trials)
     write_atomic(folder / TRIALS, text.encode())
-    manifest = dataclasses.replace(manifest, results=results(manifest, trials))
     write_atomic(folder / MANIFEST, manifest.to_json().encode())
     if not database:
         for name in FILES:

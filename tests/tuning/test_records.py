@@ -183,7 +183,11 @@ def test_pruned_logs_build_the_same(network, log):
     assert prune(log.parent) == 1
     assert len(database(log)) == len(read_trials(log))
     assert [trial for trial in read_trials(log) if trial.choices is not None] == before
+    assert len(database(log)) == len(read_trials(log))
+    spent = read_manifest(log).results
+    assert (spent["trials"], spent["wrong"]) == (len(read_trials(log)) + 1, 1)
     assert prune(log.parent, database=False) == 0
+    assert read_manifest(log).results == spent
     assert {path.name for path in log.iterdir()} == {"manifest.json", "trials.jsonl"}
     built = compile_module(network.mod, TARGET, Records(log, TARGET))
     assert all(call.tuned for call in built.calls if call.template)

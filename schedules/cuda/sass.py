@@ -42,7 +42,8 @@ class KernelCode:
     registers
         Of a thread.
     shared_bytes
-        Of a block, those that are known when it is compiled.
+        Of a block, those that are known when it is compiled; on sm_80 and newer 1,024 of them are
+        the system's.
     stack_bytes
         Of a thread, in memory; more than 0 where registers spill or arrays are indexed.
     """

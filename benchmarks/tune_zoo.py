@@ -23,11 +23,7 @@ from relay_int8.host import cpu_name
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.records import logs
 from relay_int8.tuning.session import Options, slug, tune
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.upkeep import prune
-from schedules.space import size
-
-SMALL = 8  # schedules of a space that is not worth a visit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,11 +63,10 @@ def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
     log = f"{name}-{threads}-threads"
     place = options.logs / slug(cpu_name()) / slug(log)
     others = tuple(path for path in logs(options.logs) if path != place)
-    wide = [task for task in tasks if _is_wide(task, threads)]
-    print(f"{log}: {len(wide)} of {len(tasks)} kernels have a choice", file=sys.stderr)
-    with tuning_report(wide) as report:
+    print(f"{log}: {len(tasks)} kernels, {options.minutes:g} minutes", file=sys.stderr)
+    with tuning_report(tasks) as report:
         tune(
-            wide,
+            tasks,
             target,
             log,
             Options(
@@ -83,11 +78,6 @@ def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
             folder=options.logs,
             report=report,
         )
-
-
-def _is_wide(task: Task, threads: int) -> bool:
-    found = size(task.kernel(resolve_target("native", threads)), limit=SMALL)
-    return found is None or found >= SMALL
 
 
 if __name__ == "__main__":

@@ -29,11 +29,14 @@ TASK = conv_task()
 def tuned(tmp_path):
     """Return a function that tunes into one folder, with the trials that it measured."""
 
-    def run(trials, *, tasks=(TASK,), device=None, folder="log", resume=False, **options):
+    def run(
+        trials, *, tasks=(TASK,), device=None, folder="log", resume=False, time_s=None, **options
+    ):
         device = device or FakeDevice()
         log = Log(tmp_path / folder, manifest(tasks), resume=resume)
         options = {"search": "random"} | options
-        Tuner(tasks, VNNI, device, log, **options).run(trials)
+        limit = {} if time_s is None else {"seconds": time_s}
+        Tuner(tasks, VNNI, device, log, **options).run(trials, **limit)
         log.close()
         return read_trials(log.folder), device
 
@@ -61,6 +64,13 @@ def test_the_same_seed_measures_the_same(tuned):
     two, _ = tuned(40, search="xgb", seed=3, folder="two")
     other, _ = tuned(40, search="xgb", seed=4, folder="other")
     assert one == two != other
+
+
+def test_without_time_only_defaults_are_measured_and_the_rest_later(tuned):
+    trials, _ = tuned(20, time_s=0)
+    assert [trial.choices for trial in trials] == [None]
+    trials, _ = tuned(20, resume=True)
+    assert len(set(candidates(trials))) == 20
 
 
 def test_a_space_is_searched_to_its_end(tuned):

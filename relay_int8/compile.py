@@ -38,6 +38,7 @@ from relay_int8.gpu import installed_gpus
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
+from relay_int8.pixels import PixelLayout, Pixels, with_pixels
 from relay_int8.plan import Plan
 from relay_int8.quantize import QuantizedModel, quantize
 from relay_int8.target import resolve
@@ -59,6 +60,7 @@ def compile_model(
     inputs: Shapes | None = None,
     params: str | Path | None = None,
     preprocessing: Preprocessing | None = None,
+    pixels: PixelLayout | None = None,
     report: str | Path | None = None,
     table: str | Path | None = None,
     qdq: str | Path | None = None,
@@ -98,6 +100,9 @@ def compile_model(
         Shapes of the inputs and file of the weights, where the model file leaves them open.
     preprocessing
         From picture to input, for a folder of pictures; kept in the artifact.
+    pixels
+        "NCHW" or "NHWC": the artifact takes uint8 pictures of that layout, resized and cropped, in
+        the order of channels that ``preprocessing`` says, and does the rest of it itself.
     report, table
         Where to write the report and the calibration table as JSON, if anywhere.
     qdq
@@ -143,15 +148,15 @@ def compile_model(
             assert source is not None
             quantized = quantize(mod, source, config, progress=progress)
     with _timed("build", seconds, progress):
-        opened = quantized if max_batch is None else _opened(quantized, max_batch)
-        built = build(opened, where, known, destination.architectures, cuda_graphs=cuda_graphs)
+        shipped = _shipped(quantized, preprocessing, pixels, max_batch)
+        built = build(shipped, where, known, destination.architectures, cuda_graphs=cuda_graphs)
     if require_tuned and known is not None:
         _require_tuned(built, known)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
     result = _report(quantized, built, Path(model).name, config, seconds)
     if known is not None:
         result = dataclasses.replace(result, tuning=_tuning(built, known))
-    manifest = _manifest(mod, quantized, built, result, preprocessing, max_batch)
+    manifest = _manifest(mod, quantized, built, result, preprocessing, pixels, max_batch)
     with _timed("export", seconds, progress), tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library.so"
         built.export(library)
@@ -216,9 +221,23 @@ def _check_open_batch(batch: int | None, max_batch: int) -> None:
         raise ConfigError(f"max_batch is {max_batch}; it must be at least 2, or use batch")
 
 
-def _opened(quantized: QuantizedModel, max_batch: int) -> QuantizedModel:
-    """Return a model for every batch; one that is fixed inside shows when shapes are inferred."""
-    return dataclasses.replace(quantized, mod=with_open_batch(quantized.mod, max_batch))
+def _shipped(
+    quantized: QuantizedModel,
+    preprocessing: Preprocessing | None,
+    pixels: PixelLayout | None,
+    max_batch: int | None,
+) -> QuantizedModel:
+    """Return the model with the inputs that the artifact has: of any batch, of raw pixels."""
+    mod = quantized.mod
+    if pixels is not None:
+        if preprocessing is None:
+            raise ConfigError(
+                "raw pixels are asked for, but no preprocessing: the artifact must know it"
+            )
+        mod = with_pixels(mod, Pixels(preprocessing=preprocessing, layout=pixels))
+    if max_batch is not None:
+        mod = with_open_batch(mod, max_batch)
+    return dataclasses.replace(quantized, mod=mod)
 
 
 def _source(
@@ -280,6 +299,12 @@ def _named(
 
 def _open_batch(inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
     return tuple(dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in inputs)
+
+
+def _of_pixels(info: TensorInfo, layout: PixelLayout) -> TensorInfo:
+    n, c, h, w = info.shape
+    shape = (n, h, w, c) if layout == "NHWC" else info.shape
+    return dataclasses.replace(info, shape=shape, dtype="uint8")
 
 
 def _layers(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
@@ -399,9 +424,13 @@ def _manifest(
     built: Built,
     report: Report,
     preprocessing: Preprocessing | None,
+    pixels: PixelLayout | None,
     max_batch: int | None,
 ) -> Manifest:
     inputs, outputs = _inputs(mod), _outputs(mod)
+    if pixels is not None and preprocessing is not None:
+        inputs = tuple(_of_pixels(info, pixels) for info in inputs)
+        preprocessing = preprocessing.without_arithmetic(pixels)
     return Manifest(
         inputs=inputs if max_batch is None else _open_batch(inputs),
         outputs=outputs if max_batch is None else _open_batch(outputs),

@@ -68,6 +68,11 @@ def quantize_kernel(shape: tuple[int, ...], y: QParams) -> Kernel:
     return Quantize(dims=shape, y=y.dtype), constants
 
 
+def pixel_kernel(shape: tuple[int, ...], y: QParams, table: np.ndarray) -> Kernel:
+    """Return the kernel that looks raw pixels up in ``table``, (channels * 256,)."""
+    return Table(dims=shape, x="uint8", y=y.dtype, by_channel=True), {"table": table}
+
+
 def dequantize_kernel(shape: tuple[int, ...], x: QParams) -> Kernel:
     """Return the kernel that dequantizes an integer tensor of ``shape``."""
     return Dequantize(dims=shape, x=x.dtype), {"s": _one(x.scale), "z": _zeros(x)}

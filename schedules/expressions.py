@@ -14,7 +14,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.tirx import Expr
 
-from schedules.layout import Layout
+from schedules.layout import ROW, Layout
 from schedules.spec import Spec
 from schedules.template import Layouts
 
@@ -162,3 +162,16 @@ def _broadcast_suffix(source: Index, target: Index) -> int:
     while run < len(kinds) and kinds[-run - 1] == kinds[-1]:
         run += 1
     return run
+
+
+def channel(point: Point) -> Expr:
+    """Return the channel of an element; lanes past the last channel are taken for the last one."""
+    index, channels = point.logical[1], int(point.spec.shape("y")[1])
+    block = point.layouts.output.block
+    return tirx.min(index, channels - 1) if block and channels % block else index
+
+
+def run_within_channels(spec: Spec, layouts: Layouts, run: int) -> int:
+    """Return ``run``, ended where a constant by channel is read: before the channels of a row."""
+    after = len(spec.shape("y")) - 2 if layouts.output == ROW else 1
+    return min(run, max(after, 1))

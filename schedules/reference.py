@@ -64,6 +64,9 @@ def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
 
 def _table(spec: Table, tensors: Arrays, params: Arrays) -> np.ndarray:
     entry = tensors["x"].astype(np.int32) + (128 if spec.x == "int8" else 0)
+    if spec.by_channel:
+        channel = np.arange(entry.shape[1]).reshape(-1, *(1,) * (entry.ndim - 2))
+        entry = entry + 256 * channel
     return np.asarray(params["table"][entry])
 
 

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from PIL import Image as Picture
 from PIL import ImageOps
@@ -35,8 +35,8 @@ class PictureFolder:
     path: Path
     preprocessing: Preprocessing
 
-    def __call__(self) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-        """Yield (path, float32 input of batch 1).
+    def __call__(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Yield (path, input of batch 1).
 
         Raises
         ------
@@ -61,7 +61,7 @@ class PictureFolder:
         found = (path for path in self.path.rglob("*") if path.suffix.lower() in SUFFIXES)
         return sorted((path for path in found if path.is_file()), key=lambda path: path.as_posix())
 
-    def _read(self, path: Path) -> npt.NDArray[np.float32]:
+    def _read(self, path: Path) -> npt.NDArray[Any]:
         try:
             with warnings.catch_warnings(), Picture.open(path) as picture:
                 # Large, or with odd metadata: its pixels are what counts.

@@ -35,6 +35,8 @@ class Preprocessing:
         "RGB", "BGR" or "L" (one channel, luminance).
     layout
         "NCHW" or "NHWC".
+    dtype
+        "float32", or "uint8" for pixels as they are: neither scaled nor normalized.
     """
 
     resize: int | Pair | None = None
@@ -44,6 +46,7 @@ class Preprocessing:
     deviation: tuple[float, ...] = (1.0,)
     channels: Literal["RGB", "BGR", "L"] = "RGB"
     layout: Literal["NCHW", "NHWC"] = "NCHW"
+    dtype: Literal["float32", "uint8"] = "float32"
 
     def __post_init__(self) -> None:
         faults = []
@@ -51,6 +54,8 @@ class Preprocessing:
             faults.append(f"channels {self.channels!r} is none of RGB, BGR, L")
         if self.layout not in ("NCHW", "NHWC"):
             faults.append(f"layout {self.layout!r} is neither NCHW nor NHWC")
+        if self.dtype not in ("float32", "uint8"):
+            faults.append(f"dtype {self.dtype!r} is neither float32 nor uint8")
         for name in ("mean", "deviation"):
             if len(getattr(self, name)) not in (1, len(self.channels)):
                 faults.append(f"{name} has {len(getattr(self, name))} numbers for {self.channels}")
@@ -64,17 +69,28 @@ class Preprocessing:
         if faults:
             raise ConfigError(f"preprocessing: {'; '.join(faults)}")
 
-    def __call__(self, picture: Picture.Image) -> npt.NDArray[np.float32]:
-        """Return the float32 input of batch 1 that ``picture`` becomes."""
+    def __call__(self, picture: Picture.Image) -> npt.NDArray[Any]:
+        """Return the input of batch 1, of type ``dtype``, that ``picture`` becomes."""
         picture = self._cut(self._resized(picture.convert("L" if self.channels == "L" else "RGB")))
-        pixels = np.asarray(picture, np.float32).reshape(picture.height, picture.width, -1)
+        pixels = np.asarray(picture, np.uint8).reshape(picture.height, picture.width, -1)
         if self.channels == "BGR":
             pixels = pixels[:, :, ::-1]
-        mean, deviation = (np.array(v, np.float32) for v in (self.mean, self.deviation))
-        x = (pixels * np.float32(self.scale) - mean) / deviation
+        x = pixels if self.dtype == "uint8" else self.normalized(pixels.astype(np.float32))
         if self.layout == "NCHW":
             x = x.transpose(2, 0, 1)
         return np.ascontiguousarray(x[None])
+
+    def normalized(self, pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return float32 pixels (..., channels) of 0..255, normalized; channels as in ``mean``."""
+        mean, deviation = (np.array(v, np.float32) for v in (self.mean, self.deviation))
+        x: npt.NDArray[np.float32] = (pixels * np.float32(self.scale) - mean) / deviation
+        return x
+
+    def without_arithmetic(self, layout: Literal["NCHW", "NHWC"]) -> Preprocessing:
+        """Return what is left to do where the network itself scales and normalizes."""
+        return dataclasses.replace(
+            self, scale=1.0, mean=(0.0,), deviation=(1.0,), layout=layout, dtype="uint8"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, for JSON or TOML."""

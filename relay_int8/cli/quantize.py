@@ -15,6 +15,7 @@ from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
 from relay_int8.cli.preprocess import HELP, named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import PRESETS, QuantConfig, chosen_tools
+from relay_int8.pixels import PixelLayout
 from relay_int8.plan import plan_exclusions
 
 
@@ -38,6 +39,13 @@ def quantize(
         ),
     ] = None,
     preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
+    pixels: Annotated[
+        str | None,
+        typer.Option(
+            help="Make an artifact that takes raw uint8 pictures, nchw or nhwc, and prepares them "
+            "itself; needs --preprocess."
+        ),
+    ] = None,
     target: Annotated[
         str,
         typer.Option(
@@ -170,6 +178,7 @@ def quantize(
             inputs=input_shapes(inputs),
             params=params,
             preprocessing=recipe,
+            pixels=_pixel_layout(pixels),
             report=report,
             table=save_table,
             qdq=qdq,
@@ -181,3 +190,10 @@ def quantize(
             progress=progress,
         )
     print_summary(result, console)
+
+
+def _pixel_layout(name: str | None) -> PixelLayout | None:
+    layouts: dict[str | None, PixelLayout | None] = {None: None, "nchw": "NCHW", "nhwc": "NHWC"}
+    if name not in layouts:
+        raise typer.BadParameter(f"--pixels {name}: nchw or nhwc is expected")
+    return layouts[name]

@@ -26,11 +26,13 @@ from tvm.target import Target
 
 from relay_int8 import graph
 from relay_int8.kernel_call import operands, spec_of
+from relay_int8.passes.realize import INPUT_LAYOUT
 from schedules.catalog import select
-from schedules.layout import ROW, Layout
+from schedules.layout import NHWC, ROW, Layout
 from schedules.spec import DType, Move, Spec, to_json
 from schedules.template import Layouts, ScheduleTemplate
 
+INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
 SPEC = "int8.spec"
 TEMPLATE = "int8.template"
 LAYOUTS = "int8.layouts"
@@ -69,8 +71,9 @@ class _LayoutWriter:
         self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
 
     def run(self) -> IRModule:
-        for param in self._func.params:
-            self._hold(param, ROW, param)
+        attributes = graph.attributes(self._func)
+        params = [self._held_input(param, attributes) for param in self._func.params]
+        attributes.pop(INPUT_LAYOUT, None)
         for var, value in graph.calls(self._func):
             if var in self._specs:
                 self._kernel(var, value)
@@ -79,8 +82,18 @@ class _LayoutWriter:
                 renamed = {argument: self._in_layout(argument, ROW) for argument in reads}
                 self._hold(var, ROW, self._writer.emit(var.name, graph.substitute(value, renamed)))
         outputs = [self._in_layout(var, ROW) for var in graph.results(self._func)]
-        attributes = graph.attributes(self._func)
-        return self._writer.finish(self._func.params, outputs, attributes)
+        return self._writer.finish(params, outputs, attributes)
+
+    def _held_input(self, param: relax.Var, attributes: Mapping[str, object]) -> relax.Var:
+        """Take an input as it lies in memory; return the parameter that stands for it."""
+        layout = INPUT_LAYOUTS[str(attributes.get(INPUT_LAYOUT, "NCHW"))]
+        if layout != ROW:
+            shape = layout.physical_shape(graph.shape(param))
+            held = relax.Var(param.name, relax.TensorType(shape, graph.dtype(param)))
+        else:
+            held = param
+        self._hold(param, layout, held)
+        return held
 
     def _wishes(self) -> dict[relax.Var, Layout]:
         """Return the layout that the readers of each tensor want, the keenest reader first."""

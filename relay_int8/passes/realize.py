@@ -24,16 +24,19 @@ from relay_int8 import graph
 from relay_int8.analysis.capability import refusal
 from relay_int8.analysis.groups import Group, find_groups
 from relay_int8.annotate import MOVES
+from relay_int8.errors import ConfigError
 from relay_int8.integer_kernels import (
     Kernel,
     dequantize_kernel,
     integer_kernel,
     linear_refusal,
+    pixel_kernel,
     quantize_kernel,
     rescale_kernel,
 )
 from relay_int8.kernel_call import kernel_call
 from relay_int8.passes.insert_qdq import QRANGE
+from relay_int8.pixels import ATTRIBUTE, pixels_of
 from relay_int8.qparams import QParams
 from schedules.spec import DType, Move
 
@@ -43,6 +46,10 @@ def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
     realizer = _Realizer(mod["main"])
     realizer.run()
     return realizer.decided
+
+
+INPUT_LAYOUT = "int8.input_layout"
+"""Attribute of ``main``: the layout in memory of its images, where it is not NCHW."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="Realize")
@@ -64,7 +71,9 @@ class _Realizer:
         self._qrange = json.loads(str(graph.attributes(func).get(QRANGE, "{}")))
         self._writer = graph.FunctionWriter()
         self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
-        self._floats: dict[relax.Var, relax.Var] = {param: param for param in func.params}
+        self._pixels = pixels_of(func)
+        self._inputs = {param: self._input(param) for param in func.params}
+        self._floats: dict[relax.Var, relax.Var] = {} if self._pixels else dict(self._inputs)
         self._results = graph.results(func)
         self.decided: list[tuple[Group, str | None]] = []
 
@@ -83,7 +92,16 @@ class _Realizer:
         outputs = [self._float_of(var) for var in self._results]
         attributes = graph.attributes(self._func)
         attributes.pop(QRANGE, None)
-        return self._writer.finish(self._func.params, outputs, attributes)
+        if self._pixels:
+            attributes.pop(ATTRIBUTE)
+            attributes[INPUT_LAYOUT] = self._pixels.layout
+        return self._writer.finish(list(self._inputs.values()), outputs, attributes)
+
+    def _input(self, param: relax.Var) -> relax.Var:
+        """Return an input as the integer network has it: uint8 where it takes raw pixels."""
+        if not self._pixels:
+            return param
+        return relax.Var(param.name, relax.TensorType(graph.shape(param), "uint8"))
 
     def _groups(self) -> list[Group]:
         """Return the groups; an addition joins a convolution only where both can be integers."""
@@ -110,7 +128,12 @@ class _Realizer:
         if params is None or not group.inputs:
             return False
         source = group.inputs[0]
-        if group.kind == "quantize":
+        if group.kind == "quantize" and self._pixels and source in self._inputs:
+            table = self._pixels.table(int(graph.shape(source)[1]), params)
+            kernel = pixel_kernel(graph.shape(source), params, table)
+            tensors = [self._inputs[source]]
+            self._integers[group.output] = self._emit(f"{source.name}:int", kernel, tensors), params
+        elif group.kind == "quantize":
             kernel = quantize_kernel(graph.shape(source), params)
             value = self._float_of(source)
             self._integers[group.output] = self._emit(f"{value.name}:int", kernel, [value]), params
@@ -181,6 +204,11 @@ class _Realizer:
             return weight
         if var in self._integers and graph.operator(self._values[var]) == "quantize":
             return self._integers[var][0]
+        if var in self._inputs and self._pixels:
+            raise ConfigError(
+                f"input {var.name} is read in float too; a network of raw pixels needs a first "
+                "layer in integers, and nothing else that reads the picture"
+            )
         if var not in self._floats:
             source, params = self._integers[var]
             kernel = dequantize_kernel(graph.shape(source), params)

@@ -13,8 +13,16 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.cpu.elementwise import default, elementwise_kernel, first_layout, refuses_kind, space
-from schedules.expressions import Point, blend, centred, clamp, common_suffix, requantize
-from schedules.layout import ROW
+from schedules.expressions import (
+    Point,
+    blend,
+    centred,
+    channel,
+    clamp,
+    common_suffix,
+    requantize,
+    run_within_channels,
+)
 from schedules.spec import Rescale
 from schedules.template import Layouts, ScheduleTemplate
 
@@ -24,9 +32,7 @@ def kernel(spec: Rescale, layouts: Layouts) -> tirx.PrimFunc:
     value = _float if spec.x == "float32" else _integer
     run = common_suffix(spec, layouts)
     if spec.leaky:
-        # Over the axes after the channels the slope is constant; over blocked channels contiguous.
-        after = len(spec.dims) - 2 if layouts.output == ROW else 1
-        run = min(run, max(after, 1))
+        run = run_within_channels(spec, layouts, run)
     slopes = int(spec.dims[1]) if spec.leaky else 0
     return elementwise_kernel(
         spec, layouts, RESCALE_CPU.name, value, run, z=2, m_neg=slopes, alpha=slopes
@@ -37,24 +43,15 @@ def _integer(point: Point) -> Expr:
     acc = centred(point.here("x"), point.param("z", 0))
     m = point.param("m")
     if "m_neg" in point.params:
-        m = blend(acc < 0, _slope(point, "m_neg"), m)
+        m = blend(acc < 0, point.param("m_neg", channel(point)), m)
     return requantize(acc, m, point.param("z", 1), point.bounds, point.spec.dtype("y"))
 
 
 def _float(point: Point) -> Expr:
     x = point.here("x")
     if "alpha" in point.params:
-        x = blend(x < tirx.const(0, "float32"), x * _slope(point, "alpha"), x)
+        x = blend(x < tirx.const(0, "float32"), x * point.param("alpha", channel(point)), x)
     return clamp(x, point.bounds)
-
-
-def _slope(point: Point, name: str) -> Expr:
-    """Read the channel's slope; lanes past the last channel read the last one."""
-    channel, channels = point.logical[1], int(point.spec.shape("y")[1])
-    block = point.layouts.output.block
-    return point.param(
-        name, tirx.min(channel, channels - 1) if block and channels % block else channel
-    )
 
 
 RESCALE_CPU = ScheduleTemplate(

@@ -76,13 +76,14 @@ class Rescale(OperatorSpec):
 class Table(OperatorSpec):
     """Any unary function of an integer tensor: ``y = table[x]``, or ``table[x + 128]`` for int8 x.
 
-    Params: table (256,) of type y.
+    Params: table (256,) of type y; ``by_channel``, (c * 256,): one for each index of axis 1.
     """
 
     kind: ClassVar[str] = "table"
     dims: Shape
     x: QType
     y: QType
+    by_channel: bool = False
 
     @property
     def params(self) -> tuple[str, ...]:

@@ -232,14 +232,14 @@ def test_lone_batch_norm_is_depthwise(dims: tuple[int, ...]):
     assert [var.name for var, _ in calls(mod["main"])][1:] == ["n", "y"]
 
 
-def test_quantized_weights_stay_opaque():
+def test_quantized_weights_stay_behind_their_pair():
     weights = {
         "q": RNG.integers(-127, 127, (4, 3, 3, 3)).astype("int8"),
         "s": np.float32(0.1),
         "z": np.int8(0),
     }
     nodes = [node("DequantizeLinear", ["q", "s", "z"], ["w"]), node("Conv", ["x", "w"], ["y"])]
-    check(chain(*nodes, **weights), ["dequantize", "nn.conv2d"])
+    check(chain(*nodes, **weights), ["quantize", "dequantize", "nn.conv2d"])
 
 
 def test_quantized_bias_becomes_real():
@@ -258,7 +258,7 @@ def test_quantized_bias_becomes_real():
         node("DequantizeLinear", ["bq", "bs", "bz"], ["b"], axis=0),
         node("Conv", ["x", "w", "b"], ["y"]),
     ]
-    mod = check(chain(*nodes, **weights, **bias), ["dequantize", "nn.conv2d", "add"])
+    mod = check(chain(*nodes, **weights, **bias), ["quantize", "dequantize", "nn.conv2d", "add"])
     expected = (bias["bq"].astype("float64") * bias["bs"]).astype(F32)
     np.testing.assert_array_equal(constant(last(mod).args[1]), expected.reshape(1, 4, 1, 1))
 
@@ -274,9 +274,10 @@ def test_quantized_gemm_weights_are_transposed():
         node("Flatten", ["x"], ["f"]),
         node("Gemm", ["f", "w"], ["y"], transB=1),
     ]
-    mod = check(chain(*nodes, **weights), ["reshape", "dequantize", "matmul"])
-    w = next(value for _, value in calls(mod["main"]) if operator(value) == "dequantize")
-    np.testing.assert_array_equal(constant(w.args[0]), weights["q"].T)
+    mod = check(chain(*nodes, **weights), ["reshape", "quantize", "dequantize", "matmul"])
+    w = next(value for _, value in calls(mod["main"]) if operator(value) == "quantize")
+    steps = constant(w.args[0]).astype("float64") / weights["s"]
+    np.testing.assert_array_equal(np.rint(steps), weights["q"].T)
     assert w.attrs.axis == 1
 
 

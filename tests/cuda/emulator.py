@@ -220,7 +220,7 @@ def _translated(kernel: Kernel) -> str:
         passed.extend(passes)
         stored.append(f"{name}_{argument} = {value};")
     called = ", ".join(f"{name}_{argument}" for argument in kernel.arguments)
-    waits = "__syncthreads" in kernel.body or "multiply_" in kernel.body
+    waits = any(call in kernel.body for call in ("__syncthreads", "multiply_", "__shfl_"))
     has_barriers = str(waits).lower()
     return f"""
 {" ".join(kept)}

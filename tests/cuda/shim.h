@@ -228,6 +228,7 @@ SHIM_VECTORS(unsigned int, uint)
 SHIM_VECTORS(float, float)
 
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float rsqrtf(float a) { return 1.0f / sqrtf(a); }
 static inline int __float2int_rn(float a) {
   return a >= 0x1p31f ? INT32_MAX : a < -0x1p31f ? INT32_MIN : int(nearbyint(a));
 }
@@ -248,6 +249,27 @@ template <class A, class B>
 static inline auto max(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
 template <class A, class B>
 static inline auto min(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
+
+// What a float is in the thread that `from` says, of groups of `width`; outside of one, one's own.
+template <class From>
+static inline float shuffled(float value, int width, From from) {
+  int bits, lane = shim::current % 32 % width, first = shim::current - lane;
+  memcpy(&bits, &value, sizeof bits);
+  int slot = shim::meet({bits}), source = from(lane);
+  if (source < 0 || source >= width) source = lane;
+  memcpy(&value, &shim::threads[first + source].operands[slot][0], sizeof value);
+  return value;
+}
+static inline unsigned __activemask() { return ~0u; }
+static inline float __shfl_sync(unsigned, float value, int source, int width) {
+  return shuffled(value, width, [=](int) { return source; });
+}
+static inline float __shfl_down_sync(unsigned, float value, int distance, int width) {
+  return shuffled(value, width, [=](int lane) { return lane + distance; });
+}
+static inline float __shfl_up_sync(unsigned, float value, int distance, int width) {
+  return shuffled(value, width, [=](int lane) { return lane - distance; });
+}
 
 // The sum over sixteen bytes of products of a row and a column, which lie in four threads' operands.
 template <class X>

@@ -24,8 +24,8 @@ from schedules.cuda.mma_tiles import WARP, MmaTiles, all_tiles
 from schedules.cuda.mma_weights import BLOCK
 
 SHARED_RATE = 128  # bytes a cycle
-LATENCY = 600  # cycles, of a fetch from the second-level cache
-STEP = 40  # cycles, of a barrier
+LATENCY = 1000  # cycles, of a fetch from the second-level cache that others use too
+STEP = 40  # cycles, of a barrier that no other block fills
 COPY_X, COPY_W = 16, 6  # instructions of one copy: most are its address, and whether it is border
 ISSUE = 4  # instructions a cycle, one of each scheduler
 ALONE = 2  # cycles between instructions of one warp
@@ -81,8 +81,8 @@ def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     fetch = tiles.stage_bytes / gpu.cached
     instructions = _instructions(tiles)
     issue = tiles.warps * instructions / ISSUE
-    alone = STEP + ALONE * instructions
-    step = max(sharing * max(mma, shared, fetch, issue), LATENCY / (tiles.stages - 1), alone)
+    work = sharing * max(mma, shared, fetch, issue)
+    step = max(work, LATENCY / (tiles.stages - 1), ALONE * instructions) + STEP / sharing
     return (START + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
 
 

@@ -14,7 +14,8 @@ from tests.cuda.run_template import SM_80
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.small_networks import NETWORKS, any_params
 
-CASES = [(name, "int8") for name in NETWORKS] + [("residual", "int8-asymmetric")]
+CASES = [("residual", "int8-asymmetric"), *((name, "int8") for name in NETWORKS)]
+QUICK = (("residual", "int8-asymmetric"), ("depthwise", "int8"))
 
 
 def preferring_tensor_cores(spec, target):
@@ -27,7 +28,9 @@ def preferring_tensor_cores(spec, target):
 
 
 @pytest.mark.parametrize(("name", "preset"), CASES)
-def test_equals_oracle(monkeypatch, name: str, preset: str):
+def test_equals_oracle(monkeypatch, full: bool, name: str, preset: str):
+    if not full and (name, preset) not in QUICK:
+        pytest.skip("needs --full")
     monkeypatch.setattr(alter_layout, "select", preferring_tensor_cores)
     network = QuantizedNetwork.make(NETWORKS[name](), any_params, preset=preset)
     emulated = EmulatedNetwork(network.mod, SM_80)

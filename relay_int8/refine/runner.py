@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.calibration.histogram import Grid, Histogram, Range
-from relay_int8.calibration.observe import Image, Statistics
+from relay_int8.calibration.histogram import Range
+from relay_int8.calibration.observe import ArrayRunner, Image, Statistics
 from relay_int8.refine.network import NumpyNetwork
 
 Array = npt.NDArray[Any]
@@ -31,7 +31,7 @@ class Stacks:
         yield from self._network.images(self._images)
 
 
-class StackRunner:
+class StackRunner(ArrayRunner):
     """A ``calibration.Runner`` whose images are stacks of images.
 
     Parameters
@@ -45,31 +45,19 @@ class StackRunner:
     def __init__(
         self, network: NumpyNetwork, observed: Collection[str], means: Collection[str]
     ) -> None:
-        self._network = network
-        self._observed = observed
-        self._means = means
+        wanted = {*observed, *means}
 
-    def statistics(self, image: Image) -> Statistics:
-        """Return the ranges and means of a stack."""
-        tensors = self._tensors(image)
+        def tensors(image: Image) -> dict[str, Array]:
+            return {**image, **network.run(image, keep=wanted.__contains__)}
+
+        super().__init__(tensors, means)
+        self._observed = observed
+
+    def _statistics(self, tensors: Mapping[str, Array]) -> Statistics:
         return Statistics(
             ranges={name: _range(tensors[name]) for name in self._observed},
             means={name: _means(tensors[name]) for name in self._means},
         )
-
-    def histograms(
-        self, image: Image, grids: Mapping[str, Grid]
-    ) -> Mapping[str, npt.NDArray[np.int32]]:
-        """Return the counts of a stack."""
-        tensors = self._tensors(image)
-        return {
-            name: Histogram.of(tensors[name], grid).counts.astype(np.int32)
-            for name, grid in grids.items()
-        }
-
-    def _tensors(self, image: Image) -> dict[str, Array]:
-        wanted = {*self._observed, *self._means}
-        return {**image, **self._network.run(image, keep=wanted.__contains__)}
 
 
 def _range(values: Array) -> npt.NDArray[np.float32]:

@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", nargs="+", type=int, default=[2, 1])
     add("--minutes", type=float, default=2, help="of each network and number of threads (2)")
     add("--trials", type=int, default=4000, help="at most, of each (4000)")
+    add("--batch", type=int, default=1, help="of each network (1)")
     add("--image-size", type=int, help="the published one of each network by default")
     add("--logs", type=Path, default=Path("tuning_logs"), help="folder of the logs (tuning_logs)")
     add("--no-prune", dest="prune", action="store_false", help="keep every trial")
@@ -58,9 +59,9 @@ def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
     target = resolve_target("native", threads)
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / f"{name}.onnx"
-        onnx.save(zoo.build(name, image_size=options.image_size), model)
+        onnx.save(zoo.build(name, image_size=options.image_size, batch=options.batch), model)
         tasks = network_tasks(import_onnx(model), target)
-    log = f"{name}-{threads}-threads"
+    log = f"{name}-{threads}-threads-batch-{options.batch}"
     place = options.logs / slug(cpu_name()) / slug(log)
     others = tuple(path for path in logs(options.logs) if path != place)
     print(f"{log}: {len(tasks)} kernels, {options.minutes:g} minutes", file=sys.stderr)

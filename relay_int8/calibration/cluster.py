@@ -42,10 +42,15 @@ class DaskMapper(Mapper):
         Connected to the scheduler.
     recipe
         Makes the network; pickled, and called once by each worker.
+    shard_bytes
+        How much of images makes a shard.
     """
 
-    def __init__(self, client: Client, recipe: Callable[[], Runner]) -> None:
+    def __init__(
+        self, client: Client, recipe: Callable[[], Runner], shard_bytes: int = SHARD_BYTES
+    ) -> None:
         self._client = client
+        self._shard_bytes = shard_bytes
         client.register_plugin(_Network(recipe), name=PLUGIN)
 
     def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Found]:
@@ -57,7 +62,7 @@ class DaskMapper(Mapper):
             Workers die of a shard again and again, or there is none.
         """
         waiting: deque[Any] = deque()
-        for shard in shards(images):
+        for shard in shards(images, self._shard_bytes):
             waiting.append(self._client.submit(_run, task(), shard, pure=False))
             if len(waiting) >= AHEAD * max(1, len(self._client.nthreads())):
                 yield self._result(waiting.popleft())
@@ -77,14 +82,14 @@ class DaskMapper(Mapper):
         return found
 
 
-def shards(images: Iterable[Image]) -> Iterator[list[Image]]:
-    """Yield the images in lists of some 2 MiB, in order."""
+def shards(images: Iterable[Image], shard_bytes: int = SHARD_BYTES) -> Iterator[list[Image]]:
+    """Yield the images in lists of at least so many bytes, in order."""
     shard: list[Image] = []
     size = 0
     for image in images:
         shard.append(image)
         size += sum(array.nbytes for array in image.values())
-        if size >= SHARD_BYTES:
+        if size >= shard_bytes:
             yield shard
             shard, size = [], 0
     if shard:

@@ -114,8 +114,11 @@ table.save(sys.argv[1] + ".json")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kl-tensorrt", "kl-tensorrt-onepass"])
-def test_killed_again_and_again(tmp_path, method):
+def test_killed_again_and_again(tmp_path, method, full):
+    if method != "kl-tensorrt" and not full:
+        pytest.skip("once is enough without --full")
     path = tmp_path / "p"
     codes = []
     while not codes or codes[-1] == -signal.SIGKILL:

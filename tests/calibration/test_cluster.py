@@ -19,7 +19,7 @@ TENSORS = {"x": "s8", "h": "u8", "y": "asymmetric"}
 
 def images(count=24):
     rng = np.random.default_rng(7)
-    return [{"x": rng.standard_t(3, size=(1, 60_000)).astype(F)} for _ in range(count)]
+    return [{"x": rng.standard_t(3, size=(1, 2_000)).astype(F)} for _ in range(count)]
 
 
 def network(flag, image):
@@ -49,7 +49,7 @@ def run(work, method):
 
 def test_shards_keep_the_order():
     data = images(20)
-    dealt = list(shards(data))
+    dealt = list(shards(data, 9 * 8_000))
     assert [len(shard) for shard in dealt] == [9, 9, 2]
     assert all(a is b for a, b in zip(chain.from_iterable(dealt), data, strict=True))
 
@@ -60,28 +60,35 @@ def client():
         yield client
 
 
+def dealt_to(client, recipe=runner):
+    return DaskMapper(client, recipe, shard_bytes=16_000)  # two images
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kl-tensorrt", "kl-tensorrt-onepass", "moving-average"])
-def test_workers_find_the_table_of_one_process(client, method):
-    assert run(DaskMapper(client, runner), method) == run(runner(), method)
+def test_workers_find_the_table_of_one_process(client, method, full):
+    if method == "kl-tensorrt" and not full:
+        pytest.skip("the one that loses a worker does the same")
+    assert run(dealt_to(client), method) == run(runner(), method)
 
 
 def test_a_worker_that_dies_costs_time_alone(client, tmp_path):
     flag = tmp_path / "die"
     flag.write_text("")
-    found = run(DaskMapper(client, partial(runner, str(flag))), "kl-tensorrt")
+    found = run(dealt_to(client, partial(runner, str(flag))), "kl-tensorrt")
     assert not flag.exists()
     assert found == run(runner(), "kl-tensorrt")
 
 
 def test_errors_of_workers_arrive_as_they_are(client):
     with pytest.raises(CalibrationError, match="this computer lacks"):
-        run(DaskMapper(client, refusing), "max")
+        run(dealt_to(client, refusing), "max")
 
 
 def test_a_scheduler_is_connected_to(client):
     address = client.scheduler.address
     with connected(address, None) as other:
-        assert run(DaskMapper(other, runner), "max") == run(runner(), "max")
+        assert run(dealt_to(other), "max") == run(runner(), "max")
 
 
 def test_no_scheduler():

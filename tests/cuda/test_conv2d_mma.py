@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import tirx
 from tvm.target import Target
 
 from schedules.cuda.conv2d_mma import CONV2D_MMA
@@ -77,6 +78,14 @@ def test_sampled(seed):
     built = build({case: case_of(case) for case in SAMPLED}, seed=seed)
     for case in SAMPLED:
         assert_equal(built, case)
+
+
+def test_symbolic_batch():
+    """Images are the outermost loop then; each has a last tile of its own."""
+    spec = Conv2d(**(BASE | {"batch": tirx.Var("n", "int64"), "strides": (2, 2)}))
+    built = build({"conv": Case(spec=spec, template=CONV2D_MMA, wanted=WANTED)})
+    arrays = random_arrays(spec, np.random.default_rng(1), batch=3)
+    np.testing.assert_array_equal(built.run("conv", arrays), reference(spec, arrays))
 
 
 def broken(edit: Any, target: Target = SM_80) -> tuple[Built, dict[str, np.ndarray]]:

@@ -132,6 +132,10 @@ class Emulator:
             compile_kernels(self._kernels, library, optimize, capability)
             self._library = ctypes.CDLL(str(library))
 
+    def begin_backwards(self) -> None:
+        """Run threads in the opposite order, which shows other missing barriers."""
+        ctypes.c_int.in_dll(self._library, "shim_order").value = 1
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the kernels."""

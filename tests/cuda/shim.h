@@ -17,6 +17,9 @@ struct dim3 {
   dim3 at(int i) const { return {i % x, i / x % y, i / (x * y)}; }
 };
 
+extern "C" int shim_order;
+int shim_order = 0;  // 1: odd passes go forwards, even ones backwards
+
 namespace shim {
 enum Error { kNone, kDivergence, kOutside, kMisaligned, kPartedWarp };
 constexpr int kExited = -1;
@@ -154,7 +157,7 @@ static Error run_warp(int first, bool backwards) {
 static Error run_block() {
   int count = block_size.size(), warps = (count + kWarp - 1) / kWarp;
   for (int i = 0; i < count; ++i) start(threads[i]);
-  for (int pass = 0;; ++pass) {
+  for (int pass = shim_order;; ++pass) {
     for (int i = 0; i < warps; ++i) {
       Error parted = run_warp(kWarp * (pass % 2 ? warps - 1 - i : i), pass % 2);
       if (parted != kNone) return parted;

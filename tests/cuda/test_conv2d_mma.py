@@ -112,6 +112,13 @@ def test_a_removed_barrier_is_caught(target):
     assert (built.run("conv", arrays) != reference(built.cases["conv"].spec, arrays)).any()
 
 
+def test_a_removed_barrier_before_sums_are_joined_is_caught():
+    """The first warp reads what the others have not written yet, where it runs first."""
+    built, arrays = broken(without(BARRIER, place=2))
+    built.emulator.begin_backwards()
+    assert (built.run("conv", arrays) != reference(built.cases["conv"].spec, arrays)).any()
+
+
 def test_a_removed_wait_is_caught():
     """What was not waited for is not there."""
     built, arrays = broken(lambda source: re.sub(r"wait_copies<\d>\(\);", "", source))

@@ -5,7 +5,6 @@ import re
 
 import pytest
 from tvm import relax
-from tvm.target import Target
 
 from relay_int8.graph import shape
 from relay_int8.passes.alter_layout import SPEC
@@ -14,11 +13,10 @@ from schedules.cuda.nvrtc import Nvrtc
 from schedules.spec import from_json
 from schedules.template import ScheduleError
 from tests.cuda.run_network import kernel_source, lowered
+from tests.cuda.run_template import SM_61
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NetworkWriter, any_params, nn
 
-SM_61 = Target({"kind": "cuda", "arch": "sm_61"}, host="llvm")
-"""Has dp4a, and no instruction that newer ones lack."""
 ARCHITECTURES = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 DP4A = {"int8": "dp4a.s32.s32", "uint8": "dp4a.u32.s32"}
 

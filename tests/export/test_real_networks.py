@@ -8,7 +8,7 @@ from relay_int8 import compile_model, load
 from relay_int8.analysis.accuracy import snr_db
 from tests.test_accuracy import LEAST
 
-AGREE_DB = 25.0
+AGREE_DB = 35.0
 """Between ONNX Runtime and here, of the logits: a step here and there, against int8's own error."""
 
 

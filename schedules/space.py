@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import tvm_ffi
+from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -46,6 +47,11 @@ class Kernel:
         sch = self.schedule()
         self.template.default(sch, self.spec, self.target)
         return sch
+
+
+    def function(self, schedule: Schedule) -> tirx.PrimFunc:
+        """Return the kernel as ``schedule`` leaves it, ready to compile."""
+        return self.template.finish(schedule.mod["main"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,10 @@ def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:
     return params
 
 
+def _as_scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    return func
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScheduleTemplate:
     """One kernel on one instruction set: what it computes, and in which order.
@@ -65,6 +69,8 @@ class ScheduleTemplate:
         corrections that the instruction needs (zero point, sign) are folded into the bias here.
     x_types
         The types of x its instruction can take.
+    finish
+        Scheduled PrimFunc -> what is compiled: adds what no scheduling instruction can.
     """
 
     name: str
@@ -76,3 +82,4 @@ class ScheduleTemplate:
     space: Callable[[Schedule, Kernel, Target], None]
     pack: Callable[[Kernel, Arrays], Arrays] = field(default=_as_it_is)
     x_types: tuple[str, ...] = ("uint8", "int8", "float32")
+    finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=_as_scheduled)

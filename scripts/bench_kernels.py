@@ -166,7 +166,8 @@ def time_layer(
     started = time.perf_counter()
     sch = Schedule(template.kernel(spec, layouts).with_attr("global_symbol", "main"))
     template.default(sch, spec, target)
-    run = tvm.compile(sch.mod, target=target)
+    kernel = template.finish(sch.mod["main"])
+    run = tvm.compile(tvm.IRModule({"main": kernel}), target=target)
     compiled = time.perf_counter() - started
     rng = np.random.default_rng(0)
     images = {

@@ -45,7 +45,7 @@ class ScheduleKernels:
         kernel = task.kernel(self._target)
         sch = self._records.schedule(task, kernel) if self._records else None
         attributes = {name: func.attrs[name] for name in (TEMPLATE, SPEC, LAYOUTS)}
-        scheduled = (kernel.default() if sch is None else sch).mod["main"]
+        scheduled = kernel.function(kernel.default() if sch is None else sch)
         return scheduled.without_attr("global_symbol").with_attr(
             {**attributes, TUNED: sch is not None, "tirx.is_scheduled": True}
         )

@@ -98,7 +98,7 @@ def compile_batch(batch: Batch) -> Compiled:
             continue
         refusals.append("")
         name = f"c{index}"
-        functions[name] = sch.mod["main"].with_attr("global_symbol", name)
+        functions[name] = kernel.function(sch).with_attr("global_symbol", name)
     library = tvm.compile(tvm.IRModule(functions), target=kernel.target) if functions else None
     return kernel, library, refusals
 

@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from schedules.cpu import conv2d, conv2d_stem, dense, register_tiles
 from schedules.cpu.dot import Dot
+from schedules.cpu.prefetch import prefetched
 from schedules.template import ScheduleTemplate
 
 
@@ -50,4 +51,5 @@ def _template(
         space=space,
         pack=partial(operator.pack, dot),
         x_types=dot.x_types,
+        finish=prefetched,
     )

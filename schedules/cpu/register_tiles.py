@@ -15,15 +15,17 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.target import Target
 
 from schedules.cpu.contraction import DOT, STORE
 from schedules.cpu.dot import accumulators
+from schedules.cpu.prefetch import fetch_ahead
 from schedules.cpu.tile_rule import MOST_BLOCKS, Row, Shape, Tiles, default_tiles
 from schedules.template import ScheduleError
 
 UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
+ACCUMULATOR_BYTES, STACK_BYTES = 64, 1024
 SMALL = 1 << 14  # steps of the instruction below which waking threads costs more than it saves
 
 
@@ -62,7 +64,9 @@ def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
     task = sch.fuse(n, h_o, o_o)
     if shape.batch is None or shape.steps * shape.blocks * shape.rows * shape.columns > SMALL:
         sch.parallel(task)
-    _unroll_tile(sch, dot, row)
+    outermost = _unroll_tile(sch, dot, row)
+    if stage is None and len(shape.reduction) > 2 and _on_stack(sch, tiles):
+        fetch_ahead(sch, outermost, tiles.blocks, tiles.rows)
     sch.unroll(o_i)
     sch.unroll(w_i)
     ragged = int(sch.get(w_o).extent) * int(sch.get(w_i).extent) != shape.columns
@@ -70,8 +74,20 @@ def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
         sch.unroll(w_o)
 
 
-def _unroll_tile(sch: Schedule, dot: SBlockRV, row: Row) -> None:
-    """Order "dot" as reduction outside, tile inside; unroll the tile and what is short."""
+def _on_stack(sch: Schedule, tiles: Tiles) -> bool:
+    """Whether TVM keeps the accumulators on the stack: a prefetch then does not flush them."""
+    blocks, columns = (
+        size if isinstance(size, int) else int(sch.get(size))
+        for size in (tiles.blocks, tiles.columns)
+    )
+    return blocks * columns * ACCUMULATOR_BYTES < STACK_BYTES
+
+
+def _unroll_tile(sch: Schedule, dot: SBlockRV, row: Row) -> LoopRV:
+    """Order "dot" as reduction outside, tile inside; unroll the tile and what is short.
+
+    Returns the outermost loop of the reduction.
+    """
     n, o, h, w, *reduction = sch.get_loops(dot)[-len(sch.get(dot).iter_vars) :]
     *outer, column, step = reduction
     # Neighbouring columns read the same x: with them innermost it stays in registers.
@@ -84,6 +100,7 @@ def _unroll_tile(sch: Schedule, dot: SBlockRV, row: Row) -> None:
         sch.unroll(step)
     if row.edges:
         sch.unroll(column)
+    return order[0]
 
 
 def shape_of(sch: Schedule) -> Shape:

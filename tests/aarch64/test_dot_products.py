@@ -57,7 +57,9 @@ def network(template: ScheduleTemplate, spec: Conv2d | Dense, arrays: dict[str, 
     ]
     packed = template.pack(spec, {name: arrays[name] for name in spec.params})
     with builder.function("main", inputs):
-        kernel = builder.add_func(scheduled(template, spec).mod["main"], template.name)
+        kernel = builder.add_func(
+            template.finish(scheduled(template, spec).mod["main"]), template.name
+        )
         constants = [relax.const(packed[name]) for name in spec.params]
         out = relax.TensorType(layouts.output.physical_shape(spec.shape("y")), spec.y)
         with builder.dataflow():
@@ -89,7 +91,11 @@ def test_integers(name, tmp_path_factory):
 def test_instruction(name):
     template, spec = KERNELS[name]
     mod = tvm.IRModule(
-        {"main": scheduled(template, spec).mod["main"].with_attr("global_symbol", "main")}
+        {
+            "main": template.finish(scheduled(template, spec).mod["main"]).with_attr(
+                "global_symbol", "main"
+            )
+        }
     )
     assembly = tvm.compile(mod, target=TARGET).mod.inspect_source("asm")
     assert f"\t{template.name.rpartition('_')[2]}\t" in assembly

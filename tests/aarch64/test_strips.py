@@ -41,7 +41,7 @@ def test_integers(name, tmp_path_factory):
 @pytest.mark.parametrize("name", KERNELS)
 def test_instruction(name):
     template, spec = KERNELS[name]
-    main = scheduled(template, spec).mod["main"].with_attr("global_symbol", "main")
+    main = template.finish(scheduled(template, spec).mod["main"]).with_attr("global_symbol", "main")
     assembly = tvm.compile(tvm.IRModule({"main": main}), target=TARGET).mod.inspect_source("asm")
     assert "dot\t" in assembly  # LLVM may turn usdot into sudot by element
 

@@ -41,7 +41,7 @@ def test_version(invoke):
         ["convert"],
         ["run"],
         ["bench", "x.ri8", "--repeats", "0"],
-        ["quantize", "m.onnx", "-o", "m.ri8"],
+        ["quantize", "m.onnx", "-o", "m.ri8", "--data", "x.npz", "--table", "t.json"],
         ["evaluate", "x.ri8", "--data", "x.npz"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--fp32", "m.onnx", "--min-top1", "0.5"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--labels", "l.npy", "--max-drop", "1"],

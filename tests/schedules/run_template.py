@@ -29,7 +29,7 @@ def run_template(
         template.default(sch, spec, target)
     else:
         template.space(sch, spec, target)
-    run = tvm.compile(sch.mod, target=target)
+    run = tvm.compile(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target=target)
 
     batch = len(arrays["x"])
     shape = [size if isinstance(size, int) else batch for size in spec.shape("y")]

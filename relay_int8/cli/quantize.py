@@ -142,9 +142,9 @@ def quantize(
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
     """
-    source = data if table is None else read_table(table)[0].table
     if data and table:
         raise typer.BadParameter("give either --data or --table")
+    source = data if table is None else read_table(table)[0].table
     config = QuantConfig(
         preset=preset,
         method=method,

@@ -1,8 +1,9 @@
 """A model of how fast the points of a space are, learned from those that were measured.
 
 Features are the choices and the sizes in the specification, as logarithms: what one shape taught is
-of use for the next. There is one model for each template, and its answer is a share of the fastest
-candidate of the same kernel.
+of use for the next. There is one model for each template and number of features (where one shape is
+offered a tile another may be offered a number); its answer is a share of the fastest candidate of
+the same kernel.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class CostModel:
         self._seed = seed
         self._trials: dict[str, dict[Choices, float]] = defaultdict(dict)
         self._tasks: dict[str, Task] = {}
-        self._models: dict[str, Any] = {}
+        self._models: dict[tuple[str, int], Any] = {}
 
     def learn(self, task: Task, trials: Iterable[Trial]) -> None:
         """Take note of trials of a task; what is not right is as slow as can be."""
@@ -48,27 +49,32 @@ class CostModel:
         for trial in trials:
             if trial.choices:
                 self._trials[task.key][trial.choices] = trial.measured.best_s
-        self._models.pop(task.template, None)
+        self._models = {
+            key: known for key, known in self._models.items() if key[0] != task.template
+        }
 
     def predict(self, task: Task, candidates: Sequence[Choices]) -> np.ndarray | None:
         """Return the expected share of the fastest for each, or None where too little is known."""
-        if task.template not in self._models:
-            self._models[task.template] = self._fit(task.template)
-        model = self._models[task.template]
+        rows = np.array([_features(task, choices) for choices in candidates])
+        key = task.template, rows.shape[1]
+        if key not in self._models:
+            self._models[key] = self._fit(*key)
+        model = self._models[key]
         if model is None:
             return None
-        rows = np.array([_features(task, choices) for choices in candidates])
         return np.asarray(model.predict(self._xgboost.DMatrix(rows)))
 
-    def _fit(self, template: str) -> Any:
+    def _fit(self, template: str, width: int) -> Any:
         rows, shares = [], []
         for key, times in self._trials.items():
             best = min(times.values(), default=float("inf"))
             if self._tasks[key].template != template or not np.isfinite(best):
                 continue
             for choices, time in times.items():
-                rows.append(_features(self._tasks[key], choices))
-                shares.append(best / time)
+                features = _features(self._tasks[key], choices)
+                if len(features) == width:
+                    rows.append(features)
+                    shares.append(best / time)
         if len(rows) < LEAST:
             return None
         data = self._xgboost.DMatrix(np.array(rows), label=np.array(shares))

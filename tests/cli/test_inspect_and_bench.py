@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import relay_int8
-from relay_int8.artifact import Manifest
+from relay_int8.artifact import FORMAT_VERSION, Manifest
 
 pytestmark = pytest.mark.fast
 
@@ -33,7 +33,7 @@ def test_inspect_json_is_the_manifest(invoke, artifact):
     with zipfile.ZipFile(artifact) as archive:
         assert out.encode() == archive.read("manifest.json")
     assert Manifest.from_json(out).inputs[0].shape == (2, 3)
-    assert json.loads(out)["format_version"] == 1
+    assert json.loads(out)["format_version"] == FORMAT_VERSION
 
 
 def test_inspect_refuses_what_is_altered(invoke, artifact, tmp_path):

@@ -13,7 +13,7 @@ from schedules.cuda.dense import DENSE_DP4A, DENSE_F32_CUDA
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
 from tests.cuda.emulator import kernels
-from tests.cuda.run_template import SM_80, Built, Case, build
+from tests.cuda.run_template import SM_61, Built, Case, build
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 F32 = {"x": "float32", "y": "float32"}
@@ -90,14 +90,14 @@ def test_sampled(seed):
     ],
 )
 def test_choice(name: str, template: ScheduleTemplate):
-    assert CASES[name].choice(SM_80) is template
+    assert CASES[name].choice(SM_61) is template
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize("groups", [3, 8, 24])
 def test_every_group_takes_dp4a_where_there_is_one(groups: int):
     spec = Conv2d(**(CONV | {"groups": groups}))
-    assert Case(spec=spec).choice(SM_80) is CONV2D_DP4A
+    assert Case(spec=spec).choice(SM_61) is CONV2D_DP4A
     old = Target({"kind": "cuda", "arch": "sm_60"}, host="llvm")
     assert Case(spec=spec).choice(old) is CONV2D_ANY_GROUP_CUDA
 

@@ -182,6 +182,23 @@ def test_what_another_network_taught_shortens_the_search():
     assert trials_needed("xgb", 1, warm) <= min(16, trials_needed("xgb", 1, CostModel(1)))
 
 
+def test_kernels_with_other_kinds_of_choices_have_a_model_of_their_own():
+    pytest.importorskip("xgboost")
+    model = CostModel(1)
+    numbers = [((4, 2), (7, 1), size) for size in range(1, 9)]
+    tiles = [((4, 2), (7, 1), (size, 1)) for size in range(1, 9)]
+    for task, points in ((TASK, numbers), (conv_task(128), tiles)):
+        measured = FakeDevice().measure(task, numbers)
+        trials = [
+            Trial(task=task.key, choices=choices, measured=result)
+            for choices, result in zip(points, measured, strict=True)
+        ]
+        model.learn(task, trials)
+    for task, points in ((TASK, numbers), (conv_task(128), tiles)):
+        shares = model.predict(task, points)
+        assert shares is not None and shares.shape == (8,)
+
+
 def test_an_unknown_search_is_refused():
     with pytest.raises(ConfigError, match="search 'luck' is unknown; choose one of xgb, random"):
         Search(TASK.kernel(VNNI), TASK, "luck", None, 1)

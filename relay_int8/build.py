@@ -94,9 +94,12 @@ def build(
     architectures: Sequence[str] = (),
     *,
     cuda_graphs: bool = True,
+    float16: bool = False,
 ) -> Built:
     """Compile a quantized model for ``target``; arguments and errors as :func:`compile_module`."""
-    return compile_module(quantized.mod, target, records, architectures, cuda_graphs=cuda_graphs)
+    return compile_module(
+        quantized.mod, target, records, architectures, cuda_graphs=cuda_graphs, float16=float16
+    )
 
 
 def compile_module(
@@ -106,22 +109,26 @@ def compile_module(
     architectures: Sequence[str] = (),
     *,
     cuda_graphs: bool = True,
+    float16: bool = False,
 ) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
 
     Kernels that ``records`` has run as they were tuned, others with their default schedules.
     For a GPU the library holds machine code of all ``architectures``, as in ``sm_80``; of the
     target's own if none are named. With ``cuda_graphs`` all launches between the first kernel and
-    the last are one, from the second run on.
+    the last are one, from the second run on. With ``float16``, for GPUs alone, convolutions and
+    dense layers that stay in float multiply float16.
 
     Raises
     ------
     UnsupportedOpError
         If no template computes some kernel on ``target``.
     ConfigError
-        If a compiler for ``target`` is not installed, or does not know an architecture.
+        If a compiler for ``target`` is not installed, or does not know an architecture; if float16
+        is asked for and ``target`` is no GPU.
     """
-    lowered = _lowered(mod, target, records)
+    check_float16(float16, target)
+    lowered = _lowered(mod, target, records, float16)
     graphs = cuda_graphs and target.kind.name == "cuda"
     try:
         with target, device_code(target, architectures) as compiled:
@@ -133,15 +140,32 @@ def compile_module(
     return Built(executable=executable, target=target, calls=_calls(lowered), gpu=gpu)
 
 
+def check_float16(float16: bool, target: Target) -> None:
+    """Refuse float16 where ``target`` is no GPU.
+
+    Raises
+    ------
+    ConfigError
+        If it is asked for there.
+    """
+    if float16 and target.kind.name != "cuda":
+        raise ConfigError(
+            f"float layers in float16 are asked for, but the target is {target.kind.name}: only "
+            "GPUs have such kernels; leave float16 out, or build for cuda"
+        )
+
+
 def kernel_calls(mod: IRModule, target: Target) -> tuple[KernelCall, ...]:
     """Return the calls that :func:`compile_module` would compile."""
-    return _calls(_lowered(mod, target, None))
+    return _calls(_lowered(mod, target))
 
 
-def _lowered(mod: IRModule, target: Target, records: Records | None) -> IRModule:
+def _lowered(
+    mod: IRModule, target: Target, records: Records | None = None, float16: bool = False
+) -> IRModule:
     with target:
         try:
-            return lower(target, records)(mod)
+            return lower(target, records, float16)(mod)
         except ScheduleError as error:
             raise UnsupportedOpError(str(error)) from error
 

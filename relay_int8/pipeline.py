@@ -16,6 +16,7 @@ from relay_int8.passes.check_kernels import CheckKernels
 from relay_int8.passes.fold_affine import FoldAffine
 from relay_int8.passes.fold_constants import FoldConstants
 from relay_int8.passes.fold_pad import FoldPad
+from relay_int8.passes.halve_floats import HalveFloats
 from relay_int8.passes.lower_batch_norm import LowerBatchNorm
 from relay_int8.passes.lower_float import LowerFloat
 from relay_int8.passes.realize import Realize
@@ -48,11 +49,15 @@ def normalize_passes() -> list[Pass]:
     ]
 
 
-def kernel_passes(target: Target) -> list[Pass]:
-    """Phase 3, graph: operators become calls of specs; what has no spec stays Relax."""
+def kernel_passes(target: Target, float16: bool = False) -> list[Pass]:
+    """Phase 3, graph: operators become calls of specs; what has no spec stays Relax.
+
+    With ``float16`` products of floats are of float16, where ``target`` has such kernels.
+    """
     return [
         Realize(),
         LowerFloat(),
+        *([HalveFloats(target)] if float16 else []),
         *([ShiftSigns()] if stores_unsigned(target) else []),
     ]
 
@@ -99,9 +104,13 @@ def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:
     ]
 
 
-def lower(target: Target, records: Records | None = None) -> Pass:
+def lower(target: Target, records: Records | None = None, float16: bool = False) -> Pass:
     """Return phases 3 to 5: from a QDQ or float module to scheduled kernels."""
-    passes = [*kernel_passes(target), *island_passes(), *schedule_passes(target, records)]
+    passes = [
+        *kernel_passes(target, float16),
+        *island_passes(),
+        *schedule_passes(target, records),
+    ]
     return tvm.transform.Sequential(passes, name="lower")
 
 

@@ -25,9 +25,10 @@ from schedules.cpu.table import TABLE_CPU
 from schedules.cuda.choice import ESTIMATES
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.conv2d_f16 import CONV2D_F16_CUDA
 from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
 from schedules.cuda.conv2d_mma import CONV2D_MMA
-from schedules.cuda.dense import DENSE_DP4A, DENSE_F32_CUDA
+from schedules.cuda.dense import DENSE_DP4A, DENSE_F16_CUDA, DENSE_F32_CUDA
 from schedules.cuda.dense_mma import DENSE_MMA
 from schedules.cuda.layout_flexible import (
     BINARY_CUDA,
@@ -101,6 +102,8 @@ _ORDER = (
     DENSE_DP4A,
     CONV2D_F32_CUDA,
     DENSE_F32_CUDA,
+    CONV2D_F16_CUDA,
+    DENSE_F16_CUDA,
     CONV2D_ANY_GROUP_CUDA,
     CONV2D_MMA,
     DENSE_MMA,

@@ -21,6 +21,8 @@ def conv2d(spec: Conv2d, tensors: Arrays, params: Arrays) -> np.ndarray:
     if spec.x != "float32":
         x -= params["z"][0]
     w, groups = params["w"].astype(np.float64), spec.groups
+    if spec.half:
+        x, w = rounded_to_half(x), rounded_to_half(w)
     top, left, _, _ = spec.padding
     acc = np.zeros((x.shape[0], spec.out_channels, *spec.out_size))
     for row, col, patch in _patches(spec, x, (top, left), 0):
@@ -35,7 +37,16 @@ def dense(spec: Dense, tensors: Arrays, params: Arrays) -> np.ndarray:
     x = tensors["x"].astype(np.float64)
     if spec.x != "float32":
         x -= params["z"][0]
-    return _epilogue(spec, x @ params["w"].astype(np.float64).T, params, None)
+    w = params["w"].astype(np.float64)
+    if spec.half:
+        x, w = rounded_to_half(x), rounded_to_half(w)
+    return _epilogue(spec, x @ w.T, params, None)
+
+
+def rounded_to_half(values: np.ndarray) -> np.ndarray:
+    """Return float32 numbers, held as float64, as float16 has them; infinite from 65520."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float64)
 
 
 def pool2d(spec: Pool2d, tensors: Arrays, params: Arrays) -> np.ndarray:

@@ -35,7 +35,7 @@ from tvm.tirx.script import builder as T
 from schedules.cpu.conv_arguments import int64
 from schedules.cpu.epilogue import epilogue
 from schedules.cuda.device_math import for_cuda
-from schedules.cuda.intrin import LANES, STEPS
+from schedules.cuda.intrin import LANES, step_of
 from schedules.spec import Conv2d, Dense
 
 STAGE, DOT, COMBINE = "stage", "dot", "combine"
@@ -140,8 +140,7 @@ def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
 
 
 def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any]) -> Any:
-    step = STEPS[spec.x]
-    copied = parts.copied
+    step, copied = step_of(spec), parts.copied
     word = (spec.x, LANES) if copied else (step.word, step.words)
     extents = int64((*parts.staged, word[1]))
     stage = _local("staged", extents, word[0])
@@ -160,7 +159,7 @@ def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any
 
 def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> Any:
     """Return the sums; in slices, their parts."""
-    step, slices = STEPS[spec.x], parts.slices
+    step, slices = step_of(spec), parts.slices
     spatial, (blocks, *window) = int64((*parts.spatial, LANES)), parts.reduction
     reduction = int64((blocks // slices, *window, step.words))
     names, extents = ("s n f h w c", int64((slices, *spatial))) if slices > 1 else (NAMES, spatial)
@@ -184,7 +183,7 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
 
 def _emit_combine(spec: Conv2d | Dense, parts: Contraction, part: Any) -> Any:
     """Return the sums of all slices."""
-    spatial, step = int64((*parts.spatial, LANES)), STEPS[spec.x]
+    spatial, step = int64((*parts.spatial, LANES)), step_of(spec)
     acc = _local("total", spatial, step.acc, "local")
     with T.grid(*spatial, T.int64(parts.slices)) as loops, T.sblock(COMBINE):
         p = _axes(NAMES, spatial, loops[:-1])

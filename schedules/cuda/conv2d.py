@@ -31,7 +31,7 @@ from schedules.cuda.contraction import (
     contraction_kernel,
 )
 from schedules.cuda.default_tiles import default_tiles
-from schedules.cuda.intrin import LANES, STEPS
+from schedules.cuda.intrin import LANES, step_of, stored
 from schedules.cuda.loops import apply
 from schedules.cuda.split_reduction import slices
 from schedules.cuda.tiles import sampled
@@ -98,7 +98,7 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         return _in_memory(places["x"], (*place[:2], *_x_pixel(spec, place[2:])), c)
 
     def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
-        return STEPS[spec.x].load(buffers["x"], x_at(place, tirx.const(0, "int64")), i)
+        return step_of(spec).load(buffers["x"], x_at(place, tirx.const(0, "int64")), i)
 
     def at(name: str) -> Callable[[Index, Expr], Index]:
         return lambda p, c: _in_memory(places[name], (*p[:2], *_pixel(spec, p[2:])), c)
@@ -108,7 +108,7 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         (high - 1) * sh + (kh - 1) * dh + 1,
         (wide - 1) * sw + (kw - 1) * dw + 1,
     )
-    is_copied = not _inside(spec, staged, (0, 0, 0, 0))
+    is_copied = not (step_of(spec).converts or _inside(spec, staged, (0, 0, 0, 0)))
     parts = Contraction(
         template=name,
         buffers=_buffers(spec, places),
@@ -179,14 +179,12 @@ def _buffers(spec: Conv2d, places: dict[str, Layout]) -> dict[str, tuple[Any, st
     groups, integer = ChannelGroups.of(spec), spec.x != "float32"
     channels = (groups.blocks, LANES)
     known: dict[str, tuple[Sequence[Any], str]] = {
-        "w": ((groups.blocks, groups.inputs, *spec.kernel, LANES, LANES), "int8"),
+        "w": ((groups.blocks, groups.inputs, *spec.kernel, LANES, LANES), step_of(spec).w),
         "bias": (channels, "int32" if integer else "float32"),
         "z": ((3,), "int32"),
         "m_r": ((1,), "float32"),
         "clamp": ((2,), "float32"),
     }
-    if not integer:
-        known["w"] = (known["w"][0], "float32")
     for name, layout in places.items():
         known[name] = (layout.physical_shape(spec.shape(name)), spec.dtype(name))
     names = (*spec.tensors, *spec.params, "y")
@@ -200,7 +198,7 @@ def pack(spec: Conv2d, params: Arrays) -> Arrays:
         name: channel_blocks(value, groups.blocks) if name in PER_CHANNEL else value
         for name, value in folded.items()
     }
-    return {**packed, "w": groups.weights(spec, params["w"])}
+    return {**packed, "w": groups.weights(spec, stored(spec, params["w"]))}
 
 
 def default(sch: Schedule, spec: Conv2d, target: Target) -> None:

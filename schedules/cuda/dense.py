@@ -34,7 +34,7 @@ from schedules.cuda.contraction import (
 )
 from schedules.cuda.default_tiles import default_tiles
 from schedules.cuda.devices import refuses_dp4a, refuses_f32
-from schedules.cuda.intrin import LANES, STEPS
+from schedules.cuda.intrin import LANES, step_of, stored
 from schedules.cuda.loops import apply
 from schedules.cuda.split_reduction import slices
 from schedules.cuda.tiles import sampled
@@ -75,7 +75,7 @@ def kernel(name: str, spec: Dense) -> tirx.PrimFunc:
         ),
         copied=(
             (lambda place, c: (row(place[0], place[3]), place[1] * LANES + c))
-            if spec.k % LANES == 0 and pixels == wide
+            if spec.k % LANES == 0 and pixels == wide and not step_of(spec).converts
             else None
         ),
         run=0,
@@ -89,11 +89,12 @@ def kernel(name: str, spec: Dense) -> tirx.PrimFunc:
 
 def _word(spec: Dense, x: Any, row: Expr, start: Expr, i: Expr) -> Expr:
     """Return word i of the four elements of a row that begin at ``start``."""
-    step = STEPS[spec.x]
+    step = step_of(spec)
     if spec.k % LANES == 0:
         return step.load(x, (row, start), i)
     if spec.x == "float32":
-        return where([start + i < spec.k], x[row, start + i], tirx.const(0, "float32"))
+        value = step.load(x, (row, start), i)
+        return where([start + i < spec.k], value, tirx.const(0, "float32"))
     word: Expr = tirx.const(0, step.word)
     for lane in range(LANES):
         byte = (x[row, start + lane].astype("int32") & 0xFF).astype(step.word)
@@ -108,7 +109,7 @@ def _buffers(spec: Dense, out: int) -> dict[str, tuple[Any, str]]:
     weights = (out, -(-spec.k // LANES), 1, 1, LANES, LANES)
     known: dict[str, tuple[Any, str]] = {
         "x": ((spec.rows, spec.k), spec.x),
-        "w": (weights, "int8" if integer else "float32"),
+        "w": (weights, step_of(spec).w),
         "bias": ((out, LANES), "int32" if integer else "float32"),
         "z": ((3,), "int32"),
         "clamp": ((2,), "float32"),
@@ -124,7 +125,7 @@ def pack(spec: Dense, params: Arrays) -> Arrays:
     if spec.x != "float32":
         total = params["w"].sum(axis=1, dtype=np.int64)
         bias = (bias - params["z"][0] * total).astype(np.int32)
-    w = channel_blocks(params["w"], out)  # (n/4, 4, k)
+    w = channel_blocks(stored(spec, params["w"]), out)  # (n/4, 4, k)
     w = np.pad(w, ((0, 0), (0, 0), (0, -spec.k % LANES)))
     w = w.reshape(out, LANES, 1, 1, -1, LANES).transpose(0, 4, 2, 3, 1, 5)
     packed = {
@@ -168,5 +169,10 @@ DENSE_DP4A = _template(
 DENSE_F32_CUDA = _template(
     "dense_f32_cuda",
     lambda spec, target: refuses_f32(spec.x, target) or type_refusal(spec),
+    ("float32",),
+)
+DENSE_F16_CUDA = _template(
+    "dense_f16_cuda",
+    lambda spec, target: refuses_f32(spec.x, target) or type_refusal(spec, half=True),
     ("float32",),
 )

@@ -1,7 +1,8 @@
 """What stands before generated CUDA C when it is compiled without CUDA's headers.
 
 TVM's own preamble includes headers of a toolkit. Kernels of this package need none of them: only
-the names of the sized types, and dp4a of unsigned by signed bytes, which CUDA C lacks.
+the names of the sized types, dp4a of unsigned by signed bytes, which CUDA C lacks, and conversions
+of float16, which it has in a header alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ static __device__ __forceinline__ int __dp4a(unsigned int a, int b, int c) {
   return d;
 }
 #endif
+static __device__ __forceinline__ float half_as_float(unsigned short bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+static __device__ __forceinline__ float rounded_to_half(float x) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return half_as_float(bits);
+}
 """
 _FIRST_KERNEL = 'extern "C" __global__'
 

@@ -16,7 +16,8 @@ class Conv2d(OperatorSpec):
     ``y = requantize(acc, m)``, or with ``leaky`` ``requantize(acc, m if acc >= 0 else m_neg)``,
     or with ``residual`` ``t = fma(float32(r - z_r), m_r, float32(acc) * m)``, rounded and clamped.
     float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
-    ``+ r``, then clamp.
+    ``+ r``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
+    even, infinite from 65520) before they are multiplied, exactly, in float32.
 
     Integer params: w int8 (oc, ic/groups, kh, kw); bias int32 (oc,); m float32 (oc,); m_neg float32
     (oc,) if leaky; m_r float32 (1,) if residual; z int32 (3,) = z_x, z_y, z_r; clamp float32 (2,).
@@ -38,6 +39,7 @@ class Conv2d(OperatorSpec):
     y: DType
     residual: DType | None = None
     leaky: bool = False
+    half: bool = False
 
     @property
     def out_size(self) -> Pair:
@@ -78,7 +80,7 @@ class Dense(OperatorSpec):
     """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
 
     Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky,
-    z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
+    z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp. ``half`` as Conv2d.
     """
 
     kind: ClassVar[str] = "dense"
@@ -88,6 +90,7 @@ class Dense(OperatorSpec):
     x: DType
     y: DType
     leaky: bool = False
+    half: bool = False
 
     @property
     def params(self) -> tuple[str, ...]:

@@ -45,11 +45,16 @@ SPECS: dict[str, type[Spec]] = {
 }
 _SIZES = ("batch", "rows")
 """Fields that hold a size by itself; all other sizes stand in shapes."""
+_UNSAID = {"half": False}
+"""Fields that are left out where they have this value: texts from before them stay the same."""
 
 
 def to_json(spec: Spec) -> str:
     """Return ``spec`` as JSON text; symbolic sizes are written as their names."""
     fields = {"kind": spec.kind, **dataclasses.asdict(spec)}
+    for name, unsaid in _UNSAID.items():
+        if fields.get(name) == unsaid:
+            del fields[name]
     return json.dumps(fields, default=lambda size: size.name)
 
 

@@ -236,6 +236,13 @@ static inline int __float2int_rn(float a) {
   return a >= 0x1p31f ? INT32_MAX : a < -0x1p31f ? INT32_MIN : int(nearbyint(a));
 }
 
+static inline float half_as_float(unsigned short bits) {
+  _Float16 half;
+  memcpy(&half, &bits, sizeof half);
+  return half;
+}
+static inline float rounded_to_half(float x) { return float(_Float16(x)); }
+
 static inline int byte_of(int word, int i) { return int8_t(word >> 8 * i); }
 static inline int byte_of(unsigned word, int i) { return uint8_t(word >> 8 * i); }
 

@@ -20,11 +20,12 @@ from relay_int8.adopt import adopt, is_quantized
 from relay_int8.analysis.fidelity import measure_fidelity
 from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import LayerReport, Report
+from relay_int8.analysis.report_page import is_page, write_report_page
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.annotate import annotate
 from relay_int8.artifact import Manifest, TensorInfo, load, save_artifact
 from relay_int8.batch import with_open_batch
-from relay_int8.build import Built, KernelCall, build
+from relay_int8.build import Built, KernelCall, build, check_float16
 from relay_int8.calibration.data import Batches, Dataset, open_data
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
@@ -55,6 +56,7 @@ def compile_model(
     target: str | Target = "native",
     architectures: str = "",
     cuda_graphs: bool = True,
+    float16: bool = False,
     batch: int | None = None,
     max_batch: int | None = None,
     inputs: Shapes | None = None,
@@ -92,6 +94,8 @@ def compile_model(
         between (:func:`relay_int8.target.resolve`).
     cuda_graphs
         For GPUs: launch kernels together.
+    float16
+        For GPUs: float layers multiply float16, and hold such weights; sums stay float32.
     batch
         Batch of the artifact, where the model leaves it open.
     max_batch
@@ -103,8 +107,11 @@ def compile_model(
     pixels
         "NCHW" or "NHWC": the artifact takes uint8 pictures of that layout, resized and cropped, in
         the order of channels that ``preprocessing`` says, and does the rest of it itself.
-    report, table
-        Where to write the report and the calibration table as JSON, if anywhere.
+    report
+        Where to write the report, if anywhere: as JSON, or as a page if the name ends in ".html".
+        The table holds the counts then, for the page's histograms.
+    table
+        Where to write the calibration table as JSON, if anywhere.
     qdq
         Where to write the quantized network as QDQ ONNX, if anywhere.
     samples
@@ -128,8 +135,10 @@ def compile_model(
     """
     config = config or QuantConfig()
     find_method(config.method)
+    as_page = is_page(report)
     destination = resolve(target, architectures)
     where = resolve_target(destination.target, threads)
+    check_float16(float16, where)
     if not records and (tuning_logs or require_tuned):
         raise ConfigError("tuned kernels are asked for, and records are switched off; choose one")
     own = Path(tuning_logs) if tuning_logs else None
@@ -146,10 +155,17 @@ def compile_model(
             quantized = adopt(mod, config)
         else:
             assert source is not None
-            quantized = quantize(mod, source, config, progress=progress)
+            quantized = quantize(mod, source, config, keep_histograms=as_page, progress=progress)
     with _timed("build", seconds, progress):
         shipped = _shipped(quantized, preprocessing, pixels, max_batch)
-        built = build(shipped, where, known, destination.architectures, cuda_graphs=cuda_graphs)
+        built = build(
+            shipped,
+            where,
+            known,
+            destination.architectures,
+            cuda_graphs=cuda_graphs,
+            float16=float16,
+        )
     if require_tuned and known is not None:
         _require_tuned(built, known)
     built = dataclasses.replace(built, calls=_named(built.calls, _outputs(mod)))
@@ -177,7 +193,9 @@ def compile_model(
         quantized.table.save(table)
     if qdq is not None:
         write_qdq(quantized, qdq)
-    if report is not None:
+    if report is not None and as_page:
+        write_report_page(result, quantized.table, report)
+    elif report is not None:
         result.save(report)
     return result
 

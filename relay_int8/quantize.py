@@ -88,6 +88,7 @@ def quantize(
     data: Dataset | CalibrationTable,
     config: QuantConfig | None = None,
     *,
+    keep_histograms: bool = False,
     progress: Progress | None = None,
 ) -> QuantizedModel:
     """Return ``mod`` quantized.
@@ -101,6 +102,8 @@ def quantize(
         fitted to the network (:func:`relay_int8.calibration.formats.fit`).
     config
         Preset, method, exclusions; ``QuantConfig()`` if None.
+    keep_histograms
+        Whether the table that is made of images carries the counts; the integers are the same.
     progress
         Called after every calibration image.
 
@@ -124,7 +127,7 @@ def quantize(
     table = (
         data
         if isinstance(data, CalibrationTable)
-        else _calibrated(reference, plan, data, config, progress)
+        else _calibrated(reference, plan, data, config, keep_histograms, progress)
     )
     if not table.model_hash:
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
@@ -180,6 +183,7 @@ def _calibrated(
     plan: Plan,
     data: Dataset,
     config: QuantConfig,
+    keep_histograms: bool,
     progress: Progress | None,
 ) -> CalibrationTable:
     schemes = _schemes(plan)
@@ -195,12 +199,13 @@ def _calibrated(
         data,
         method=method,
         model_hash=digest(single),
-        keep_histograms=tuned,
+        keep_histograms=tuned or keep_histograms,
         progress=progress,
     )
     if not tuned:
         return table
-    return tuned_thresholds(NumpyNetwork(single), plan, table, data, progress=progress)
+    best = tuned_thresholds(NumpyNetwork(single), plan, table, data, progress=progress)
+    return best.with_histograms_of(table) if keep_histograms else best
 
 
 def _schemes(plan: Plan) -> dict[str, PlannedScheme]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +43,14 @@ class CalibrationTable:
     images: int = 0
     notes: tuple[str, ...] = ()
     means: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+
+    def with_histograms_of(self, other: CalibrationTable) -> CalibrationTable:
+        """Return this table with the counts of ``other``, which has the same tensors."""
+        entries = {
+            name: replace(entry, histogram=other.entries[name].histogram)
+            for name, entry in self.entries.items()
+        }
+        return replace(self, entries=entries)
 
     def check(
         self, tensors: Iterable[str] | Mapping[str, PlannedScheme], model_hash: str = ""

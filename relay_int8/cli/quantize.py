@@ -64,6 +64,12 @@ def quantize(
         bool,
         typer.Option("--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."),
     ] = True,
+    float16: Annotated[
+        bool,
+        typer.Option(
+            "--float16", help="For GPUs: layers that stay in float multiply float16, sum float32."
+        ),
+    ] = False,
     preset: Annotated[
         str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
     ] = "int8",
@@ -106,7 +112,10 @@ def quantize(
     inputs: Inputs = None,
     params: Params = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where to write the full report, as JSON.")
+        Path | None,
+        typer.Option(
+            help="Where to write the full report, as JSON; as a page if it is named *.html."
+        ),
     ] = None,
     samples: Annotated[
         int,
@@ -173,6 +182,7 @@ def quantize(
             target=target,
             architectures=arch,
             cuda_graphs=cuda_graphs,
+            float16=float16,
             batch=batch,
             max_batch=max_batch,
             inputs=input_shapes(inputs),

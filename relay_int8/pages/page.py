@@ -61,6 +61,11 @@ def page(title: str, facts: Mapping[str, str], sections: Sequence[Section]) -> s
     )
 
 
+def require_plotly() -> None:
+    """Raise a ConfigError if figures cannot be made: better before hours of work than after."""
+    _plotly("plotly.io")
+
+
 def paragraph(text: str) -> str:
     """Return a paragraph of plain text."""
     return f"<p>{escape(text)}</p>"

@@ -43,6 +43,24 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
     assert "points below FP32, at most -50.0 were allowed" in err
 
 
+def test_the_report_as_a_page(invoke, images, tmp_path):
+    pytest.importorskip("plotly")
+    code, _, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--samples", 0,
+        "-o", tmp_path / "a.ri8", "--report", tmp_path / "r.html", "--save-table",
+        tmp_path / "t.json",
+    )  # fmt: skip
+    assert code == 0, err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    tensors = json.loads((tmp_path / "t.json").read_text())["tensors"]
+    assert "block3.relu" in tensors
+    for name, entry in tensors.items():
+        assert f'<td class="text">{name}</td>' in page
+        assert "histogram" in entry
+    assert "kl-tensorrt" in page
+
+
+@pytest.mark.fast
 def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
     code, out, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",

@@ -1,0 +1,201 @@
+"""The page of a report: every layer, tensor and number is in it, and nothing is fetched."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from relay_int8.analysis.report import Hazard
+from relay_int8.analysis.report_page import is_page, write_report_page
+from relay_int8.calibration import METHODS, Histogram, Range
+from relay_int8.calibration.calibrate import choose
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.errors import ConfigError, RecordError
+from tests.analysis.test_report import REPORT
+
+pytestmark = pytest.mark.fast
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
+SCHEMES = {"image": "u8", "conv<1>&x": "s8", "gelu": "asymmetric"}
+VOID = {"meta", "input", "br", "link", "img"}
+
+
+def entry(scheme, keep=True):
+    values = np.random.default_rng(3).laplace(size=5000).astype(np.float32)
+    values = np.maximum(values, {"u8": 0, "s8": -9, "asymmetric": -1}[scheme]).astype(np.float32)
+    method, seen = METHODS["kl-tensorrt"], Range(values.min(), values.max(), 30)
+    counted = Histogram.of(values, method.grid(scheme, seen))
+    return choose(scheme, seen, counted, method, keep_histogram=keep)
+
+
+TABLE = CalibrationTable(
+    entries={name: entry(scheme) for name, scheme in SCHEMES.items()}, images=30, notes=("few",)
+)
+
+
+class Reader(HTMLParser):
+    """Collects tables, text outside of scripts, what would be fetched, and tags that do not fit."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.text, self.fetched, self.open, self.wrong = [], "", [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.fetched += [value for name, value in attrs if name in ("src", "href", "srcset")]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+        if not {"script", "style"} & set(self.open):
+            self.text += data
+
+    def rows(self, first):
+        """Return the rows of the table whose heading begins so, as dicts."""
+        header, *rows = next(found for found in self.tables if found[0][0] == first)
+        return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    pytest.importorskip("plotly")
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_report_page(REPORT, TABLE, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(path):
+    return Reader(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def choices(path):
+    found = re.findall(r'class="choices">(.*?)</script>', path.read_text(encoding="utf-8"))
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+def test_it_is_whole_and_fetches_nothing(page):
+    assert page.wrong == []
+    assert page.open == []
+    assert page.fetched == []
+
+
+def test_every_layer_is_there_with_its_numbers(page):
+    rows = page.rows("place")
+    assert [row["layer"] for row in rows] == [layer.name for layer in REPORT.layers]
+    first, pool, fc, _ = rows
+    assert (first["MMAC"], first["SNR dB"], first["time us"]) == ("3.000", "31.2", "12.4")
+    assert (first["saturated %"], first["kernel"]) == ("0.1000", "conv2d_plain")
+    assert (pool["SNR dB"], pool["saturated %"], pool["type"]) == ("exact", "-", "int8")
+    assert (fc["type"], fc["reason"]) == ("float", "excluded by name")
+
+
+def test_every_tensor_is_there_with_its_range(page):
+    rows = page.rows("tensor")
+    assert [row["tensor"] for row in rows] == list(TABLE.entries)
+    for row, one in zip(rows, TABLE.entries.values(), strict=True):
+        assert row["scheme"] == one.scheme
+        assert row["high"] == f"{one.high:.6g}"
+        assert row["scale"] == f"{one.qparams().scale:.6g}"
+        assert row["method"] == "kl-tensorrt"
+
+
+def test_methods_are_side_by_side(page):
+    rows = [row for table in page.tables if "chosen" in table[0] for row in table]
+    header, *rows = rows
+    assert "mse" in header
+    for row in (dict(zip(header, row, strict=True)) for row in rows):
+        one = TABLE.entries[row["tensor"]]
+        assert row["chosen"] == row["kl-tensorrt"] == f"{one.high:.6g}"
+        expected = max(abs(one.observed.low), one.observed.high)
+        assert row["max"] == f"{one.observed.high if one.scheme != 's8' else expected:.6g}"
+        assert (row["mse"] == "-") == (one.scheme == "asymmetric")
+
+
+def test_figures_hold_all_counts_and_the_chosen_range(choices):
+    assert len(choices["traces"]) == len(TABLE.entries)
+    for (bars, chosen, *others), one in zip(
+        (histogram for histogram, _ in choices["traces"]), TABLE.entries.values(), strict=True
+    ):
+        assert sum(bars["y"]) == one.histogram.total == 5000
+        assert len(bars["x"]) == len(bars["y"]) == 256
+        assert chosen["x"][-2] == pytest.approx(float(one.high), rel=1e-5)
+        assert any(other["name"].startswith("percentile") for other in others)
+
+
+def test_the_curve_is_least_at_the_chosen_threshold(choices):
+    curves = dict(zip(TABLE.entries, (curve for _, curve in choices["traces"]), strict=True))
+    for name in ("image", "conv<1>&x"):
+        curve = curves[name][0]
+        least = curve["x"][int(np.argmin(curve["y"]))]
+        assert least == pytest.approx(float(TABLE.entries[name].high), rel=1e-4)
+    assert curves["gelu"][0]["x"] == []
+
+
+def test_the_rest_of_the_report(page):
+    for part in ("softmax has no integer form", "28.0 dB", "75.00%", "1.10 MB", "few", "3.0 s"):
+        assert part in page.text, part
+
+
+def test_hazards_come_first(tmp_path):
+    pytest.importorskip("plotly")
+    hazard = Hazard(kind="few-images", name="", message="only 3 images")
+    write_report_page(
+        type(REPORT)(model="m", digest="0", hazards=(hazard,)), TABLE, tmp_path / "r.html"
+    )
+    found = Reader((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert found.rows("hazard") == [{"hazard": "few-images", "where": "", "what": "only 3 images"}]
+    assert found.text.index("Hazards") < found.text.index("Layers\n")
+
+
+def test_without_counts_it_says_so(tmp_path):
+    pytest.importorskip("plotly")
+    table = CalibrationTable(entries={"x": entry("s8", keep=False)}, images=30)
+    write_report_page(REPORT, table, tmp_path / "r.html")
+    found = Reader((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "holds no counts" in found.text
+    assert [row["tensor"] for row in found.rows("tensor")] == ["x"]
+
+
+def test_no_folder(tmp_path):
+    pytest.importorskip("plotly")
+    with pytest.raises(RecordError, match="cannot be written"):
+        write_report_page(REPORT, TABLE, tmp_path / "none" / "r.html")
+
+
+def test_the_name_says_what_is_written(monkeypatch):
+    assert not is_page(None)
+    assert not is_page("report.json")
+    monkeypatch.setitem(__import__("sys").modules, "plotly.io", None)
+    with pytest.raises(ConfigError, match=r"relay-int8\[pages\]"):
+        is_page("report.HTML")
+
+
+def test_a_browser_draws_it(path):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no headless browser")
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.count("main-svg") >= 3

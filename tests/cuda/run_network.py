@@ -19,10 +19,10 @@ from tests.cuda.emulator import Emulator, cuda_source
 Arrays = dict[str, np.ndarray]
 
 
-def lowered(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+def lowered(mod: tvm.IRModule, target: Target, *, float16: bool = False) -> tvm.IRModule:
     """Return a QDQ module with scheduled kernels."""
     with target:
-        return lower(target)(mod)
+        return lower(target, float16=float16)(mod)
 
 
 def kernel_source(mod: tvm.IRModule, target: Target) -> str:
@@ -38,8 +38,10 @@ def kernel_source(mod: tvm.IRModule, target: Target) -> str:
 class EmulatedNetwork:
     """A QDQ module lowered for a GPU, its kernels compiled for the CPU."""
 
-    def __init__(self, mod: tvm.IRModule, target: Target, *, optimize: bool = False) -> None:
-        self.mod = lowered(mod, target)
+    def __init__(
+        self, mod: tvm.IRModule, target: Target, *, optimize: bool = False, float16: bool = False
+    ) -> None:
+        self.mod = lowered(mod, target, float16=float16)
         self.source = kernel_source(self.mod, target)
         self._emulator = Emulator(self.source, optimize=optimize)
 

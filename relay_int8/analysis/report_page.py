@@ -45,6 +45,8 @@ def is_page(path: Path | str | None) -> bool:
 def write_report_page(report: Report, ranges: CalibrationTable, path: Path | str) -> None:
     """Write the page of a report and of the table that the network was quantized with.
 
+    An empty table leaves ranges and histograms out.
+
     Raises
     ------
     RecordError
@@ -58,8 +60,7 @@ def write_report_page(report: Report, ranges: CalibrationTable, path: Path | str
         *_hazards(report, ranges),
         _layers(report),
         _coverage(report),
-        _ranges(ranges),
-        _activations(ranges, others),
+        *([_ranges(ranges), _activations(ranges, others)] if ranges.entries else []),
         *_methods(ranges, others),
         _settings(report),
     ]

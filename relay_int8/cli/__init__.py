@@ -12,6 +12,7 @@ from relay_int8.cli.exits import ErrorGroup
 from relay_int8.cli.export_qdq import export_qdq
 from relay_int8.cli.inspect import inspect
 from relay_int8.cli.quantize import quantize
+from relay_int8.cli.report import report
 from relay_int8.cli.run import run
 from relay_int8.cli.sensitivity import sensitivity
 from relay_int8.cli.serve import serve
@@ -44,6 +45,7 @@ commands = (
     evaluate,
     bench,
     inspect,
+    report,
     sensitivity,
     run,
     tune,

@@ -5,23 +5,16 @@ from __future__ import annotations
 import tvm
 from tvm import IRModule
 
-from relay_int8 import graph
 from relay_int8.analysis.capability import macs
 from relay_int8.annotate import ALWAYS
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError
 from relay_int8.passes.realize import realized_groups
 from relay_int8.passes.remove_qdq import RemoveQdq
 from relay_int8.pipeline import normalize
 from relay_int8.plan import LayerPlan, Plan
 from relay_int8.quantize import QuantizedModel, digest, require_integers
-
-PAIR = ("quantize", "dequantize")
-
-
-def is_quantized(mod: IRModule) -> bool:
-    """Whether an imported model holds quantization of its own."""
-    return any(graph.operator(value) in PAIR for _, value in graph.calls(mod["main"]))
 
 
 def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
@@ -33,10 +26,13 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
 
     Raises
     ------
+    ConfigError
+        If ``config`` chooses what the model has chosen already.
     CoverageError
         With ``config.require_int8``, if a convolution or matrix product stays in float.
     """
     config = config or QuantConfig()
+    _refuse_choices(config)
     mod = normalize()(mod)
     plan = _plan(mod)
     if config.require_int8:
@@ -50,6 +46,17 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
         config=config,
         adopted=True,
     )
+
+
+def _refuse_choices(config: QuantConfig) -> None:
+    default = QuantConfig()
+    names = ("preset", "method", "exclude", "bias_correction", "tools")
+    chosen = [name for name in names if getattr(config, name) != getattr(default, name)]
+    if chosen:
+        raise ConfigError(
+            f"the model is quantized already and keeps its own scales: {', '.join(chosen)} would "
+            "have no effect; leave that out, or give the float model"
+        )
 
 
 def _plan(mod: IRModule) -> Plan:

@@ -45,6 +45,11 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
     ConfigError
         If an exclusion names nothing.
     """
+    if graph.is_quantized(mod):
+        raise ConfigError(
+            "the model is quantized already and keeps its own scales: relay-int8 quantize takes it "
+            "as it is; there is nothing to calibrate or choose"
+        )
     func = mod["main"]
     groups = find_groups(func, alone=_excluded_additions(func, config))
     _require_known(groups, config)

@@ -16,7 +16,7 @@ from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.adopt import adopt, is_quantized
+from relay_int8.adopt import adopt
 from relay_int8.analysis.fidelity import measure_fidelity
 from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import LayerReport, Report
@@ -150,8 +150,10 @@ def compile_model(
         first = 1 if max_batch is not None else batch
         mod = import_model(model, batch=first, inputs=inputs, params=params)
     source = _source(mod, data, preprocessing)
+    if table is not None and graph.is_quantized(mod):
+        raise ConfigError("the model is quantized already: there is no calibration table to write")
     with _timed("quantize", seconds, progress):
-        if is_quantized(mod):
+        if graph.is_quantized(mod):
             quantized = adopt(mod, config)
         else:
             assert source is not None
@@ -209,12 +211,17 @@ def preview(
     params: str | Path | None = None,
 ) -> Report:
     """Return what would become of each layer of a model, before any data is seen."""
-    mod = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
-    plan = annotate(mod, QuantConfig(preset=preset))
+    imported = import_model(model, batch=batch, inputs=inputs, params=params)
+    if graph.is_quantized(imported):
+        adopted = adopt(imported)
+        mod, plan, settings = adopted.reference, adopted.plan, adopted.settings
+    else:
+        mod = normalize()(imported)
+        plan, settings = annotate(mod, QuantConfig(preset=preset)), {"preset": preset}
     return Report(
         model=Path(model).name,
         digest="",
-        settings={"preset": preset},
+        settings=settings,
         layers=_layers(plan, {}),
         hazards=find_hazards(mod, plan),
         model_bytes=model_bytes(model, params),
@@ -264,11 +271,11 @@ def _source(
     preprocessing: Preprocessing | None,
 ) -> Dataset | CalibrationTable | None:
     """Return opened data or a table; refuse what does not go with the model."""
-    if is_quantized(mod) and isinstance(data, CalibrationTable):
+    if graph.is_quantized(mod) and isinstance(data, CalibrationTable):
         raise ConfigError(
             "the model is quantized already and keeps its own scales; leave the table out"
         )
-    if data is None and not is_quantized(mod):
+    if data is None and not graph.is_quantized(mod):
         raise ConfigError("the model is in float: give calibration images or a calibration table")
     if data is None or isinstance(data, CalibrationTable):
         return data

@@ -62,6 +62,12 @@ def operator(value: relax.Expr) -> str:
     return "tuple_get_item" if isinstance(value, relax.TupleGetItem) else type(value).__name__
 
 
+def is_quantized(mod: tvm.IRModule) -> bool:
+    """Whether a model holds quantization of its own."""
+    pair = ("quantize", "dequantize")
+    return any(operator(value) in pair for _, value in calls(mod["main"]))
+
+
 def constant(value: relax.Expr) -> np.ndarray | None:
     """Return the array of a constant, or None."""
     return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None

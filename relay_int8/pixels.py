@@ -59,6 +59,10 @@ def with_pixels(mod: IRModule, pixels: Pixels) -> IRModule:
     params = mod["main"].params
     if len(params) != 1:
         raise ConfigError(f"raw pixels need a network of one input; this one has {len(params)}")
+    if graph.dtype(params[0]) != "float32":
+        raise ConfigError(
+            f"raw pixels replace a float32 input; {params[0].name} is {graph.dtype(params[0])}"
+        )
     channels = len(pixels.preprocessing.channels)
     dims = graph.shape(params[0])
     if len(dims) != 4 or dims[1] != channels or pixels.preprocessing.layout != "NCHW":

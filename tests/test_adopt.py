@@ -13,10 +13,11 @@ from tvm.target import Target
 
 import relay_int8
 from relay_int8 import graph, zoo
-from relay_int8.adopt import adopt, is_quantized
+from relay_int8.adopt import adopt
+from relay_int8.compile import preview
 from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.quantize import QuantizedModel
+from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import TARGETS
 from tests import reference
 from tests.onnx_models import model, run_onnx
@@ -220,20 +221,20 @@ def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
 
 
 @pytest.mark.fast
-def test_integers_in_and_out():
-    proto = qdq_convolution()
+@pytest.mark.parametrize("target", ["x86", "x86-vnni"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_integers_in_and_out(dtype: str, target: str):
+    proto = qdq_convolution(z_x=np.array(12, dtype), z_y=np.array(-3 % 128, dtype))
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     del proto.graph.node[0], proto.graph.node[-1]
-    proto.graph.input[0].CopyFrom(
-        helper.make_tensor_value_info("x_q", TensorProto.UINT8, (1, 4, 6, 6))
-    )
-    proto.graph.output[0].CopyFrom(
-        helper.make_tensor_value_info("y_q", TensorProto.UINT8, (1, 8, 6, 6))
-    )
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x_q", code, (1, 4, 6, 6)))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y_q", code, (1, 8, 6, 6)))
     adopted = adopt(import_onnx(proto))
-    x = np.random.default_rng(0).integers(0, 256, (1, 4, 6, 6)).astype("uint8")
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(info.min, info.max + 1, (1, 4, 6, 6)).astype(dtype)
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS[target]))
     y = run_built(built, {"x_q": x})["outputs:0"]
-    assert y.dtype == np.uint8
+    assert y.dtype == dtype
     np.testing.assert_allclose(y.astype(int), run_onnx(proto, x)[0].astype(int), atol=1)
 
 
@@ -269,8 +270,41 @@ def test_compiles_without_data(tmp_path: Path):
 
 
 @pytest.mark.fast
+def test_what_would_have_no_effect_is_refused(tmp_path: Path):
+    mod = import_onnx(qdq_convolution())
+    with pytest.raises(ConfigError, match="method would have no effect"):
+        adopt(mod, relay_int8.QuantConfig(method="mse"))
+    onnx.save(qdq_convolution(), tmp_path / "m.onnx")
+    with pytest.raises(ConfigError, match="quantized already"):
+        quantize(mod, [np.zeros((1, 4, 6, 6), "float32")])
+    report = preview(tmp_path / "m.onnx")
+    assert report.settings["scales"] == "of the model"
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("fill", [0, 117])
+def test_a_pad_of_integers_keeps_its_integers(fill: int):
+    constants = {
+        "s": np.float32(0.05),
+        "z": np.uint8(117),
+        "widths": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        "fill": np.uint8(fill),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("Pad", ["q", "widths", "fill"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "s", "z"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (1, 4, 6, 6)}, {"y": (1, 4, 8, 8)}, constants)
+    adopted = adopt(import_onnx(proto))
+    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86-vnni"]))
+    x = image(adopted.mod)
+    np.testing.assert_array_equal(run_built(built, x)["outputs:0"], run_onnx(proto, *x.values())[0])
+
+
+@pytest.mark.fast
 def test_a_float_model_needs_data(tmp_path: Path):
     onnx.save(branches(), tmp_path / "float.onnx")
     with pytest.raises(ConfigError, match="give calibration images"):
         relay_int8.compile_model(tmp_path / "float.onnx", None, tmp_path / "model.ri8")
-    assert not is_quantized(import_onnx(branches()))
+    assert not graph.is_quantized(import_onnx(branches()))

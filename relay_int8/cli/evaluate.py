@@ -61,6 +61,11 @@ def evaluate(
     if recipe is None and data.is_dir() and module.manifest.preprocessing:
         recipe = Preprocessing.from_dict(module.manifest.preprocessing)
     reference = None
+    if fp32 is not None and inputs[0].dtype == "uint8":
+        raise typer.BadParameter(
+            f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
+            "made without --pixels; its integers are the same"
+        )
     if fp32 is not None:
         batch = inputs[0].shape[0]
         reference = relay_int8.float_network(

@@ -65,9 +65,12 @@ class _Canonicalizer:
         is_integer = graph.operator(source) == "quantize"
         if not is_integer and graph.operator(source) != "dequantize":
             return None
-        if _pads_otherwise(value) or (not is_integer and scope.name in self._quantized):
-            return None
         scale, zero = source.args[1:]
+        fill = graph.constant(zero) if is_integer else np.zeros(1)
+        if fill is None or _pads_otherwise(value, float(fill.reshape(-1)[0])):
+            return None
+        if not is_integer and scope.name in self._quantized:
+            return None
         axis = int(source.attrs.axis)
         if (array := graph.constant(scale)) is None or array.size != 1:
             return None
@@ -75,6 +78,8 @@ class _Canonicalizer:
         if is_integer:
             real = scope.emit("dq", relax.op.dequantize(real, scale, zero, axis))
         moved = relax.Call(value.op, [real, *value.args[1:]], value.attrs, value.ty_args)
+        if graph.operator(value) == "nn.pad":
+            moved = relax.op.nn.pad(real, [int(width) for width in value.attrs.pad_width])
         y = scope.emit("moved", moved)
         integers = relax.op.quantize(y, scale, zero, axis, str(zero.ty.dtype))
         if is_integer:
@@ -123,12 +128,12 @@ def _quantized_at_once(func: relax.Function) -> set[str]:
     }
 
 
-def _pads_otherwise(value: relax.Call) -> bool:
-    """Whether an operator pads with anything but zero, which every scale has."""
+def _pads_otherwise(value: relax.Call, zero: float) -> bool:
+    """Whether an operator pads with anything but ``zero``, which every scale has."""
     if graph.operator(value) != "nn.pad":
         return False
     fill = graph.number(value.args[1]) if len(value.args) > 1 else float(value.attrs.pad_value)
-    return value.attrs.pad_mode != "constant" or fill != 0.0
+    return value.attrs.pad_mode != "constant" or fill != zero
 
 
 def _along(parameter: np.ndarray, value: relax.Call, rank: int) -> np.ndarray:

@@ -5,7 +5,8 @@
 
 Place:  after LowerFloat, before AlterLayout, on targets whose instruction wants it.
 Exact:  every integer is the same number 128 higher; clamp bounds are relative to the zero point,
-        and stay.
+        and stay. What enters or leaves the network as int8, or is read by operators without a
+        spec, is moved there and back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.kernel_call import kernel_call, operands, spec_of
-from schedules.spec import Spec
+from schedules.spec import QType, Rescale, Spec
 
 SHIFT = 128
 _ZERO_POINTS = {
@@ -40,18 +41,60 @@ class ShiftSigns:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module without int8 activations; ``mod`` itself is left alone."""
-        func = mod["main"]
-        writer = graph.FunctionWriter(mod)
-        done: dict[relax.Var, relax.Expr] = {}
-        for var, value in graph.calls(func):
-            value = graph.substitute(value, done)
+        return _Shifter(mod).run()
+
+
+class _Shifter:
+    """One walk over a function; int8 tensors as they are, as unsigned ones, or as both."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self._func = mod["main"]
+        self._writer = graph.FunctionWriter(mod)
+        self._plain: dict[relax.Var, relax.Expr] = {param: param for param in self._func.params}
+        self._shifted: dict[relax.Var, relax.Expr] = {}
+
+    def run(self) -> IRModule:
+        for var, value in graph.calls(self._func):
             spec = spec_of(value)
-            if spec is not None:
-                tensors, params = operands(value, spec)
-                value = kernel_call(_unsigned(spec), tensors, _shifted(spec, params))
-            done[var] = writer.emit(var.name, value)
-        outputs = [done.get(var, var) for var in graph.results(func)]
-        return writer.finish(func.params, outputs, graph.attributes(func))
+            reads = [arg for arg in graph.arguments(value) if isinstance(arg, relax.Var)]
+            seen = self._as_unsigned if spec else self._as_it_is
+            value = graph.substitute(value, {arg: seen(arg) for arg in reads})
+            if spec is None:
+                self._plain[var] = self._writer.emit(var.name, value)
+                continue
+            tensors, params = operands(value, spec)
+            call = kernel_call(_unsigned(spec), tensors, _shifted(spec, params))
+            kept = self._shifted if graph.dtype(var) == "int8" else self._plain
+            kept[var] = self._writer.emit(var.name, call)
+        outputs = [self._as_it_is(var) for var in graph.results(self._func)]
+        return self._writer.finish(self._func.params, outputs, graph.attributes(self._func))
+
+    def _as_unsigned(self, var: relax.Var) -> relax.Expr:
+        """Return a tensor as kernels read it."""
+        if graph.dtype(var) != "int8":
+            return self._plain[var]
+        if var not in self._shifted:
+            source = self._plain[var]
+            self._shifted[var] = self._move(f"{var.name}:unsigned", source, ("int8", "uint8"))
+        return self._shifted[var]
+
+    def _as_it_is(self, var: relax.Var) -> relax.Expr:
+        """Return a tensor as the caller and operators of Relax have it."""
+        if var not in self._plain:
+            source = self._shifted[var]
+            self._plain[var] = self._move(f"{var.name}:signed", source, ("uint8", "int8"))
+        return self._plain[var]
+
+    def _move(self, name: str, source: relax.Expr, types: tuple[QType, QType]) -> relax.Var:
+        """Add or subtract the shift."""
+        zeros = [SHIFT if dtype == "uint8" else 0 for dtype in types]
+        params = {
+            "m": np.ones(1, np.float32),
+            "z": np.array(zeros, np.int32),
+            "clamp": np.array([-SHIFT, SHIFT - 1], np.float32),
+        }
+        spec = Rescale(dims=graph.shape(source), x=types[0], y=types[1])
+        return self._writer.emit(name, kernel_call(spec, [source], params))
 
 
 def _unsigned(spec: Spec) -> Spec:

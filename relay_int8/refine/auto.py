@@ -29,7 +29,7 @@ from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.observe import Image, Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import AUTO, QuantConfig, Tools
-from relay_int8.errors import CalibrationError
+from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.passes.correct_bias import CorrectBias, averaged_tensors, linear_layers
 from relay_int8.plan import Plan
 from relay_int8.refine.equalize import equalize
@@ -82,6 +82,11 @@ def choose_config(
     progress
         Called after every answer that was tried.
     """
+    if config.method != QuantConfig.method or config.tools is not None:
+        raise ConfigError(
+            f"preset {AUTO} chooses method and tools itself; leave yours out, or take another "
+            "preset"
+        )
     trial = _Trial(with_batch(mod, 1), data)
     chosen = replace(config, preset="int8", tools=Tools(), method="max")
     choices = []

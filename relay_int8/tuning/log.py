@@ -213,7 +213,7 @@ def _check(folder: Path, manifest: Manifest) -> None:
         if reason is None and there != here:
             reason = f"recorded with {name} {there}, now {here}; use another --name"
     if reason is None and found.kernels != manifest.kernels:
-        reason = "recorded with other versions of the templates; re-run without --resume"
+        reason = "recorded with other versions of the templates; use another --name"
     if reason:
         raise RecordError(f"{folder}: {reason}")
 

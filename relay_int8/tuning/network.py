@@ -13,6 +13,8 @@ import tvm
 from tvm import IRModule
 from tvm.target import Target
 
+from relay_int8 import graph
+from relay_int8.adopt import adopt
 from relay_int8.annotate import annotate
 from relay_int8.build import kernel_calls
 from relay_int8.config import QuantConfig
@@ -36,6 +38,8 @@ def network_tasks(
     signed
         Whether the network's input has negative values.
     """
+    if graph.is_quantized(mod):
+        return tasks_of(kernel_calls(adopt(mod).mod, target))
     reference = normalize()(mod)
     plan = annotate(reference, config or QuantConfig())
     schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}

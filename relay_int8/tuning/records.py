@@ -51,7 +51,7 @@ class Records:
 
     def __init__(self, folder: Path | None, target: Target, shipped: Path | None = None) -> None:
         self.refused: dict[str, str] = {}
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, list[Record]] = {}
         self._config = target_config(target)
         if folder is not None:
             own = list(logs(folder))
@@ -60,12 +60,13 @@ class Records:
             for path in own:
                 self._read(path, self._records, says_why=True)
         if shipped is not None:
-            found: dict[str, Record] = {}
+            found: dict[str, list[Record]] = {}
             for path in logs(shipped):
                 self._read(path, found, says_why=False)
-            self._records = found | self._records
+            for key, records in found.items():
+                self._records.setdefault(key, []).extend(records)
 
-    def _read(self, path: Path, records: dict[str, Record], *, says_why: bool) -> None:
+    def _read(self, path: Path, records: dict[str, list[Record]], *, says_why: bool) -> None:
         manifest = read_manifest(path)
         misfit = _other_target(manifest, self._config)
         reason = manifest.refusal() if misfit is None or says_why else None
@@ -79,13 +80,14 @@ class Records:
 
     def schedule(self, task: Task, kernel: Kernel) -> Schedule | None:
         """Return the schedule that won for a kernel, or None where there is no record of it."""
-        record = self._records.get(task.key)
+        records = self._records.get(task.key, [])
+        current = version(kernel) if records else ""
+        record = next((record for record in records if record.version == current), None)
         if record is None:
-            return None
-        if record.version != version(kernel):
-            self.refused[f"{record.folder}, {task.template}"] = (
-                "recorded with another version of the template; re-run relay-int8 tune"
-            )
+            for stale in records:
+                self.refused[f"{stale.folder}, {task.template}"] = (
+                    "recorded with another version of the template; re-run relay-int8 tune"
+                )
             return None
         choices = record.winner.choices
         return kernel.default() if choices is None else point(kernel, choices).schedule
@@ -107,12 +109,12 @@ def logs(folder: Path) -> Iterator[Path]:
         yield path.parent
 
 
-def _add(folder: Path, manifest: Manifest, records: dict[str, Record]) -> None:
+def _add(folder: Path, manifest: Manifest, records: dict[str, list[Record]]) -> None:
+    """Add the winners of a log; those of a kernel are kept in order, the fastest first."""
     for key, trials in by_task(read_trials(folder)).items():
         record = Record(winner=winner(trials), version=manifest.kernels.get(key, ""), folder=folder)
-        known = records.get(key)
-        if known is None or record.winner.seconds < known.winner.seconds:
-            records[key] = record
+        known = [*records.get(key, []), record]
+        records[key] = sorted(known, key=lambda record: record.winner.seconds)
 
 
 def _other_target(manifest: Manifest, config: dict[str, object]) -> str | None:

@@ -46,7 +46,7 @@ class PercentileOnePass(OnePassMethod, Percentile):
 
 
 @dataclass(frozen=True)
-class MseOnePass(Mse):
+class MseOnePass(OnePassMethod, Mse):
     """``mse`` over such a histogram."""
 
     name: ClassVar[str] = "mse-onepass"

@@ -48,7 +48,6 @@ class Kernel:
         self.template.default(sch, self.spec, self.target)
         return sch
 
-
     def function(self, schedule: Schedule) -> tirx.PrimFunc:
         """Return the kernel as ``schedule`` leaves it, ready to compile."""
         return self.template.finish(schedule.mod["main"])

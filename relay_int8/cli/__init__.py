@@ -30,7 +30,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Turn float32 networks into int8 networks that run on Apache TVM.
 
-    quantize reads an ONNX model and a few hundred images and writes one file, the artifact;
+    quantize reads a model and a few hundred images, or a model that is quantized already, and
+    writes one file, the artifact;
     evaluate, bench, inspect, run and deploy take it from there.
 
     Exit codes: 0 done, 1 an error (the message says what to do), 2 wrong usage, 3 an accuracy or

@@ -62,6 +62,7 @@ def _lowered(sch: Schedule, target: Target) -> tirx.PrimFunc:
         transform.CompactBufferAllocation(),
         transform.UnifyThreadBinding(),
         transform.LowerMatchBuffer(),
+        transform.StmtSimplify(),
         transform.InjectSoftwarePipeline(),
         transform.LowerOpaqueBlock(),
         tirx.transform.FlattenBuffer(),

@@ -121,7 +121,10 @@ def test_measured_costs(variants):
     assert min(*costs.quantize.values(), *costs.dequantize.values()) > 0
 
 
-def test_a_plan_is_found_saved_edited_and_used(tmp_path):
+@pytest.mark.slow
+def test_a_plan_is_found_saved_edited_and_used(tmp_path, full):
+    if not full:
+        pytest.skip("needs --full")
     mod, data = network(True), dataset(pictures(24))
     base = quantize(mod, data, CONFIG)
     whole = Variants(base, data, 12).fit(base.plan).snr_db

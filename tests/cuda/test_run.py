@@ -208,7 +208,10 @@ def serving(case: Case, folder: Path, **sees):
         server.__exit__(None, None, None)
 
 
-def test_deploy_runs_it_on_the_gpu_of_another_computer(case, tmp_path):
+@pytest.mark.slow
+def test_deploy_runs_it_on_the_gpu_of_another_computer(case, tmp_path, full):
+    if not full:
+        pytest.skip("needs --full")
     with serving(case, tmp_path) as place:
         result = deploy(
             case.folder / "gpu.ri8",

@@ -32,7 +32,9 @@ def candidates(trials):
 
 @pytest.mark.isa("avx2")
 @pytest.mark.slow
-def test_devices_are_lost_one_by_one(tmp_path):
+def test_devices_are_lost_one_by_one(tmp_path, full):
+    if not full:
+        pytest.skip("needs --full")
     logs, said = tmp_path / "logs", tmp_path / "said"
     folders = [tmp_path / name for name in ("direct", "proxied")]
     for folder in folders:

@@ -8,31 +8,22 @@ from typing import Annotated
 import typer
 
 from relay_int8.analysis.summary import terminal
-from relay_int8.calibration import METHODS
-from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
-from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
+from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.config import QuantConfig
 
 
 def calibrate(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
-    data: Annotated[Path, typer.Option(help="Calibration images, as quantize takes them.")],
+    model: Model,
+    data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write, as JSON.")],
-    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
-    preset: Annotated[
-        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
-    ] = "int8",
-    method: Annotated[
-        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
-    ] = QuantConfig.method,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch of the model, if it leaves it open.")
-    ] = None,
+    preprocess: Preprocess = None,
+    preset: Preset = QuantConfig.preset,
+    method: Method = QuantConfig.method,
+    exclude: Exclude = None,
+    batch: Batch = None,
     shapes: Inputs = None,
     params: Params = None,
     keep_histograms: Annotated[

@@ -15,7 +15,8 @@ from relay_int8.analysis.summary import decibels, show, table, terminal
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
-from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.options import Labels, Preprocess
+from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.errors import ConfigError
 
 
@@ -24,18 +25,13 @@ def evaluate(
     data: Annotated[
         Path, typer.Option(help="Images: a folder of pictures, a .npy or a .npz file.")
     ],
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
-    ] = None,
+    labels: Labels = None,
     fp32: Annotated[
         Path | None, typer.Option(help="The model it was made from, to compare with.")
     ] = None,
     input_shape: Inputs = None,
     params: Params = None,
-    preprocess: Annotated[
-        str | None, typer.Option(help=f"{HELP} As in quantize if not given.")
-    ] = None,
+    preprocess: Preprocess = None,
     output: Annotated[
         str | None, typer.Option(help="Name of the output to look at; the first one if not given.")
     ] = None,
@@ -49,7 +45,8 @@ def evaluate(
 ) -> None:
     """Measure an artifact's accuracy: against labels, and against the FP32 model.
 
-    Give --labels, --fp32 or both. The signal-to-noise ratio against FP32 needs no labels, and
+    Pictures are prepared as in quantize, if --preprocess does not say otherwise. Give --labels,
+    --fp32 or both. The signal-to-noise ratio against FP32 needs no labels, and
     resolves more than a few hundred images do.
     """
     if labels is None and fp32 is None:

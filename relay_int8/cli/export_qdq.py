@@ -9,12 +9,21 @@ from typing import Annotated
 import typer
 
 from relay_int8.analysis.summary import terminal
-from relay_int8.calibration import METHODS
-from relay_int8.calibration.formats import read_table
-from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
-from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.options import (
+    Batch,
+    BiasCorrection,
+    Exclude,
+    Method,
+    OptionalData,
+    Preprocess,
+    Preset,
+    Table,
+    chosen_source,
+)
+from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.config import QuantConfig
 
 
 class Bias(StrEnum):
@@ -25,42 +34,19 @@ class Bias(StrEnum):
 
 
 def export_qdq(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
+    model: Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
-    data: Annotated[
-        Path | None, typer.Option(help="Calibration images, as quantize takes them.")
-    ] = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Calibration table instead: any tool's, a TensorRT cache for instance."),
-    ] = None,
-    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
-    preset: Annotated[
-        str,
-        typer.Option(
-            help=f"Scheme of the integers: {', '.join(PRESETS)}. TensorRT takes int8-symmetric."
-        ),
-    ] = "int8",
-    method: Annotated[
-        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
-    ] = QuantConfig.method,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
-    ] = None,
+    data: OptionalData = None,
+    table: Table = None,
+    preprocess: Preprocess = None,
+    preset: Preset = QuantConfig.preset,
+    method: Method = QuantConfig.method,
+    exclude: Exclude = None,
     bias: Annotated[
         Bias, typer.Option(help="int32 for ONNX Runtime, float for TensorRT.")
     ] = Bias.int32,
-    bias_correction: Annotated[
-        bool,
-        typer.Option(
-            "--bias-correction/--no-bias-correction",
-            help="Take the mean error of quantized weights out of each layer's bias.",
-        ),
-    ] = True,
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch of the file, if the model leaves it open.")
-    ] = None,
+    bias_correction: BiasCorrection = True,
+    batch: Batch = None,
     open_batch: Annotated[
         bool, typer.Option("--open-batch", help="Leave the batch of the file open.")
     ] = False,
@@ -69,6 +55,8 @@ def export_qdq(
 ) -> None:
     """Quantize a model and write it as QDQ ONNX, for ONNX Runtime or TensorRT.
 
+    TensorRT takes --preset int8-symmetric.
+
     For example, from a TensorRT 10 calibration cache to TensorRT 11: relay-int8 export-qdq
     resnet50.onnx --table calib.cache --preset int8-symmetric --bias float
     --no-bias-correction -o resnet50_qdq.onnx
@@ -76,8 +64,8 @@ def export_qdq(
     # Reading a model needs TVM; reading a table of another tool does not.
     from relay_int8.export.onnx_file import export_model
 
-    source = data if table is None else read_table(table)[0].table
-    if source is None or (data and table):
+    source = chosen_source(data, table)
+    if source is None:
         raise typer.BadParameter("give either --data or --table")
     config = QuantConfig(
         preset=preset, method=method, exclude=tuple(exclude or ()), bias_correction=bias_correction

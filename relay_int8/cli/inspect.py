@@ -15,6 +15,8 @@ import relay_int8
 from relay_int8.analysis.summary import gpu_rows, print_summary, show, table, terminal
 from relay_int8.artifact import Manifest, TensorInfo
 from relay_int8.cli.model import Inputs, Params, input_shapes
+from relay_int8.cli.options import Batch, Preset
+from relay_int8.config import QuantConfig
 from relay_int8.frontend.model import is_model
 
 _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
@@ -22,12 +24,8 @@ _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="Artifact (.ri8), or a model.")],
-    preset: Annotated[
-        str, typer.Option(help="For a model: the preset that quantize would use.")
-    ] = "int8",
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="For a model: its batch, if it leaves it open.")
-    ] = None,
+    preset: Preset = QuantConfig.preset,
+    batch: Batch = None,
     inputs: Inputs = None,
     params: Params = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -35,7 +33,7 @@ def inspect(
     """Show what an artifact takes, gives and needs; or which layers of a model become integers.
 
     An artifact is checked, not loaded: this works on a computer that cannot run it. A model needs
-    no data here; what calibration may still find is the exception.
+    no data here; what calibration may still find is the exception. Options are for models.
     """
     if is_model(file):
         report = relay_int8.preview(

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-MODEL = "Model: ONNX (.onnx) or MXNet (-symbol.json)."
-
+Model = Annotated[Path, typer.Argument(help="Model: ONNX (.onnx) or MXNet (-symbol.json).")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

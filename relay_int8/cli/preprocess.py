@@ -10,7 +10,7 @@ from types import MappingProxyType
 from relay_int8.calibration import Preprocessing
 from relay_int8.errors import ConfigError
 
-PRESETS = MappingProxyType(
+PREPARATIONS = MappingProxyType(
     {
         "imagenet": Preprocessing(
             resize=256,
@@ -26,11 +26,6 @@ PRESETS = MappingProxyType(
 )
 """imagenet: as torchvision's; imagenet-signed: to -1..1, as TensorFlow's; unit: to 0..1."""
 
-HELP = (
-    f"How pictures become the input: {', '.join(PRESETS)}, or a .json or .toml file with any of "
-    "resize, crop, scale, mean, deviation, channels, layout."
-)
-
 
 def named_preprocessing(name: str | None) -> Preprocessing | None:
     """Return the preparation called ``name``, or read it from that file; None stays None.
@@ -40,11 +35,11 @@ def named_preprocessing(name: str | None) -> Preprocessing | None:
     ConfigError
         If there is no such name or file, or the file is no preparation.
     """
-    if name is None or name in PRESETS:
-        return None if name is None else PRESETS[name]
+    if name is None or name in PREPARATIONS:
+        return None if name is None else PREPARATIONS[name]
     path = Path(name)
     if path.suffix not in (".json", ".toml"):
-        known = ", ".join(PRESETS)
+        known = ", ".join(PREPARATIONS)
         raise ConfigError(f"preprocessing {name!r} is none of {known}, and no .json or .toml file")
     try:
         text = path.read_text()

@@ -6,143 +6,140 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 import relay_int8
 from relay_int8.analysis.summary import print_summary, terminal
-from relay_int8.calibration import METHODS
-from relay_int8.calibration.formats import read_table
-from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
-from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.options import (
+    Batch,
+    BiasCorrection,
+    Exclude,
+    Method,
+    OptionalData,
+    Preprocess,
+    Preset,
+    Table,
+    chosen_source,
+)
+from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import PRESETS, QuantConfig, chosen_tools
+from relay_int8.config import QuantConfig, chosen_tools
 from relay_int8.pixels import PixelLayout
 from relay_int8.plan import plan_exclusions
 
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
+]
+RawPixels = Annotated[
+    str | None,
+    typer.Option(
+        help="Make an artifact that takes raw uint8 pictures, nchw or nhwc, and prepares them "
+        "itself; needs --preprocess."
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        help="Where it will run: native, x86-vnni, x86-avx2, x86, aarch64, cuda, or a TVM "
+        "target as JSON. The integers are the same everywhere."
+    ),
+]
+Architectures = Annotated[
+    str,
+    typer.Option(
+        help="For GPUs, whose code the artifact holds: native (those of this computer), all, "
+        "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX."
+    ),
+]
+CudaGraphs = Annotated[
+    bool,
+    typer.Option("--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."),
+]
+Float16 = Annotated[
+    bool,
+    typer.Option(
+        "--float16", help="For GPUs: layers that stay in float multiply float16, sum float32."
+    ),
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(help="Plan file, as sensitivity writes it: what it leaves in float stays."),
+]
+ToolSettings = Annotated[
+    list[str] | None,
+    typer.Option(help="Setting of an accuracy tool, as equalization=smooth; may be repeated."),
+]
+RequireInt8 = Annotated[
+    bool,
+    typer.Option(
+        "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
+    ),
+]
+MaxBatch = Annotated[
+    int | None,
+    typer.Option(min=2, help="Make one artifact for every batch from 1 to this."),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(help="Where to write the full report, as JSON; as a page if it is named *.html."),
+]
+Samples = Annotated[
+    int,
+    typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
+]
+TuningLogs = Annotated[
+    Path | None,
+    typer.Option(help="Folder of tuning logs, used before those that are shipped; see tune."),
+]
+UseRecords = Annotated[
+    bool,
+    typer.Option("--records/--no-records", help="Use tuning logs, or default schedules alone."),
+]
+RequireTuned = Annotated[
+    bool,
+    typer.Option("--require-tuned", help="Fail if a kernel has no record in any log."),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads that it will run on; all cores if not given."),
+]
+QdqFile = Annotated[Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")]
+TableFile = Annotated[
+    Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
+]
+
 
 def quantize(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Calibration images: a folder of pictures, a .npy file with images along its "
-            "first axis, or a .npz file with an array for each input. A few hundred are enough."
-        ),
-    ] = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            help="Calibration table to use instead of images: relay-int8's own, another tool's, or "
-            "your numbers as JSON (see relay-int8 table)."
-        ),
-    ] = None,
-    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
-    pixels: Annotated[
-        str | None,
-        typer.Option(
-            help="Make an artifact that takes raw uint8 pictures, nchw or nhwc, and prepares them "
-            "itself; needs --preprocess."
-        ),
-    ] = None,
-    target: Annotated[
-        str,
-        typer.Option(
-            help="Where it will run: native, x86-vnni, x86-avx2, x86, aarch64, cuda, or a TVM "
-            "target as JSON. The integers are the same everywhere."
-        ),
-    ] = "native",
-    arch: Annotated[
-        str,
-        typer.Option(
-            help="For GPUs, whose code the artifact holds: native (those of this computer), all, "
-            "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX."
-        ),
-    ] = "",
-    cuda_graphs: Annotated[
-        bool,
-        typer.Option("--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."),
-    ] = True,
-    float16: Annotated[
-        bool,
-        typer.Option(
-            "--float16", help="For GPUs: layers that stay in float multiply float16, sum float32."
-        ),
-    ] = False,
-    preset: Annotated[
-        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
-    ] = "int8",
-    method: Annotated[
-        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
-    ] = QuantConfig.method,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="Plan file, as sensitivity writes it: what it leaves in float stays."),
-    ] = None,
-    tool: Annotated[
-        list[str] | None,
-        typer.Option(help="Setting of an accuracy tool, as equalization=smooth; may be repeated."),
-    ] = None,
-    bias_correction: Annotated[
-        bool,
-        typer.Option(
-            "--bias-correction/--no-bias-correction",
-            help="Take the mean error of quantized weights out of each layer's bias.",
-        ),
-    ] = True,
-    require_int8: Annotated[
-        bool,
-        typer.Option(
-            "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
-        ),
-    ] = False,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, help="Batch of the artifact, if the model leaves it open."),
-    ] = None,
-    max_batch: Annotated[
-        int | None,
-        typer.Option(min=2, help="Make one artifact for every batch from 1 to this."),
-    ] = None,
+    model: Model,
+    output: Output,
+    data: OptionalData = None,
+    table: Table = None,
+    preprocess: Preprocess = None,
+    pixels: RawPixels = None,
+    target: Target = "native",
+    arch: Architectures = "",
+    cuda_graphs: CudaGraphs = True,
+    float16: Float16 = False,
+    preset: Preset = QuantConfig.preset,
+    method: Method = QuantConfig.method,
+    exclude: Exclude = None,
+    plan: PlanFile = None,
+    tool: ToolSettings = None,
+    bias_correction: BiasCorrection = True,
+    require_int8: RequireInt8 = False,
+    batch: Batch = None,
+    max_batch: MaxBatch = None,
     inputs: Inputs = None,
     params: Params = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where to write the full report, as JSON; as a page if it is named *.html."
-        ),
-    ] = None,
-    samples: Annotated[
-        int,
-        typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
-    ] = 8,
-    tuning_logs: Annotated[
-        Path | None,
-        typer.Option(help="Folder of tuning logs, used before those that are shipped; see tune."),
-    ] = None,
-    records: Annotated[
-        bool,
-        typer.Option("--records/--no-records", help="Use tuning logs, or default schedules alone."),
-    ] = True,
-    require_tuned: Annotated[
-        bool,
-        typer.Option("--require-tuned", help="Fail if a kernel has no record in any log."),
-    ] = False,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads that it will run on; all cores if not given."),
-    ] = None,
-    qdq: Annotated[
-        Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")
-    ] = None,
-    save_table: Annotated[
-        Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
-    ] = None,
+    report: ReportFile = None,
+    samples: Samples = 8,
+    tuning_logs: TuningLogs = None,
+    records: UseRecords = True,
+    require_tuned: RequireTuned = False,
+    threads: Threads = None,
+    qdq: QdqFile = None,
+    save_table: TableFile = None,
 ) -> None:
     """Quantize a model to int8 and compile it for a target.
 
@@ -151,9 +148,7 @@ def quantize(
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
     """
-    if data and table:
-        raise typer.BadParameter("give either --data or --table")
-    source = data if table is None else read_table(table)[0].table
+    source = chosen_source(data, table)
     config = QuantConfig(
         preset=preset,
         method=method,
@@ -162,17 +157,10 @@ def quantize(
         tools=chosen_tools(preset, tool or ()),
         require_int8=require_int8,
     )
-    recipe = named_preprocessing(preprocess)
+    recipe, layout = named_preprocessing(preprocess), _pixel_layout(pixels)
     console = terminal()
-    resolved = {
-        "preset": preset,
-        "method": method if table is None else f"table {table}",
-        "target": f"{target}, {arch}" if arch else target,
-        "in float": ", ".join(config.exclude) or "nothing",
-        "images": "as given" if recipe is None else f"prepared ({preprocess})",
-    }
     console.print(f"{model} -> {output}", soft_wrap=True)
-    console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
+    _print_resolved(console, config, table, f"{target}, {arch}" if arch else target, preprocess)
     with progress_report() as progress:
         result = relay_int8.compile_model(
             model,
@@ -188,7 +176,7 @@ def quantize(
             inputs=input_shapes(inputs),
             params=params,
             preprocessing=recipe,
-            pixels=_pixel_layout(pixels),
+            pixels=layout,
             report=report,
             table=save_table,
             qdq=qdq,
@@ -200,6 +188,19 @@ def quantize(
             progress=progress,
         )
     print_summary(result, console)
+
+
+def _print_resolved(
+    console: Console, config: QuantConfig, table: Path | None, target: str, preprocess: str | None
+) -> None:
+    resolved = {
+        "preset": config.preset,
+        "method": config.method if table is None else f"table {table}",
+        "target": target,
+        "in float": ", ".join(config.exclude) or "nothing",
+        "images": "as given" if preprocess is None else f"prepared ({preprocess})",
+    }
+    console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
 
 
 def _pixel_layout(name: str | None) -> PixelLayout | None:

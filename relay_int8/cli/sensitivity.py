@@ -10,12 +10,12 @@ from rich.console import Console
 
 import relay_int8
 from relay_int8.analysis.summary import decibels, show, table, terminal
-from relay_int8.calibration import METHODS
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
-from relay_int8.cli.preprocess import HELP, named_preprocessing
+from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.options import Data, Method, Preprocess, Preset
+from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.config import QuantConfig
 from relay_int8.files import write_atomic
 from relay_int8.plan import save_plan
 
@@ -25,15 +25,11 @@ if TYPE_CHECKING:
 
 
 def sensitivity(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
-    data: Annotated[Path, typer.Option(help="Calibration images, as quantize takes them.")],
-    preprocess: Annotated[str | None, typer.Option(help=HELP)] = None,
-    preset: Annotated[
-        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
-    ] = "int8",
-    method: Annotated[
-        str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")
-    ] = QuantConfig.method,
+    model: Model,
+    data: Data,
+    preprocess: Preprocess = None,
+    preset: Preset = QuantConfig.preset,
+    method: Method = QuantConfig.method,
     samples: Annotated[int, typer.Option(min=1, help="Images to measure on.")] = 16,
     min_snr: Annotated[
         float | None,

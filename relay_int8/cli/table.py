@@ -14,7 +14,8 @@ from relay_int8.calibration.formats.qtable import excluded, read_qtable
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
-from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.cli.options import Exclude, Preset
+from relay_int8.config import QuantConfig
 from relay_int8.files import write_atomic
 
 NAMES = ", ".join(FORMATS)
@@ -34,13 +35,8 @@ def convert(
     source: Annotated[Path, typer.Argument(help="Table to read; its format is recognized.")],
     target: Annotated[Path, typer.Argument(help="Table to write; its name tells the format.")],
     model: Model = None,
-    preset: Annotated[
-        str, typer.Option(help=f"With --model, its integers: {', '.join(PRESETS)}.")
-    ] = "int8",
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(help="With --model: tensor or operator type that stays in float."),
-    ] = None,
+    preset: Preset = QuantConfig.preset,
+    exclude: Exclude = None,
     inputs: Inputs = None,
     params: Params = None,
     source_format: Annotated[
@@ -51,6 +47,8 @@ def convert(
     ] = None,
 ) -> None:
     """Write a calibration table in another tool's format, and say what that format cannot carry.
+
+    --preset and --exclude are those that the model will be quantized with.
 
     For example: relay-int8 table convert calib.trt table.json --from tensorrt --model resnet50.onnx
     """

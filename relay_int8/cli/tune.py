@@ -9,87 +9,96 @@ import typer
 from rich.console import Console
 
 from relay_int8.analysis.summary import show, table, terminal
-from relay_int8.cli.model import MODEL, Inputs, Params, input_shapes
+from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.options import Batch, Preset
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
-from relay_int8.config import PRESETS
+from relay_int8.config import QuantConfig
 from relay_int8.remote.address import Address
 
 SEARCHES = ("xgb", "random", "grid")
 
 
+ListOnly = Annotated[
+    bool, typer.Option("--list", help="Show what would be tuned, and measure nothing.")
+]
+Trials = Annotated[
+    int, typer.Option(min=1, help="Schedules to measure, those of earlier runs included.")
+]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, help="Stop after so long, if trials are still left.")
+]
+Target = Annotated[str, typer.Option(help="As for quantize; what measures must be able to run it.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads that the network will run on; the target's if not given."),
+]
+UnsignedInput = Annotated[
+    bool, typer.Option("--unsigned-input", help="The network's input is never negative.")
+]
+SearchName = Annotated[
+    str, typer.Option(help=f"How to choose what to measure: {', '.join(SEARCHES)}.")
+]
+Seed = Annotated[int, typer.Option(min=1, help="Of the search.")]
+LogName = Annotated[
+    str | None, typer.Option(help="Of the log's folder; the model's name if not given.")
+]
+Logs = Annotated[Path, typer.Option(help="Folder of all logs.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the log there is.")]
+WarmStart = Annotated[
+    list[Path] | None,
+    typer.Option(help="Folder of logs that the cost model learns from first; repeatable."),
+]
+PageFile = Annotated[
+    Path | None, typer.Option(help="HTML page to write at the end; see tuning-logs page.")
+]
+Flush = Annotated[bool, typer.Option("--flush", help="Empty the caches before each run.")]
+MinRepeatMs = Annotated[
+    int, typer.Option(min=1, help="Milliseconds of runs that one time is the mean of.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that compile; one a core if not given.")
+]
+Tracker = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Tracker that lends devices.")
+]
+Rpc = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="One device: relay-int8 serve there.")
+]
+Key = Annotated[str, typer.Option(envvar=KEY_VARIABLE, help="The key that the devices serve with.")]
+Devices = Annotated[int, typer.Option(min=1, help="Devices of the tracker to measure on at once.")]
+Patience = Annotated[
+    float, typer.Option(min=1, help="Seconds to wait for a lost device before giving up.")
+]
+
+
 def tune(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
-    list_only: Annotated[
-        bool, typer.Option("--list", help="Show what would be tuned, and measure nothing.")
-    ] = False,
-    trials: Annotated[
-        int, typer.Option(min=1, help="Schedules to measure, those of earlier runs included.")
-    ] = 1000,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after so long, if trials are still left.")
-    ] = None,
-    target: Annotated[
-        str, typer.Option(help="As for quantize; what measures must be able to run it.")
-    ] = "native",
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Threads that the network will run on; the target's if not given."
-        ),
-    ] = None,
-    preset: Annotated[
-        str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")
-    ] = "int8",
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")
-    ] = None,
+    model: Model,
+    list_only: ListOnly = False,
+    trials: Trials = 1000,
+    minutes: Minutes = None,
+    target: Target = "native",
+    threads: Threads = None,
+    preset: Preset = QuantConfig.preset,
+    batch: Batch = None,
     inputs: Inputs = None,
     params: Params = None,
-    unsigned_input: Annotated[
-        bool,
-        typer.Option("--unsigned-input", help="The network's input is never negative."),
-    ] = False,
-    search: Annotated[
-        str, typer.Option(help=f"How to choose what to measure: {', '.join(SEARCHES)}.")
-    ] = "xgb",
-    seed: Annotated[int, typer.Option(min=1, help="Of the search.")] = 1,
-    name: Annotated[
-        str | None, typer.Option(help="Of the log's folder; the model's name if not given.")
-    ] = None,
-    logs: Annotated[Path, typer.Option(help="Folder of all logs.")] = Path("tuning_logs"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the log there is.")] = False,
-    warm_start: Annotated[
-        list[Path] | None,
-        typer.Option(help="Folder of logs that the cost model learns from first; repeatable."),
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="HTML page to write at the end; see tuning-logs page.")
-    ] = None,
-    flush: Annotated[
-        bool, typer.Option("--flush", help="Empty the caches before each run.")
-    ] = False,
-    min_repeat_ms: Annotated[
-        int, typer.Option(min=1, help="Milliseconds of runs that one time is the mean of.")
-    ] = 3,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that compile; one a core if not given.")
-    ] = None,
-    tracker: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Tracker that lends devices.")
-    ] = None,
-    rpc: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="One device: relay-int8 serve there.")
-    ] = None,
-    key: Annotated[
-        str, typer.Option(envvar=KEY_VARIABLE, help="The key that the devices serve with.")
-    ] = "",
-    devices: Annotated[
-        int, typer.Option(min=1, help="Devices of the tracker to measure on at once.")
-    ] = 1,
-    patience: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait for a lost device before giving up.")
-    ] = 600,
+    unsigned_input: UnsignedInput = False,
+    search: SearchName = "xgb",
+    seed: Seed = 1,
+    name: LogName = None,
+    logs: Logs = Path("tuning_logs"),
+    resume: Resume = False,
+    warm_start: WarmStart = None,
+    page: PageFile = None,
+    flush: Flush = False,
+    min_repeat_ms: MinRepeatMs = 3,
+    workers: Workers = None,
+    tracker: Tracker = None,
+    rpc: Rpc = None,
+    key: Key = "",
+    devices: Devices = 1,
+    patience: Patience = 600,
 ) -> None:
     """Find faster schedules for the kernels of a network, on this computer or on others.
 
@@ -97,12 +106,10 @@ def tune(
     stop with Ctrl-C, go on with --resume. Then quantize with --tuning-logs.
     """
     import relay_int8
-    from relay_int8.compile import resolve_target
-    from relay_int8.config import QuantConfig
+    from relay_int8.target import resolve_target
     from relay_int8.tuning.bench import Timing
     from relay_int8.tuning.network import network_tasks
     from relay_int8.tuning.session import Options
-    from relay_int8.tuning.session import tune as run
 
     where = resolve_target(target, threads)
     mod = relay_int8.import_model(model, batch=batch, inputs=input_shapes(inputs), params=params)
@@ -125,17 +132,27 @@ def tune(
         patience_s=patience,
     )
     console.print(f"{model}: {len(tasks)} kernels, {trials} trials, search {search}, seed {seed}")
-    try:
-        with tuning_report(tasks) as report:
-            folder = run(tasks, where, name or model.stem, options, folder=logs, report=report)
-    except KeyboardInterrupt:
-        console.print("stopped; what was measured is kept, --resume goes on with it")
-        raise typer.Exit(130) from None
-    console.print(f"{folder}", soft_wrap=True)
+    folder = _measure(tasks, where, name or model.stem, options, logs, console)
     if page is not None:
         from relay_int8.tuning.page import write_tuning_page
 
         write_tuning_page(folder, page)
+
+
+def _measure(
+    tasks: Any, target: Any, name: str, options: Any, logs: Path, console: Console
+) -> Path:
+    """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
+    from relay_int8.tuning.session import tune as run
+
+    try:
+        with tuning_report(tasks) as report:
+            folder = run(tasks, target, name, options, folder=logs, report=report)
+    except KeyboardInterrupt:
+        console.print("stopped; what was measured is kept, --resume goes on with it")
+        raise typer.Exit(130) from None
+    console.print(f"{folder}", soft_wrap=True)
+    return folder
 
 
 def _rack(tracker: str | None, rpc: str | None, key: str) -> Any:

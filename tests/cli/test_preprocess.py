@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from relay_int8.cli.preprocess import PRESETS, named_preprocessing
+from relay_int8.cli.preprocess import PREPARATIONS, named_preprocessing
 
 pytestmark = pytest.mark.fast
 
@@ -27,7 +27,7 @@ def test_presets(name, shape, pixel):
 
 
 def test_every_preset_is_tested():
-    assert set(PRESETS) == {"imagenet", "imagenet-signed", "unit", "raw"}
+    assert set(PREPARATIONS) == {"imagenet", "imagenet-signed", "unit", "raw"}
 
 
 def test_nothing_is_nothing():

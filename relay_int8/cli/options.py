@@ -1,0 +1,65 @@
+"""Options that several commands have in common, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_int8.calibration import METHODS, CalibrationTable
+from relay_int8.calibration.formats import read_table
+from relay_int8.cli.preprocess import PREPARATIONS
+from relay_int8.config import PRESETS
+
+_DATA = typer.Option(
+    help="Calibration images: a folder of pictures, a .npy file with images along its first axis, "
+    "or a .npz file with an array for each input. A few hundred are enough."
+)
+Data = Annotated[Path, _DATA]
+OptionalData = Annotated[Path | None, _DATA]
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        help="Calibration table to use instead of images: relay-int8's own, another tool's (a "
+        "TensorRT cache for instance), or your numbers as JSON; see relay-int8 table."
+    ),
+]
+Preprocess = Annotated[
+    str | None,
+    typer.Option(
+        help=f"How pictures become the input: {', '.join(PREPARATIONS)}, or a .json or .toml file "
+        "with any of resize, crop, scale, mean, deviation, channels, layout."
+    ),
+]
+Preset = Annotated[str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")]
+Method = Annotated[str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
+]
+BiasCorrection = Annotated[
+    bool,
+    typer.Option(
+        "--bias-correction/--no-bias-correction",
+        help="Take the mean error of quantized weights out of each layer's bias.",
+    ),
+]
+Batch = Annotated[int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
+]
+
+
+def chosen_source(data: Path | None, table: Path | None) -> Path | CalibrationTable | None:
+    """Return what ranges come from: images, or the table in a file of any tool; None for neither.
+
+    Raises
+    ------
+    typer.BadParameter
+        For both.
+    """
+    if data and table:
+        raise typer.BadParameter("give either --data or --table")
+    return data if table is None else read_table(table)[0].table

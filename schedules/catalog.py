@@ -21,6 +21,7 @@ from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_STEM_PLAIN, DENSE_PLAIN
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
 from schedules.cpu.rescale import RESCALE_CPU
+from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cpu.table import TABLE_CPU
 from schedules.cuda.choice import ESTIMATES
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
@@ -98,6 +99,7 @@ _ORDER = (
     CONCAT_CPU,
     MOVE_CPU,
     OBSERVE_CPU,
+    SAMPLE2D_CPU,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,

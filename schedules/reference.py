@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from schedules.exact import clamp, fma, requantize, to_integer
+from schedules.reference_sampling import sample2d
 from schedules.reference_windows import conv2d, dense, pool2d
 from schedules.spec import (
     Binary,
@@ -135,4 +136,5 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "concat": _concat,
     "move": _move,
     "observe": _observe,
+    "sample2d": sample2d,
 }

@@ -17,6 +17,7 @@ from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
+from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
 from schedules.spec.text import SPECS, Spec, from_json, to_json
 
@@ -37,6 +38,7 @@ __all__ = [
     "QType",
     "Quantize",
     "Rescale",
+    "Sample2d",
     "Shape",
     "Size",
     "Spec",

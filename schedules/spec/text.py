@@ -12,6 +12,7 @@ from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Ta
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.pooling import Pool2d
+from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
 
 Spec = (
@@ -26,6 +27,7 @@ Spec = (
     | Concat
     | Move
     | Observe
+    | Sample2d
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -41,6 +43,7 @@ SPECS: dict[str, type[Spec]] = {
         Concat,
         Move,
         Observe,
+        Sample2d,
     )
 }
 _SIZES = ("batch", "rows")

@@ -14,10 +14,10 @@ from benchmarks.turns import Turn, run_for
 from relay_int8.artifact import TensorInfo
 from relay_int8.build import build
 from relay_int8.calibration import open_data
-from relay_int8.compile import resolve_target
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.quantize import quantize as quantize_module
+from relay_int8.target import resolve_target
 from relay_int8.tuning.records import Records, shipped_logs
 
 ONE_THREAD = ".one-thread"

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from tvm.target import Target
 
-from relay_int8.compile import resolve_target
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
 from relay_int8.host import cpu_name
+from relay_int8.target import resolve_target
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.cost_model import CostModel
 from relay_int8.tuning.log import Trial

@@ -24,7 +24,7 @@ from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.host import cpu_flags
-from relay_int8.model_tensors import open_inputs
+from relay_int8.interface import open_inputs
 from relay_int8.passes.correct_bias import averaged_tensors
 from relay_int8.pipeline import normalize
 from relay_int8.quantize import digest

@@ -11,16 +11,15 @@ from typing import Any
 from tvm import IRModule
 from tvm.target import Target
 
-from relay_int8 import graph
 from relay_int8.analysis.costs import measure_costs, run_times_ms
 from relay_int8.analysis.mixed_precision import Budget, Mixed, search
 from relay_int8.analysis.sensitivity import Fit, Sensitivity, Variants, measure_sensitivity
-from relay_int8.artifact import TensorInfo
 from relay_int8.calibration.data import Batches, Dataset, open_data
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.config import QuantConfig
 from relay_int8.host import cpu_flags
+from relay_int8.interface import open_inputs
 from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import native_target
 
@@ -75,7 +74,7 @@ def analyze_layers(
         Called as the stages go on.
     """
     if not isinstance(data, Dataset):
-        data = open_data(data, inputs_of(mod), preprocessing)
+        data = open_data(data, open_inputs(mod), preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
     variants = Variants(quantized, data, samples)
     sensitivity = measure_sensitivity(variants, progress)
@@ -85,16 +84,6 @@ def analyze_layers(
     mixed = search(variants, sensitivity, measure_costs(quantized, target), budget, progress)
     verified = _verified(mod, data, variants, mixed, budget, target)
     return LayerAnalysis(sensitivity=sensitivity, verified=verified)
-
-
-def inputs_of(mod: IRModule) -> tuple[TensorInfo, ...]:
-    """Return the inputs of a network, their batch open."""
-    return tuple(
-        TensorInfo(
-            name=str(param.name), shape=(-1, *graph.shape(param)[1:]), dtype=graph.dtype(param)
-        )
-        for param in mod["main"].params
-    )
 
 
 def _verified(

@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm import IRModule
 
-from relay_int8 import graph
 from relay_int8.analysis.groups import Group
 from relay_int8.annotate import annotate
-from relay_int8.artifact import TensorInfo
 from relay_int8.batch import with_batch
 from relay_int8.calibration.formats import fit
 from relay_int8.calibration.formats.exchange import Exchange, renamed
@@ -29,16 +26,6 @@ from relay_int8.qparams import PlannedScheme
 from relay_int8.quantize import digest, tensor_names
 
 WINOGRAD_MAX, WEIGHT_MAX = 31, 127  # ncnn: 3x3 of stride 1 has 6 bits
-
-
-def open_inputs(mod: IRModule) -> tuple[TensorInfo, ...]:
-    """Return the inputs of a network with any batch, as calibration data is checked against."""
-    return tuple(
-        TensorInfo(
-            name=str(param.name), shape=(-1, *graph.shape(param)[1:]), dtype=graph.dtype(param)
-        )
-        for param in mod["main"].params
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from relay_int8.gpu import Gpus, installed_gpus
 from relay_int8.host import cpu_flags
 from schedules.cuda.architectures import choose_architectures
 from schedules.cuda.devices import capability
-from schedules.targets import named_target
+from schedules.targets import named_target, target_config
 from schedules.template import ScheduleError
 
 CUDA, NATIVE = "cuda", "native"
@@ -77,6 +77,15 @@ def resolve(
             "the oldest of --arch, or leave those out"
         )
     return Destination(target=where, architectures=names)
+
+
+def resolve_target(target: str | Target, threads: int | None = None) -> Target:
+    """Return the target that :func:`resolve` finds, for networks that run on ``threads``.
+
+    The target's own, usually all cores, if None.
+    """
+    found = resolve(target).target
+    return Target(target_config(found) | {"num-cores": threads}) if threads else found
 
 
 def _chosen(text: str, find_gpus: Callable[[], Gpus]) -> tuple[str, ...]:

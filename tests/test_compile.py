@@ -167,3 +167,24 @@ def test_report_json_is_readable(compiled):
     values = json.loads((folder / "report.json").read_text())
     assert values["coverage"]["float_layers"] == 0
     assert {"name", "kind", "integer", "reason", "kernel", "snr_db"} <= set(values["layers"][0])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("file", ["report", "table", "qdq"])
+def test_a_file_without_a_folder_is_refused_before_anything_runs(digits, tmp_path, file):
+    missing = tmp_path / "absent" / "file"
+    with pytest.raises(ConfigError, match="there is no folder .*absent to write it to"):
+        relay_int8.compile_model(
+            MODEL, [digits.calibration[:2]], tmp_path / "m.ri8", **{file: missing}
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("threads", [1, 64])
+def test_times_are_of_the_threads_there_are(compiled, digits, tmp_path, threads):
+    most = relay_int8.load(compiled[0] / "digits.ri8").threads
+    report = relay_int8.compile_model(
+        MODEL, [digits.calibration[:2]], tmp_path / "m.ri8", batch=1, samples=0, threads=threads
+    )
+    assert report.machine["threads"] == min(threads, most)
+    assert relay_int8.load(tmp_path / "m.ri8").threads == most

@@ -13,7 +13,7 @@ from relay_int8.config import QuantConfig
 from relay_int8.export.qdq import BiasForm, export_qdq
 from relay_int8.files import write_atomic
 from relay_int8.frontend.model import Shapes, import_model
-from relay_int8.model_tensors import open_inputs
+from relay_int8.interface import open_inputs
 from relay_int8.quantize import QuantizedModel, quantize
 
 

@@ -173,7 +173,7 @@ def test_report_json_is_readable(compiled):
 @pytest.mark.parametrize("file", ["report", "table", "qdq"])
 def test_a_file_without_a_folder_is_refused_before_anything_runs(digits, tmp_path, file):
     missing = tmp_path / "absent" / "file"
-    with pytest.raises(ConfigError, match="there is no folder .*absent to write it to"):
+    with pytest.raises(ConfigError, match=r"there is no folder .*absent to write it to"):
         relay_int8.compile_model(
             MODEL, [digits.calibration[:2]], tmp_path / "m.ri8", **{file: missing}
         )

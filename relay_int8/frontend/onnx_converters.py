@@ -70,7 +70,7 @@ def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any])
     padding = (
         attributes.get("pads", (0,) * 2 * rank)
         if mode == "NOTSET"
-        else _auto_pad(mode, shape(x)[2:], kernel, strides, dilation)
+        else auto_pad(mode, shape(x)[2:], kernel, strides, dilation)
     )
     op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
     y = op(
@@ -86,7 +86,7 @@ def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any])
     return relax.op.add(bb.emit(y), relax.op.reshape(bias[0], (1, -1, *(1,) * rank)))
 
 
-def _auto_pad(
+def auto_pad(
     mode: str,
     sizes: Sequence[int],
     kernel: Sequence[int],

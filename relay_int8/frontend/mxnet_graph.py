@@ -9,6 +9,7 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
 from relay_int8.frontend.model import Shapes
 from relay_int8.frontend.mxnet_attributes import Attributes
 from relay_int8.frontend.mxnet_converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
@@ -151,11 +152,9 @@ class GraphImporter:
                 self._bound(f"{node.name}_output{place}" if place else node.name, value)
                 for place, value in enumerate(values)
             ]
-        except FrontendError:
-            raise
         except NotImplementedError as err:
             raise UnsupportedOpError(f"{node.title} cannot be imported: {err}") from err
-        except Exception as err:  # TVM's shape inference raises whatever it meets
+        except CONVERTER_ERRORS as err:
             reason = str(err).strip().splitlines()
             raise FrontendError(
                 f"{node.title} cannot be read: {reason[-1] if reason else type(err).__name__}"

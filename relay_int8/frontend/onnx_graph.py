@@ -11,6 +11,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
 from relay_int8.frontend.onnx_converters import CONVERTERS
 from relay_int8.frontend.onnx_quantized import MICROSOFT, QUANTIZED
 from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute
@@ -139,7 +140,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             else:
                 value = self._convert_operator(node.op_type, inputs, attributes, self.opset)
             value = self._emitted(value, len(node.output))
-        except Exception as err:  # TVM's converters raise whatever they meet
+        except CONVERTER_ERRORS as err:
             reason = str(err).strip().splitlines()
             raise UnsupportedOpError(
                 f"node {_title(node)} ({node.op_type}) cannot be imported: "

@@ -57,7 +57,8 @@ class _Canonicalizer:
         q = graph.constant(value.args[0])
         if q is not None:
             return self._constant(scope, value, q) if operator == "dequantize" else None
-        return _inverted(scope, value) or _written_before(scope, value)
+        inner = _inverted(scope, value)
+        return _written_before(scope, value) if inner is None else inner
 
     def _moved(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
         """Return the move of a quantized tensor between a DQ and a Q of its parameters."""

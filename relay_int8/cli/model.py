@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[Path, typer.Argument(help="Model: ONNX (.onnx) or MXNet (-symbol.json).")]
+Model = Annotated[
+    Path, typer.Argument(help="Model: ONNX (.onnx), TFLite (.tflite) or MXNet (-symbol.json).")
+]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,0 +1,134 @@
+"""The numbers of the TFLite schema (version 3): fields, types, operators and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+VERSION = 3
+IDENTIFIER = b"TFL3"
+
+TYPES = {
+    0: "float32",
+    1: "float16",
+    2: "int32",
+    3: "uint8",
+    4: "int64",
+    6: "bool",
+    7: "int16",
+    9: "int8",
+    10: "float64",
+    15: "uint32",
+    16: "uint16",
+}
+"""Number of a tensor's type -> NumPy's name, for those with elements of whole bytes."""
+OTHER_TYPES = {5: "string", 8: "complex64", 17: "int4", 18: "bfloat16", 19: "int2"}
+
+OPERATORS = {
+    0: "ADD", 1: "AVERAGE_POOL_2D", 2: "CONCATENATION", 3: "CONV_2D", 4: "DEPTHWISE_CONV_2D",
+    5: "DEPTH_TO_SPACE", 6: "DEQUANTIZE", 7: "EMBEDDING_LOOKUP", 8: "FLOOR", 9: "FULLY_CONNECTED",
+    11: "L2_NORMALIZATION", 12: "L2_POOL_2D", 13: "LOCAL_RESPONSE_NORMALIZATION", 14: "LOGISTIC",
+    16: "LSTM", 17: "MAX_POOL_2D", 18: "MUL", 19: "RELU", 20: "RELU_N1_TO_1", 21: "RELU6",
+    22: "RESHAPE", 23: "RESIZE_BILINEAR", 24: "RNN", 25: "SOFTMAX", 26: "SPACE_TO_DEPTH",
+    27: "SVDF", 28: "TANH", 32: "CUSTOM", 34: "PAD", 36: "GATHER", 37: "BATCH_TO_SPACE_ND",
+    38: "SPACE_TO_BATCH_ND", 39: "TRANSPOSE", 40: "MEAN", 41: "SUB", 42: "DIV", 43: "SQUEEZE",
+    44: "UNIDIRECTIONAL_SEQUENCE_LSTM", 45: "STRIDED_SLICE", 47: "EXP", 48: "TOPK_V2", 49: "SPLIT",
+    50: "LOG_SOFTMAX", 53: "CAST", 54: "PRELU", 55: "MAXIMUM", 56: "ARG_MAX", 57: "MINIMUM",
+    58: "LESS", 59: "NEG", 60: "PADV2", 61: "GREATER", 62: "GREATER_EQUAL", 64: "SELECT",
+    65: "SLICE", 66: "SIN", 67: "TRANSPOSE_CONV", 69: "TILE", 70: "EXPAND_DIMS", 73: "LOG",
+    74: "SUM", 75: "SQRT", 76: "RSQRT", 77: "SHAPE", 78: "POW", 79: "ARG_MIN", 80: "FAKE_QUANT",
+    81: "REDUCE_PROD", 82: "REDUCE_MAX", 83: "PACK", 88: "UNPACK", 89: "REDUCE_MIN", 92: "SQUARE",
+    94: "FILL", 97: "RESIZE_NEAREST_NEIGHBOR", 98: "LEAKY_RELU", 99: "SQUARED_DIFFERENCE",
+    100: "MIRROR_PAD", 101: "ABS", 102: "SPLIT_V", 104: "CEIL", 106: "ADD_N", 108: "COS",
+    111: "ELU", 114: "QUANTIZE", 116: "ROUND", 117: "HARD_SWISH", 118: "IF", 119: "WHILE",
+    123: "SELECT_V2", 126: "BATCH_MATMUL", 129: "CALL_ONCE", 130: "BROADCAST_TO", 132: "CONV_3D",
+    141: "CONV_3D_TRANSPOSE", 142: "VAR_HANDLE", 150: "GELU", 158: "SIGN",
+}  # fmt: skip
+"""Number of an operator -> its name; those of image networks."""
+CUSTOM = 32
+
+PADDINGS = ("SAME", "VALID")
+ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
+INTEGERS = "ints"
+"""As the form of an option: a vector of int32."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The table of an operator's options: its number, and (field, form, default) by name."""
+
+    number: int
+    fields: Mapping[str, tuple[int, str, float]]
+
+
+_STRIDES = {"padding": (0, "b", 0), "stride_w": (1, "i", 0), "stride_h": (2, "i", 0)}
+_POOL = Options(
+    5,
+    {**_STRIDES, "filter_w": (3, "i", 0), "filter_h": (4, "i", 0), "activation": (5, "b", 0)},
+)
+_REDUCER = Options(27, {"keep_dims": (0, "?", 0)})
+_ALONE = {"activation": (0, "b", 0)}
+
+OPTIONS = {
+    "ADD": Options(11, _ALONE),
+    "AVERAGE_POOL_2D": _POOL,
+    "CONCATENATION": Options(10, {"axis": (0, "i", 0), "activation": (1, "b", 0)}),
+    "CONV_2D": Options(
+        1,
+        {
+            **_STRIDES,
+            "activation": (3, "b", 0),
+            "dilation_w": (4, "i", 1),
+            "dilation_h": (5, "i", 1),
+        },
+    ),
+    "DEPTHWISE_CONV_2D": Options(
+        2,
+        {
+            **_STRIDES,
+            "depth_multiplier": (3, "i", 0),
+            "activation": (4, "b", 0),
+            "dilation_w": (5, "i", 1),
+            "dilation_h": (6, "i", 1),
+        },
+    ),
+    "DEPTH_TO_SPACE": Options(94, {"block_size": (0, "i", 0)}),
+    "DIV": Options(29, _ALONE),
+    "FULLY_CONNECTED": Options(
+        8,
+        {"activation": (0, "b", 0), "weights_format": (1, "b", 0), "keep_num_dims": (2, "?", 0)},
+    ),
+    "GELU": Options(116, {"approximate": (0, "?", 0)}),
+    "L2_NORMALIZATION": Options(12, _ALONE),
+    "LEAKY_RELU": Options(75, {"alpha": (0, "f", 0.0)}),
+    "MAX_POOL_2D": _POOL,
+    "MEAN": _REDUCER,
+    "MIRROR_PAD": Options(77, {"mode": (0, "b", 0)}),
+    "MUL": Options(21, _ALONE),
+    "PACK": Options(59, {"axis": (1, "i", 0)}),
+    "REDUCE_MAX": _REDUCER,
+    "RESHAPE": Options(17, {"new_shape": (0, INTEGERS, 0)}),
+    "RESIZE_BILINEAR": Options(15, {"align_corners": (2, "?", 0), "half_pixel": (3, "?", 0)}),
+    "RESIZE_NEAREST_NEIGHBOR": Options(
+        74, {"align_corners": (0, "?", 0), "half_pixel": (1, "?", 0)}
+    ),
+    "SOFTMAX": Options(9, {"beta": (0, "f", 0.0)}),
+    "SPACE_TO_DEPTH": Options(19, {"block_size": (0, "i", 0)}),
+    "SQUEEZE": Options(30, {"axes": (0, INTEGERS, 0)}),
+    "STRIDED_SLICE": Options(
+        32,
+        {
+            "begin_mask": (0, "i", 0),
+            "end_mask": (1, "i", 0),
+            "ellipsis_mask": (2, "i", 0),
+            "new_axis_mask": (3, "i", 0),
+            "shrink_axis_mask": (4, "i", 0),
+            "offset": (5, "?", 0),
+        },
+    ),
+    "SUB": Options(28, _ALONE),
+    "SUM": _REDUCER,
+    "TRANSPOSE_CONV": Options(49, {**_STRIDES, "activation": (3, "b", 0)}),
+    "UNPACK": Options(64, {"num": (0, "i", 0), "axis": (1, "i", 0)}),
+}
+"""Operators whose options have fields that count here."""

@@ -1,0 +1,258 @@
+"""What a converter of a TFLite operator gets: its operands in Relax, in the order it asks for.
+
+TFLite's images are NHWC, those of the compiler NCHW. A tensor is held in the order in which it was
+computed; the other one is made where it is asked for, once. Elementwise operators take what there
+is (:meth:`Step.together`), so that transposes are left only at inputs, outputs and reshapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.tflite_file import Operator, OptionValue, Quantization, Tensor
+from relay_int8.frontend.tflite_schema import ACTIVATIONS
+from relay_int8.graph import shape
+
+Emit = Callable[[str, relax.Expr], relax.Var]
+TO_NCHW = (0, 3, 1, 2)
+TO_NHWC = (0, 2, 3, 1)
+QUANTIZED = ("int8", "uint8")
+
+
+@dataclass(frozen=True)
+class Image:
+    """A result of four dimensions in NCHW."""
+
+    value: relax.Expr
+
+
+Result: TypeAlias = "relax.Expr | Image"
+
+
+@dataclass
+class Held:
+    """A tensor in Relax: as the file has it, in NCHW, or both; its integers, if it has such."""
+
+    plain: relax.Expr | None = None
+    image: relax.Expr | None = None
+    integers: Result | None = None
+
+    @classmethod
+    def of(cls, result: Result, integers: Result | None = None) -> Held:
+        """Return a tensor in the order of ``result``."""
+        if isinstance(result, Image):
+            return cls(image=result.value, integers=integers)
+        return cls(plain=result, integers=integers)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is there in NCHW alone."""
+        return self.plain is None
+
+
+def is_quantized(tensor: Tensor) -> bool:
+    """Whether a tensor's integers stand for real numbers."""
+    return tensor.quantization is not None and tensor.dtype in QUANTIZED
+
+
+def parameters(found: Quantization, dtype: str) -> tuple[relax.Expr, relax.Expr]:
+    """Return scale and zero point as Q and DQ take them: scalars, where they are of one tensor."""
+    dims = () if found.scale.size == 1 else found.scale.shape
+    scale = np.array(found.scale.reshape(dims), np.float32)
+    zero = np.array(found.zero.reshape(dims), np.int64)
+    if (zero.astype(dtype) != zero).any():
+        raise ValueError(f"a zero point of {zero.tolist()} for {dtype}")
+    return relax.const(scale), relax.const(zero.astype(dtype))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator on its way into Relax.
+
+    Parameters
+    ----------
+    operator
+        Its kind and options.
+    inputs, outputs
+        Its tensors, as the file has them; None for an operand that is left out.
+    held
+        Index of an operand -> what was computed of it, constants left out.
+    emit
+        Binds a value on the way to the result, under ``<result>/<given name>``.
+    """
+
+    operator: Operator
+    inputs: Sequence[Tensor | None]
+    outputs: Sequence[Tensor]
+    emit: Emit
+    held: Mapping[int, Held] = field(default_factory=dict)
+
+    @property
+    def options(self) -> Mapping[str, OptionValue]:
+        """Return the operator's options by name."""
+        return self.operator.options
+
+    def integer(self, name: str, least: int = -(2**31)) -> int:
+        """Return an option that is an integer of ``least`` or more."""
+        value = int(self.options[name])  # type: ignore[arg-type]
+        if value < least:
+            raise ValueError(f"its {name} is {value}, not {least} or more")
+        return value
+
+    def has(self, index: int) -> bool:
+        """Whether the operator has such an operand."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def tensor(self, index: int) -> Tensor:
+        """Return an operand as the file has it."""
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise ValueError(f"it has no operand {index}")
+        return found
+
+    def integers(self, index: int, what: str) -> tuple[int, ...]:
+        """Return a constant operand of integers."""
+        values = self.tensor(index).values
+        if values is None:
+            raise NotImplementedError(f"its {what} is computed, not constant")
+        if values.dtype.kind not in "iu" or values.size > 64:
+            raise ValueError(f"its {what} is {values.size} of {values.dtype}")
+        return tuple(int(value) for value in values.reshape(-1))
+
+    def plain(self, index: int) -> relax.Expr:
+        """Return an operand in the order of the file."""
+        held = self.held.get(index)
+        if held is None:
+            return self.moved(index, range(len(self.tensor(index).shape)))
+        if held.plain is None:
+            held.plain = self._emit(index, "nhwc", relax.op.permute_dims(held.image, TO_NHWC))
+        return held.plain
+
+    def image(self, index: int) -> relax.Expr:
+        """Return an operand of four dimensions in NCHW; a smaller one as it would be broadcast."""
+        held = self.held.get(index)
+        rank = len(self.tensor(index).shape) if held is None else len(shape(self._any(held)))
+        if rank > 4:
+            raise ValueError(f"an operand of {rank} dimensions, where an image has four")
+        if held is None:
+            return self.moved(index, TO_NCHW)
+        if held.image is None:
+            x = held.plain
+            if rank < 4:
+                dims = (*(1,) * (4 - rank), *shape(x))
+                x = self._emit(index, "nhwc", relax.op.reshape(x, dims))
+            image = self._emit(index, "nchw", relax.op.permute_dims(x, TO_NCHW))
+            if rank < 4:
+                return image
+            held.image = image
+        return held.image
+
+    def moved(self, index: int, order: Sequence[int]) -> relax.Expr:
+        """Return an operand transposed; a constant of fewer axes gets leading ones."""
+        tensor = self.tensor(index)
+        if tensor.values is None:
+            return relax.op.permute_dims(self.plain(index), list(order))
+        lead = len(order) - tensor.values.ndim
+        if lead < 0:
+            raise ValueError(f"its operand {tensor.name} has {tensor.values.ndim} dimensions")
+        values = tensor.values.reshape((1,) * lead + tensor.shape).transpose(order)
+        found = tensor.quantization
+        if found is None:
+            return relax.const(_plain_numbers(tensor.name, values))
+        axis = list(order).index(found.axis + lead)
+        if tensor.dtype not in (*QUANTIZED, "int32"):
+            raise NotImplementedError(f"operand {tensor.name} is quantized to {tensor.dtype}")
+        if not self._reads_integers:
+            return relax.const(_reals(values, found, axis))
+        constants = parameters(found, tensor.dtype)
+        q = relax.const(np.ascontiguousarray(values, tensor.dtype))
+        return self._emit(index, "dq", relax.op.dequantize(q, *constants, axis))
+
+    @property
+    def is_image(self) -> bool:
+        """Whether an operand is there in NCHW alone."""
+        return any(held.is_image for held in self.held.values())
+
+    def together(self, *indices: int) -> tuple[list[relax.Expr], Callable[[relax.Expr], Result]]:
+        """Return operands in one order, the one that is there, and what says so of a result."""
+        if self.is_image:
+            return [self.image(index) for index in indices], Image
+        return [self.plain(index) for index in indices], lambda value: value
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return where an axis of the file is among those that :meth:`together` gives."""
+        if not -rank <= axis < rank:
+            raise ValueError(f"axis {axis} of an operand with {rank} axes")
+        return TO_NCHW.index(axis % rank) if self.is_image else axis % rank
+
+    def activated(self, value: relax.Expr) -> relax.Expr:
+        """Return ``value`` under the operator's fused activation."""
+        kind = self.integer("activation", 0)
+        name = ACTIVATIONS[kind] if kind < len(ACTIVATIONS) else str(kind)
+        if name == "NONE":
+            return value
+        if name not in FUSED:
+            raise NotImplementedError(f"a fused activation {name}")
+        return FUSED[name](self.emit("linear", value))
+
+    def quantized(self, value: relax.Expr) -> relax.Expr:
+        """Return ``value`` as the first result is quantized, if it is: rounded to its integers."""
+        tensor = self.outputs[0]
+        if tensor.quantization is None or not is_quantized(tensor):
+            return value
+        constants = parameters(tensor.quantization, tensor.dtype)
+        real = self.emit("real", value)
+        q = self.emit("q", relax.op.quantize(real, *constants, 0, tensor.dtype))
+        return self.emit("dq", relax.op.dequantize(q, *constants, 0))
+
+    @property
+    def _reads_integers(self) -> bool:
+        """Whether it computes with integers; float operators take weights as reals."""
+        return any(is_quantized(self.tensor(index)) for index in self.held)
+
+    def _emit(self, index: int, what: str, value: relax.Expr) -> relax.Var:
+        return self.emit(f"/{self.tensor(index).name}/{what}", value)
+
+    @staticmethod
+    def _any(held: Held) -> relax.Expr:
+        return held.image if held.plain is None else held.plain
+
+
+def _clip(low: float, high: float) -> Callable[[relax.Expr], relax.Expr]:
+    return lambda x: relax.op.clip(x, relax.prim_value(low), relax.prim_value(high))
+
+
+FUSED: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "RELU": relax.op.nn.relu,
+    "RELU6": _clip(0.0, 6.0),
+    "RELU_N1_TO_1": _clip(-1.0, 1.0),
+    "TANH": relax.op.tanh,
+}
+"""Activations that other operators may end with."""
+
+Converter = Callable[[Step], "Result | Sequence[Result]"]
+"""Returns an operator's result, or one for each of several; raises ValueError where a file does not
+fit the operator, NotImplementedError where we lack something, each with what was found."""
+
+
+def _plain_numbers(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if values.dtype.kind != "f":
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    if not np.isfinite(values).all():
+        raise FrontendError(
+            f"tensor {name} has NaN or infinite values; weights must be finite: check the "
+            "training or the export"
+        )
+    return np.ascontiguousarray(values, np.float32)
+
+
+def _reals(values: np.ndarray[Any, Any], found: Quantization, axis: int) -> np.ndarray[Any, Any]:
+    along = [-1 if place == axis else 1 for place in range(values.ndim)]
+    steps = values.astype(np.float64) - found.zero.reshape(along)
+    return np.ascontiguousarray(steps * found.scale.reshape(along), np.float32)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.systems import SYSTEMS, Family
+from benchmarks.systems import SYSTEMS, Family, Goal
 from benchmarks.turns import Turn
 
 Clock = Literal["wall", "cpu"]
@@ -52,14 +52,16 @@ class Cell:
         """Return the median over the rounds."""
         return float(np.median(self.times_s(system)))
 
-    def fastest(self, family: Family, among: str = "") -> str | None:
-        """Return the family's system of least median whose key contains ``among``, if any ran."""
-        ran = [key for key in self.turns if SYSTEMS[key].family == family and among in key]
+    def fastest(self, family: Family, goal: Goal) -> str | None:
+        """Return the family's system of least median for a goal, if any ran."""
+        ran = [
+            key for key in self.turns if (SYSTEMS[key].family, SYSTEMS[key].goal) == (family, goal)
+        ]
         return min(ran, key=self.median_s, default=None)
 
-    def ratio(self, peer: str | None, own: str = "relay-int8") -> float | None:
+    def ratio(self, peer: str | None, own: str | None) -> float | None:
         """Return how many times longer ``peer`` took: the median over the rounds of the ratios."""
-        if peer is None or own not in self.turns:
+        if peer is None or own is None:
             return None
         return float(np.median(self.times_s(peer) / self.times_s(own)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from benchmarks.subject import BATCH, INPUT, Subject
-from benchmarks.turns import Turn, run_for
+from benchmarks.turns import Turn, run_for, run_together
 
 
 class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -59,9 +60,8 @@ class Session:
         self._session = onnxruntime.InferenceSession(
             str(file), options, providers=["CPUExecutionProvider"]
         )
-        self._binding = self._session.io_binding()
-        self._binding.bind_cpu_input(INPUT, images)
-        self._binding.bind_output(self._session.get_outputs()[0].name)
+        self._images = images
+        self._binding = self._bound()
 
     def outputs(self) -> np.ndarray:
         """Run once and return the logits."""
@@ -72,3 +72,22 @@ class Session:
     def turn(self, seconds: float) -> Turn:
         """Run one after the other."""
         return run_for(seconds, lambda: self._session.run_with_iobinding(self._binding))
+
+    def _bound(self) -> onnxruntime.IOBinding:
+        binding = self._session.io_binding()
+        binding.bind_cpu_input(INPUT, self._images)
+        binding.bind_output(self._session.get_outputs()[0].name)
+        return binding
+
+
+class Streams(Session):
+    """A session of one thread that as many threads as asked for run at the same time."""
+
+    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
+        super().__init__(file, images, 1)
+        self._bindings = [self._bound() for _ in range(threads)]
+
+    def turn(self, seconds: float) -> Turn:
+        """Run all at the same time."""
+        run = self._session.run_with_iobinding
+        return run_together(seconds, [partial(run, binding) for binding in self._bindings])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +12,14 @@ import tvm
 from tvm import relax
 
 from benchmarks.subject import INPUT, Subject
-from benchmarks.turns import Turn, run_for
+from benchmarks.turns import Turn, run_for, run_together
 from relay_int8.artifact import TensorInfo
 from relay_int8.build import build
 from relay_int8.calibration import open_data
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.quantize import quantize as quantize_module
+from relay_int8.runtime import set_threads
 from relay_int8.target import resolve_target
 from relay_int8.tuning.records import Records, shipped_logs
 
@@ -45,15 +48,10 @@ def _one_thread(file: Path) -> Path:
 
 
 class Library:
-    """A network on the Relax VM, as an artifact runs it."""
+    """A network on the Relax VM, as an artifact runs it: one run after the other."""
 
     def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
-        os.environ.setdefault("TVM_BIND_THREADS", "0")  # as relay_int8.module does
-        found = tvm.get_global_func("runtime.NumThreads")()
-        if found != threads:
-            raise RuntimeError(f"TVM runs {found} threads, not {threads}; set TVM_NUM_THREADS")
-        built = _one_thread(file) if threads == 1 else file
-        self._main = relax.VirtualMachine(tvm.runtime.load_module(str(built)), tvm.cpu())["main"]
+        self._main = _main(_one_thread(file) if threads == 1 else file, threads)
         self._images = tvm.runtime.tensor(images)
 
     def outputs(self) -> np.ndarray:
@@ -64,3 +62,32 @@ class Library:
     def turn(self, seconds: float) -> Turn:
         """Run one after the other."""
         return run_for(seconds, lambda: self._main(self._images))
+
+
+class Streams:
+    """As many copies as there are threads, one thread each, as :class:`relay_int8.Streams` runs."""
+
+    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
+        os.environ["TVM_NUM_THREADS"] = "1"  # of the pools of threads to come
+        self._mains = [_main(_one_thread(file), 1) for _ in range(threads)]
+        self._images = [tvm.runtime.tensor(images) for _ in self._mains]
+
+    def outputs(self) -> np.ndarray:
+        """Run one copy once and return the logits."""
+        logits: np.ndarray = self._mains[0](self._images[0]).numpy()
+        return logits
+
+    def turn(self, seconds: float) -> Turn:
+        """Run all copies at the same time."""
+        pairs = zip(self._mains, self._images, strict=True)
+        runs = [partial(main, images) for main, images in pairs]
+        return run_together(seconds, runs)
+
+
+def _main(library: Path, threads: int) -> Callable[[tvm.runtime.Tensor], tvm.runtime.Tensor]:
+    """Return the compiled function, run by so many threads."""
+    os.environ.setdefault("TVM_BIND_THREADS", "0")  # as relay_int8.module does
+    set_threads(threads)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    main: Callable[[tvm.runtime.Tensor], tvm.runtime.Tensor] = machine["main"]
+    return main

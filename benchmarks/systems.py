@@ -16,6 +16,7 @@ from benchmarks.subject import Subject
 from benchmarks.turns import Turn
 
 Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO"]
+Goal = Literal["latency", "throughput"]
 SOURCES = ("relay_int8", "schedules", "tuning_logs")
 KINDS = (".py", ".json", ".jsonl")
 
@@ -50,8 +51,8 @@ class System:
 
     Parameters
     ----------
-    name, family
-        Of a family the fastest system counts.
+    name, family, goal
+        Of a family the fastest system with a goal counts.
     quantizer, loader
         ``module:function`` of a :class:`Quantize` and a :class:`Load`.
     suffix
@@ -64,6 +65,7 @@ class System:
 
     name: str
     family: Family
+    goal: Goal
     quantizer: str
     loader: str
     suffix: str
@@ -90,48 +92,66 @@ class System:
         return folder / f"{subject.name}{only}-{sha.hexdigest()[:12]}{self.suffix}"
 
 
+RELAY_INT8 = "benchmarks.relay_int8_system"
 ONNXRUNTIME = "benchmarks.onnxruntime_int8"
 OPENVINO = "benchmarks.openvino_int8"
 
 
-def _openvino(quantizer: str, hint: str) -> System:
+def _openvino(quantizer: str, goal: Goal) -> System:
     nncf = quantizer == "NNCF"
     return System(
-        name=f"OpenVINO {quantizer} {hint}",
+        name=f"OpenVINO {quantizer} {goal}",
         family="OpenVINO",
+        goal=goal,
         quantizer=f"{OPENVINO if nncf else ONNXRUNTIME}:quantize",
-        loader=f"{OPENVINO}:load_{hint}",
+        loader=f"{OPENVINO}:load_{goal}",
         suffix=".xml" if nncf else ".onnx",
         packages=("nncf", "openvino") if nncf else ("onnxruntime",),
     )
 
 
-SYSTEMS: dict[str, System] = {
-    "relay-int8": System(
-        name="relay-int8",
+def _own(goal: Goal, loader: str) -> System:
+    return System(
+        name=f"relay-int8 {goal}",
         family="relay-int8",
-        quantizer="benchmarks.relay_int8_system:quantize",
-        loader="benchmarks.relay_int8_system:Library",
+        goal=goal,
+        quantizer=f"{RELAY_INT8}:quantize",
+        loader=f"{RELAY_INT8}:{loader}",
         suffix=".so",
         packages=("apache-tvm", "apache-tvm-ffi"),
         own=True,
-    ),
-    "onnxruntime": System(
-        name="ONNX Runtime",
+    )
+
+
+def _onnxruntime(goal: Goal, loader: str) -> System:
+    return System(
+        name=f"ONNX Runtime {goal}",
         family="ONNX Runtime",
+        goal=goal,
         quantizer=f"{ONNXRUNTIME}:quantize",
-        loader=f"{ONNXRUNTIME}:Session",
+        loader=f"{ONNXRUNTIME}:{loader}",
         suffix=".onnx",
         packages=("onnxruntime",),
-    ),
+    )
+
+
+SYSTEMS: dict[str, System] = {
+    "relay-int8-latency": _own("latency", "Library"),
+    "relay-int8-throughput": _own("throughput", "Streams"),
+    "onnxruntime-latency": _onnxruntime("latency", "Session"),
+    "onnxruntime-throughput": _onnxruntime("throughput", "Streams"),
     "openvino-nncf-latency": _openvino("NNCF", "latency"),
     "openvino-nncf-throughput": _openvino("NNCF", "throughput"),
     "openvino-qdq-latency": _openvino("QDQ", "latency"),
     "openvino-qdq-throughput": _openvino("QDQ", "throughput"),
 }
-"""QDQ is the file that ONNX Runtime runs; latency and throughput are performance hints."""
+"""QDQ is the file that ONNX Runtime runs.
 
-REFERENCE = "onnxruntime"  # computes the float32 logits
+Latency: one run after the other, each by all threads. Throughput: as many at a time as there are
+threads, or as OpenVINO finds best.
+"""
+
+REFERENCE = "onnxruntime"  # the package that computes the float32 logits
 
 
 def missing_packages(systems: Iterable[str]) -> list[str]:

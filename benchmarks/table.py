@@ -9,9 +9,10 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.cell import Cell
-from benchmarks.systems import SYSTEMS, Family
+from benchmarks.systems import SYSTEMS, Family, Goal
 from relay_int8.analysis.summary import show, table
 
+GOALS: tuple[Goal, ...] = ("latency", "throughput")
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
 COLUMNS = (
     "network",
@@ -19,7 +20,6 @@ COLUMNS = (
     "ORT ms",
     "OV ms",
     "OV with",
-    "OV latency ms",
     "ORT / here",
     "OV / here",
     "peak here",
@@ -29,10 +29,10 @@ COLUMNS = (
 )
 LEFT = ("network", "OV with")
 EXPLANATION = """\
-ORT is ONNX Runtime, OV the fastest configuration of OpenVINO: {quantized by NNCF, the QDQ file of
-ONNX Runtime} x {latency hint, throughput hint}. "ms" is one run of the whole batch, the median of
-the turns. With the throughput hint several requests are in flight, and ms is the time per finished
-run, less than any one of them takes; "OV latency ms" is the faster file with the latency hint.
+ORT is ONNX Runtime, OV the faster of OpenVINO's networks quantized by NNCF and by ONNX Runtime
+(QDQ). Latency is the time of one run, one after the other, each by all threads. Throughput is the
+time from one result to the next where as many runs are in flight as there are threads, or as
+OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the median of the turns.
 "ORT / here" is how many times longer ONNX Runtime takes, the median of the ratio within each round:
 above 1 this project is faster. "peak" is the share of what vpdpbusd alone reaches on as many cores;
 only multiplications of convolutions and dense layers inside the image count. "cosine" is between
@@ -48,15 +48,16 @@ class Section:
 
 
 def sections(cells: Iterable[Cell]) -> Iterator[Section]:
-    """Yield a table for each batch and number of threads, with geometric means in the last row."""
+    """Yield a table for each batch, number of threads and goal; geometric means come last."""
     groups: dict[tuple[int, int], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.batch, cell.threads), []).append(cell)
     for (batch, threads), group in groups.items():
-        title = f"batch {batch}, {threads} thread{'s' * (threads > 1)}"
-        if any(cell.clock == "cpu" for cell in group):
-            title += ", CPU seconds"
-        yield Section(title, [*(_row(cell) for cell in group), _means(group)])
+        for goal in GOALS:
+            title = f"batch {batch}, {threads} thread{'s' * (threads > 1)}, {goal}"
+            if any(cell.clock == "cpu" for cell in group):
+                title += ", CPU seconds"
+            yield Section(title, [*(_row(cell, goal) for cell in group), _means(group, goal)])
 
 
 def print_tables(
@@ -97,41 +98,41 @@ def summary(cell: Cell) -> str:
     return f"{cell.network}, batch {cell.batch}, threads {cell.threads}: {', '.join(times)}"
 
 
-def _row(cell: Cell) -> tuple[str, ...]:
-    best = [cell.fastest(family) for family in FAMILIES]
-    _, onnxruntime, openvino = best
-    latency = cell.fastest("OpenVINO", "latency")
+def _row(cell: Cell, goal: Goal) -> tuple[str, ...]:
+    best = [cell.fastest(family, goal) for family in FAMILIES]
+    own, onnxruntime, openvino = best
     cosines = cell.cosines.values()
     return (
         cell.network,
         *(_ms(cell, system) for system in best),
-        "-"
-        if openvino is None
-        else SYSTEMS[openvino].name.removeprefix("OpenVINO ").replace(",", ""),
-        _ms(cell, latency),
-        _number(cell.ratio(onnxruntime), "{:.2f}"),
-        _number(cell.ratio(openvino), "{:.2f}"),
+        _quantizer(openvino, goal),
+        _number(cell.ratio(onnxruntime, own), "{:.2f}"),
+        _number(cell.ratio(openvino, own), "{:.2f}"),
         *(_number(system and cell.share_of_peak(system), "{:.2f}") for system in best),
         _number(min(cosines, default=None), "{:.4f}"),
     )
 
 
-def _means(cells: Sequence[Cell]) -> tuple[str, ...]:
+def _means(cells: Sequence[Cell], goal: Goal) -> tuple[str, ...]:
+    own: Family = "relay-int8"
     ratios = [
-        [cell.ratio(cell.fastest(family)) for cell in cells]
-        for family in ("ONNX Runtime", "OpenVINO")
+        [cell.ratio(cell.fastest(family, goal), cell.fastest(own, goal)) for cell in cells]
+        for family in FAMILIES
+        if family != own
     ]
     means = [_geometric_mean([ratio for ratio in column if ratio]) for column in ratios]
     blank = ("",) * (len(COLUMNS) - 3)
-    return ("geo. mean", *blank[:5], *(_number(mean, "{:.2f}") for mean in means), *blank[5:])
+    return ("geo. mean", *blank[:4], *(_number(mean, "{:.2f}") for mean in means), *blank[4:])
 
 
 def _geometric_mean(values: Sequence[float]) -> float | None:
     return float(np.exp(np.mean(np.log(values)))) if values else None
 
 
-def _configuration(openvino: str | None) -> str:
-    return "-" if openvino is None else SYSTEMS[openvino].name.removeprefix("OpenVINO ")
+def _quantizer(openvino: str | None, goal: Goal) -> str:
+    if openvino is None:
+        return "-"
+    return SYSTEMS[openvino].name.removeprefix("OpenVINO ").removesuffix(f" {goal}")
 
 
 def _ms(cell: Cell, system: str | None) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from relay_int8.frontend.model import import_model
     from relay_int8.frontend.mxnet import import_mxnet
     from relay_int8.frontend.onnx import import_onnx
+    from relay_int8.streams import Streams
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "Int8Error",
     "Preprocessing",
     "QuantConfig",
+    "Streams",
     "__version__",
     "calibrate_model",
     "compile_model",
@@ -46,6 +48,7 @@ _HOMES = {
     "Int8Error": "errors",
     "Preprocessing": "calibration",
     "QuantConfig": "config",
+    "Streams": "streams",
     "calibrate_model": "calibrate_file",
     "compile_model": "compile",
     "export_model": "export.onnx_file",

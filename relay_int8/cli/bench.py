@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +22,17 @@ def bench(
         list[int] | None,
         typer.Option(min=1, help="Threads; repeat it to compare. The runtime's choice if absent."),
     ] = None,
+    streams: Annotated[
+        int | None,
+        typer.Option(min=1, help="Also run so many at a time, each on one thread."),
+    ] = None,
 ) -> None:
-    """Time an artifact on random inputs: median, spread, images a second."""
+    """Time an artifact on random inputs: median, spread, images a second.
+
+    With several streams, milliseconds are those from one result to the next.
+    """
     console = terminal()
-    columns = ("threads", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
+    columns = ("threads", "streams", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
     rows = table(console, *columns, right=columns)
     # The most first: the runtime's pool never grows.
     counts: list[int | None] = [*sorted(threads, reverse=True)] if threads else [None]
@@ -32,8 +40,17 @@ def bench(
         module = relay_int8.load(artifact, threads=count)
         inputs = random_inputs(module.manifest.inputs)
         times_ms = module.time(inputs, repeats, warmup=warmup)
-        low, median, high = np.percentile(times_ms, (10, 50, 90))
-        batch = len(next(iter(inputs.values())))
-        times = (f"{value:.3f}" for value in (median, low, high))
-        rows.add_row(str(module.threads), str(batch), *times, f"{batch * 1e3 / median:.1f}")
+        rows.add_row(str(module.threads), "1", *_row(inputs, times_ms))
+    if streams:
+        inputs = random_inputs(relay_int8.read_manifest(artifact).inputs)
+        with relay_int8.Streams(artifact, streams) as running:
+            times_ms = running.time(inputs, repeats, warmup=warmup)
+        rows.add_row("1", str(streams), *_row(inputs, times_ms))
     show(console, str(artifact), rows)
+
+
+def _row(inputs: Mapping[str, np.ndarray], times_ms: Sequence[float]) -> tuple[str, ...]:
+    low, median, high = np.percentile(times_ms, (10, 50, 90))
+    batch = len(next(iter(inputs.values())))
+    times = (f"{value:.3f}" for value in (median, low, high))
+    return str(batch), *times, f"{batch * 1e3 / median:.1f}"

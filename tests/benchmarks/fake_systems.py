@@ -33,6 +33,7 @@ def system(loader):
     return System(
         name=loader,
         family="relay-int8",
+        goal="latency",
         quantizer="",
         loader=f"tests.benchmarks.fake_systems:{loader}",
         suffix="",

@@ -30,21 +30,26 @@ def test_wrong_usage(arguments, message, monkeypatch, capsys):
     assert message in capsys.readouterr().err
 
 
+SYSTEMS = [
+    f"{name}-{goal}" for name in ("relay-int8", "onnxruntime") for goal in ("latency", "throughput")
+]
+
+
 @pytest.mark.slow
 def test_whole_comparison(tmp_path, capfd):
     """All that comes with the extra "dev": no OpenVINO."""
     arguments = "--networks resnet18 --image-size 32 --batch 1 2 --threads 1 --rounds 2 --turn 0.01"
-    systems = ["--systems", "relay-int8", "onnxruntime"]
+    systems = ["--systems", *SYSTEMS]
     files = [f"--{kind}={tmp_path / kind}" for kind in ("cache", "json", "markdown")]
     assert peers.main([*arguments.split(), *systems, *files]) == 0
     cells = json.loads((tmp_path / "json").read_text())["cells"]
     assert [cell["batch"] for cell in cells] == [1, 2]
     for cell in cells:
-        assert list(cell["turns"]) == ["relay-int8", "onnxruntime"]
-        assert [len(turns) for turns in cell["turns"].values()] == [2, 2]
+        assert list(cell["turns"]) == SYSTEMS
+        assert [len(turns) for turns in cell["turns"].values()] == [2] * 4
         assert min(cell["cosines"].values()) > 0.999
         assert cell["failures"] == {}
-    assert "batch 2, 1 thread" in capfd.readouterr().out
-    assert (tmp_path / "markdown").read_text().count("| resnet18 |") == 2
+    assert "batch 2, 1 thread, throughput" in capfd.readouterr().out
+    assert (tmp_path / "markdown").read_text().count("| resnet18 |") == 4
     quantized = sorted(path.suffix for path in (tmp_path / "cache").iterdir())
     assert quantized == [".onnx"] * 2 + [".so"] * 4  # of each batch: for all cores, for one

@@ -9,53 +9,73 @@ from tests.benchmarks.cells import cell
 pytestmark = pytest.mark.fast
 
 TIMES = {
-    "relay-int8": [2.0, 2.0],
-    "onnxruntime": [4.0, 4.0],
+    "relay-int8-latency": [2.0, 2.0],
+    "relay-int8-throughput": [1.5, 1.5],
+    "onnxruntime-latency": [4.0, 4.0],
     "openvino-nncf-latency": [3.0, 3.0],
     "openvino-qdq-throughput": [1.0, 1.0],
 }
 
 
-def test_one_table_for_each_batch_and_number_of_threads():
+def test_a_table_for_each_batch_number_of_threads_and_goal():
     cells = [cell(TIMES), cell(TIMES, threads=2), cell(TIMES, batch=16), cell(TIMES)]
     found = list(sections(cells))
-    titles = ["batch 1, 1 thread", "batch 1, 2 threads", "batch 16, 1 thread"]
-    assert [section.title for section in found] == titles
-    assert [len(section.rows) for section in found] == [3, 2, 2]
+    assert [section.title for section in found] == [
+        f"{what}, {goal}"
+        for what in ("batch 1, 1 thread", "batch 1, 2 threads", "batch 16, 1 thread")
+        for goal in ("latency", "throughput")
+    ]
+    assert [len(section.rows) for section in found] == [3, 3, 2, 2, 2, 2]
 
 
-def test_row():
-    (row, _) = next(iter(sections([cell(TIMES)]))).rows
-    assert dict(zip(COLUMNS, row, strict=True)) == {
+def test_rows():
+    latency, throughput = (
+        dict(zip(COLUMNS, section.rows[0], strict=True)) for section in sections([cell(TIMES)])
+    )
+    assert latency == {
         "network": "net",
         "here ms": "2.00",
         "ORT ms": "4.00",
-        "OV ms": "1.00",
-        "OV with": "QDQ throughput",
-        "OV latency ms": "3.00",
+        "OV ms": "3.00",
+        "OV with": "NNCF",
         "ORT / here": "2.00",
-        "OV / here": "0.50",
+        "OV / here": "1.50",
         "peak here": "0.50",
         "peak ORT": "0.25",
-        "peak OV": "1.00",
+        "peak OV": "0.33",
         "cosine": "0.5000",
+    }
+    assert throughput == latency | {
+        "here ms": "1.50",
+        "ORT ms": "-",
+        "OV ms": "1.00",
+        "OV with": "QDQ",
+        "ORT / here": "-",
+        "OV / here": "0.67",
+        "peak here": "0.67",
+        "peak ORT": "-",
+        "peak OV": "1.00",
     }
 
 
 def test_geometric_mean_of_ratios():
-    slower = TIMES | {"onnxruntime": [1.0, 1.0]}
+    slower = TIMES | {"onnxruntime-latency": [1.0, 1.0]}
     *_, means = next(iter(sections([cell(TIMES), cell(slower)]))).rows
     found = dict(zip(COLUMNS, means, strict=True))
-    assert (found["ORT / here"], found["OV / here"]) == ("1.00", "0.50")
+    assert (found["ORT / here"], found["OV / here"]) == ("1.00", "1.50")
     assert found["here ms"] == ""
 
 
 def test_who_took_no_part_is_said_once():
-    absent = cell({"relay-int8": [2.0]}, failures={"onnxruntime": "no [kernel]"}, peak_macs_s=None)
+    absent = cell(
+        {"relay-int8-latency": [2.0]},
+        failures={"onnxruntime-latency": "no [kernel]"},
+        peak_macs_s=None,
+    )
     text = markdown([absent, absent], {"machine": "made up"})
-    assert text.count("net, batch 1: ONNX Runtime took no part: no [kernel]") == 1
+    assert text.count("net, batch 1: ONNX Runtime latency took no part: no [kernel]") == 1
     assert "- machine: made up" in text
-    assert "| net | 2.00 | - | - | - | - | - | - | - | - | - | 0.5000 |" in text
+    assert "| net | 2.00 | - | - | - | - | - | - | - | - | 0.5000 |" in text
 
 
 def test_terminal_and_markdown_show_the_same():
@@ -68,6 +88,6 @@ def test_terminal_and_markdown_show_the_same():
 
 
 def test_summary_names_every_configuration():
-    assert summary(cell({"relay-int8": [2.0], "openvino-qdq-latency": [3.0]})) == (
-        "net, batch 1, threads 1: relay-int8 2.00 ms, OpenVINO QDQ latency 3.00 ms"
+    assert summary(cell({"relay-int8-latency": [2.0], "openvino-qdq-latency": [3.0]})) == (
+        "net, batch 1, threads 1: relay-int8 latency 2.00 ms, OpenVINO QDQ latency 3.00 ms"
     )

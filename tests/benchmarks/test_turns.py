@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.race import cores_for
-from benchmarks.turns import racers, run_for
+from benchmarks.turns import racers, run_for, run_together
 from tests.benchmarks.fake_systems import system
 
 pytestmark = pytest.mark.fast
@@ -29,6 +29,14 @@ def test_a_run_that_takes_longer_than_its_turn_counts_once():
     calls = []
     run_for(0.0, lambda: calls.append(1))
     assert calls == [1]
+
+
+def test_runs_at_the_same_time_count_together():
+    calls = [[], []]
+    turn = run_together(0.1, [lambda own=own: own.append(time.sleep(0.03)) for own in calls])
+    assert all(1 <= len(own) <= 4 for own in calls)
+    assert turn.wall_s * sum(map(len, calls)) >= 0.1
+    assert turn.wall_s < 0.1  # of one of at least two
 
 
 def test_processes_rest_but_in_their_turn_and_end_in_the_end():

@@ -1,0 +1,71 @@
+"""Several runs at a time give what one run at a time gives, in the order of what went in."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import relay_int8
+from relay_int8.artifact import load
+from relay_int8.demo import MODEL, load_images
+from relay_int8.errors import ArtifactError, ConfigError
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """Return an artifact of batch 1 and 30 images."""
+    path, images = tmp_path_factory.mktemp("streams") / "digits.ri8", load_images()
+    calibration = [images.calibration[:8]]
+    relay_int8.compile_model(MODEL, calibration, path, batch=1, threads=1, samples=0)
+    return path, images.test[:30]
+
+
+def test_results_come_in_order_and_are_those_of_one_run_at_a_time(digits):
+    path, images = digits
+    alone = load(path)
+    with relay_int8.Streams(path, 3) as streams:
+        found = list(streams.map({"image": image[None]} for image in images))
+    for image, outputs in zip(images, found, strict=True):
+        np.testing.assert_array_equal(outputs["logits"], alone.run(image[None])["logits"])
+
+
+def test_few_inputs_are_held_at_a_time(digits):
+    path, images = digits
+    taken = []
+
+    def batches():
+        for number, image in enumerate(images):
+            taken.append(number)
+            yield image[None]
+
+    with relay_int8.Streams(path, 2) as streams:
+        next(results := streams.map(batches()))
+        assert len(taken) == 5
+        assert len(list(results)) == len(images) - 1
+
+
+def test_threads_of_the_caller_stay_as_they_were(digits):
+    path, images = digits
+    before = load(path).threads
+    with relay_int8.Streams(path, 2) as streams:
+        streams.submit(images[:1]).result()
+        assert load(path).threads == before
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stream")]
+
+
+def test_wrong_inputs_are_an_error_of_their_run_alone(digits):
+    path, images = digits
+    with relay_int8.Streams(path, 2) as streams:
+        wrong, right = streams.submit(images[:2]), streams.submit(images[:1])
+        with pytest.raises(ArtifactError, match="input image"):
+            wrong.result()
+        assert right.result()["logits"].shape == (1, 10)
+
+
+def test_what_cannot_be_streams(digits, tmp_path):
+    with pytest.raises(ConfigError, match="0 streams asked for"):
+        relay_int8.Streams(digits[0], 0)
+    with pytest.raises(ArtifactError, match="no such file"):
+        relay_int8.Streams(tmp_path / "absent.ri8", 2)

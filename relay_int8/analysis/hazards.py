@@ -1,9 +1,9 @@
 """What may go wrong with a quantized network, found before anything runs.
 
 From the float weights and the plan alone: sums that could leave int32, pairs of products that
-saturate int16 on targets which add them there (x86's vpmaddubsw without VNNI, in other runtimes),
-channels without weights. From the calibration table: too few images, values that were not finite,
-tensors whose values are mostly cut off, or that leave most of their integers unused.
+saturate int16 where another runtime adds them there, channels without weights. From the calibration
+table: too few images, values that were not finite, tensors whose values are mostly cut off, or that
+leave most of their integers unused.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.passes.correct_bias import linear_layers
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams
+from schedules.x86 import saturating
 
 Array = npt.NDArray[Any]
-INT16_MAX, INT32_MAX = 2**15 - 1, 2**31 - 1
+INT32_MAX = 2**31 - 1
 U8_MAX = 255
 CUT = 0.5  # a threshold below this share of the largest value is worth a look
 USED_STEPS = 32  # of some 256: a tensor whose 99.9 % take fewer has lost three bits
@@ -45,7 +46,7 @@ def find_hazards(
     for layer in linear_layers(mod["main"], plan):
         rows, integers, bias = _integers(layer, _input_params(layer, plan, table))
         found.extend(_of_layer(layer.name, rows, integers, bias))
-        shares[layer.name] = int16_saturation(integers)
+        shares[layer.name] = saturating.saturating_share(integers)
     found.extend(_of_pairs(shares))
     if table is not None:
         found.extend(_of_images(table))
@@ -106,28 +107,10 @@ def _of_pairs(shares: dict[str, float]) -> Iterator[Hazard]:
         kind="int16-saturation",
         name="",
         message=f"in {count} of {len(shares)} layers ({worst}: {shares[worst]:.1%} of the pairs of "
-        "weights) u8 times s8 can saturate int16 in vpmaddubsw; kernels of this project do not use "
-        "it, other runtimes do on CPUs without VNNI: mind it after export-qdq",
+        f"weights) u8 times s8 can saturate int16 in {saturating.NAME}; kernels of this project do "
+        "not use it, other runtimes may where there is no better instruction: mind it after "
+        "export-qdq",
     )
-
-
-def int16_saturation(weights: npt.NDArray[np.int8]) -> float:
-    """Return the share of weight pairs whose products by u8 may leave int16.
-
-    ``weights`` is (oc, k, ...); pairs are neighbours along k, which kernels multiply together, or
-    along what follows where k is 1. A pair is dangerous if its positive, or its negative, weights
-    add to more than 32767 / 255.
-    """
-    rows = weights.reshape(len(weights), weights.shape[1], -1).astype(np.int32)
-    if rows.shape[1] == 1:
-        rows = rows.transpose(0, 2, 1)
-    even = rows.shape[1] // 2 * 2
-    pairs = rows[:, :even].reshape(len(rows), even // 2, 2, -1)
-    if not pairs.size:
-        return 0.0
-    high, low = (np.clip(pairs * sign, 0, None).sum(axis=2) for sign in (1, -1))
-    dangerous: npt.NDArray[np.bool_] = (high * U8_MAX > INT16_MAX) | (low * U8_MAX > INT16_MAX + 1)
-    return float(dangerous.mean())
 
 
 def _of_images(table: CalibrationTable) -> Iterator[Hazard]:

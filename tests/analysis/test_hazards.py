@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.analysis.hazards import find_hazards, int16_saturation
+from relay_int8.analysis.hazards import find_hazards
 from relay_int8.annotate import annotate
 from relay_int8.calibration import CalibrationTable, Entry, Grid, Histogram, Range
 from relay_int8.config import QuantConfig
+from schedules.x86.saturating import saturating_share
 from tests.small_networks import NETWORKS, NetworkWriter
 
 F = np.float32
@@ -72,9 +73,9 @@ def test_int16_pairs(pair, dangerous):
                 for x in (0, 255) for y in (0, 255)]  # fmt: skip
     assert dangerous == any(not -(2**15) <= p < 2**15 for p in products)
     weights = np.array(pair, np.int8).reshape(1, 2, 1, 1)
-    assert int16_saturation(weights) == float(dangerous)
+    assert saturating_share(weights) == float(dangerous)
     depthwise = np.array([*pair, 0], np.int8).reshape(1, 1, 1, 3)
-    assert int16_saturation(depthwise) == float(dangerous)
+    assert saturating_share(depthwise) == float(dangerous)
 
 
 def test_int16_saturation_is_told_once_for_the_network():

@@ -20,6 +20,7 @@ import tvm
 from tvm import relax
 
 from relay_int8 import float_network, import_mxnet
+from relay_int8.pipeline import finalize, lower
 
 Array = np.ndarray[Any, Any]
 EXPORTER = Path(__file__).with_name("mxnet_exporter.py")
@@ -69,7 +70,8 @@ def operators(mxnet: Path) -> Iterator[tuple[str, float]]:
             shapes = {name: array.shape for name, array in inputs.items()}
             mod = import_mxnet(_symbol(file), inputs=shapes)
             arrays = [inputs[str(param.name)] for param in mod["main"].params]
-            built = relax.build(relax.get_pipeline("zero")(mod), target)
+            with target:
+                built = tvm.compile(lower(target)(mod), target=target, relax_pipeline=finalize())
             main = relax.VirtualMachine(built, tvm.cpu())["main"]
             result = main(*(tvm.runtime.tensor(array) for array in arrays))
             single = isinstance(result, tvm.runtime.Tensor)

@@ -14,7 +14,7 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
-from relay_int8.analysis.groups import Clip, Group, Leaky, find_groups
+from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky, find_groups
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
@@ -178,7 +178,7 @@ def _shared(
     readers = graph.consumers(func)
     like: dict[relax.Var, relax.Var] = {}
     for group in integer:
-        if group.kind in MOVES and group.output in wanted:
+        if _keeps_range(group) and group.output in wanted:
             like[group.output] = group.inputs[0]
         if group.kind == "concat":
             for var in group.inputs:
@@ -191,6 +191,11 @@ def _shared(
             if alone and source and source.kind in REQUANTIZING:
                 like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
+
+
+def _keeps_range(group: Group) -> bool:
+    """Whether a result has the range of its input: moved, or interpolated without a mask."""
+    return group.kind in MOVES or (group.kind == SAMPLE and len(group.floats) == 1)
 
 
 def _follow(var: relax.Var, like: dict[relax.Var, relax.Var]) -> relax.Var:
@@ -207,8 +212,9 @@ def _non_negative(groups: list[Group]) -> set[relax.Var]:
             positive = group.activation.low >= 0
         elif group.function is not None:
             positive = group.function.is_non_negative
-        elif group.kind in (*MOVES, "avg_pool2d", "concat", "add", "mul"):
-            positive = group.activation is None and all(var in found for var in group.inputs)
+        elif group.kind in (*MOVES, SAMPLE, "avg_pool2d", "concat", "add", "mul"):
+            factors = [*group.inputs, *group.floats[1:]]  # a mask, not the offsets before it
+            positive = group.activation is None and all(var in found for var in factors)
         else:
             positive = group.kind in (*NON_NEGATIVE, "nn.softmax")
         if positive:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm import IRModule, relax, tirx
 
 from relay_int8 import graph
+from relay_int8.kernel_call import kernel_call, operands, spec_of
+from schedules.spec import Sample2d
 
 BATCH = "batch"
 UPPER_BOUND = "tir_var_upper_bound"
@@ -45,6 +49,9 @@ def with_batch(mod: IRModule, batch: int | tirx.Var) -> IRModule:
     for var, value in graph.calls(func):
         if graph.operator(value) == "reshape" and graph.shape(var)[:1] == (old,):
             new = relax.op.reshape(done[value.args[0]], (batch, *graph.shape(var)[1:]))
+        elif isinstance(spec := spec_of(value), Sample2d):
+            tensors, constants = operands(graph.substitute(value, done), spec)
+            new = kernel_call(replace(spec, batch=batch), tensors, constants)
         else:
             new = graph.substitute(value, done)
             if isinstance(new, relax.Call):

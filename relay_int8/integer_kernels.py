@@ -7,12 +7,13 @@ scales and zero points; ``relay_int8.qparams`` does the arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from relay_int8 import graph, qparams
-from relay_int8.analysis.groups import Clip, Group, Leaky
+from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky
 from relay_int8.errors import CalibrationError
 from relay_int8.geometry import (
     conv2d_fields,
@@ -21,6 +22,7 @@ from relay_int8.geometry import (
     pool2d_counts,
     pool2d_fields,
 )
+from relay_int8.kernel_call import spec_of
 from relay_int8.qparams import QParams
 from relay_int8.unary import UNARY
 from schedules.spec import (
@@ -33,6 +35,7 @@ from schedules.spec import (
     Pool2d,
     Quantize,
     Rescale,
+    Sample2d,
     Spec,
     Table,
 )
@@ -193,6 +196,13 @@ def _move(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     return Move(**move_fields(group), x=y.dtype), {"fill": fill} if group.kind == "pad" else {}
 
 
+def _sample(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    spec, x = spec_of(group.root), xs[0]
+    assert isinstance(spec, Sample2d)
+    constants = {"m": qparams.rescale_multiplier(x.scale, y.scale), "z": _zeros(x, y)}
+    return replace(spec, x=x.dtype, y=y.dtype), constants | {"clamp": y.clamp}
+
+
 def _activation(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     spec, constants = rescale_kernel(graph.shape(group.root), xs[0], y)
     constants["clamp"] = _clamp(group.activation, y)
@@ -229,4 +239,5 @@ _KERNELS: dict[str, Callable[[Group, Sequence[QParams], QParams], Kernel]] = {
     "slice": _move,
     "pad": _move,
     "resize": _move,
+    SAMPLE: _sample,
 }

@@ -9,7 +9,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from relay_int8.build import compile_module
 from relay_int8.frontend.mxnet import import_mxnet
+from relay_int8.pipeline import normalize
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6}
 
@@ -132,10 +134,20 @@ class MxnetModel:
         return import_mxnet(self.save(folder, *heads), inputs=shapes)
 
 
+FAST = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+
+
 def run_fast(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
-    """Compile without optimization and run."""
-    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-    built = relax.build(relax.get_pipeline("zero")(mod), target)
+    """Compile with TVM's own kernels, without optimization, and run."""
+    return _results(relax.build(relax.get_pipeline("zero")(mod), FAST), arrays)
+
+
+def run_lowered(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Compile with the kernels of this project, without optimization, and run."""
+    return _results(compile_module(normalize()(mod), FAST).executable, arrays)
+
+
+def _results(built: relax.VMExecutable, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     result = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
     tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [tensor.numpy() for tensor in tensors]

@@ -119,8 +119,11 @@ class _Run:
             else:
                 found = match_factor(node)
                 plan[node] = found if found and found.core.op in ("conv2d", "matmul") else None
-            if plan[node] is None:
+            match = plan[node]
+            if match is None:
                 needed.update(nodes_read(node))
+            elif isinstance(match, Match) and match.core.op == "sample2d":
+                needed.update(nodes_read(match.core)[1:])
         return plan
 
     def _quantized(self, node: Node, match: Match | Node | None) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import Group
+from relay_int8.analysis.groups import SAMPLE, Group
 from relay_int8.unary import UNARY
 
 
@@ -147,4 +147,5 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "pad": _pad,
     "resize": _resize,
     "activation": _activation,
+    SAMPLE: _never,
 }

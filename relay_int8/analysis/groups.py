@@ -21,6 +21,8 @@ from tvm import relax
 
 from relay_int8 import graph
 from relay_int8.analysis.functions import Function, find_functions
+from relay_int8.kernel_call import spec_of
+from schedules.spec import Sample2d
 
 KINDS = {
     "nn.conv2d": "conv2d",
@@ -45,6 +47,10 @@ KINDS = {
     "dequantize": "dequantize",
 }
 """Relax operator -> kind of group; any other operator is a group of its own kind."""
+
+
+SAMPLE = Sample2d.kind
+"""Of the call that samples for a deformable convolution: a spec from the frontend on."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ class Group:
     """Operators that become one kernel.
 
     ``inputs`` are the activations it reads, the residual last; ``output`` is what it gives.
+    ``floats`` are read as float32 even by an integer kernel: offsets and masks.
     """
 
     kind: str
@@ -86,6 +93,7 @@ class Group:
     weight: Weight | None = None
     bias: np.ndarray | None = None
     residual: bool = False
+    floats: list[relax.Var] = field(default_factory=list)
     activation: Clip | Leaky | None = None
     function: Function | None = None
 
@@ -164,7 +172,8 @@ def _function_group(function: Function) -> Group:
 
 def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     operator = graph.operator(value)
-    kind = KINDS.get(operator, operator)
+    spec = spec_of(value)
+    kind = SAMPLE if isinstance(spec, Sample2d) else KINDS.get(operator, operator)
     inputs = [arg for arg in graph.arguments(value) if isinstance(arg, relax.Var)]
     group = Group(kind=kind, root=value, inputs=inputs, output=var, members=[var])
     if kind in ("conv2d", "dense"):
@@ -174,6 +183,8 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     elif kind == "activation":
         group.activation = _activation(value)
         group.inputs = [value.args[0]]
+    elif kind == SAMPLE:
+        group.inputs, group.floats = inputs[:1], inputs[1:]
     return group
 
 

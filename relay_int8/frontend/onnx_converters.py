@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.onnx_deformable import deform_conv
 from relay_int8.graph import constant, shape
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
@@ -147,6 +148,7 @@ CONVERTERS: dict[str, Converter] = {
     "Add": _pairwise(relax.op.add),
     "Clip": _clip,
     "Conv": _conv,
+    "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
     "Gemm": _gemm,

@@ -90,8 +90,11 @@ class _Inserter:
 
     def _reading(self, value: relax.Expr, group: Group | None) -> relax.Expr:
         inside = set(group.members) if group else set()
+        floats = group.floats if group else []
         renamed = {
-            arg: self._float[arg] if arg in inside else self._seen_by(arg, group)
+            arg: self._float[arg]
+            if arg in inside
+            else self._seen_by(arg, None if arg in floats else group)
             for arg in graph.arguments(value)
             if isinstance(arg, relax.Var)
         }

@@ -167,6 +167,7 @@ class _Realizer:
         if y is not None and group.kind in (*MOVES, "concat"):
             tensors = [self._rescaled(var, x, y) for var, x in inputs]
             xs = [y] * len(xs)
+        tensors += [self._float_of(var) for var in group.floats]
         spec, constants = integer_kernel(group, xs, y)
         if group.kind == "dense":
             tensors = [self._reshaped(tensors[0], spec.shape("x"))]

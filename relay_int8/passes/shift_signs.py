@@ -29,6 +29,7 @@ _ZERO_POINTS = {
     "pool2d": ("x", "y"),
     "binary": ("a", "b", "y"),
     "rescale": ("x", "y"),
+    "sample2d": ("x", "y"),
     "quantize": ("y",),
     "dequantize": ("x",),
 }

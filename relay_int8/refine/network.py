@@ -164,11 +164,13 @@ class _State:
     def compute(self, group: Group) -> Array:
         integer = group.name in self._integer
         names = [str(var.name) for var in group.inputs]
-        clean = not integer and all(name in self._clean for name in names)
+        floats = [str(var.name) for var in group.floats]
+        clean = not integer and all(name in self._clean for name in (*names, *floats))
         if clean and group.name in self._known:
             y = self._known[group.name]
         else:
             xs = [self.seen(name, integer=integer) for name in names]
+            xs += [self.seen(name, integer=False) for name in floats]
             y = self._result(group, xs, integer)
         if clean:
             self._clean.add(group.name)
@@ -239,7 +241,7 @@ def _last_readers(groups: Sequence[Group]) -> dict[int, list[str]]:
     last: dict[str, int] = {}
     for position, group in enumerate(groups):
         last[group.name] = position
-        for var in group.inputs:
+        for var in (*group.inputs, *group.floats):
             last[str(var.name)] = position
     found: dict[int, list[str]] = {}
     for name, position in last.items():

@@ -16,9 +16,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import slice_steps
-from relay_int8.analysis.groups import Clip, Group, Leaky
+from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky
 from relay_int8.geometry import conv2d_fields, pool2d_counts, pool2d_fields
+from relay_int8.kernel_call import spec_of
 from relay_int8.unary import UNARY
+from schedules.reference import reference
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -177,6 +179,12 @@ def _resize(group: Group, xs: Sequence[Array]) -> Array:
     return y
 
 
+def _sample(group: Group, xs: Sequence[Array]) -> Array:
+    spec = spec_of(group.root)
+    assert spec is not None
+    return reference(spec, dict(zip(spec.tensors, xs, strict=True)), {})
+
+
 def _activation(group: Group, xs: Sequence[Array]) -> Array:
     return activate(group.activation, xs[0].copy())
 
@@ -199,4 +207,5 @@ _OPERATORS: dict[str, Callable[[Group, Sequence[Array]], Array]] = {
     "resize": _resize,
     "activation": _activation,
     "function": _function,
+    SAMPLE: _sample,
 }

@@ -133,9 +133,19 @@ class _Reader:
         if isinstance(value, relax.Call):
             op = value.op.name if hasattr(value.op, "name") else str(value.op)
             prefix = next((prefix for prefix in PREFIXES if op.startswith(prefix)), "")
+            if op == "relax.call_dps_packed":
+                return self._described(value, name)
             args = tuple(self._argument(arg) for arg in value.args)
             return Node(name, op[len(prefix) :], args, _plain_attrs(value.attrs))
         raise NotImplementedError(f"{name}: a {type(value).__name__} is not a call of an operator")
+
+    def _described(self, value: relax.Call, name: str) -> Node:
+        """Return an operator that Relax lacks: JSON says what it is, kind and attributes."""
+        text, tensors = value.args
+        fields = json.loads(str(text.global_symbol))
+        kind = fields.pop("kind")
+        attrs = {key: fields[key] for key in fields if key not in ("x", "y")}  # element types
+        return Node(name, kind, tuple(self._argument(item) for item in tensors.fields), attrs)
 
     def _argument(self, arg: Any) -> Any:
         if isinstance(arg, relax.ShapeExpr):

@@ -43,12 +43,22 @@ class Integers:
             parts = [Match(part) for part in nodes_read(match.core)]
             moved = [self._real_steps(part, y) for part in parts]
             t = np.concatenate(moved, match.core.attrs["axis"])
+        elif match.core.op == "sample2d":
+            t = self._sampled(match.core, y)
         else:
             t = self._real_steps(match, y)
         q = round_and_clamp(t, y, match.low, match.high)
         for move in match.moves:
             q = operators.apply(move.op, [q, *move.args[1:]], move.attrs)
         return q
+
+    def _sampled(self, core: Node, y: Params) -> Array:
+        """Return t, float32: pixels between pixels, in steps of y."""
+        image, *others = core.args
+        x, s = self._view(image)
+        m = multiplier(s / np.float64(y.s.reshape(())))
+        floats = [self.value(other) for other in others]
+        return operators.apply("sample2d", [x, *floats], core.attrs | {"m": m})
 
     def real(self, match: Match) -> Array:
         """Return a float output: one float32 multiply by ``S = s_x * s_w``, or ``alpha * S``."""

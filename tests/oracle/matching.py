@@ -6,6 +6,7 @@ a float consumer). What one integer operator can hold, inside out:
     view    = dequantize | move(view)
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
             | view * view | average(view) | concat(view, ...) | view
+            | sample2d(view, float places[, float mask])
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
     root    = sum, then clamps and one-to-one moves
@@ -152,7 +153,7 @@ def _is_product(node: object) -> bool:
 def _is_core(node: Node) -> bool:
     if node.op == "multiply":
         return all(is_view(arg) for arg in node.args)
-    if node.op in AVERAGES:
+    if node.op in (*AVERAGES, "sample2d"):
         return is_view(node.args[0])
     if node.op == "concat":
         return all(is_view(part) for part in nodes_read(node))

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle.sampling import sample2d
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Pair = tuple[int, int]
 
@@ -286,6 +288,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "tuple": lambda *parts: list(parts),
     "matmul": lambda a, b, out_dtype: a @ b,
     "conv2d": conv2d,
+    "sample2d": sample2d,
     "avg_pool2d": avg_pool2d,
     "adaptive_avg_pool2d": adaptive_avg_pool2d,
     "batch_norm": batch_norm,

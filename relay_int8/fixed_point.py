@@ -19,18 +19,18 @@ The worked example of TPU-MLIR's manual: 0.1234 is 2119995857 >> 34.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
+from schedules.exact import shift_right
+from schedules.spec import Rounding
 
 Array = npt.NDArray[Any]
-Rounding = Literal["gemmlowp", "tflite", "tpu-mlir"]
 INT32 = np.iinfo(np.int32)
 MOST_LEFT, MOST_RIGHT = 30, 31  # by how far the exponent may leave zero
 
@@ -42,7 +42,7 @@ class FixedMultiplier:
     Parameters
     ----------
     multiplier
-        int32, 2**30 to 2**31 - 1, or 0.
+        int32; of magnitude 2**30 to 2**31 - 1, or 0, where it has a shift of its own.
     shift
         int32, 1 to 62: a right shift.
     """
@@ -61,38 +61,51 @@ def quantize_multiplier(real: Array | float) -> FixedMultiplier:
     """Return the nearest multipliers with 31 bits (TensorFlow Lite's ``QuantizeMultiplier``).
 
     ``real = f * 2**e`` with f in [0.5, 1); the multiplier is f * 2**31, rounded half away from
-    zero, the shift 31 - e. Reals below 2**-32 become zero.
+    zero, the shift 31 - e. Magnitudes below 2**-32 become zero; a negative slope is a negative
+    multiplier.
 
     Raises
     ------
     CalibrationError
-        A real is negative, not finite, or 2**30 and more.
+        A real is not finite, or of magnitude 2**30 and more.
     """
-    reals = np.atleast_1d(np.asarray(real, np.float64))
-    wrong = ~((reals >= 0) & (reals < 2.0**MOST_LEFT - 0.5))
+    return quantize_together([np.atleast_1d(np.asarray(real, np.float64))])[0]
+
+
+def quantize_together(reals: Sequence[Array]) -> list[FixedMultiplier]:
+    """Return the nearest multipliers at one shift, that of the largest: for products that add up.
+
+    Element by element: ``reals`` are arrays of one shape; errors as :func:`quantize_multiplier`.
+    """
+    largest = np.max([np.abs(real) for real in reals], axis=0)
+    wrong = ~(largest < 2.0**MOST_LEFT - 0.5)
     if wrong.any():
         raise CalibrationError(
-            f"multiplier {reals[wrong][0]} found; fixed-point arithmetic takes 0 to 2**30"
+            f"multiplier {largest[wrong][0]} found; fixed-point arithmetic takes magnitudes up to "
+            "2**30: the output scale is far too small for its inputs"
         )
-    fraction, exponent = np.frexp(reals)
-    multiplier = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
-    carried = multiplier == 2**31
-    multiplier, exponent = np.where(carried, 2**30, multiplier), exponent + carried
-    vanishing = (exponent < -MOST_RIGHT) | (multiplier == 0)
-    return FixedMultiplier(
-        np.where(vanishing, 0, multiplier).astype(np.int32),
-        np.where(vanishing, 31, 31 - exponent).astype(np.int32),
-    )
+    fraction, exponent = np.frexp(largest)
+    exponent += np.floor(fraction * 2.0**31 + 0.5) == 2.0**31  # 31 bits that round up to 32
+    vanishing = (exponent < -MOST_RIGHT) | (largest == 0)
+    shift = np.where(vanishing, 31, 31 - exponent).astype(np.int32)
+    steps = [np.where(vanishing, 0, np.ldexp(real, shift)) for real in reals]
+    return [
+        FixedMultiplier((np.sign(s) * np.floor(np.abs(s) + 0.5)).astype(np.int32), shift)
+        for s in steps
+    ]
 
 
 def multiply(x: Array, by: FixedMultiplier, rounding: Rounding) -> npt.NDArray[np.int32]:
     """Return int32 ``x`` times real multipliers; what leaves int32 saturates.
 
-    ``by`` broadcasts against x: one multiplier a channel, with the axes of x behind it.
+    ``by`` broadcasts against x: one multiplier a channel, with the axes of x behind it. C's
+    gemmlowp shifts x left ahead of a multiplier above 1, and may overflow there; here nothing is
+    lost before the end.
     """
     wide = np.asarray(x).astype(np.int64)
-    product = ROUNDINGS[rounding](wide, by.multiplier.astype(np.int64), by.shift.astype(np.int64))
-    return np.clip(product, INT32.min, INT32.max).astype(np.int32)
+    product = shift_right(wide * by.multiplier, by.shift, rounding)
+    saturated: npt.NDArray[np.int32] = np.clip(product, INT32.min, INT32.max).astype(np.int32)
+    return saturated
 
 
 def requantize(
@@ -101,39 +114,3 @@ def requantize(
     """Return ``clip(multiply(x, by) + zero_point, qmin, qmax)``."""
     moved = multiply(x, by, rounding).astype(np.int64) + zero_point
     return np.clip(moved, qmin, qmax).astype(np.int32)
-
-
-def _gemmlowp(x: Array, multiplier: Array, shift: Array) -> Array:
-    """Shift left where M >= 1, double the high half of the product, then shift right.
-
-    The left shift saturates where C leaves its overflow undefined.
-    """
-    exponent = 31 - shift
-    left = np.clip(x << np.maximum(exponent, 0), INT32.min, INT32.max)
-    product = left * multiplier
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))  # towards zero
-    right = np.maximum(-exponent, 0)
-    mask = (np.int64(1) << right) - 1
-    threshold = (mask >> 1) + (high < 0)
-    rounded: Array = (high >> right) + ((high & mask) > threshold)
-    return rounded
-
-
-def _tflite(x: Array, multiplier: Array, shift: Array) -> Array:
-    """Add half, shift right: towards plus infinity at a half."""
-    rounded: Array = (x * multiplier + (np.int64(1) << (shift - 1))) >> shift
-    return rounded
-
-
-def _tpu_mlir(x: Array, multiplier: Array, shift: Array) -> Array:
-    """Round the magnitude, half up: away from zero at a half."""
-    product = x * multiplier
-    magnitude = (np.abs(product) + (np.int64(1) << (shift - 1))) >> shift
-    rounded: Array = np.sign(product) * magnitude
-    return rounded
-
-
-ROUNDINGS: Mapping[str, Callable[[Array, Array, Array], Array]] = MappingProxyType(
-    {"gemmlowp": _gemmlowp, "tflite": _tflite, "tpu-mlir": _tpu_mlir}
-)

@@ -1,12 +1,16 @@
-"""The roundings of the numeric contract in NumPy: one fused multiply-add, one requantization.
+"""The roundings of the numeric contract in NumPy: a fused multiply-add, requantization, shifts.
 
-Source of ``fma``: S. Boldo and G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved
-algorithms using rounding to odd", IEEE Transactions on Computers, 2008.
+Sources: gemmlowp's fixedpoint.h (``SaturatingRoundingDoublingHighMul``, ``RoundingDivideByPOT``)
+and TensorFlow Lite's ``MultiplyByQuantizedMultiplier``. Of ``fma``: S. Boldo and G. Melquiond,
+"Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", IEEE
+Transactions on Computers, 2008.
 """
 
 from __future__ import annotations
 
 import numpy as np
+
+from schedules.spec import Rounding
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -44,3 +48,46 @@ def requantize(
 ) -> np.ndarray:
     """Return int32 ``acc`` times float32 ``m``, rounded half to even, clamped, moved by ``z``."""
     return to_integer(acc.astype(np.float32) * m, z, bounds, dtype)
+
+
+def requantize_fixed(
+    product: np.ndarray,
+    shift: np.ndarray,
+    z: np.ndarray,
+    bounds: np.ndarray,
+    dtype: str,
+    rounding: Rounding,
+) -> np.ndarray:
+    """Return int64 ``product`` shifted right, clamped to int32 ``bounds``, moved by ``z``."""
+    steps = shift_right(product, shift, rounding)
+    return np.asarray(np.clip(steps, *bounds.astype(np.int64)) + z, dtype)
+
+
+def shift_right(product: np.ndarray, shift: np.ndarray, rounding: Rounding) -> np.ndarray:
+    """Return int64 ``product * 2**-shift``, rounded as ``rounding`` does.
+
+    gemmlowp rounds twice: at bit 31, or at ``shift`` if that is less, halves up; then the rest,
+    halves away from zero. tflite rounds once, halves up; tpu-mlir once, halves away from zero.
+
+    Parameters
+    ----------
+    product
+        Magnitudes up to 2**62 + 2**41.
+    shift
+        0 to 62.
+    """
+    product, shift = np.asarray(product, np.int64), np.asarray(shift, np.int64)
+    if rounding == "tflite":
+        return _half_up(product, shift)
+    if rounding == "tpu-mlir":
+        return _half_away(product, shift)
+    first = np.minimum(shift, 31)
+    return _half_away(_half_up(product, first), shift - first)
+
+
+def _half_up(x: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    return np.asarray((x + ((np.int64(1) << shift) >> 1)) >> shift)
+
+
+def _half_away(x: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sign(x) * _half_up(np.abs(x), shift))

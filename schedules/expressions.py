@@ -14,6 +14,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.tirx import Expr
 
+from schedules import fixed_point
 from schedules.layout import ROW, Layout
 from schedules.spec import Spec
 from schedules.template import Layouts
@@ -41,13 +42,20 @@ def to_integer(t: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str) -> Expr:
     return (rounded + z).astype(dtype)
 
 
-def requantize(acc: Expr, m: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str) -> Expr:
-    """Return an int32 value times the float32 multiplier ``m``, rounded and clamped.
+def requantize(
+    spec: Any, acc: Expr, factors: Sequence[Expr], z: Expr, bounds: tuple[Expr, Expr]
+) -> Expr:
+    """Return an int32 value times its multiplier in y's type, rounded and clamped.
 
-    Where ``dtype`` is float32 the product is clamped only.
+    ``factors`` are the elements of ``spec.scaled_by("m")``: m float32, or m and shift, int32. Where
+    y is float32 the product is clamped only.
     """
-    t = acc.astype("float32") * m
-    return clamp(t, bounds) if dtype == "float32" else to_integer(t, z, bounds, dtype)
+    if spec.rounding:
+        m, shift = factors
+        product = fixed_point.wide(acc) * fixed_point.wide(m)
+        return fixed_point.to_integer(product, shift, z, bounds, spec.y, spec.rounding)
+    t = acc.astype("float32") * factors[0]
+    return clamp(t, bounds) if spec.y == "float32" else to_integer(t, z, bounds, spec.y)
 
 
 def fma(a: Expr, b: Expr, c: Expr) -> Expr:
@@ -56,13 +64,13 @@ def fma(a: Expr, b: Expr, c: Expr) -> Expr:
 
 
 def blend(condition: Expr, if_true: Expr, if_false: Expr) -> Expr:
-    """Choose between two float32 by masking their bits.
+    """Choose between two float32, or two int32, by masking their bits.
 
     TVM turns a select between values that are loaded into a branch, which is not vectorized.
     """
-    mask = tirx.const(0, "int32") - condition.astype("int32")
+    dtype, mask = str(if_true.ty.dtype), tirx.const(0, "int32") - condition.astype("int32")
     bits = [tirx.reinterpret("int32", value) for value in (if_true, if_false)]
-    return tirx.reinterpret("float32", (bits[0] & mask) | (bits[1] & ~mask))
+    return tirx.reinterpret(dtype, (bits[0] & mask) | (bits[1] & ~mask))
 
 
 def is_same(a: Any, b: Any) -> bool:
@@ -87,10 +95,9 @@ def placeholders(spec: Spec, layouts: Layouts) -> dict[str, te.Tensor]:
 
 def constants(spec: Spec, **sizes: int) -> dict[str, te.Tensor]:
     """Return the constants of ``spec`` as TE inputs: vectors of 1 element, or as ``sizes`` says."""
-    types = {"z": "int32", "table": spec.dtype("y"), "fill": spec.dtype("y")}
     return {
         name: te.placeholder(
-            (sizes.get(name, 2 if name == "clamp" else 1),), types.get(name, "float32"), name
+            (sizes.get(name, 2 if name == "clamp" else 1),), spec.constant_dtype(name), name
         )
         for name in spec.params
     }
@@ -113,7 +120,7 @@ class Point:
 
     def param(self, name: str, index: Any = 0) -> Expr:
         """Return one element of a constant."""
-        return self.params[name][index]
+        return self.params[name](index)
 
     @property
     def bounds(self) -> tuple[Expr, Expr]:

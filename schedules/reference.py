@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from schedules.exact import clamp, fma, requantize, to_integer
+from schedules.exact import clamp, to_integer
 from schedules.reference_sampling import sample2d
+from schedules.reference_scaling import add, by_sign, factors, scale
 from schedules.reference_windows import conv2d, dense, pool2d
 from schedules.spec import (
     Binary,
@@ -43,10 +44,8 @@ def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
     z_a, z_b, z_y = params["z"]
     a, b = a.astype(np.int32) - z_a, b.astype(np.int32) - z_b
     if spec.operator == "mul":
-        return requantize(a * b, params["m"], z_y, params["clamp"], spec.y)
-    addend = a.astype(np.float32) * params["m_a"]
-    t = fma(b.astype(np.float32), params["m_b"], addend)
-    return to_integer(t, z_y, params["clamp"], spec.y)
+        return scale(spec, a * b, factors(spec, params, "m"), z_y, params["clamp"])
+    return add(spec, a, b, params)
 
 
 def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
@@ -57,10 +56,10 @@ def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
             x = np.where(x < 0, x * params["alpha"].reshape(per_channel), x)
         return clamp(x, params["clamp"])
     z_x, z_y = params["z"]
-    acc, m = x.astype(np.int32) - z_x, params["m"]
+    acc, own = x.astype(np.int32) - z_x, factors(spec, params, "m")
     if spec.leaky:
-        m = np.where(acc < 0, params["m_neg"].reshape(per_channel), m)
-    return requantize(acc, m, z_y, params["clamp"], spec.y)
+        own = by_sign(acc, own, factors(spec, params, "m_neg", per_channel))
+    return scale(spec, acc, own, z_y, params["clamp"])
 
 
 def _table(spec: Table, tensors: Arrays, params: Arrays) -> np.ndarray:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schedules.exact import clamp, fma, requantize, to_integer
+from schedules.exact import clamp, fma
+from schedules.reference_scaling import epilogue, factors, scale
 from schedules.spec import Conv2d, Dense, Pair, Pool2d
 from schedules.template import Arrays
 
@@ -64,7 +65,7 @@ def pool2d(spec: Pool2d, tensors: Arrays, params: Arrays) -> np.ndarray:
     z_x, z_y = params["z"]
     patches = [p for _, _, p in _patches(spec, x.astype(np.int32) - z_x, spec.padding, 0)]
     acc = np.asarray(np.sum(patches, axis=0, dtype=np.int32))
-    return requantize(acc, params["m"], z_y, params["clamp"], spec.y)
+    return scale(spec, acc, factors(spec, params, "m"), z_y, params["clamp"])
 
 
 def _patches(
@@ -96,15 +97,8 @@ def _epilogue(
     acc = acc + params["bias"].reshape(shape)
     if spec.x == "float32":
         return _float_epilogue(spec, acc.astype(np.float32), params, r)
-    total = acc.astype(np.int32)
-    m, z, bounds = params["m"].reshape(shape), params["z"], params["clamp"]
-    if spec.leaky:
-        m = np.where(total >= 0, m, params["m_neg"].reshape(shape))
-    if r is None:
-        return requantize(total, m, z[1], bounds, spec.y)
-    centred = (r.astype(np.int32) - z[2]).astype(np.float32)
-    t = fma(centred, params["m_r"], total.astype(np.float32) * m)
-    return to_integer(t, z[1], bounds, spec.y)
+    centred = None if r is None else r.astype(np.int32) - params["z"][2]
+    return epilogue(spec, acc.astype(np.int32), params, centred)
 
 
 def _float_epilogue(

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from relay_int8.errors import CalibrationError
-from relay_int8.fixed_point import ROUNDINGS, multiply, quantize_multiplier, requantize
+from relay_int8.fixed_point import (
+    multiply,
+    quantize_multiplier,
+    quantize_together,
+    requantize,
+)
+from schedules.spec import ROUNDINGS
 
 pytestmark = pytest.mark.fast
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
@@ -21,10 +27,9 @@ def half_up(x: Fraction) -> int:
 
 
 def slow_gemmlowp(x: int, multiplier: int, shift: int) -> int:
-    """MultiplyByQuantizedMultiplier as gemmlowp writes it, in Python's integers."""
+    """MultiplyByQuantizedMultiplier as gemmlowp writes it, in integers that never overflow."""
     exponent = 31 - shift
-    left = min(max(x * 2 ** max(exponent, 0), INT32_MIN), INT32_MAX)
-    product = left * multiplier
+    product = x * 2 ** max(exponent, 0) * multiplier
     nudge = 2**30 if product >= 0 else 1 - 2**30
     high = int(Fraction(product + nudge, 2**31))  # C's division: towards zero
     right = max(-exponent, 0)
@@ -57,6 +62,8 @@ def test_the_example_of_the_tpu_mlir_manual():
         (1 - 2.0**-33, 2**30, 30),  # rounds up to 2**31: the exponent takes it
         (2.0**-32, 2**30, 62),
         (2.0**-33, 0, 31),  # below what 31 more places can hold
+        (-0.75, -3 * 2**29, 31),  # a negative slope
+        (-1 + 2.0**-33, -(2**30), 30),
     ],
 )
 def test_multipliers(real, multiplier, shift):
@@ -72,9 +79,16 @@ def test_multipliers_are_the_nearest():
     assert (np.abs(found.reals / reals - 1) <= 2.0**-31).all()
 
 
-@pytest.mark.parametrize("real", [-0.5, np.nan, np.inf, 2.0**30, 1e30])
+def test_multipliers_at_one_shift():
+    large, small = quantize_together([np.array([0.75, 0.0, 1e-9]), np.array([-0.1, 0.0, 0.5])])
+    assert large.multiplier.tolist() == [3 * 2**29, 0, 2]  # 1e-9 * 2**31 is 2.1
+    assert small.multiplier.tolist() == [-214748365, 0, 2**30]
+    assert large.shift.tolist() == small.shift.tolist() == [31, 31, 31]
+
+
+@pytest.mark.parametrize("real", [-(2.0**30), np.nan, np.inf, 2.0**30, 1e30])
 def test_multipliers_that_are_none(real):
-    with pytest.raises(CalibrationError, match="0 to 2"):
+    with pytest.raises(CalibrationError, match="magnitudes up to 2"):
         quantize_multiplier([0.5, real])
 
 
@@ -94,11 +108,12 @@ def test_multipliers_that_are_none(real):
         (-1000, 0.1234, -123, -123, -123),
         (7, 4.0, 28, 28, 28),
         (2**30 - 1, 1.0, 2**30 - 1, 2**30 - 1, 2**30 - 1),
-        (INT32_MAX, 1.0, 2**30, INT32_MAX, INT32_MAX),  # gemmlowp's shift by one saturates
-        (INT32_MIN, 1.0, -(2**30), INT32_MIN, INT32_MIN),
+        (INT32_MAX, 1.0, INT32_MAX, INT32_MAX, INT32_MAX),
+        (INT32_MIN, 1.0, INT32_MIN, INT32_MIN, INT32_MIN),
         (INT32_MAX, 0.5, 2**30, 2**30, 2**30),
-        (INT32_MAX, 4.0, 2**30, INT32_MAX, INT32_MAX),
-        (INT32_MIN, 4.0, -(2**30), INT32_MIN, INT32_MIN),
+        (INT32_MAX, 4.0, INT32_MAX, INT32_MAX, INT32_MAX),
+        (INT32_MIN, 4.0, INT32_MIN, INT32_MIN, INT32_MIN),
+        (7, -0.5, -3, -3, -4),
     ],
 )
 def test_worked_numbers(x, real, gemmlowp, tflite, tpu_mlir):

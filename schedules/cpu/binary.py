@@ -2,10 +2,11 @@
 
     a, y : logical (n, c, ...) in one layout
     b    : the same layout; axes of extent 1 are broadcast
-    m_a, m_b or m float32 (1,), z int32 (3,), clamp float32 (2,)
+    m_a, m_b or m float32 (1,), z int32 (3,), clamp float32 (2,); fixed-point: all int32
 
 Exact:  add is one explicit fma, ``fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``. mul is
-        exact in int32: the factors are below 2**9. Loops: see ``elementwise``.
+        exact in int32: the factors are below 2**9; so is fixed-point in int64. Loops: see
+        ``elementwise``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
+from schedules import fixed_point
 from schedules.cpu.elementwise import default, elementwise_kernel, first_layout, refuses_kind, space
 from schedules.expressions import Point, centred, clamp, fma, requantize, to_integer
-from schedules.spec import Binary
+from schedules.fixed_point import shift_right, wide
+from schedules.spec import Binary, Rounding
 from schedules.template import Layouts, ScheduleTemplate
+
+HEADROOM = 20  # bits that TensorFlow Lite's add gives its operands, of 9 bits each
 
 
 def kernel(spec: Binary, layouts: Layouts) -> tirx.PrimFunc:
@@ -28,6 +33,9 @@ def kernel(spec: Binary, layouts: Layouts) -> tirx.PrimFunc:
 
 
 def _add(point: Point) -> Expr:
+    rounding = point.spec.rounding
+    if rounding:
+        return _add_fixed(point, rounding)
     z = [point.param("z", i) for i in range(3)]
     a, b = (centred(point.here(name), z[i]).astype("float32") for i, name in enumerate("ab"))
     t = fma(b, point.param("m_b"), a * point.param("m_a"))
@@ -35,10 +43,26 @@ def _add(point: Point) -> Expr:
     return clamp(t, point.bounds) if y == "float32" else to_integer(t, z[2], point.bounds, y)
 
 
+def _add_fixed(point: Point, rounding: Rounding) -> Expr:
+    z = [point.param("z", i) for i in range(3)]
+    a, b = (wide(centred(point.here(name), z[i])) for i, name in enumerate("ab"))
+    m_a, m_b, shift = (point.param(name) for name in ("m_a", "m_b", "shift"))
+    if rounding == "tpu-mlir":
+        total = a * wide(m_a) + b * wide(m_b)
+    else:
+        a, b = (
+            shift_right((q << HEADROOM) * wide(m), wide(point.param(name)), rounding)
+            for q, m, name in ((a, m_a, "shift_a"), (b, m_b, "shift_b"))
+        )
+        total = (a + b) * wide(point.param("m"))
+    return fixed_point.to_integer(total, shift, z[2], point.bounds, point.spec.y, rounding)
+
+
 def _mul(point: Point) -> Expr:
     z = [point.param("z", i) for i in range(3)]
     product = centred(point.here("a"), z[0]) * centred(point.here("b"), z[1])
-    return requantize(product, point.param("m"), z[2], point.bounds, point.spec.dtype("y"))
+    factors = [point.param(name) for name in point.spec.scaled_by("m")]
+    return requantize(point.spec, product, factors, z[2], point.bounds)
 
 
 def _float(point: Point) -> Expr:

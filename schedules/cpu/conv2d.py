@@ -25,7 +25,7 @@ from tvm.tirx import Expr
 
 from schedules.cpu.border import Axis
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
-from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
+from schedules.cpu.conv_arguments import blocked, channel_blocks, constants, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
 from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.tile_rule import Row
@@ -172,15 +172,12 @@ def buffers_of(
     spec: Conv2d, weights: Sequence[int], bias: Sequence[int]
 ) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument, images in NCHW16c."""
-    integer, channels = spec.x != "float32", (-(-spec.out_channels // LANES), LANES)
     known: dict[str, tuple[Any, str]] = {
-        "w": (weights, "int8" if integer else "float32"),
-        "bias": (bias, "int32" if integer else "float32"),
-        "z": ((3,), "int32"),
-        "m_r": ((1,), "float32"),
-        "clamp": ((2,), "float32"),
+        **constants(spec, (-(-spec.out_channels // LANES), LANES)),
+        "w": (weights, spec.constant_dtype("w")),
+        "bias": (bias, spec.constant_dtype("bias")),
     }
     for name in (*spec.tensors, "y"):
         known[name] = (NCHW16C.physical_shape(spec.shape(name)), spec.dtype(name))
     names = (*spec.tensors, *spec.params, "y")
-    return {name: known.get(name, (channels, "float32")) for name in names}
+    return {name: known[name] for name in names}

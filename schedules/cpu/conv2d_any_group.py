@@ -28,7 +28,6 @@ from tvm.tirx.script import builder as T
 
 from schedules.cpu.conv_arguments import (
     LANES,
-    PER_CHANNEL,
     blocked,
     channel_blocks,
     clear_tail,
@@ -41,7 +40,7 @@ from schedules.cpu.conv_arguments import (
 )
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.cpu.epilogue import epilogue, fma, type_refusal
-from schedules.spec import Conv2d
+from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 BLOCK = "pixels"

@@ -2,7 +2,7 @@
 
 x, r, y                : (n, c/16, h, w, 16)
 w                      : as the kernel likes
-bias, m, m_neg, alpha  : (c/16, 16), zero past the last channel
+bias, m, m_neg, ...    : (c/16, 16), zero past the last channel: those of ``PER_CHANNEL``
 m_r, z, clamp          : as in ``schedules.spec``
 """
 
@@ -18,11 +18,10 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.layout import NCHW16C
-from schedules.spec import Conv2d
+from schedules.spec import PER_CHANNEL, Conv2d, Dense
 from schedules.template import Arrays, Layouts
 
 LANES = NCHW16C.block
-PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
 
 
 def blocked(spec: Conv2d, wanted: Layouts) -> Layouts:
@@ -46,14 +45,15 @@ def pack_with(weights: np.ndarray, params: Arrays) -> Arrays:
     }
 
 
-def fold_zero_point(spec: Conv2d, params: Arrays) -> Arrays:
+def fold_zero_point(spec: Conv2d | Dense, params: Arrays) -> Arrays:
     """Return ``params`` with the bias of a kernel that multiplies x as it is, padding included.
 
     The bias takes on ``-z_x * sum w``.
     """
     if spec.x == "float32":
         return params
-    total = params["w"].sum(axis=(1, 2, 3), dtype=np.int64)
+    w = params["w"]
+    total = w.sum(axis=tuple(range(1, w.ndim)), dtype=np.int64)
     return {**params, "bias": (params["bias"] - params["z"][0] * total).astype(np.int32)}
 
 
@@ -67,14 +67,22 @@ def _declare(spec: Conv2d, name: str, weights: Sequence[int], weight_dtype: str)
     if name in (*spec.tensors, "y"):
         return T.arg(name, T.buffer(image(spec, name), spec.dtype(name), layout=None))
     channels = (-(-spec.out_channels // LANES), LANES)
-    shape, dtype = {
-        "w": (weights, weight_dtype),
-        "bias": (channels, "float32" if spec.x == "float32" else "int32"),
-        "z": ((3,), "int32"),
-        "m_r": ((1,), "float32"),
-        "clamp": ((2,), "float32"),
-    }.get(name, (channels, "float32"))
+    if name == "w":
+        return T.arg(name, T.buffer(int64(weights), weight_dtype, layout=None))
+    shape, dtype = constants(spec, channels)[name]
     return T.arg(name, T.buffer(int64(shape), dtype, layout=None))
+
+
+def constants(
+    spec: Conv2d | Dense, channels: Sequence[int]
+) -> dict[str, tuple[Sequence[int], str]]:
+    """Return shape and type of each constant but the weights; ``channels`` of ``PER_CHANNEL``."""
+    lengths = {"z": 3, "m_r": 1, "clamp": 2}
+    return {
+        name: (channels if name in PER_CHANNEL else (lengths[name],), spec.constant_dtype(name))
+        for name in spec.params
+        if name != "w"
+    }
 
 
 def image(spec: Conv2d, name: str) -> list[Any]:

@@ -23,7 +23,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
-from schedules.cpu.conv_arguments import channel_blocks, pack_with
+from schedules.cpu.conv_arguments import channel_blocks, constants, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.register_tiles import UNROLLED_STEPS
@@ -119,17 +119,12 @@ def _steps(dot: Dot, spec: Dense) -> tuple[int, int]:
 
 def _buffers(dot: Dot, spec: Dense) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
-    blocks, acc = -(-spec.n // LANES), "float32" if dot.float32 else "int32"
+    blocks = -(-spec.n // LANES)
     weights = (blocks, *_steps(dot, spec), LANES * dot.width)
     known: dict[str, tuple[Any, str]] = {
+        **constants(spec, (blocks, LANES)),
         "x": ((spec.rows, spec.k), spec.x),
-        "w": (weights, "float32" if dot.float32 else "int8"),
-        "bias": ((blocks, LANES), acc),
-        "z": ((3,), "int32"),
-        "clamp": ((2,), "float32"),
+        "w": (weights, spec.constant_dtype("w")),
         "y": ((spec.rows, spec.n), spec.y),
     }
-    return {
-        name: known.get(name, ((blocks, LANES), "float32"))
-        for name in (*spec.tensors, *spec.params, "y")
-    }
+    return {name: known[name] for name in (*spec.tensors, *spec.params, "y")}

@@ -12,7 +12,8 @@ from typing import Protocol
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.spec import Conv2d, Dense
+from schedules.fixed_point import to_integer, wide
+from schedules.spec import Conv2d, Dense, Rounding
 
 
 class Load(Protocol):
@@ -68,17 +69,16 @@ def epilogue(
     acc
         int32 lanes; float32 where x is.
     load
-        Reads "m", "m_neg", "alpha" (per channel, ``index=None``), "m_r", "z", "clamp" (by index).
+        Reads constants: those of ``PER_CHANNEL`` with ``index=None``, others by index.
     r
         The residual's lanes, in its own type, where ``spec`` has one.
     """
     if spec.x == "float32":
         return _clamp(_float_epilogue(spec, acc, load, r), load)
+    if spec.rounding:
+        return _fixed_epilogue(spec, spec.rounding, acc, load, r)
     count = lanes(acc)
-    m = load("m")
-    if spec.leaky:
-        m = tirx.Select(acc >= broadcast(tirx.const(0, "int32"), count), m, load("m_neg"))
-    scaled = cast(acc, "float32") * m
+    scaled = cast(acc, "float32") * _by_sign(spec, acc, load, "m", "m_neg")
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
@@ -87,6 +87,30 @@ def epilogue(
     rounded = _rint(tirx.min(scaled, broadcast(load("clamp", 1), count)))
     clamped = tirx.max(rounded, broadcast(cast(load("clamp", 0), "int32"), count))
     return cast(clamped + broadcast(load("z", 1), count), spec.y)
+
+
+def _fixed_epilogue(
+    spec: Conv2d | Dense, rounding: Rounding, acc: Expr, load: Load, r: Expr | None
+) -> Expr:
+    count = lanes(acc)
+    product = wide(acc) * wide(_by_sign(spec, acc, load, "m", "m_neg"))
+    if r is None:
+        shift = _by_sign(spec, acc, load, "shift", "shift_neg")
+    else:
+        shift = load("shift")
+        centred = cast(r, "int32") - broadcast(load("z", 2), count)
+        product = product + wide(centred) * wide(load("m_add"))
+    low, high = (broadcast(load("clamp", i), count) for i in range(2))
+    zero_point = broadcast(load("z", 1), count)
+    return to_integer(product, shift, zero_point, (low, high), spec.y, rounding)
+
+
+def _by_sign(spec: Conv2d | Dense, acc: Expr, load: Load, name: str, below_zero: str) -> Expr:
+    """Return constant ``name``, or where ``spec`` is leaky and ``acc`` negative ``below_zero``."""
+    if not spec.leaky:
+        return load(name)
+    is_positive = acc >= broadcast(tirx.const(0, "int32"), lanes(acc))
+    return tirx.Select(is_positive, load(name), load(below_zero))
 
 
 def _rint(x: Expr) -> Expr:

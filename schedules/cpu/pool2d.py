@@ -3,7 +3,8 @@
     x : logical (n, c, h, w)
     y : logical (n, c, oh, ow), same layout; float32 lanes past the last channel are 0, or finite
         where a window holds padding alone
-    m float32 (oh, ow), z int32 (2,), clamp float32 (2,)   (average only)
+    m float32 (oh, ow), z int32 (2,), clamp float32 (2,)   (average only; fixed-point: all int32,
+    shift (oh, ow))
 
 Loops after scheduling (p parallel, u unrolled where the window is small, v vectorized):
 
@@ -53,8 +54,8 @@ def refuses(spec: Pool2d, target: Target) -> str | None:
 def kernel(spec: Pool2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
     tensors, params = placeholders(spec, layouts), constants(spec, z=2)
-    if spec.reduce == "avg":
-        params["m"] = te.placeholder(spec.out_size, "float32", "m")
+    for name in spec.scaled_by("m") if spec.reduce == "avg" else ():
+        params[name] = te.placeholder(spec.out_size, spec.constant_dtype(name), name)
     window = [te.reduce_axis((0, size), name) for size, name in zip(spec.kernel, "ij", strict=True)]
     shape = layouts.output.physical_shape(spec.shape("y"))
     attrs = {"template": POOL2D_CPU.name, "run": 0 if layouts.output == ROW else 1}
@@ -98,10 +99,10 @@ def _sum(point: Point, window: list[tirx.IterVar]) -> Expr:
 
 def _scaled(point: Point, total: te.Tensor) -> Expr:
     acc = total(*point.physical)
-    m = point.params["m"](*point.logical[2:])
+    factors = [point.params[name](*point.logical[2:]) for name in point.spec.scaled_by("m")]
     if point.spec.x == "float32":
-        return acc * m
-    y = requantize(acc, m, point.param("z", 1), point.bounds, point.spec.y)
+        return acc * factors[0]
+    y = requantize(point.spec, acc, factors, point.param("z", 1), point.bounds)
     if point.spec.y == "float32" and is_ragged(point.layouts.output, point.spec.shape("y")):
         return tirx.Select(point.logical[1] < point.spec.channels, y, tirx.const(0, "float32"))
     return y

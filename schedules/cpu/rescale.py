@@ -1,7 +1,8 @@
 """Move an integer tensor to another scale; ReLU, clip, LeakyReLU and PReLU of any tensor.
 
     x, y : logical (n, c, ...) in one layout
-    m float32 (1,), m_neg or alpha float32 (c,), z int32 (2,), clamp float32 (2,)
+    m float32 (1,), m_neg or alpha float32 (c,), z int32 (2,), clamp float32 (2,); fixed-point:
+    all int32, shift (1,), shift_neg (c,)
 
 Exact:  one multiply per element, chosen by the sign of ``x - z_x``. Loops: see ``elementwise``;
         with a slope per channel the flat run ends at the channel axis.
@@ -34,17 +35,19 @@ def kernel(spec: Rescale, layouts: Layouts) -> tirx.PrimFunc:
     if spec.leaky:
         run = run_within_channels(spec, layouts, run)
     slopes = int(spec.dims[1]) if spec.leaky else 0
-    return elementwise_kernel(
-        spec, layouts, RESCALE_CPU.name, value, run, z=2, m_neg=slopes, alpha=slopes
-    )
+    per_channel = dict.fromkeys(("m_neg", "shift_neg", "alpha"), slopes)
+    return elementwise_kernel(spec, layouts, RESCALE_CPU.name, value, run, z=2, **per_channel)
 
 
 def _integer(point: Point) -> Expr:
+    spec = point.spec
     acc = centred(point.here("x"), point.param("z", 0))
-    m = point.param("m")
-    if "m_neg" in point.params:
-        m = blend(acc < 0, point.param("m_neg", channel(point)), m)
-    return requantize(acc, m, point.param("z", 1), point.bounds, point.spec.dtype("y"))
+    factors = [point.param(name) for name in spec.scaled_by("m")]
+    if spec.leaky:
+        slopes = [point.param(name, channel(point)) for name in spec.scaled_by("m_neg")]
+        pairs = zip(slopes, factors, strict=True)
+        factors = [blend(acc < 0, slope, factor) for slope, factor in pairs]
+    return requantize(spec, acc, factors, point.param("z", 1), point.bounds)
 
 
 def _float(point: Point) -> Expr:

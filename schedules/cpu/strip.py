@@ -26,7 +26,6 @@ from tvm.tirx.script import builder as T
 
 from schedules.cpu.conv_arguments import (
     LANES,
-    PER_CHANNEL,
     clear_tail,
     declare,
     image,
@@ -36,7 +35,7 @@ from schedules.cpu.conv_arguments import (
 )
 from schedules.cpu.epilogue import cast, epilogue
 from schedules.cpu.lanes import Lanes, shuffle
-from schedules.spec import Conv2d
+from schedules.spec import PER_CHANNEL, Conv2d
 
 BLOCK = "windows"
 PADDED = "padded"

@@ -21,10 +21,9 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 from tvm.tirx import Expr
 
-from schedules.cpu.conv_arguments import fold_zero_point
+from schedules.cpu.conv_arguments import constants, fold_zero_point
 from schedules.cuda.channel_groups import ChannelGroups, roomy
 from schedules.cuda.contraction import (
-    PER_CHANNEL,
     Contraction,
     Index,
     channel_blocks,
@@ -36,7 +35,7 @@ from schedules.cuda.loops import apply
 from schedules.cuda.split_reduction import slices
 from schedules.cuda.tiles import sampled
 from schedules.layout import NCHW4C, Layout
-from schedules.spec import Conv2d
+from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 
@@ -176,23 +175,19 @@ def _run(spec: Conv2d, layout: Layout) -> int:
 
 def _buffers(spec: Conv2d, places: dict[str, Layout]) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
-    groups, integer = ChannelGroups.of(spec), spec.x != "float32"
-    channels = (groups.blocks, LANES)
+    groups = ChannelGroups.of(spec)
     known: dict[str, tuple[Sequence[Any], str]] = {
         "w": ((groups.blocks, groups.inputs, *spec.kernel, LANES, LANES), step_of(spec).w),
-        "bias": (channels, "int32" if integer else "float32"),
-        "z": ((3,), "int32"),
-        "m_r": ((1,), "float32"),
-        "clamp": ((2,), "float32"),
     }
     for name, layout in places.items():
         known[name] = (layout.physical_shape(spec.shape(name)), spec.dtype(name))
     names = (*spec.tensors, *spec.params, "y")
-    return {name: known.get(name, (channels, "float32")) for name in names}
+    return {name: known[name] for name in names}
 
 
 def pack(spec: Conv2d, params: Arrays) -> Arrays:
     """Pack weights as OIHW4o4i, and fold the zero point of x into the bias."""
+        **constants(spec, (groups.blocks, LANES)),
     groups, folded = ChannelGroups.of(spec), fold_zero_point(spec, params)
     packed = {
         name: channel_blocks(value, groups.blocks) if name in PER_CHANNEL else value

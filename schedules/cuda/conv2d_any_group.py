@@ -20,14 +20,15 @@ import numpy as np
 from tvm import te, tirx
 from tvm.tirx import Expr
 
+from schedules.cpu.conv_arguments import constants
 from schedules.cpu.epilogue import epilogue, type_refusal
-from schedules.cuda.contraction import PER_CHANNEL, channel_blocks
+from schedules.cuda.contraction import channel_blocks
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.devices import refuses_cuda
 from schedules.cuda.elementwise import default, space
 from schedules.cuda.intrin import LANES
 from schedules.layout import NCHW4C
-from schedules.spec import Conv2d
+from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 NAME = "conv2d_any_group_cuda"
@@ -107,18 +108,15 @@ def _finished(spec: Conv2d, tensors: dict[str, te.Tensor], p: Any, acc: Expr) ->
 
 def _buffers(spec: Conv2d) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument but y."""
-    blocks, integer = -(-spec.out_channels // LANES), spec.x != "float32"
+    blocks = -(-spec.out_channels // LANES)
     known: dict[str, tuple[Any, str]] = {
-        "w": ((blocks, *_window(spec), LANES), "int8" if integer else "float32"),
-        "bias": ((blocks, LANES), "int32" if integer else "float32"),
-        "z": ((3,), "int32"),
-        "m_r": ((1,), "float32"),
-        "clamp": ((2,), "float32"),
+        **constants(spec, (blocks, LANES)),
+        "w": ((blocks, *_window(spec), LANES), spec.constant_dtype("w")),
     }
     for name in spec.tensors:
         known[name] = (NCHW4C.physical_shape(spec.shape(name)), spec.dtype(name))
     names = (*spec.tensors, *spec.params)
-    return {name: known.get(name, ((blocks, LANES), "float32")) for name in names}
+    return {name: known[name] for name in names}
 
 
 def pack(spec: Conv2d, params: Arrays) -> Arrays:

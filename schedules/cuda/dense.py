@@ -22,10 +22,10 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 from tvm.tirx import Expr
 
+from schedules.cpu.conv_arguments import constants, fold_zero_point
 from schedules.cpu.epilogue import type_refusal
 from schedules.cuda.channel_groups import roomy
 from schedules.cuda.contraction import (
-    PER_CHANNEL,
     Contraction,
     Index,
     channel_blocks,
@@ -39,7 +39,7 @@ from schedules.cuda.loops import apply
 from schedules.cuda.split_reduction import slices
 from schedules.cuda.tiles import sampled
 from schedules.layout import ROW
-from schedules.spec import Dense
+from schedules.spec import PER_CHANNEL, Dense
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 
@@ -105,32 +105,26 @@ def _word(spec: Dense, x: Any, row: Expr, start: Expr, i: Expr) -> Expr:
 
 def _buffers(spec: Dense, out: int) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
-    integer = spec.x != "float32"
     weights = (out, -(-spec.k // LANES), 1, 1, LANES, LANES)
     known: dict[str, tuple[Any, str]] = {
+        **constants(spec, (out, LANES)),
         "x": ((spec.rows, spec.k), spec.x),
         "w": (weights, step_of(spec).w),
-        "bias": ((out, LANES), "int32" if integer else "float32"),
-        "z": ((3,), "int32"),
-        "clamp": ((2,), "float32"),
         "y": ((spec.rows, spec.n), spec.y),
     }
     names = (*spec.tensors, *spec.params, "y")
-    return {name: known.get(name, ((out, LANES), "float32")) for name in names}
+    return {name: known[name] for name in names}
 
 
 def pack(spec: Dense, params: Arrays) -> Arrays:
     """Pack weights as OIHW4o4i, and fold the zero point of x into the bias."""
-    out, bias = roomy(-(-spec.n // LANES)), params["bias"]
-    if spec.x != "float32":
-        total = params["w"].sum(axis=1, dtype=np.int64)
-        bias = (bias - params["z"][0] * total).astype(np.int32)
+    out, folded = roomy(-(-spec.n // LANES)), fold_zero_point(spec, params)
     w = channel_blocks(stored(spec, params["w"]), out)  # (n/4, 4, k)
     w = np.pad(w, ((0, 0), (0, 0), (0, -spec.k % LANES)))
     w = w.reshape(out, LANES, 1, 1, -1, LANES).transpose(0, 4, 2, 3, 1, 5)
     packed = {
         name: channel_blocks(value, out) if name in PER_CHANNEL else value
-        for name, value in {**params, "bias": bias}.items()
+        for name, value in folded.items()
     }
     return {**packed, "w": np.ascontiguousarray(w)}
 

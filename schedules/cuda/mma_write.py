@@ -16,9 +16,9 @@ from schedules.cpu.epilogue import epilogue
 from schedules.cuda.mma_place import OWN, Place, registers, unrolled, where
 from schedules.cuda.mma_tiles import MMA_ROWS, SUMS
 from schedules.cuda.mma_weights import BLOCK
-from schedules.spec import Dense
+from schedules.spec import PER_CHANNEL, Dense
 
-MULTIPLIERS = ("m", "m_neg")
+MULTIPLIERS = tuple(name for name in PER_CHANNEL if name != "bias")
 FOUR = 4  # constants, or floats, of one load or store
 
 

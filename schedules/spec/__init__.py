@@ -8,20 +8,31 @@ are one spec, and share one tuned kernel.
 Arithmetic (docs/design.md): ``requantize(a, m) = int(min(max(rint(float32(a) * m), clamp[0]),
 clamp[1])) + z_y`` with ``clamp = (qmin - z_y, qmax - z_y)`` as float32 and rint half-to-even.
 Where ``y`` is "float32" the result is ``min(max(float32(a) * m, clamp[0]), clamp[1])``.
+With fixed-point multipliers it is ``int(min(max(shift_right(int64(a) * m, shift), clamp[0]),
+clamp[1])) + z_y``, all of it integers.
 """
 
 from __future__ import annotations
 
 from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
-from schedules.spec.linear import Conv2d, Dense
+from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
+from schedules.spec.requantizing import (
+    ROUNDINGS,
+    Requantize,
+    Requantizing,
+    Rounding,
+    shift_of,
+)
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
 from schedules.spec.text import SPECS, Spec, from_json, to_json
 
 __all__ = [
+    "PER_CHANNEL",
+    "ROUNDINGS",
     "SPECS",
     "Binary",
     "Concat",
@@ -37,12 +48,16 @@ __all__ = [
     "Pool2d",
     "QType",
     "Quantize",
+    "Requantize",
+    "Requantizing",
     "Rescale",
+    "Rounding",
     "Sample2d",
     "Shape",
     "Size",
     "Spec",
     "Table",
     "from_json",
+    "shift_of",
     "to_json",
 ]

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from schedules.spec.operator_spec import DType, OperatorSpec, QType, Shape
+from schedules.spec.requantizing import Requantizing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Binary(OperatorSpec):
+class Binary(Requantizing):
     """Elementwise add or mul of two activations; b may have extent 1 where a has more.
 
     add, integer: ``t = fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``, rounded and clamped.
     mul, integer: ``requantize((a - z_a) * (b - z_b), m)``. float32: the operator, then clamp.
     Params: add integer: m_a float32 (1,), m_b float32 (1,), z int32 (3,) = z_a, z_b, z_y, clamp;
     mul integer: m float32 (1,), z, clamp; float32: clamp.
+    Fixed-point: mul as float, m and shift. add as TensorFlow Lite (gemmlowp, tflite): each operand
+    ``shift_right(((q - z) << 20) * m_a, shift_a)``, then the sum by m and shift; add as TPU-MLIR:
+    ``shift_right((a - z_a) * m_a + (b - z_b) * m_b, shift)``. All int32 (1,).
     """
 
     kind: ClassVar[str] = "binary"
@@ -36,8 +40,12 @@ class Binary(OperatorSpec):
         """Names of the constants it reads."""
         if self.a == "float32":
             return ("clamp",)
-        multipliers = ("m_a", "m_b") if self.operator == "add" else ("m",)
-        return (*multipliers, "z", "clamp")
+        if self.operator == "mul":
+            return (*self.scaled_by("m"), "z", "clamp")
+        if self.rounding == "tpu-mlir":
+            return ("m_a", "m_b", "shift", "z", "clamp")
+        own = ("m",) if self.rounding else ()
+        return (*self.scaled_by("m_a", "m_b", *own), "z", "clamp")
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("a", "b" or "y")."""
@@ -45,11 +53,12 @@ class Binary(OperatorSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rescale(OperatorSpec):
+class Rescale(Requantizing):
     """Move an integer tensor to another scale, clamping: also ReLU, clip, LeakyReLU, PReLU alone.
 
     ``y = requantize(x - z_x, m)``; with ``leaky``, m_neg[channel] where ``x - z_x`` is negative.
-    Params: m float32 (1,), m_neg float32 (channels,) if leaky, z int32 (2,) = z_x, z_y, clamp.
+    Params: m float32 (1,), m_neg float32 (channels,) if leaky, z int32 (2,) = z_x, z_y, clamp;
+    fixed-point, int32: m, shift, m_neg, shift_neg.
     float32 x: ``x``, or ``x * alpha[channel]`` where leaky and negative, then clamp; params: alpha
     float32 (channels,) if leaky, clamp. Channels are axis 1.
     """
@@ -65,7 +74,7 @@ class Rescale(OperatorSpec):
         """Names of the constants it reads."""
         if self.x == "float32":
             return (*(("alpha",) if self.leaky else ()), "clamp")
-        return ("m", *(("m_neg",) if self.leaky else ()), "z", "clamp")
+        return (*self.scaled_by("m", *(("m_neg",) if self.leaky else ())), "z", "clamp")
 
     def shape(self, name: str) -> Shape:
         """Logical shape of x and y."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, Shape, Size
+from schedules.spec.operator_spec import DType, Padding, Pair, Shape, Size
+from schedules.spec.requantizing import Requantizing
+
+PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "alpha")
+"""Constants with one element for each output channel, but for the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conv2d(OperatorSpec):
+class Conv2d(Requantizing):
     """Two-dimensional convolution with its epilogue.
 
     Integer x: ``acc = bias + sum (x - z_x) * w`` in int32, padding is z_x;
@@ -22,6 +26,9 @@ class Conv2d(OperatorSpec):
     Integer params: w int8 (oc, ic/groups, kh, kw); bias int32 (oc,); m float32 (oc,); m_neg float32
     (oc,) if leaky; m_r float32 (1,) if residual; z int32 (3,) = z_x, z_y, z_r; clamp float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
+    Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
+    with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.
+    Params m, shift, m_neg, shift_neg, m_add int32 (oc,); no m_r.
     """
 
     kind: ClassVar[str] = "conv2d"
@@ -60,8 +67,11 @@ class Conv2d(OperatorSpec):
         """Names of the constants it reads."""
         if self.x == "float32":
             return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
-        optional = (*(("m_neg",) if self.leaky else ()), *(("m_r",) if self.residual else ()))
-        return ("w", "bias", "m", *optional, "z", "clamp")
+        factors = ("m", *(("m_neg",) if self.leaky else ()))
+        if not self.residual:
+            return ("w", "bias", *self.scaled_by(*factors), "z", "clamp")
+        addend = ("m_add", "shift") if self.rounding else ("m_r",)
+        return ("w", "bias", *factors, *addend, "z", "clamp")
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x", "r" or "y")."""
@@ -76,7 +86,7 @@ class Conv2d(OperatorSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dense(OperatorSpec):
+class Dense(Requantizing):
     """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
 
     Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky,
@@ -97,7 +107,8 @@ class Dense(OperatorSpec):
         """Names of the constants it reads."""
         if self.x == "float32":
             return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
-        return ("w", "bias", "m", *(("m_neg",) if self.leaky else ()), "z", "clamp")
+        factors = ("m", *(("m_neg",) if self.leaky else ()))
+        return ("w", "bias", *self.scaled_by(*factors), "z", "clamp")
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

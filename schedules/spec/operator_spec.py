@@ -33,6 +33,14 @@ class OperatorSpec:
         """Logical shape of activation ``name``, one of ``tensors`` or "y"."""
         raise NotImplementedError
 
+    def constant_dtype(self, name: str) -> str:
+        """Element type of constant ``name``, one of ``params``."""
+        if name in ("w", "bias") and self.dtype("x") != "float32":
+            return "int8" if name == "w" else "int32"
+        return (
+            self.dtype("y") if name in ("table", "fill") else "int32" if name == "z" else "float32"
+        )
+
     def dtype(self, name: str) -> str:
         """Element type of activation ``name``."""
         dtype: Any = getattr(self, name)

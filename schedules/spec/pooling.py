@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from schedules.spec.operator_spec import DType, OperatorSpec, Pair, Shape, Size
+from schedules.spec.operator_spec import DType, Pair, Shape, Size
+from schedules.spec.requantizing import Requantizing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool2d(OperatorSpec):
+class Pool2d(Requantizing):
     """Max or average pooling; global pooling is a kernel of the input's size.
 
     max: the largest of the window; padding never wins. x and y have one type and one scale.
@@ -18,7 +19,8 @@ class Pool2d(OperatorSpec):
 
     ``out_size`` is given, so that ceil_mode is the caller's business; windows may hang over the
     bottom and right edges. Params: none for max; avg integer: m float32 (oh, ow), z int32 (2,) =
-    z_x, z_y, clamp float32 (2,); avg float32: m float32 (oh, ow).
+    z_x, z_y, clamp float32 (2,); fixed-point also shift int32 (oh, ow); avg float32: m float32
+    (oh, ow).
     """
 
     kind: ClassVar[str] = "pool2d"
@@ -40,7 +42,7 @@ class Pool2d(OperatorSpec):
         """Names of the constants it reads."""
         if self.reduce == "max":
             return ()
-        return ("m",) if self.x == "float32" else ("m", "z", "clamp")
+        return ("m",) if self.x == "float32" else (*self.scaled_by("m"), "z", "clamp")
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

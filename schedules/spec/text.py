@@ -48,7 +48,7 @@ SPECS: dict[str, type[Spec]] = {
 }
 _SIZES = ("batch", "rows")
 """Fields that hold a size by itself; all other sizes stand in shapes."""
-_UNSAID = {"half": False}
+_UNSAID = {"half": False, "requantize": "float"}
 """Fields that are left out where they have this value: texts from before them stay the same."""
 
 

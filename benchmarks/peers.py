@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.cell import Cell
 from benchmarks.race import Rules, race
 from benchmarks.subject import subject
-from benchmarks.systems import SYSTEMS, missing_packages, versions
+from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
 from relay_int8 import zoo
 from relay_int8.analysis.summary import terminal
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, measure, print; return the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.fp32:
+        options.systems = [*options.systems, *FLOAT32]
     if missing := missing_packages(options.systems):
         print(
             f"not installed: {', '.join(missing)}; these come with the extra 'bench': "
@@ -66,7 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=_positive, default=9, help="turns of each system (9)")
     add("--turn", type=float, default=0.25, help="seconds of a turn, at least (0.25)")
     add("--image-size", type=_positive, help="the published one of each network by default")
-    add("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
+    add("--systems", nargs="+", choices=list(SYSTEMS), default=list(INT8), help="all int8 ones")
+    add("--fp32", action="store_true", help="also float32 by ONNX Runtime and OpenVINO")
     add("--calibration-images", type=_positive, default=8, help="synthetic, for every system (8)")
     add(
         "--clock",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +16,7 @@ import numpy as np
 from benchmarks.subject import Subject
 from benchmarks.turns import Turn
 
-Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO"]
+Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO", "float32"]
 Goal = Literal["latency", "throughput"]
 SOURCES = ("relay_int8", "schedules", "tuning_logs")
 KINDS = (".py", ".json", ".jsonl")
@@ -135,11 +136,30 @@ def _onnxruntime(goal: Goal, loader: str) -> System:
     )
 
 
+def _float32(name: str, module: str, loader: str) -> System:
+    return System(
+        name=f"{name} float32",
+        family="float32",
+        goal="latency",
+        quantizer="benchmarks.systems:keep_float32",
+        loader=f"{module}:{loader}",
+        suffix=".fp32.onnx",
+        packages=(name.replace(" ", "").lower(),),
+    )
+
+
+def keep_float32(_subject: Subject, model: Path, output: Path, _batch: int) -> None:
+    """Write the network as it is."""
+    shutil.copy(model, output)
+
+
 SYSTEMS: dict[str, System] = {
     "relay-int8-latency": _own("latency", "Library"),
     "relay-int8-throughput": _own("throughput", "Streams"),
     "onnxruntime-latency": _onnxruntime("latency", "Session"),
     "onnxruntime-throughput": _onnxruntime("throughput", "Streams"),
+    "onnxruntime-fp32": _float32("ONNX Runtime", ONNXRUNTIME, "Session"),
+    "openvino-fp32": _float32("OpenVINO", OPENVINO, "load_latency"),
     "openvino-nncf-latency": _openvino("NNCF", "latency"),
     "openvino-nncf-throughput": _openvino("NNCF", "throughput"),
     "openvino-qdq-latency": _openvino("QDQ", "latency"),
@@ -151,6 +171,8 @@ Latency: one run after the other, each by all threads. Throughput: as many at a 
 threads, or as OpenVINO finds best.
 """
 
+INT8 = tuple(key for key, system in SYSTEMS.items() if system.family != "float32")
+FLOAT32 = tuple(key for key in SYSTEMS if key not in INT8)
 REFERENCE = "onnxruntime"  # the package that computes the float32 logits
 
 

@@ -14,14 +14,17 @@ from relay_int8.analysis.summary import show, table
 
 GOALS: tuple[Goal, ...] = ("latency", "throughput")
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
+FLOAT32: Family = "float32"
 COLUMNS = (
     "network",
     "here ms",
     "ORT ms",
     "OV ms",
     "OV with",
+    "fp32 ms",
     "ORT / here",
     "OV / here",
+    "fp32 / here",
     "peak here",
     "peak ORT",
     "peak OV",
@@ -30,13 +33,13 @@ COLUMNS = (
 LEFT = ("network", "OV with")
 EXPLANATION = """\
 ORT is ONNX Runtime, OV the faster of OpenVINO's networks quantized by NNCF and by ONNX Runtime
-(QDQ). Latency is the time of one run, one after the other, each by all threads. Throughput is the
-time from one result to the next where as many runs are in flight as there are threads, or as
-OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the median of the turns.
-"ORT / here" is how many times longer ONNX Runtime takes, the median of the ratio within each round:
-above 1 this project is faster. "peak" is the share of what vpdpbusd alone reaches on as many cores;
-only multiplications of convolutions and dense layers inside the image count. "cosine" is between
-the logits and those of float32, the least of all systems."""
+(QDQ), fp32 the faster of both in float32. Latency is the time of one run, one after the other, each
+by all threads. Throughput is the time from one result to the next where as many runs are in flight
+as there are threads, or as OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the
+median of the turns. "ORT / here" is how many times longer ONNX Runtime takes, the median of the
+ratio within each round: above 1 this project is faster. "peak" is the share of what vpdpbusd alone
+reaches on as many cores; only multiplications of convolutions and dense layers inside the image
+count. "cosine" is between the logits and those of float32, the least of all systems."""
 
 
 @dataclass(frozen=True)
@@ -101,28 +104,28 @@ def summary(cell: Cell) -> str:
 def _row(cell: Cell, goal: Goal) -> tuple[str, ...]:
     best = [cell.fastest(family, goal) for family in FAMILIES]
     own, onnxruntime, openvino = best
+    peers = (onnxruntime, openvino, cell.fastest(FLOAT32, goal))
     cosines = cell.cosines.values()
     return (
         cell.network,
         *(_ms(cell, system) for system in best),
         _quantizer(openvino, goal),
-        _number(cell.ratio(onnxruntime, own), "{:.2f}"),
-        _number(cell.ratio(openvino, own), "{:.2f}"),
+        _ms(cell, peers[-1]),
+        *(_number(cell.ratio(peer, own), "{:.2f}") for peer in peers),
         *(_number(system and cell.share_of_peak(system), "{:.2f}") for system in best),
         _number(min(cosines, default=None), "{:.4f}"),
     )
 
 
 def _means(cells: Sequence[Cell], goal: Goal) -> tuple[str, ...]:
-    own: Family = "relay-int8"
+    own, *peers = FAMILIES
     ratios = [
-        [cell.ratio(cell.fastest(family, goal), cell.fastest(own, goal)) for cell in cells]
-        for family in FAMILIES
-        if family != own
+        [cell.ratio(cell.fastest(peer, goal), cell.fastest(own, goal)) for cell in cells]
+        for peer in (*peers, FLOAT32)
     ]
     means = [_geometric_mean([ratio for ratio in column if ratio]) for column in ratios]
-    blank = ("",) * (len(COLUMNS) - 3)
-    return ("geo. mean", *blank[:4], *(_number(mean, "{:.2f}") for mean in means), *blank[4:])
+    blank = ("",) * (len(COLUMNS) - 4)
+    return ("geo. mean", *blank[:5], *(_number(mean, "{:.2f}") for mean in means), *blank[5:])
 
 
 def _geometric_mean(values: Sequence[float]) -> float | None:

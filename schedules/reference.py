@@ -103,6 +103,11 @@ def _move(spec: Move, tensors: Arrays, params: Arrays) -> np.ndarray:
         sliced = zip(begins, steps, y_shape, strict=True)
         indices = [begin + step * np.arange(size) for begin, step, size in sliced]
         return np.asarray(x[np.ix_(*indices)])
+    if spec.move == "shuffle":
+        digits, axes, joined, begins = spec.shuffle_parts
+        turned = x.reshape(len(x), *digits).transpose(0, *(1 + axis for axis in axes))
+        cut = [slice(b, b + size) for b, size in zip(begins, y_shape[1:], strict=True)]
+        return np.ascontiguousarray(turned.reshape(len(x), *joined)[:, *cut])
     if spec.move == "resize":
         resized = zip(x.shape, y_shape, strict=True)
         indices = [np.arange(size) * old // size for old, size in resized]

@@ -14,6 +14,7 @@ Exact:  integers always; float32 sums ascend within a tile of the reduction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 from typing import Any
 
 from tvm import tirx
@@ -34,6 +35,7 @@ from schedules.cuda.intrin import LANES, step_of, stored
 from schedules.cuda.loops import apply
 from schedules.cuda.split_reduction import slices
 from schedules.cuda.tiles import sampled
+from schedules.cuda.wide_fetch import widened
 from schedules.layout import NCHW4C, Layout
 from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -85,16 +87,20 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     kh, kw = spec.kernel
     places = dict(zip((*spec.tensors, "y"), (*layouts.inputs, layouts.output), strict=True))
 
+    run = _run(spec, places["x"])
+    before = _whole_runs(spec.padding[1], run)
+    lead = before - spec.padding[1]
+
     def source(p: Index, k: Index) -> Index:
         first = tirx.floordiv(p[1], groups.outputs) * groups.inputs if groups.count > 1 else 0
-        return (p[0], first + k[0], p[2] * sh + k[1] * dh, p[3] * sw + k[2] * dw)
+        return (p[0], first + k[0], p[2] * sh + k[1] * dh, p[3] * sw + k[2] * dw + lead)
 
     def keep(p: Index, c: Expr) -> list[Expr]:
         limits = ((p[1], -(-spec.out_channels // LANES), groups.blocks), (p[2], rows, high))
         return [axis < size for axis, size, room in (*limits, (p[3], cols, wide)) if size < room]
 
     def x_at(place: Index, c: Expr) -> Index:
-        return _in_memory(places["x"], (*place[:2], *_x_pixel(spec, place[2:])), c)
+        return _in_memory(places["x"], (*place[:2], *_x_pixel(spec, place[2:], before)), c)
 
     def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
         return step_of(spec).load(buffers["x"], x_at(place, tirx.const(0, "int64")), i)
@@ -105,19 +111,20 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     staged = (
         groups.count * groups.inputs,
         (high - 1) * sh + (kh - 1) * dh + 1,
-        (wide - 1) * sw + (kw - 1) * dw + 1,
+        _whole_runs(lead + (wide - 1) * sw + (kw - 1) * dw + 1, run),
     )
-    is_copied = not (step_of(spec).converts or _inside(spec, staged, (0, 0, 0, 0)))
+    is_copied = not (step_of(spec).converts or _inside(spec, staged, (0, 0, 0, 0), before))
     parts = Contraction(
         template=name,
         buffers=_buffers(spec, places),
         spatial=(spec.batch, groups.blocks, high, wide),
         reduction=(groups.inputs, kh, kw),
         staged=(spec.batch, *staged),
-        inside=lambda place: _inside(spec, staged, place),
+        inside=lambda place: _inside(spec, staged, place, before),
         x=x,
         copied=x_at if is_copied else None,
-        run=_run(spec, places["x"]),
+        run=run,
+        strides=(sw, dw),
         source=source,
         y=at("y"),
         r=at("r") if spec.residual else None,
@@ -143,40 +150,48 @@ def _pixel(spec: Conv2d, place: Index) -> Index:
     return tirx.floordiv(place[1], spec.width), tirx.floormod(place[1], spec.width)
 
 
-def _x_pixel(spec: Conv2d, place: Index) -> Index:
+def _x_pixel(spec: Conv2d, place: Index, before: int) -> Index:
     """Return the row and the column of x at a place of the staged image."""
     if is_flat(spec):
         return _pixel(spec, place)
-    return place[0] - spec.padding[0], place[1] - spec.padding[1]
+    return place[0] - spec.padding[0], place[1] - before
 
 
-def _inside(spec: Conv2d, staged: Sequence[int], place: Index) -> list[Expr]:
+def _inside(spec: Conv2d, staged: Sequence[int], place: Index, before: int) -> list[Expr]:
     """Return the conditions under which a place of the staged image lies inside x."""
     sizes: Sequence[int] = (spec.height, spec.width)
     if is_flat(spec):
         sizes = (1, spec.height * spec.width)
-    words, padding = -(-spec.in_channels // LANES), (0, *spec.padding[:2])
+    words, padding = -(-spec.in_channels // LANES), (0, spec.padding[0], before)
     conditions: list[Expr] = []
-    for axis, size, room, before in zip(place[1:], (words, *sizes), staged, padding, strict=True):
-        conditions += [axis >= before] if before else []
-        conditions += [axis < size + before] if room - before > size else []
+    for axis, size, room, first in zip(place[1:], (words, *sizes), staged, padding, strict=True):
+        conditions += [axis >= first] if first else []
+        conditions += [axis < size + first] if room - first > size else []
     return conditions
 
 
 def _run(spec: Conv2d, layout: Layout) -> int:
     """Return how many neighbouring words, from a multiple of as many, lie side by side in x.
 
-    In a window they begin anywhere: left of it there are columns of other threads.
+    They are 16 bytes where that divides a row: then each row begins at such a multiple.
     """
     if layout.block > LANES:
         return 0
-    return LANES if is_flat(spec) and spec.height * spec.width % LANES == 0 else 1
+    if spec.x == "float32":
+        return 1  # a word of four floats is 16 bytes
+    return gcd(LANES, spec.height * spec.width if is_flat(spec) else spec.width)
+
+
+def _whole_runs(columns: int, run: int) -> int:
+    """Return ``columns`` rounded up, so that what follows them begins where a run does."""
+    return -(-columns // run) * run if run else columns
 
 
 def _buffers(spec: Conv2d, places: dict[str, Layout]) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
     groups = ChannelGroups.of(spec)
     known: dict[str, tuple[Sequence[Any], str]] = {
+        **constants(spec, (groups.blocks, LANES)),
         "w": ((groups.blocks, groups.inputs, *spec.kernel, LANES, LANES), step_of(spec).w),
     }
     for name, layout in places.items():
@@ -187,7 +202,6 @@ def _buffers(spec: Conv2d, places: dict[str, Layout]) -> dict[str, tuple[Any, st
 
 def pack(spec: Conv2d, params: Arrays) -> Arrays:
     """Pack weights as OIHW4o4i, and fold the zero point of x into the bias."""
-        **constants(spec, (groups.blocks, LANES)),
     groups, folded = ChannelGroups.of(spec), fold_zero_point(spec, params)
     packed = {
         name: channel_blocks(value, groups.blocks) if name in PER_CHANNEL else value
@@ -220,4 +234,5 @@ def conv2d_template(
         space=space,
         pack=pack,
         x_types=x_types,
+        finish=widened,
     )

@@ -13,6 +13,8 @@ TIMES = {
     "relay-int8-throughput": [1.5, 1.5],
     "onnxruntime-latency": [4.0, 4.0],
     "openvino-nncf-latency": [3.0, 3.0],
+    "openvino-fp32": [8.0, 8.0],
+    "onnxruntime-fp32": [9.0, 9.0],
     "openvino-qdq-throughput": [1.0, 1.0],
 }
 
@@ -38,8 +40,10 @@ def test_rows():
         "ORT ms": "4.00",
         "OV ms": "3.00",
         "OV with": "NNCF",
+        "fp32 ms": "8.00",
         "ORT / here": "2.00",
         "OV / here": "1.50",
+        "fp32 / here": "4.00",
         "peak here": "0.50",
         "peak ORT": "0.25",
         "peak OV": "0.33",
@@ -50,8 +54,10 @@ def test_rows():
         "ORT ms": "-",
         "OV ms": "1.00",
         "OV with": "QDQ",
+        "fp32 ms": "-",
         "ORT / here": "-",
         "OV / here": "0.67",
+        "fp32 / here": "-",
         "peak here": "0.67",
         "peak ORT": "-",
         "peak OV": "1.00",
@@ -75,7 +81,7 @@ def test_who_took_no_part_is_said_once():
     text = markdown([absent, absent], {"machine": "made up"})
     assert text.count("net, batch 1: ONNX Runtime latency took no part: no [kernel]") == 1
     assert "- machine: made up" in text
-    assert "| net | 2.00 | - | - | - | - | - | - | - | - | 0.5000 |" in text
+    assert "| net | 2.00 | - | - | - | - | - | - | - | - | - | - | 0.5000 |" in text
 
 
 def test_terminal_and_markdown_show_the_same():

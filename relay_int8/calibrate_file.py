@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tvm import IRModule
+
 from relay_int8 import __version__
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.checkpoint import Checkpoint
-from relay_int8.calibration.data import Batches, data_digest, open_data
+from relay_int8.calibration.data import Batches, data_digest
 from relay_int8.calibration.mapper import Mapper
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress, Runner
@@ -24,11 +26,11 @@ from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.host import cpu_flags
-from relay_int8.interface import open_inputs
+from relay_int8.images import open_images
 from relay_int8.passes.correct_bias import averaged_tensors
 from relay_int8.pipeline import normalize
-from relay_int8.quantize import digest
-from schedules.targets import native_target
+from relay_int8.quantize import digest, require_ranges_alone
+from schedules.targets import native_target, target_config
 
 
 def calibrate_model(
@@ -79,32 +81,53 @@ def calibrate_model(
         One of its kinds, by what is wrong.
     """
     config = config or QuantConfig()
-    method = find_method(config.method)
+    require_ranges_alone(
+        config,
+        "a table holds ranges alone; give the images to quantize, whose --save-table writes the "
+        "ranges that its tools find",
+    )
     reference = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
-    plan = annotate(reference, config)
-    images = open_data(data, open_inputs(reference), preprocessing)
-    next(iter(images))  # what is wrong with the data is said before anything is compiled
-    schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
-    single = with_batch(reference, 1)
-    model_hash = digest(single)
-    means = averaged_tensors(reference["main"], plan)
-    recipe = CalibrationRecipe(single, schemes, means, native_target(cpu_flags()), method)
-    settings = [__version__, model_hash, str(method), schemes, means, keep_histograms]
-    settings.append(preprocessing.to_dict() if preprocessing else {})
+    images = open_images(reference, data, preprocessing)
+    recipe = _recipe(reference, config)
+    settings = [_identity(recipe), keep_histograms, preprocessing and preprocessing.to_dict()]
     checkpoint = _checkpoint(Path(output), data, settings, resume, seconds)
     with _runner(recipe, scheduler, workers) as runner:
         table = calibrate(
             runner,
-            schemes,
+            recipe.schemes,
             images,
-            method=method,
-            model_hash=model_hash,
+            method=config.method,
+            model_hash=digest(recipe.mod),
             keep_histograms=keep_histograms,
             checkpoint=checkpoint,
             progress=progress,
         )
     table.save(output)
     return table
+
+
+def _recipe(reference: IRModule, config: QuantConfig) -> CalibrationRecipe:
+    method = find_method(config.method)
+    plan = annotate(reference, config)
+    return CalibrationRecipe(
+        with_batch(reference, 1),
+        {name: plan.tensors[name].scheme for name in plan.calibrated},
+        averaged_tensors(reference["main"], plan),
+        native_target(cpu_flags()),
+        method,
+    )
+
+
+def _identity(recipe: CalibrationRecipe) -> list[object]:
+    """Return what the bits of a tally depend on, besides the data."""
+    return [
+        __version__,
+        digest(recipe.mod),
+        str(recipe.method),
+        recipe.schemes,
+        recipe.means,
+        target_config(recipe.target),
+    ]
 
 
 def _checkpoint(

@@ -20,7 +20,7 @@ from relay_int8.analysis.report_page import is_page, write_report_page
 from relay_int8.annotate import annotate
 from relay_int8.artifact import LIBRARY, TensorInfo, save_artifact
 from relay_int8.build import Built, KernelCall, build, check_float16
-from relay_int8.calibration.data import Batches, Dataset, open_data
+from relay_int8.calibration.data import Batches, Dataset
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
@@ -29,7 +29,8 @@ from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.export.onnx_file import write_qdq
 from relay_int8.frontend.model import Shapes, import_model, model_bytes
-from relay_int8.interface import open_inputs, outputs_of
+from relay_int8.images import open_images
+from relay_int8.interface import outputs_of
 from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
 from relay_int8.pixels import PixelLayout
@@ -256,9 +257,7 @@ def _source(
         raise ConfigError("the model is in float: give calibration images or a calibration table")
     if data is None or isinstance(data, CalibrationTable):
         return data
-    dataset = open_data(data, open_inputs(mod), preprocessing)
-    next(iter(dataset))  # what is wrong with the data is said before anything is compiled
-    return dataset
+    return open_images(mod, data, preprocessing)
 
 
 @contextmanager

@@ -14,12 +14,12 @@ from tvm.target import Target
 from relay_int8.analysis.costs import measure_costs, run_times_ms
 from relay_int8.analysis.mixed_precision import Budget, Mixed, search
 from relay_int8.analysis.sensitivity import Fit, Sensitivity, Variants, measure_sensitivity
-from relay_int8.calibration.data import Batches, Dataset, open_data
+from relay_int8.calibration.data import Batches, Dataset
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.config import QuantConfig
 from relay_int8.host import cpu_flags
-from relay_int8.interface import open_inputs
+from relay_int8.images import open_images
 from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import native_target
 
@@ -74,7 +74,7 @@ def analyze_layers(
         Called as the stages go on.
     """
     if not isinstance(data, Dataset):
-        data = open_data(data, open_inputs(mod), preprocessing)
+        data = open_images(mod, data, preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
     variants = Variants(quantized, data, samples)
     sensitivity = measure_sensitivity(variants, progress)

@@ -118,7 +118,7 @@ def quantize(
     reference = normalize()(mod)
     choices: tuple[Choice, ...] = ()
     if isinstance(data, CalibrationTable):
-        _require_no_images(config)
+        require_ranges_alone(config, "a calibration table was given; give the images")
     else:
         if config.preset == AUTO:
             config, choices = choose_config(reference, data, config, progress)
@@ -236,12 +236,13 @@ def _corrected(
     return tvm.transform.Sequential([replace])(reference)
 
 
-def _require_no_images(config: QuantConfig) -> None:
+def require_ranges_alone(config: QuantConfig, instead: str) -> None:
+    """Raise a ConfigError if ranges are not enough; ``instead`` says why they must be."""
     if config.preset == AUTO or config.applied.need_images:
         wanted = f"preset {config.preset}" if config.tools is None else str(config.tools)
         raise ConfigError(
-            f"{wanted} looks at calibration images, and a calibration table was given; "
-            "give the images, or choose a preset and tools that need ranges alone"
+            f"{wanted} looks at calibration images, and {instead}, or choose a preset and tools "
+            "that need ranges alone"
         )
 
 

@@ -81,21 +81,7 @@ def calibrate(
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
     tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)
     passes = _Passes(work, data, chosen, tally, checkpoint, progress)
-    if chosen.one_pass:
-        passes.grow()
-    else:
-        passes.observe()
-    schemes = {
-        name: resolve_scheme(tensors[name], float(tally.observed[name].low)) for name in tensors
-    }
-    _require_sound(schemes, tally.observed)
-    if not chosen.one_pass:
-        grids = {name: chosen.grid(schemes[name], tally.followed[name]) for name in schemes}
-        if chosen.needs_counts or keep_histograms:
-            passes.count(grids)
-        else:
-            tally.histograms = {name: _empty(grid) for name, grid in grids.items()}
-    images = tally.images
+    schemes = passes.run(tensors, counts=chosen.needs_counts or keep_histograms)
     entries = {
         name: choose(
             scheme,
@@ -108,13 +94,13 @@ def calibrate(
     }
     if checkpoint:
         checkpoint.discard()
-    few = f"only {images} images; {FEW_IMAGES} or more, better a few hundred, make ranges reliable"
+    few = f"only {tally.images} images; {FEW_IMAGES} or more, better a few hundred, make ranges "
     return CalibrationTable(
         entries=entries,
         means={name: found.mean() for name, found in tally.means.items()},
         model_hash=model_hash,
-        images=images,
-        notes=(few,) if images < FEW_IMAGES else (),
+        images=tally.images,
+        notes=(f"{few}reliable",) if tally.images < FEW_IMAGES else (),
     )
 
 
@@ -182,6 +168,27 @@ class _Passes:
     tally: Tally
     checkpoint: Checkpoint | None
     progress: Progress | None
+
+    def run(self, tensors: Mapping[str, PlannedScheme], *, counts: bool) -> dict[str, Scheme]:
+        """Fill the tally and return the scheme of every tensor; without ``counts``, empty ones."""
+        if self.method.one_pass:
+            self.grow()
+        else:
+            self.observe()
+        observed = self.tally.observed
+        schemes = {
+            name: resolve_scheme(tensors[name], float(observed[name].low)) for name in tensors
+        }
+        _require_sound(schemes, observed)
+        if self.method.one_pass:
+            return schemes
+        followed = self.tally.followed
+        grids = {name: self.method.grid(schemes[name], followed[name]) for name in schemes}
+        if counts:
+            self.count(grids)
+        else:
+            self.tally.histograms = {name: _empty(grid) for name, grid in grids.items()}
+        return schemes
 
     def observe(self) -> None:
         """Find the range of every tensor, unless counting has begun already."""

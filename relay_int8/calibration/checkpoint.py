@@ -33,7 +33,7 @@ class Checkpoint:
     path
         The file.
     key
-        Digest of model, data and settings; a file with another key is refused.
+        Digest of model, data, settings and target; a file with another key is refused.
     seconds
         The least time between two writes.
     resume
@@ -68,8 +68,8 @@ class Checkpoint:
             ) from error
         if tally is None:
             raise CalibrationError(
-                f"{self.path}: made with another model, other data or other settings; give the "
-                "same ones, or calibrate anew without --resume"
+                f"{self.path}: made with another model, other data or other settings, or on a CPU "
+                "of another kind; give the same ones, or calibrate anew without --resume"
             )
         return tally
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from relay_int8 import graph
-from relay_int8.calibration.data import Batches, open_data
+from relay_int8.calibration.data import Batches
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
@@ -13,7 +13,7 @@ from relay_int8.config import QuantConfig
 from relay_int8.export.qdq import BiasForm, export_qdq
 from relay_int8.files import write_atomic
 from relay_int8.frontend.model import Shapes, import_model
-from relay_int8.interface import open_inputs
+from relay_int8.images import open_images
 from relay_int8.quantize import QuantizedModel, quantize
 
 
@@ -38,7 +38,7 @@ def export_model(
     """
     mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
-        data = open_data(data, open_inputs(mod), preprocessing)
+        data = open_images(mod, data, preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
     write_qdq(quantized, output, bias=bias, open_batch=open_batch)
     return quantized

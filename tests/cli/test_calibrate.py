@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm.target import Target
 
+from relay_int8 import calibrate_file
 from relay_int8.calibration import CalibrationTable
 from relay_int8.demo import MODEL, load_images
 
@@ -57,6 +59,15 @@ def test_two_places_to_run_are_one_too_many(invoke, data, tmp_path):
     assert code == 1 and "--scheduler or --workers" in err
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("preset", ["auto", "int8-accurate"])
+def test_tools_that_a_table_cannot_hold_are_refused(invoke, data, tmp_path, preset):
+    code, _, err = invoke(*command(data, tmp_path / "t.json", "--preset", preset))
+    assert code == 1
+    assert f"preset {preset} looks at calibration images" in err and "--save-table" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def killed_when(condition, arguments):
     """Run the command line in a process of its own and kill it -9 once ``condition`` holds."""
     root = Path(__file__).parents[2]
@@ -74,13 +85,17 @@ def killed_when(condition, arguments):
     return process.wait()
 
 
-def test_killed_and_resumed(invoke, data, tmp_path):
+def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch):
     output = tmp_path / "t.json"
     partial = tmp_path / "t.json.partial"
     arguments = command(data, output, "--checkpoint-seconds", 0)
     assert killed_when(partial.exists, arguments) == -signal.SIGKILL
     assert partial.exists() and not output.exists()
     code, _, err = invoke(*command(data, output, "--resume", "--method", "max"))
+    assert code == 1 and "another model, other data or other settings" in err
+    with monkeypatch.context() as patch:
+        patch.setattr(calibrate_file, "native_target", lambda _: Target({"kind": "llvm"}))
+        code, _, err = invoke(*command(data, output, "--resume"))
     assert code == 1 and "another model, other data or other settings" in err
     code, _, err = invoke(*command(data, output, "--resume"))
     assert code == 0, err

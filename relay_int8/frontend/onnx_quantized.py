@@ -20,6 +20,7 @@ from relay_int8.frontend.onnx_converters import CONVERTERS, Converter
 from relay_int8.graph import constant, dtype, shape
 
 Attributes = dict[str, Any]
+OPSET_OF_ONE_AXIS = 13  # of Softmax
 
 
 class _Pairs:
@@ -131,7 +132,13 @@ def _global_average(x: relax.Expr, attributes: Attributes) -> relax.Expr:
 
 
 def _softmax(x: relax.Expr, attributes: Attributes) -> relax.Expr:
-    return relax.op.nn.softmax(x, int(attributes.get("axis", -1)))
+    """Softmax along ``axis``; that of opsets before 13 over all axes from there on."""
+    axis = int(attributes.get("axis", -1))
+    if attributes.get("opset", OPSET_OF_ONE_AXIS) >= OPSET_OF_ONE_AXIS:
+        return relax.op.nn.softmax(x, axis)
+    extents = shape(x)
+    rows = relax.op.reshape(x, (int(np.prod(extents[:axis])), int(np.prod(extents[axis:]))))
+    return relax.op.reshape(relax.op.nn.softmax(rows, 1), extents)
 
 
 def _leaky(x: relax.Expr, attributes: Attributes) -> relax.Expr:

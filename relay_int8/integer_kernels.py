@@ -1,7 +1,8 @@
 """A group with Q/DQ around it -> the spec and the constants of one integer kernel.
 
 This is where the numeric contract (docs/design.md, "Arithmetic") is derived from float weights,
-scales and zero points; ``relay_int8.qparams`` does the arithmetic.
+scales and zero points; ``relay_int8.qparams`` does the arithmetic, ``relay_int8.multipliers`` makes
+constants of real multipliers. Tables hold every result, and need none.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from relay_int8.geometry import (
     pool2d_fields,
 )
 from relay_int8.kernel_call import spec_of
+from relay_int8.multipliers import MULTIPLIERS, multiplier_constants
 from relay_int8.qparams import QParams
 from relay_int8.unary import UNARY
 from schedules.spec import (
@@ -34,6 +36,8 @@ from schedules.spec import (
     Move,
     Pool2d,
     Quantize,
+    Requantize,
+    Requantizing,
     Rescale,
     Sample2d,
     Spec,
@@ -44,7 +48,9 @@ Constants = dict[str, np.ndarray]
 Kernel = tuple[Spec, Constants]
 
 
-def integer_kernel(group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+def integer_kernel(
+    group: Group, xs: Sequence[QParams], y: QParams | None, requantize: Requantize = "float"
+) -> Kernel:
     """Return spec and constants of ``group`` in integers.
 
     Parameters
@@ -56,13 +62,15 @@ def integer_kernel(group: Group, xs: Sequence[QParams], y: QParams | None) -> Ke
         that a move or a max pooling passes on, equal y's: the caller rescales.
     y
         Parameters of its result, or None where the result stays float.
+    requantize
+        By what its sums are scaled; one that gives floats has float multipliers anyhow.
     """
     if group.kind in ("conv2d", "dense"):
-        return _linear(group, xs, y)
+        return _scaled(_linear(group, xs, y), requantize)
     assert y is not None
     if group.kind == "function" or group.kind in UNARY:
         return _table(group, xs[0], y)
-    return _KERNELS[group.kind](group, xs, y)
+    return _scaled(_KERNELS[group.kind](group, xs, y), requantize)
 
 
 def quantize_kernel(shape: tuple[int, ...], y: QParams) -> Kernel:
@@ -81,8 +89,25 @@ def dequantize_kernel(shape: tuple[int, ...], x: QParams) -> Kernel:
     return Dequantize(dims=shape, x=x.dtype), {"s": _one(x.scale), "z": _zeros(x)}
 
 
-def rescale_kernel(shape: tuple[int, ...], x: QParams, y: QParams) -> Kernel:
+def rescale_kernel(
+    shape: tuple[int, ...], x: QParams, y: QParams, requantize: Requantize = "float"
+) -> Kernel:
     """Return the kernel that moves an integer tensor from x's parameters to y's."""
+    return _scaled(_rescale(shape, x, y), requantize)
+
+
+def _scaled(kernel: Kernel, requantize: Requantize) -> Kernel:
+    """Turn the real multipliers of a kernel into its constants."""
+    spec, constants = kernel
+    if isinstance(spec, Requantizing) and spec.dtype("y") != "float32":
+        spec = replace(spec, requantize=requantize)
+    reals = {name: constants.pop(name) for name in MULTIPLIERS if name in constants}
+    if "clamp" in constants:
+        constants["clamp"] = constants["clamp"].astype(spec.constant_dtype("clamp"))
+    return spec, constants | multiplier_constants(spec, reals)
+
+
+def _rescale(shape: tuple[int, ...], x: QParams, y: QParams) -> Kernel:
     constants = {"m": qparams.rescale_multiplier(x.scale, y.scale), "z": _zeros(x, y)}
     return Rescale(dims=shape, x=x.dtype, y=y.dtype), constants | {"clamp": y.clamp}
 
@@ -204,7 +229,7 @@ def _sample(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
 
 
 def _activation(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
-    spec, constants = rescale_kernel(graph.shape(group.root), xs[0], y)
+    spec, constants = _rescale(graph.shape(group.root), xs[0], y)
     constants["clamp"] = _clamp(group.activation, y)
     if not isinstance(group.activation, Leaky):
         return spec, constants

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
 from relay_int8.fixed_point import quantize_multiplier, quantize_together
-from schedules.spec import Binary, Requantizing, shift_of
+from schedules.spec import Binary, Requantizing, Spec, shift_of
 
 Array = npt.NDArray[Any]
 Constants = dict[str, np.ndarray]
@@ -32,7 +32,7 @@ MULTIPLIERS = ("m", "m_neg", "m_r", "m_a", "m_b")
 ADD_HEADROOM = 20
 
 
-def multiplier_constants(spec: Requantizing, reals: Mapping[str, Array]) -> Constants:
+def multiplier_constants(spec: Spec, reals: Mapping[str, Array]) -> Constants:
     """Return the constants that ``spec`` has of float64 multipliers ``reals``.
 
     Raises
@@ -40,7 +40,7 @@ def multiplier_constants(spec: Requantizing, reals: Mapping[str, Array]) -> Cons
     CalibrationError
         A real is beyond float32, or beyond what 31 bits and a shift can hold.
     """
-    if spec.rounding is None:
+    if not isinstance(spec, Requantizing) or spec.rounding is None:
         return {name: float_multiplier(real) for name, real in reals.items()}
     if isinstance(spec, Binary) and spec.operator == "add":
         return _addition(spec, **reals)
@@ -55,18 +55,12 @@ def multiplier_constants(spec: Requantizing, reals: Mapping[str, Array]) -> Cons
     return _each(reals)
 
 
-def fixed_constants(spec: Requantizing, params: Constants) -> Constants:
+def fixed_constants(spec: Spec, params: Constants) -> Constants:
     """Return constants of a fixed-point ``spec`` that stand for those of its float form."""
     reals = {name: params[name].astype(np.float64) for name in MULTIPLIERS if name in params}
-    found = params | multiplier_constants(spec, reals)
-    return {name: found[name] for name in spec.params} | {
-        "clamp": clamp_constant(spec, params["clamp"])
-    }
-
-
-def clamp_constant(spec: Requantizing, bounds: Array) -> Array:
-    """Return whole-number bounds of ``q - z`` in the type that ``spec`` has them in."""
-    return np.asarray(bounds, spec.constant_dtype("clamp"))
+    clamp = params["clamp"].astype(spec.constant_dtype("clamp"))
+    found = params | multiplier_constants(spec, reals) | {"clamp": clamp}
+    return {name: found[name] for name in spec.params}
 
 
 def float_multiplier(real: Array | float) -> Array:

@@ -1,8 +1,9 @@
 """Scales, zero points, multipliers and tables: pure NumPy, no graph in sight.
 
-Every scale is rounded to float32 at birth; everything else is float64, rounded once where a kernel
-reads float32 (docs/design.md, "Parameters"). Letters: ``x`` real, ``q`` integer, ``s`` scale,
-``z`` zero point, ``w`` weight, ``b`` bias, ``m`` multiplier.
+Every scale is rounded to float32 at birth; everything else is float64, rounded once: multipliers
+where a kernel's constants are made (``relay_int8.multipliers``; docs/design.md, "Parameters").
+Letters: ``x`` real, ``q`` integer, ``s`` scale, ``z`` zero point, ``w`` weight, ``b`` bias, ``m``
+multiplier.
 """
 
 from __future__ import annotations
@@ -188,53 +189,43 @@ def accumulator_refusal(q_w: Array, q_b: Array, x: QParams) -> str | None:
 
 
 def multiplier(s_x: np.float32, s_w: Array, s_y: np.float32) -> Array:
-    """Return float32 (oc,): ``s_x * s_w / s_y``, from accumulator to output steps."""
-    return _multiplier(np.float64(s_x) * s_w.astype(np.float64) / np.float64(s_y))
+    """Return float64 (oc,): ``s_x * s_w / s_y``, from accumulator to output steps."""
+    real: Array = np.float64(s_x) * s_w.astype(np.float64) / np.float64(s_y)
+    return real
 
 
 def leaky_multiplier(s_x: np.float32, s_w: Array, s_y: np.float32, alpha: Array) -> Array:
-    """Return float32 (oc,): ``alpha * (s_x * s_w / s_y)``, for accumulators below zero.
+    """Return float64 (oc,): ``alpha * (s_x * s_w / s_y)``, for accumulators below zero.
 
     alpha, a scalar or (oc,), meets the unrounded multiplier: one rounding, at the end.
     """
-    real = np.float64(s_x) * s_w.astype(np.float64) / np.float64(s_y)
-    return _multiplier(np.asarray(alpha, np.float64) * real)
+    real: Array = np.asarray(alpha, np.float64) * multiplier(s_x, s_w, s_y)
+    return real
 
 
 def rescale_multiplier(s_x: np.float32, s_y: np.float32) -> Array:
-    """Return float32 (1,): ``s_x / s_y``.
+    """Return float64 (1,): ``s_x / s_y``.
 
     For a residual or an operand of add (m_r, m_a, m_b), for concat inputs and for rescale.
     """
-    return _multiplier(np.array([np.float64(s_x) / np.float64(s_y)]))
+    return np.array([np.float64(s_x) / np.float64(s_y)])
 
 
 def rescale_multiplier_leaky(s_x: np.float32, s_y: np.float32, alpha: Array) -> Array:
-    """Return float32, shaped as alpha: ``alpha * (s_x / s_y)``, for LeakyReLU and PReLU alone."""
+    """Return float64, shaped as alpha: ``alpha * (s_x / s_y)``, for LeakyReLU and PReLU alone."""
     real = np.float64(s_x) / np.float64(s_y)
-    return _multiplier(np.atleast_1d(np.asarray(alpha, np.float64) * real))
+    return np.atleast_1d(np.asarray(alpha, np.float64) * real)
 
 
 def product_multiplier(s_a: np.float32, s_b: np.float32, s_y: np.float32) -> Array:
-    """Return float32 (1,): ``s_a * s_b / s_y``, for the product of two activations."""
-    return _multiplier(np.array([np.float64(s_a) * np.float64(s_b) / np.float64(s_y)]))
+    """Return float64 (1,): ``s_a * s_b / s_y``, for the product of two activations."""
+    return np.array([np.float64(s_a) * np.float64(s_b) / np.float64(s_y)])
 
 
 def average_multipliers(s_x: np.float32, s_y: np.float32, counts: Array) -> Array:
-    """Return float32, shaped as counts: ``s_x / (s_y * count)`` for average pooling."""
-    return _multiplier(np.float64(s_x) / (np.float64(s_y) * counts.astype(np.float64)))
-
-
-def _multiplier(real: Array | np.float64) -> Array:
-    real = np.asarray(real, np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = real.astype(np.float32)
-    if not np.isfinite(rounded).all():
-        raise CalibrationError(
-            f"multiplier {real[~np.isfinite(rounded)][0]} found; a finite float32 is needed: "
-            "the output scale is far too small for its inputs"
-        )
-    return rounded
+    """Return float64, shaped as counts: ``s_x / (s_y * count)`` for average pooling."""
+    real: Array = np.float64(s_x) / (np.float64(s_y) * counts.astype(np.float64))
+    return real
 
 
 def unary_table(function: Callable[[Array], Array], x: QParams, y: QParams) -> Array:

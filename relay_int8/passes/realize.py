@@ -38,6 +38,7 @@ from relay_int8.kernel_call import kernel_call
 from relay_int8.passes.insert_qdq import QRANGE
 from relay_int8.pixels import ATTRIBUTE, pixels_of
 from relay_int8.qparams import QParams
+from relay_int8.requantize import requantize_of
 from schedules.spec import DType, Move
 
 
@@ -69,6 +70,7 @@ class _Realizer:
         self._readers = graph.consumers(func)
         self._values = dict(graph.calls(func))
         self._qrange = json.loads(str(graph.attributes(func).get(QRANGE, "{}")))
+        self._requantize = requantize_of(func)
         self._writer = graph.FunctionWriter()
         self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
         self._pixels = pixels_of(func)
@@ -168,7 +170,7 @@ class _Realizer:
             tensors = [self._rescaled(var, x, y) for var, x in inputs]
             xs = [y] * len(xs)
         tensors += [self._float_of(var) for var in group.floats]
-        spec, constants = integer_kernel(group, xs, y)
+        spec, constants = integer_kernel(group, xs, y, self._requantize)
         if group.kind == "dense":
             tensors = [self._reshaped(tensors[0], spec.shape("x"))]
         var = self._emit(group.name, (spec, constants), tensors)
@@ -219,7 +221,7 @@ class _Realizer:
     def _rescaled(self, var: relax.Var, x: QParams, y: QParams) -> relax.Var:
         if x == y:
             return var
-        kernel = rescale_kernel(graph.shape(var), x, y)
+        kernel = rescale_kernel(graph.shape(var), x, y, self._requantize)
         return self._emit(f"{var.name}:rescaled", kernel, [var])
 
     def _reshaped(self, var: relax.Var, shape: tuple[int, ...]) -> relax.Var:

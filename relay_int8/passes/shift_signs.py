@@ -20,6 +20,8 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.kernel_call import kernel_call, operands, spec_of
+from relay_int8.multipliers import multiplier_constants
+from relay_int8.requantize import requantize_of
 from schedules.spec import QType, Rescale, Spec
 
 SHIFT = 128
@@ -89,12 +91,13 @@ class _Shifter:
     def _move(self, name: str, source: relax.Expr, types: tuple[QType, QType]) -> relax.Var:
         """Add or subtract the shift."""
         zeros = [SHIFT if dtype == "uint8" else 0 for dtype in types]
+        x, y = types
+        spec = Rescale(dims=graph.shape(source), x=x, y=y, requantize=requantize_of(self._func))
         params = {
-            "m": np.ones(1, np.float32),
+            **multiplier_constants(spec, {"m": np.ones(1)}),
             "z": np.array(zeros, np.int32),
-            "clamp": np.array([-SHIFT, SHIFT - 1], np.float32),
+            "clamp": np.array([-SHIFT, SHIFT - 1], spec.constant_dtype("clamp")),
         }
-        spec = Rescale(dims=graph.shape(source), x=types[0], y=types[1])
         return self._writer.emit(name, kernel_call(spec, [source], params))
 
 

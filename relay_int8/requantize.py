@@ -1,0 +1,37 @@
+"""By what arithmetic sums become integers: a word that a QDQ module carries, as its scales.
+
+"float": float32 multipliers, half to even. "gemmlowp", "tflite", "tpu-mlir": integers alone, the
+rounding of that name (``relay_int8.fixed_point``). Part of the quantized model: other bits.
+"""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from tvm import IRModule, relax
+
+from relay_int8 import graph
+from schedules.spec import Requantize
+
+ATTRIBUTE = "int8.requantize"
+"""Attribute of ``main``; absent where it is "float"."""
+KNOWN: tuple[Requantize, ...] = get_args(Requantize)
+
+
+def with_requantize(mod: IRModule, requantize: Requantize) -> IRModule:
+    """Return a QDQ module whose integers are to be scaled so; ``mod`` itself is left alone."""
+    if requantize == "float":
+        return mod
+    mod = mod.clone()
+    mod["main"] = mod["main"].with_attr(ATTRIBUTE, requantize)
+    return mod
+
+
+def requantize_of(func: relax.Function) -> Requantize:
+    """Return by what the integers of a function are scaled."""
+    return cast(Requantize, str(graph.attributes(func).get(ATTRIBUTE, "float")))
+
+
+def described(requantize: Requantize) -> str:
+    """Return it as reports say it."""
+    return requantize if requantize == "float" else f"fixed ({requantize})"

@@ -1,7 +1,5 @@
 """The integer oracle on whole networks, against other evaluators of the same graph."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tvm
@@ -11,8 +9,6 @@ from tvm.relax import op as R
 
 from tests.qdq_builder import QdqBuilder
 from tests.reference import output_names, run
-
-MODELS = Path(__file__).parents[1] / "../shared/data/models"
 
 
 def residual_network(rng):
@@ -60,11 +56,9 @@ def test_a_network_in_integers_stays_within_a_step_of_tvms_float_evaluation():
 
 
 @pytest.mark.parametrize("name", ["resnet8_cifar10_mlperftiny", "ultraface_rfb_320"])
-def test_float_islands_equal_onnx_runtime(name):
+def test_float_islands_equal_onnx_runtime(shared_data, name):
     onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
-    path = MODELS / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
+    path = shared_data / "models" / f"{name}.onnx"
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (source,) = session.get_inputs()
     shape = [extent if isinstance(extent, int) else 2 for extent in source.shape]

@@ -22,7 +22,7 @@ from relay_int8.qparams import PlannedScheme
 from relay_int8.unary import NON_NEGATIVE, UNARY
 
 ALWAYS = ("conv2d", "dense")
-MOVES = ("max_pool2d", "reshape", "transpose", "slice", "pad", "resize")
+MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
 """Their results keep the parameters of their input: integers are moved, not computed."""
 REQUANTIZING = ("conv2d", "dense", "add", "mul", "avg_pool2d", "activation", "function", *UNARY)
 """They can give their result in any scale, so also in the one a concat wants."""

@@ -111,6 +111,7 @@ _KERNELS = {
     "reshape": _move,
     "transpose": _move,
     "slice": _move,
+    "shuffle": _move,
     "pad": _move,
     "resize": _move,
 }

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from relay_int8 import graph
-from relay_int8.analysis.capability import slice_steps
 from relay_int8.analysis.groups import Group
 from relay_int8.window_counts import window_counts
 
@@ -84,8 +83,11 @@ def move_fields(group: Group) -> Fields:
         rank = len(x_shape)
         fields["arguments"] = _ints(axes) if axes else tuple(reversed(range(rank)))
     elif group.kind == "slice":
-        begins, steps = slice_steps(group)
+        begins, steps = graph.slice_steps(group.root)
         fields["arguments"] = (*begins, *steps)
+    elif group.shuffle is not None:
+        parts = group.shuffle
+        fields["arguments"] = (*parts.digits, *parts.axes, *parts.joined, *parts.begins)
     elif group.kind == "pad":
         fields["arguments"] = _ints(group.root.attrs.pad_width)[::2]
     return fields

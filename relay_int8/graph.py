@@ -98,6 +98,21 @@ def dtype(value: relax.Expr) -> str:
     return str(value.ty.dtype)
 
 
+def slice_steps(call: relax.Call) -> tuple[list[int], list[int]]:
+    """Return begin and step along every axis of a strided_slice with constant bounds."""
+    extents = shape(call.args[0])
+    begins, steps = [0] * len(extents), [1] * len(extents)
+    tuples = [argument.fields for argument in call.args[1:]]
+    axes, first = tuples[0], tuples[1]
+    strides = tuples[3] if len(tuples) > 3 else [1] * len(axes)
+    for axis, begin, step in zip(axes, first, strides, strict=True):
+        place = int(axis) % len(extents)
+        start, size = int(begin), extents[place]
+        begins[place] = min(max(start + size if start < 0 else start, 0), size)
+        steps[place] = int(step)
+    return begins, steps
+
+
 class FunctionWriter:
     """Write ``main`` binding by binding, under the names the caller gives.
 

@@ -262,6 +262,7 @@ _KERNELS: dict[str, Callable[[Group, Sequence[QParams], QParams], Kernel]] = {
     "reshape": _move,
     "transpose": _move,
     "slice": _move,
+    "shuffle": _move,
     "pad": _move,
     "resize": _move,
     SAMPLE: _sample,

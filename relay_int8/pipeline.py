@@ -13,12 +13,14 @@ from relay_int8.passes.canonicalize_pool import CanonicalizePool
 from relay_int8.passes.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.passes.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.passes.check_kernels import CheckKernels
+from relay_int8.passes.drop_expand import DropExpand
 from relay_int8.passes.fold_affine import FoldAffine
 from relay_int8.passes.fold_constants import FoldConstants
 from relay_int8.passes.fold_pad import FoldPad
 from relay_int8.passes.halve_floats import HalveFloats
 from relay_int8.passes.lower_batch_norm import LowerBatchNorm
 from relay_int8.passes.lower_float import LowerFloat
+from relay_int8.passes.lower_transposed_conv import LowerTransposedConv
 from relay_int8.passes.realize import Realize
 from relay_int8.passes.remove_identity import RemoveIdentity
 from relay_int8.passes.replace_split import ReplaceSplit
@@ -41,10 +43,12 @@ def normalize_passes() -> list[Pass]:
         RemoveIdentity(),
         CanonicalizePool(),
         CanonicalizeReshape(),
+        DropExpand(),
         CanonicalizeActivation(),
         FoldPad(),
         FoldAffine(),
         LowerBatchNorm(),
+        LowerTransposedConv(),
         ReplaceSplit(),
     ]
 

@@ -7,6 +7,7 @@ import tvm
 from tvm import relax
 
 from relay_int8.graph import FunctionWriter, shape
+from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams, activation
 
@@ -37,6 +38,15 @@ class NetworkWriter:
         inputs = shape(x)[1] // int(attrs.get("groups", 1))
         w = self.constant(channels, inputs, *size, scale=(inputs * size[0] * size[1]) ** -0.5)
         y = self.emit(f"{name}/conv", nn.conv2d(x, w, **attrs))
+        return self.emit(name, relax.op.add(y, self.constant(1, channels, 1, 1, scale=0.3)))
+
+    def deconv(
+        self, name: str, x: relax.Var, channels: int, kernel: int, **attrs: object
+    ) -> relax.Var:
+        """Bind a transposed convolution with bias."""
+        inputs, groups = shape(x)[1], int(attrs.get("groups", 1))
+        w = self.constant(inputs, channels // groups, kernel, kernel, scale=inputs**-0.5 / 2)
+        y = self.emit(f"{name}/conv", nn.conv2d_transpose(x, w, **attrs))
         return self.emit(name, relax.op.add(y, self.constant(1, channels, 1, 1, scale=0.3)))
 
     def relu(self, name: str, x: relax.Var) -> relax.Var:
@@ -151,6 +161,20 @@ def functions() -> tvm.IRModule:
     return net.module(net.conv("e", d, 4, 1))
 
 
+def enlargements() -> tvm.IRModule:
+    """Transposed convolutions: dense, grouped, dilated, of each channel; shuffles between them."""
+    net = NetworkWriter((1, 3, 7, 6))
+    a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
+    b = net.relu("b", net.deconv("b/bias", a, 32, 4, strides=2, padding=1))
+    c = net.deconv("c", b, 12, 3, groups=2, strides=(2, 1), padding=1, output_padding=(1, 0))
+    d = net.emit("d", nn.leakyrelu(net.deconv("d/bias", c, 12, 3, dilation=2, padding=1), 0.1))
+    e = net.relu("e", net.deconv("e/bias", d, 12, 3, groups=12, strides=2))
+    cut = net.emit("cut", relax.op.reshape(e, (1, 3, 4, *shape(e)[2:])))
+    turned = net.emit("turned", relax.op.permute_dims(cut, (0, 2, 1, 3, 4)))
+    shuffled = net.emit("shuffled", relax.op.reshape(turned, shape(e)))
+    return normalize()(net.module(net.conv("f", shuffled, 4, 1)))
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
@@ -158,6 +182,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "moves": moves,
     "activations": activations,
     "functions": functions,
+    "enlargements": enlargements,
 }
 
 

@@ -104,24 +104,9 @@ def _resize(group: Group) -> str | None:
 
 
 def _slice(group: Group) -> str | None:
-    if any(step < 1 for step in slice_steps(group)[1]):
+    if any(step < 1 for step in graph.slice_steps(group.root)[1]):
         return "it slices with a negative step"
     return None
-
-
-def slice_steps(group: Group) -> tuple[list[int], list[int]]:
-    """Return begin and step along every axis of a strided_slice with constant bounds."""
-    shape = graph.shape(group.inputs[0])
-    begins, steps = [0] * len(shape), [1] * len(shape)
-    tuples = [argument.fields for argument in group.root.args[1:]]
-    axes, first = tuples[0], tuples[1]
-    strides = tuples[3] if len(tuples) > 3 else [1] * len(axes)
-    for axis, begin, step in zip(axes, first, strides, strict=True):
-        place = int(axis) % len(shape)
-        start = int(begin)
-        begins[place] = min(max(start + shape[place] if start < 0 else start, 0), shape[place])
-        steps[place] = int(step)
-    return begins, steps
 
 
 def _never(group: Group) -> str | None:
@@ -144,6 +129,7 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "reshape": _never,
     "transpose": _never,
     "slice": _slice,
+    "shuffle": _never,
     "pad": _pad,
     "resize": _resize,
     "activation": _activation,

@@ -3,6 +3,7 @@
 Serves float and QDQ modules alike: annotate, realize and the float lowering see the same groups.
 
     a tree of elementwise operators of one tensor: see ``analysis.functions``
+    reshape -> permute_dims -> reshape -> strided_slice: see ``analysis.shuffles``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
     add | multiply | avg_pool2d                       -> relu | clip
 
@@ -21,6 +22,7 @@ from tvm import relax
 
 from relay_int8 import graph
 from relay_int8.analysis.functions import Function, find_functions
+from relay_int8.analysis.shuffles import Shuffle, find_shuffles
 from relay_int8.kernel_call import spec_of
 from schedules.spec import Sample2d
 
@@ -96,6 +98,7 @@ class Group:
     floats: list[relax.Var] = field(default_factory=list)
     activation: Clip | Leaky | None = None
     function: Function | None = None
+    shuffle: Shuffle | None = None
 
     @property
     def name(self) -> str:
@@ -148,6 +151,10 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
         group = _function_group(function)
         groups[group.members[0]] = group
         absorbed.update(group.members[1:])
+    for shuffle in find_shuffles(reader.values, reader.readers, reader.results):
+        group = _shuffle_group(shuffle)
+        groups[group.members[0]] = group
+        absorbed.update(group.members[1:])
     for var, value in reader.values.items():
         if var in absorbed or var in groups:
             continue
@@ -170,6 +177,12 @@ def _function_group(function: Function) -> Group:
     return Group("function", root, [function.source], output, members, function=function)
 
 
+def _shuffle_group(shuffle: Shuffle) -> Group:
+    output, root = shuffle.members[-1]
+    members = [var for var, _ in shuffle.members]
+    return Group("shuffle", root, [shuffle.source], output, members, shuffle=shuffle)
+
+
 def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     operator = graph.operator(value)
     spec = spec_of(value)
@@ -185,6 +198,8 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
         group.inputs = [value.args[0]]
     elif kind == SAMPLE:
         group.inputs, group.floats = inputs[:1], inputs[1:]
+    elif kind == "mul" and len(inputs) == 2 and graph.shape(inputs[0]) != graph.shape(value):
+        group.inputs.reverse()  # the one that is broadcast comes second
     return group
 
 

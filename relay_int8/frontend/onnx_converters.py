@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.onnx_conv_transpose import conv_transpose
 from relay_int8.frontend.onnx_deformable import deform_conv
 from relay_int8.graph import constant, shape
 
@@ -148,6 +149,7 @@ CONVERTERS: dict[str, Converter] = {
     "Add": _pairwise(relax.op.add),
     "Clip": _clip,
     "Conv": _conv,
+    "ConvTranspose": conv_transpose,
     "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,

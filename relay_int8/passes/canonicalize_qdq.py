@@ -28,7 +28,7 @@ from tvm import IRModule, relax
 from relay_int8 import graph
 from relay_int8.passes.rewriting import Scope, rewrite_main
 
-OUTPUT_CHANNELS = {"nn.conv2d": 0, "matmul": 1}
+OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
 """Operator -> the axis of its weights, argument 1, that counts output channels."""
 MOVES = ("reshape", "permute_dims", "strided_slice", "nn.max_pool2d", "nn.pad")
 """Operators whose result holds values of their input, and zeros."""

@@ -23,6 +23,7 @@ from relay_int8.errors import FrontendError
 from relay_int8.graph import constant, dtype, operator, shape
 from relay_int8.passes.rewriting import Scope, rewrite_main
 
+KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
 Scaling = tuple[np.ndarray | float, np.ndarray | float]
 
 
@@ -62,14 +63,14 @@ class FoldAffine:
 def _start(value: relax.Expr) -> Affine | None:
     """Return the chain that a convolution or product by constant weights begins, or None."""
     op = operator(value)
-    if op not in ("nn.conv2d", "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
+    if op not in (*KERNELS, "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
         return None
     if op == "matmul":
         if len(shape(value.args[1])) != 2 or len(shape(value.args[0])) < 2:
             return None
         channels = shape(value)[-1]
     else:
-        if (value.attrs.data_layout, value.attrs.kernel_layout) != ("NCHW", "OIHW"):
+        if (value.attrs.data_layout, value.attrs.kernel_layout) != ("NCHW", KERNELS[op]):
             return None
         channels = shape(value)[1]
     return Affine(value, np.ones(channels), np.zeros(channels))
@@ -146,11 +147,21 @@ def _per_channel(value: relax.Call, x: relax.Expr, other: relax.Expr) -> np.ndar
 def _emit(scope: Scope, chain: Affine) -> relax.Var:
     """Write a chain as its convolution or product with new weights, and a bias."""
     base, kind = chain.base, dtype(chain.base)
-    conv = operator(base) == "nn.conv2d"
+    conv = operator(base) in KERNELS
     if (chain.scale != 1.0).any():
-        w = np.asarray(constant(base.args[1]), "float64")
-        w = w * (chain.scale[:, None, None, None] if conv else chain.scale)
+        w = np.asarray(constant(base.args[1]), "float64") * _along_weights(chain)
         base = relax.Call(base.op, [base.args[0], relax.const(w.astype(kind), kind)], base.attrs)
     y = scope.emit(operator(base).split(".")[-1], base)
     bias = chain.shift.astype(kind).reshape((1, -1, 1, 1) if conv else (-1,))
     return scope.bind(scope.name, relax.op.add(y, relax.const(bias, kind)))
+
+
+def _along_weights(chain: Affine) -> np.ndarray:
+    """Return the scale of each output channel as it meets the weights."""
+    if operator(chain.base) == "matmul":
+        return chain.scale
+    if operator(chain.base) == "nn.conv2d":
+        return chain.scale[:, None, None, None]
+    groups = int(chain.base.attrs.groups)
+    inputs = shape(chain.base.args[1])[0]
+    return np.repeat(chain.scale.reshape(groups, -1), inputs // groups, 0)[:, :, None, None]

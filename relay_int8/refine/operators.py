@@ -15,7 +15,6 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from relay_int8 import graph
-from relay_int8.analysis.capability import slice_steps
 from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky
 from relay_int8.geometry import conv2d_fields, pool2d_counts, pool2d_fields
 from relay_int8.kernel_call import spec_of
@@ -158,13 +157,18 @@ def _transpose(group: Group, xs: Sequence[Array]) -> Array:
 
 
 def _slice(group: Group, xs: Sequence[Array]) -> Array:
-    begins, steps = slice_steps(group)
+    begins, steps = graph.slice_steps(group.root)
     y = xs[0]
     ends = zip(begins, steps, graph.shape(group.output), strict=True)
     for axis, (begin, step, size) in enumerate(ends):
         if axis:
             y = np.take(y, begin + step * np.arange(size), axis=axis)
     return y
+
+
+def _shuffle(group: Group, xs: Sequence[Array]) -> Array:
+    assert group.shuffle is not None
+    return group.shuffle(xs[0])
 
 
 def _pad(group: Group, xs: Sequence[Array]) -> Array:
@@ -203,6 +207,7 @@ _OPERATORS: dict[str, Callable[[Group, Sequence[Array]], Array]] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice,
+    "shuffle": _shuffle,
     "pad": _pad,
     "resize": _resize,
     "activation": _activation,

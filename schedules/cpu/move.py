@@ -1,4 +1,4 @@
-"""Move elements: repack between layouts, reshape, transpose, slice, pad, nearest resize.
+"""Move elements: repack between layouts, reshape, transpose, slice, shuffle, pad, nearest resize.
 
     x : logical x_shape, any layout
     y : logical y_shape, any layout; float32 lanes past the last channel are 0
@@ -11,7 +11,7 @@ Exact:  elements are moved. Loops: see ``elementwise``; whole blocks of lanes ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -63,6 +63,34 @@ def _slice(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
     return [begin + i * step for begin, i, step in zip(begins, index, steps, strict=True)]
 
 
+def _shuffle(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    digits, axes, joined, begins = spec.shuffle_parts
+    turned = [digits[axis] for axis in axes]
+    values: list[Any] = [0] * len(digits)
+    places: list[Any] = [i + begin for i, begin in zip(index[1:], begins, strict=True)]
+    for place, run in zip(places, digit_runs(turned, joined), strict=True):
+        for at in reversed(run):
+            values[axes[at]] = place % turned[at] if at != run[0] else place
+            place = place // turned[at]
+    source: list[Any] = [index[0]]
+    for run in digit_runs(digits, spec.x_shape[1:]):
+        source.append(0)
+        for at in run:
+            source[-1] = source[-1] * digits[at] + values[at]
+    return source
+
+
+def digit_runs(digits: Sequence[int], extents: Sequence[Any]) -> Iterator[range]:
+    """Yield which of ``digits`` each of ``extents`` is cut into."""
+    end = 0
+    for extent in extents:
+        start, product = end, 1
+        while product < extent:
+            product *= digits[end]
+            end += 1
+        yield range(start, end)
+
+
 def _pad(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
     return [i - before for i, before in zip(index, spec.arguments, strict=True)]
 
@@ -79,6 +107,7 @@ _SOURCES: dict[str, Callable[[Move, Sequence[Expr]], Sequence[Any]]] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice,
+    "shuffle": _shuffle,
     "pad": _pad,
     "resize": _resize,
 }
@@ -103,6 +132,8 @@ def _run(spec: Move, layouts: Layouts) -> int:
         return rank
     if spec.move in ("reshape", "transpose"):
         return 0
+    if spec.move == "shuffle":
+        return int(layout.block > 0 and _moves_blocks(spec, layout.block))
     order = range(rank) if layout == ROW else (0, 1, 2, 3) if layout.block else (0, 2, 3, 1)
     kept = [is_same(spec.x_shape[axis], spec.y_shape[axis]) for axis in order]
     contiguous = [spec.move == "slice" and spec.arguments[len(kept) + axis] == 1 for axis in order]
@@ -119,6 +150,19 @@ def _keeps_blocks(spec: Move, block: int) -> bool:
         return True
     begin, step = (spec.arguments[1], spec.arguments[5]) if spec.move == "slice" else (1, 1)
     return bool(begin % block == 0 and step == 1)
+
+
+def _moves_blocks(spec: Move, block: int) -> bool:
+    """Say whether a shuffle takes every block of channels of y from one block of x, in order."""
+    digits, axes, joined, begins = spec.shuffle_parts
+    x_run, y_run = (
+        next(digit_runs(digits, spec.x_shape[1:])),
+        next(digit_runs([digits[axis] for axis in axes], joined)),
+    )
+    if not x_run or not y_run or axes[y_run[-1]] != x_run[-1] or begins[0] % block:
+        return False
+    is_uncut = digits[x_run[-1]] == spec.x_shape[1] == joined[0]
+    return is_uncut or digits[x_run[-1]] % block == 0
 
 
 MOVE_CPU = ScheduleTemplate(

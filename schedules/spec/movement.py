@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -42,13 +43,16 @@ class Move(OperatorSpec):
     move: how the logical output index maps to the input's:
     "copy" (layout change alone: a repack), "reshape" (equal row-major offsets),
     "transpose" (arguments: axes), "slice" (arguments: begins, then steps, each of x's rank),
+    "shuffle" (an image's channels, rows and columns cut into digits, the digits permuted, joined
+    and cropped: arguments: extents of the digits of x, their order in y, the three extents of y
+    before the crop, and where the crop begins on each; the batch stays),
     "pad" (arguments: widths before each axis), "resize" (nearest of a 4-D image; arguments: none,
     ``x index = floor(y index * x size / y size)``).
     Params: fill, of type x, shape (1,), for "pad"; else none.
     """
 
     kind: ClassVar[str] = "move"
-    move: Literal["copy", "reshape", "transpose", "slice", "pad", "resize"]
+    move: Literal["copy", "reshape", "transpose", "slice", "shuffle", "pad", "resize"]
     x_shape: Shape
     y_shape: Shape
     arguments: tuple[int, ...] = ()
@@ -58,6 +62,13 @@ class Move(OperatorSpec):
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
         return ("fill",) if self.move == "pad" else ()
+
+    @property
+    def shuffle_parts(self) -> tuple[tuple[int, ...], ...]:
+        """The arguments of "shuffle": digits, axes, joined, begins."""
+        count = (len(self.arguments) - 6) // 2
+        cuts = (0, count, 2 * count, 2 * count + 3, 2 * count + 6)
+        return tuple(self.arguments[a:b] for a, b in itertools.pairwise(cuts))
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

@@ -32,6 +32,21 @@ def moves(channels: int) -> dict[str, Move]:
         "pad image": ("pad", (2, channels, 9, 12), (0, 0, 1, 2)),
         "pad channels": ("pad", (2, channels + 5, 6, 10), (0, 2, 0, 0)),
         "resize": ("resize", (2, channels, 12, 15), ()),
+        "channel shuffle": (
+            "shuffle",
+            (2, channels, 6, 10),
+            (2, channels // 2, 6, 10, 1, 0, 2, 3, channels, 6, 10, 0, 0, 0),
+        ),
+        "interleave": (  # 2 x 2 phases before the channels, cropped
+            "shuffle",
+            (2, channels // 4, 10, 18),
+            (2, 2, channels // 4, 6, 10, 2, 3, 0, 4, 1, channels // 4, 12, 20, 0, 1, 1),
+        ),
+        "space to depth": (
+            "shuffle",
+            (2, channels * 4, 3, 5),
+            (channels, 3, 2, 5, 2, 2, 4, 0, 1, 3, channels * 4, 3, 5, 0, 0, 0),
+        ),
     }
     return {
         name: Move(move=move, x_shape=x, y_shape=y, arguments=arguments, x="uint8")
@@ -43,6 +58,12 @@ def moves(channels: int) -> dict[str, Move]:
 @pytest.mark.parametrize("name", moves(20))
 def test_move(name, layout):
     check(moves(20)[name], FILL, layout)
+
+
+@pytest.mark.parametrize("layout", [NCHW4C, NCHW16C], ids=label)
+def test_shuffles_that_move_whole_blocks(layout):
+    check(moves(64)["interleave"], {}, layout)
+    check(moves(16)["space to depth"], {}, layout)
 
 
 @pytest.mark.parametrize("name", ["reshape", "slice channels", "pad channels", "resize"])

@@ -2,9 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -16,12 +13,11 @@ from relay_int8.calibration.calibrate import choose
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import ConfigError, RecordError
 from tests.analysis.test_report import REPORT
+from tests.pages import Reader, drawn
 
 pytestmark = pytest.mark.fast
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
 SCHEMES = {"image": "u8", "conv<1>&x": "s8", "gelu": "asymmetric"}
-VOID = {"meta", "input", "br", "link", "img"}
 
 
 def entry(scheme, keep=True):
@@ -35,42 +31,6 @@ def entry(scheme, keep=True):
 TABLE = CalibrationTable(
     entries={name: entry(scheme) for name, scheme in SCHEMES.items()}, images=30, notes=("few",)
 )
-
-
-class Reader(HTMLParser):
-    """Collects tables, text outside of scripts, what would be fetched, and tags that do not fit."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tables, self.text, self.fetched, self.open, self.wrong = [], "", [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.fetched += [value for name, value in attrs if name in ("src", "href", "srcset")]
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        if tag == "tr":
-            self.tables[-1].append([])
-        if tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] in ("td", "th"):
-            self.tables[-1][-1][-1] += data
-        if not {"script", "style"} & set(self.open):
-            self.text += data
-
-    def rows(self, first):
-        """Return the rows of the table whose heading begins so, as dicts."""
-        header, *rows = next(found for found in self.tables if found[0][0] == first)
-        return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +54,7 @@ def choices(path):
 
 
 def test_it_is_whole_and_fetches_nothing(page):
-    assert page.wrong == []
-    assert page.open == []
-    assert page.fetched == []
+    page.require_whole()
 
 
 def test_every_layer_is_there_with_its_numbers(page):
@@ -191,11 +149,4 @@ def test_the_name_says_what_is_written(monkeypatch):
 
 
 def test_a_browser_draws_it(path):
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("no headless browser")
-    done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert done.stdout.count("main-svg") >= 3
+    assert drawn(path).count("main-svg") >= 3

@@ -1,9 +1,6 @@
 """The page of a log: every kernel and number is in it, and nothing is fetched from elsewhere."""
 
 import re
-import shutil
-import subprocess
-from html.parser import HTMLParser
 
 import pytest
 
@@ -13,37 +10,10 @@ from relay_int8.tuning.page import rank_correlation, round_correlations, write_t
 from relay_int8.tuning.session import results
 from relay_int8.tuning.tuner import Tuner
 from relay_int8.tuning.winner import by_task, winner
+from tests.pages import Reader, drawn
 from tests.tuning.fake_device import VNNI, FakeDevice, conv_task, manifest
 
 TASKS = (conv_task(64, occurrences=3), conv_task(128))
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
-
-
-class Reader(HTMLParser):
-    """Collects the cells of tables, the text outside of scripts, and what would be fetched."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.rows, self.text, self.fetched, self.open = [], "", [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.fetched += [value for name, value in attrs if name in ("src", "href", "srcset")]
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag):
-        while self.open and self.open.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] in ("td", "th"):
-            self.rows[-1][-1] += data
-        if not {"script", "style"} & set(self.open):
-            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +39,12 @@ def page(path):
 
 
 def test_nothing_is_fetched(page):
-    assert page.fetched == []
+    page.require_whole()
     assert "@import" not in page.text
 
 
 def test_every_kernel_is_there_with_its_numbers(page, log):
-    header, *rows = page.rows
+    ((header, *rows),) = page.tables
     assert len(rows) == len(TASKS)
     by_key, shares = by_task(read_trials(log)), []
     for task in TASKS:
@@ -136,11 +106,4 @@ def test_a_folder_without_log_is_an_error(tmp_path):
 
 
 def test_a_browser_draws_it(path):
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("no headless browser")
-    done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert done.stdout.count("main-svg") >= 3
+    assert drawn(path).count("main-svg") >= 3

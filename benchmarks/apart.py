@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from concurrent.futures import Future, ProcessPoolExecutor
 from typing import ParamSpec, TypeVar
-
-import numpy as np
-
-from benchmarks.macs import in_bounds_macs
-from benchmarks.subject import Subject
-from benchmarks.systems import SYSTEMS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,34 +13,19 @@ R = TypeVar("R")
 
 def call(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what ``work`` returns in a new process."""
+    return _done(work, *args, **kwargs).result()
+
+
+def attempt(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R | None, str]:
+    """Return what ``work`` returns in a new process, and nothing; or None, and why it failed.
+
+    Errors of other systems are of any type; all of them are reported.
+    """
+    done = _done(work, *args, **kwargs)
+    error = done.exception()
+    return (done.result(), "") if error is None else (None, f"{type(error).__name__}: {error}")
+
+
+def _done(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, *args, **kwargs).result()
-
-
-def quantize(key: str, subject: Subject, model: Path, file: Path, batch: int) -> str:
-    """Quantize for one system; return why that failed, or nothing."""
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # progress bars
-            SYSTEMS[key].quantize(subject, model, file, batch)
-    except Exception as error:  # another system's errors are of any type; all of them are reported
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def macs(subject: Subject) -> int:
-    """Return the in-bounds multiplications of one image."""
-    return in_bounds_macs(subject.model(batch=1))
-
-
-def float_logits(model: Path, images: np.ndarray) -> np.ndarray:
-    """Return what the float32 network says, computed by ONNX Runtime."""
-    from benchmarks.onnxruntime_int8 import Session
-
-    return Session(model, images, threads=1).outputs()
-
-
-def vpdpbusd_peak(core: int) -> float | None:
-    """Return what :func:`benchmarks.peak.vpdpbusd_peak` measures."""
-    from benchmarks import peak
-
-    return peak.vpdpbusd_peak(core)
+        return pool.submit(work, *args, **kwargs)

@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.cell import Cell
-from benchmarks.race import Rules, race
+from benchmarks.race import HostRules, race
 from benchmarks.subject import subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
@@ -91,7 +91,7 @@ def _positive(text: str) -> int:
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
-    rules = Rules(
+    rules = HostRules(
         systems=tuple(dict.fromkeys(options.systems)),
         rounds=options.rounds,
         turn_s=options.turn,

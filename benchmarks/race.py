@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import apart
+from benchmarks import apart, steps
 from benchmarks.cell import Cell, Clock
+from benchmarks.rounds import Rules, cosine, take_rounds
 from benchmarks.subject import Subject
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import Turn, racers
@@ -20,46 +21,28 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
-    """How turns are taken.
+class HostRules(Rules):
+    """Rules of a race on the processor; ``clock`` says which seconds count."""
 
-    Parameters
-    ----------
-    systems
-        Keys of ``SYSTEMS``.
-    rounds
-        Turns of each system.
-    turn_s
-        Seconds of a turn, at least.
-    clock
-        Which seconds count.
-    folder
-        Where models and quantized files lie; what is there is used again.
-    """
-
-    systems: tuple[str, ...]
-    rounds: int
-    turn_s: float
     clock: Clock
-    folder: Path
 
 
 def race(
-    subject: Subject, batches: Sequence[int], threads: Sequence[int], rules: Rules, say: Say
+    subject: Subject, batches: Sequence[int], threads: Sequence[int], rules: HostRules, say: Say
 ) -> Iterator[Cell]:
     """Yield a cell for every batch and number of threads."""
     model = rules.folder / f"{subject.name}.onnx"
     if not model.exists():
         say(f"{subject.network}: write the network")
         write_atomic(model, subject.model().SerializeToString())
-    macs = apart.call(apart.macs, subject)
+    macs = apart.call(steps.macs, subject)
     for batch in batches:
         files, failures = _quantized(subject, model, batch, rules, say)
         images = subject.images(batch)
-        expected = apart.call(apart.float_logits, model, images)
+        expected = apart.call(steps.float_logits, model, images)
         for count in threads:
             say(f"{subject.network}, batch {batch}, threads {count}: {rules.rounds} rounds")
-            peak = apart.call(apart.vpdpbusd_peak, cores_for(1)[0])
+            peak = apart.call(steps.vpdpbusd_peak, cores_for(1)[0])
             turns, logits, absent = _take_turns(files, images, count, rules)
             yield Cell(
                 network=subject.network,
@@ -70,7 +53,7 @@ def race(
                 macs=macs,
                 peak_macs_s=peak,
                 turns=turns,
-                cosines={key: _cosine(found, expected) for key, found in logits.items()},
+                cosines={key: cosine(found, expected) for key, found in logits.items()},
                 failures=failures | absent,
             )
 
@@ -93,7 +76,7 @@ def _quantized(
         file = SYSTEMS[key].file(subject, rules.folder, batch)
         if not file.exists():
             say(f"{subject.network}, batch {batch}: quantize for {SYSTEMS[key].name}")
-            failure = apart.call(apart.quantize, key, subject, model, file, batch)
+            _, failure = apart.attempt(steps.quantize, key, subject, model, file, batch)
             if failure:
                 failures[key] = failure
                 continue
@@ -104,18 +87,10 @@ def _quantized(
 def _take_turns(
     files: Mapping[str, Path], images: np.ndarray, threads: int, rules: Rules
 ) -> tuple[dict[str, tuple[Turn, ...]], dict[str, np.ndarray], dict[str, str]]:
-    """Return the turns and the logits of each system, and why others could not be loaded."""
+    """Return the turns and the logits of each system, and why others have none."""
     cores = cores_for(threads)
     starts = {key: (SYSTEMS[key], file, images, threads, cores) for key, file in files.items()}
     with racers(starts) as (running, failures):
-        turns: dict[str, list[Turn]] = {key: [] for key in running}
-        for _ in range(rules.rounds):
-            for key, racer in running.items():
-                turns[key].append(racer.turn(rules.turn_s))
-        logits = {key: racer.logits for key, racer in running.items()}
-    return {key: tuple(values) for key, values in turns.items()}, logits, failures
-
-
-def _cosine(found: np.ndarray, expected: np.ndarray) -> float:
-    a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
-    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+        turns, ended = take_rounds(running, rules)
+        logits = {key: running[key].logits for key in turns}
+    return turns, logits, failures | ended

@@ -1,14 +1,16 @@
 """The NVIDIA GPUs of a computer, as their driver names them, and whether an artifact fits them.
 
-Needs the driver's own library alone: no toolkit, no TVM, no package.
+Needs the driver's own library alone: no toolkit, no TVM.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from schedules.cuda.gpus import capability
 
 DRIVER = "libcuda.so.1"
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
@@ -183,17 +185,11 @@ def misfit(needs: GpuNeeds, gpus: Gpus, number: int = 0) -> str | None:
     return None
 
 
-def capability(architecture: str) -> tuple[int, int]:
-    """Return (8, 6) for "sm_86", (10, 0) for "sm_100"."""
-    number = int("".join(filter(str.isdigit, architecture)))
-    return number // 10, number % 10
-
-
 def _runs(needs: GpuNeeds, architecture: str) -> bool:
     """Say whether machine code or PTX runs there: code within a generation, PTX on all newer."""
     here = capability(architecture)
-    codes: Sequence[tuple[int, int]] = [capability(name) for name in needs.architectures]
-    if any(major == here[0] and minor <= here[1] for major, minor in codes):
+    codes = [capability(name) for name in needs.architectures]
+    if any(code // 10 == here // 10 and code <= here for code in codes):
         return True
     return capability(needs.ptx_architecture) <= here
 

@@ -11,7 +11,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.gpu import Gpus, installed_gpus
 from relay_int8.host import cpu_flags
 from schedules.cuda.architectures import choose_architectures
-from schedules.cuda.devices import capability
+from schedules.cuda.gpus import capability
 from schedules.targets import named_target, target_config
 from schedules.template import ScheduleError
 

@@ -35,7 +35,7 @@ from benchmarks.gpu.cell import GpuCell
 from benchmarks.gpu.chunks import ChunkError
 from benchmarks.gpu.driver import DriverError
 from benchmarks.gpu.peaks import Peaks
-from benchmarks.gpu.race import Rules, race, survey, systems_for
+from benchmarks.gpu.race import GpuRules, race, survey, systems_for
 from benchmarks.gpu.ship import ShipError
 from benchmarks.gpu.systems import DEFAULT, SYSTEMS, versions
 from benchmarks.gpu.table import clocks, markdown, summary
@@ -90,7 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", nargs="+", type=int, help="1 16 64, or all that were built")
     built = parser.add_argument_group("with --build")
     built.add_argument(
-        "--arch", nargs="+", default=["sm_90"], help="schedules are chosen for the first (sm_90)"
+        "--arch",
+        default="sm_90",
+        help="native, all, or names with commas between, as of relay-int8 quantize; schedules are "
+        "chosen for the oldest (sm_90)",
     )
     built.add_argument("--host", action="store_true", help="for this computer's processor instead")
     built.add_argument("--python", default="", help="of the other computer, as 3.12: ship TVM too")
@@ -113,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
 def _build(options: argparse.Namespace) -> None:
     from benchmarks.gpu.prepare import Plan, prepare
     from relay_int8 import zoo
+    from relay_int8.target import CUDA, resolve
     from schedules.template import ScheduleError
 
     assert set(NETWORKS) == set(zoo.NETWORKS)
@@ -121,7 +125,7 @@ def _build(options: argparse.Namespace) -> None:
     plan = Plan(
         networks=tuple(options.networks or NETWORKS),
         batches=tuple(options.batch or BATCHES),
-        architectures=() if options.host else tuple(options.arch),
+        architectures=() if options.host else resolve(CUDA, options.arch).architectures,
         image_size=options.image_size,
         oracle=not options.no_oracle,
         tuning_logs=options.tuning_logs,
@@ -154,7 +158,7 @@ def _run(options: argparse.Namespace) -> int:
     folder = nullcontext(str(options.cache)) if options.cache else tempfile.TemporaryDirectory()
     with folder as cache:
         Path(cache).mkdir(parents=True, exist_ok=True)
-        rules = Rules(
+        rules = GpuRules(
             systems=tuple(systems_for(tuple(dict.fromkeys(options.systems)), bundle.kind)),
             rounds=options.rounds,
             turn_s=options.turn,

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.gpu.driver import Driver, GpuFacts
+from schedules.cuda.gpus import gpu_of
 
 SOURCE = Path(__file__).with_name("peak_kernels.cu")
 THREADS, WARP = 1024, 32
@@ -26,13 +27,6 @@ COPY_BYTES = 1 << 30  # or a sixteenth of the memory
 REPEATS = 5
 LAUNCHES = 100
 MHZ = 1e6
-
-DP4A_A_CLOCK = {"sm_61": 128, "sm_70": 64, "sm_75": 64, "sm_80": 64, "sm_86": 64, "sm_89": 64}
-DP4A_A_CLOCK |= {"sm_90": 64, "sm_100": 64, "sm_120": 64}
-"""dp4a that a multiprocessor starts in a clock: the rate of its 32-bit integer multiply-adds."""
-MMA_MACS_A_CLOCK = {"sm_75": 1024, "sm_80": 2048, "sm_86": 1024, "sm_87": 2048, "sm_89": 1024}
-MMA_MACS_A_CLOCK |= {"sm_90": 4096}
-"""int8 products of a multiprocessor's matrix units in a clock: data-sheet rate over its clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +52,12 @@ class Peaks:
 def data_sheet(facts: GpuFacts) -> Peaks:
     """Return the rates at the highest clock."""
     clocks_s = facts.clock_mhz * MHZ * facts.multiprocessors
-    dp4a, mma = (table.get(facts.architecture) for table in (DP4A_A_CLOCK, MMA_MACS_A_CLOCK))
+    gpu = gpu_of(facts.architecture)
     # Two transfers a clock, as DDR memories of all kinds have.
     bytes_s = 2 * facts.memory_clock_mhz * MHZ * facts.memory_bus_bits / 8
     return Peaks(
-        dp4a_macs_s=4 * dp4a * clocks_s if dp4a else None,
-        mma_macs_s=mma * clocks_s if mma else None,
+        dp4a_macs_s=4 * gpu.dp4a * clocks_s,
+        mma_macs_s=gpu.mma_peak * clocks_s or None,
         copy_bytes_s=bytes_s or None,
         sm_mhz=facts.clock_mhz,
     )

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
+from benchmarks import apart
 from benchmarks.gpu.bundle import PEAKS, Bundle, Entry, Kernel, digest
 from benchmarks.gpu.cell import GpuCell
 from benchmarks.gpu.device import Kind, open_device
@@ -22,53 +21,27 @@ from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.pictures import pictures
 from benchmarks.gpu.roofline import Layer, layer
 from benchmarks.gpu.systems import SYSTEMS
-from benchmarks.gpu.turns import GpuTurn
-from benchmarks.turns import Racer, RacerError, Start, racers
+from benchmarks.rounds import Rules, cosine, take_rounds
+from benchmarks.turns import Start, racers
 from schedules.layout import LAYOUTS
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
-    """How turns are taken.
+class GpuRules(Rules):
+    """Rules of a race on a device; ``layers``: whether kernels are timed one by one."""
 
-    Parameters
-    ----------
-    systems
-        Keys of ``SYSTEMS``.
-    rounds
-        Turns of each system.
-    turn_s
-        Seconds of a turn, at least.
-    folder
-        Where artifacts and float networks lie while they run; what is there is used again.
-    layers
-        Whether kernels are timed one by one.
-    """
-
-    systems: tuple[str, ...]
-    rounds: int
-    turn_s: float
-    folder: Path
     layers: bool = True
-
-
-def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what ``work`` returns in a new process, whose hold on the device ends with it."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, *args, **kwargs).result()
 
 
 def survey(bundle: Bundle) -> tuple[dict[str, Any], Peaks, Peaks]:
     """Return what the device is, its measured peaks, and those of its data sheet."""
     file = bundle.folder / PEAKS
-    return apart(_survey, bundle.kind, file.read_bytes() if file.exists() else b"")
+    return apart.call(_survey, bundle.kind, file.read_bytes() if file.exists() else b"")
 
 
-def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: Rules, say: Say) -> GpuCell:
+def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: GpuRules, say: Say) -> GpuCell:
     """Return what one network of a build does."""
     say(f"{entry.network}, batch {entry.batch}: load")
     images, expected = pictures(entry.batch, entry.image_size), bundle.reference(entry)
@@ -78,9 +51,9 @@ def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: Rules, say: Say) -> 
     failures |= missing
     say(f"{entry.network}, batch {entry.batch}: {rules.rounds} rounds of {len(starts)} systems")
     with racers(starts) as (running, absent):
-        failures |= absent
         logits = {key: racer.logits for key, racer in running.items()}
-        turns = _take_turns(running, rules, failures)
+        turns, ended = take_rounds(running, rules)
+    failures |= absent | ended
     for key in logits:
         if SYSTEMS[key].is_own and (fault := _fault(logits[key], expected)):
             wrong[key] = fault
@@ -93,27 +66,12 @@ def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: Rules, say: Say) -> 
         target=entry.target,
         peaks=peaks,
         turns=turns,
-        cosines={key: _cosine(found, expected) for key, found in logits.items()},
+        cosines={key: cosine(found, expected) for key, found in logits.items()},
         wrong=wrong,
         checked=checked,
         failures=failures,
         layers=layers,
     )
-
-
-def _take_turns(
-    running: dict[str, Racer], rules: Rules, failures: dict[str, str]
-) -> dict[str, tuple[GpuTurn, ...]]:
-    """Return the turns of those that last to the end; the others become ``failures``."""
-    turns: dict[str, list[GpuTurn]] = {key: [] for key in running}
-    for _ in range(rules.rounds):
-        for key in list(turns):
-            try:
-                turns[key].append(cast(GpuTurn, running[key].turn(rules.turn_s)))
-            except (RacerError, OSError) as error:  # OSError: its pipe is closed
-                failures[key] = str(error)
-                del turns[key]
-    return {key: tuple(values) for key, values in turns.items()}
 
 
 def _survey(kind: Kind, image: bytes) -> tuple[dict[str, Any], Peaks, Peaks]:
@@ -127,23 +85,23 @@ def _inspect(
     entry: Entry,
     images: np.ndarray,
     peaks: Peaks,
-    rules: Rules,
+    rules: GpuRules,
     failures: dict[str, str],
     say: Say,
 ) -> tuple[dict[str, str], int, tuple[Layer, ...]]:
     """Compare what each kernel writes, where it is known, and time each by itself."""
     artifact = bundle.artifact(entry, "calls", rules.folder)
     where = f"{entry.network}, batch {entry.batch}"
-    wrong, checked, launches = dict[str, str](), 0, list[tuple[str, float]]()
-    try:
-        if any(kernel.expected for kernel in entry.kernels):
-            say(f"{where}: compare every tensor with the oracle's")
-            wrong, checked = apart(_compare, artifact, images, bundle.kind, entry.kernels)
-        if rules.layers:
-            say(f"{where}: time {len(entry.kernels)} kernels")
-            launches = apart(_time_kernels, artifact, images, bundle.kind)
-    except Exception as error:  # of any type, from another process: the race goes on without
-        failures["kernel by kernel"] = f"{type(error).__name__}: {error}"
+    compared, launches, failure = None, None, ""
+    if any(kernel.expected for kernel in entry.kernels):
+        say(f"{where}: compare every tensor with the oracle's")
+        compared, failure = apart.attempt(_compare, artifact, images, bundle.kind, entry.kernels)
+    if rules.layers and not failure:
+        say(f"{where}: time {len(entry.kernels)} kernels")
+        launches, failure = apart.attempt(_time_kernels, artifact, images, bundle.kind)
+    if failure:
+        failures["kernel by kernel"] = failure
+    wrong, checked = compared or ({}, 0)
     if not launches:
         return wrong, checked, ()
     if [name for name, _ in launches] != [kernel.function for kernel in entry.kernels]:
@@ -186,7 +144,7 @@ def _time_kernels(artifact: Path, images: np.ndarray, kind: Kind) -> list[tuple[
 
 
 def _starts(
-    bundle: Bundle, entry: Entry, images: np.ndarray, rules: Rules
+    bundle: Bundle, entry: Entry, images: np.ndarray, rules: GpuRules
 ) -> tuple[dict[str, Start], dict[str, str]]:
     """Return what each system starts from, and why others cannot."""
     starts: dict[str, Start] = {}
@@ -207,7 +165,7 @@ def _file(bundle: Bundle, entry: Entry, source: str, folder: Path) -> Path:
         return bundle.artifact(entry, source, folder)
     file = folder / f"{entry.name}-{bundle.facts.get('depth', 'full')}.onnx"
     if not file.exists():
-        apart(_write_float, entry.network, entry.image_size, entry.batch, bundle.facts, file)
+        apart.call(_write_float, entry.network, entry.image_size, entry.batch, bundle.facts, file)
     return file
 
 
@@ -228,11 +186,6 @@ def _fault(found: np.ndarray, expected: np.ndarray) -> str:
         return f"logits {found.shape} {found.dtype}, not {expected.shape} {expected.dtype}"
     different = np.count_nonzero(found.view(np.uint32) != expected.view(np.uint32))
     return f"{different} of {found.size} logits differ" if different else ""
-
-
-def _cosine(found: np.ndarray, expected: np.ndarray) -> float:
-    a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
-    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def systems_for(wanted: tuple[str, ...], kind: Kind) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedules.cuda.devices import ARCHITECTURES, COMMON, NEWEST, capability
+from schedules.cuda.devices import ARCHITECTURES, COMMON, NEWEST
+from schedules.cuda.gpus import capability
 from schedules.cuda.nvrtc import Nvrtc
 from schedules.template import ScheduleError
 

@@ -14,12 +14,12 @@ from tvm.target import Target
 
 from schedules.cuda import conv2d_mma, dense_mma
 from schedules.cuda.channel_groups import ChannelGroups
+from schedules.cuda.devices import gpu_for
 from schedules.cuda.intrin import LANES
-from schedules.cuda.mma_estimate import START, default_tiles, estimated_us, gpu_of
+from schedules.cuda.mma_estimate import START, default_tiles, estimated_us
 from schedules.cuda.split_reduction import slices
 from schedules.spec import Conv2d, Dense
 
-DP4A_MACS = 256  # a multiprocessor and cycle: 64 lanes of four products
 REACHED = 0.5  # of that peak by a kernel that fills the GPU
 OWN = 16  # sums of a thread
 BUSY = 512  # threads that fill a multiprocessor
@@ -27,7 +27,7 @@ BUSY = 512  # threads that fill a multiprocessor
 
 def dp4a_us(spec: Conv2d | Dense, target: Target) -> float:
     """Return about how long dp4a takes for ``spec``, in microseconds."""
-    gpu = gpu_of(target)
+    gpu = gpu_for(target)
     if isinstance(spec, Conv2d):
         groups, (rows, cols) = ChannelGroups.of(spec), spec.out_size
         words, taps = groups.inputs, spec.kernel[0] * spec.kernel[1]
@@ -37,7 +37,7 @@ def dp4a_us(spec: Conv2d | Dense, target: Target) -> float:
         outputs = _images(spec.rows) * spec.n
     threads = outputs * slices(words, taps, outputs // LANES or 1) / OWN
     parallel = min(1.0, threads / (gpu.cores * BUSY))
-    cycles = outputs * words * LANES * taps / (gpu.cores * DP4A_MACS * REACHED * parallel)
+    cycles = outputs * words * LANES * taps / (gpu.cores * gpu.dp4a * LANES * REACHED * parallel)
     return (START + cycles) / gpu.mhz
 
 

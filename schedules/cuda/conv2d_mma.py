@@ -13,31 +13,16 @@ Exact:  int32 sums, requantized in registers.
 
 from __future__ import annotations
 
-import numpy as np
 from tvm import tirx
-from tvm.s_tir import Schedule
-from tvm.target import Target
 from tvm.tirx import Expr
 
-from schedules.cpu.conv_arguments import fold_zero_point
-from schedules.cpu.epilogue import type_refusal
-from schedules.cuda.devices import refuses_mma
-from schedules.cuda.mma_estimate import default_tiles
-from schedules.cuda.mma_gemm import apply, gemm_kernel
 from schedules.cuda.mma_place import Gemm, Index
-from schedules.cuda.mma_tiles import sampled
-from schedules.cuda.mma_weights import BLOCK, SLAB_BYTES, pack_channels, pack_weights
-from schedules.cuda.mma_write import MULTIPLIERS
+from schedules.cuda.mma_template import gemm_buffers, mma_template
+from schedules.cuda.mma_weights import BLOCK
 from schedules.layout import NCHW32C
 from schedules.spec import Conv2d
-from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 NAME = "conv2d_mma"
-
-
-def refuses(spec: Conv2d, target: Target) -> str | None:
-    """Say why the template cannot be used, or None."""
-    return refuses_mma(spec.x, target) or type_refusal(spec) or _refuses_groups(spec)
 
 
 def _refuses_groups(spec: Conv2d) -> str | None:
@@ -45,11 +30,6 @@ def _refuses_groups(spec: Conv2d) -> str | None:
     if spec.groups > 1 and (inputs % BLOCK or outputs % BLOCK):
         return f"groups of {inputs} -> {outputs} channels; want multiples of {BLOCK}"
     return None
-
-
-def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
-    """Return the only layouts it has: NCHW32c."""
-    return Layouts(inputs=(NCHW32C,) * len(spec.tensors), output=NCHW32C)
 
 
 def gemm(spec: Conv2d) -> Gemm:
@@ -81,7 +61,7 @@ def gemm(spec: Conv2d) -> Gemm:
 
     return Gemm(
         template=NAME,
-        buffers=_buffers(spec, in_blocks * kh * kw),
+        buffers=gemm_buffers(spec, NCHW32C, -(-spec.out_channels // BLOCK), in_blocks * kh * kw),
         images=1 if is_static else spec.batch,
         rows=rows * cols * (spec.batch if isinstance(spec.batch, int) else 1),
         groups=spec.groups,
@@ -105,57 +85,4 @@ def _inside(spec: Conv2d, place: Index) -> list[Expr]:
     return conditions
 
 
-def _buffers(spec: Conv2d, slabs: int) -> dict[str, tuple[Index, str]]:
-    """Return shape and type of each argument."""
-    blocks = -(-spec.out_channels // BLOCK)
-    known: dict[str, tuple[Index, str]] = {
-        "w": ((blocks, slabs, SLAB_BYTES), "int8"),
-        "bias": ((blocks, BLOCK), "int32"),
-        "z": ((3,), "int32"),
-        "m_r": ((1,), "float32"),
-        "clamp": ((2,), "float32"),
-    }
-    for name in (*spec.tensors, "y"):
-        known[name] = (NCHW32C.physical_shape(spec.shape(name)), spec.dtype(name))
-    names = (*spec.tensors, *spec.params, "y")
-    return {name: known.get(name, ((blocks, BLOCK), "float32")) for name in names}
-
-
-def kernel(spec: Conv2d, _layouts: Layouts) -> tirx.PrimFunc:
-    """Return the kernel of one warp with the smallest tiles."""
-    return gemm_kernel(spec, gemm(spec))
-
-
-def pack(spec: Conv2d, params: Arrays) -> Arrays:
-    """Put the weights in the order of the threads; fold the zero point of x into the bias."""
-    folded = fold_zero_point(spec, params)
-    packed = {
-        name: pack_channels(value) if name in ("bias", *MULTIPLIERS) else value
-        for name, value in folded.items()
-    }
-    return {**packed, "w": pack_weights(np.asarray(params["w"]))}
-
-
-def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
-    """Apply fixed tiles."""
-    product = gemm(spec)
-    apply(sch, spec, product, default_tiles(product, target))
-
-
-def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
-    """Apply the same loops with tiles that MetaSchedule samples."""
-    product = gemm(spec)
-    apply(sch, spec, product, sampled(sch, product.rows, product.blocks))
-
-
-CONV2D_MMA = ScheduleTemplate(
-    name=NAME,
-    kind="conv2d",
-    refuses=refuses,
-    layouts=layouts,
-    kernel=kernel,
-    default=default,
-    space=space,
-    pack=pack,
-    x_types=("uint8", "int8"),
-)
+CONV2D_MMA = mma_template(NAME, "conv2d", gemm, _refuses_groups, NCHW32C)

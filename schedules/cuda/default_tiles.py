@@ -18,22 +18,12 @@ from tvm.target import Target
 
 from schedules.cuda.channel_groups import ChannelGroups
 from schedules.cuda.contraction import DOT, WRITE
+from schedules.cuda.devices import gpu_for
 from schedules.cuda.intrin import LANES
 from schedules.cuda.loops import reduction_slices
 from schedules.cuda.tiles import Tiles
 from schedules.spec import Conv2d, Dense
 
-MULTIPROCESSORS = {
-    "sm_61": 20,
-    "sm_70": 80,
-    "sm_75": 40,
-    "sm_80": 108,
-    "sm_86": 84,
-    "sm_89": 128,
-    "sm_90": 132,
-}
-"""Of the largest common GPU of an architecture."""
-ANY_GPU = 80
 WARP = 32
 BUSY = 512  # threads a multiprocessor wants at least, to hide the latency of its memories
 MAX_THREADS = 256
@@ -84,7 +74,7 @@ class Split:
 def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
     """Return fixed tiles."""
     extents = _extents(sch, spec)
-    cores = MULTIPROCESSORS.get(str(target.attrs.get("arch", "")), ANY_GPU)
+    cores = gpu_for(target).cores
     # Of equals, the widest: a row of pixels is contiguous.
     best = max(_splits(extents), key=lambda split: (_score(extents, split, cores), split.tile[2]))
     (f, h, w), own = best.threads, best.own

@@ -73,11 +73,6 @@ def kernel(name: str, spec: Dense) -> tirx.PrimFunc:
         x=lambda buffers, place, i: _word(
             spec, buffers["x"], row(place[0], place[3]), place[1] * LANES, i
         ),
-        copied=(
-            (lambda place, c: (row(place[0], place[3]), place[1] * LANES + c))
-            if spec.k % LANES == 0 and pixels == wide and not step_of(spec).converts
-            else None
-        ),
         run=0,
         source=lambda p, k: (p[0], k[0], 0, p[3]),
         y=lambda p, c: (row(p[0], p[3]), p[1] * LANES + c),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tvm.target import Target
 
+from schedules.cuda.gpus import Gpu, capability, gpu_of
+
 COMMON = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 """One of each generation that is sold, for a library that serves every GPU."""
 NEWEST = ("sm_100", "sm_120")
@@ -17,14 +19,18 @@ FIRST_DP4A = 61  # sm_61: the first with dp4a; sm_62 is without
 FIRST_MMA = 75  # the first whose tensor cores multiply bytes
 
 
-def capability(architecture: str) -> int:
-    """Return 80 for ``sm_80`` or ``sm_80a``, 0 for what names none."""
-    return int("".join(filter(str.isdigit, architecture)) or 0)
-
-
 def compute_capability(target: Target) -> int | None:
     """Return 80 for ``sm_80`` or ``sm_80a``, None where the target names no architecture."""
-    return capability(str(target.attrs.get("arch", ""))) or None
+    return capability(_architecture(target)) or None
+
+
+def gpu_for(target: Target) -> Gpu:
+    """Return the figures of the GPU that stands for ``target``."""
+    return gpu_of(_architecture(target))
+
+
+def _architecture(target: Target) -> str:
+    return str(target.attrs.get("arch", ""))
 
 
 def refuses_cuda(target: Target) -> str | None:

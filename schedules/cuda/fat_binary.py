@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from schedules.cuda.devices import capability
+from schedules.cuda.gpus import capability
 from schedules.cuda.nvidia_packages import load_library
 from schedules.cuda.nvrtc import Compiled, Nvrtc
 from schedules.template import ScheduleError

@@ -10,24 +10,10 @@ from tvm import tirx
 from tvm.s_tir import Schedule, transform
 from tvm.target import Target
 
-from schedules.cuda.devices import capability
+from schedules.cuda.gpus import KIB, gpu_of
 
 MAX_THREADS = 1024  # of a block, on every GPU
 STATIC_BYTES = 48 * 1024  # of shared memory of a block that a kernel declares
-DYNAMIC_BYTES = {
-    61: 48,
-    70: 96,
-    72: 96,
-    75: 64,
-    80: 163,
-    86: 99,
-    87: 163,
-    89: 99,
-    90: 227,
-    100: 227,
-    120: 99,
-}
-"""Of shared memory of a block that a launch may ask for, in KiB, by compute capability."""
 STATIC, DYNAMIC = "shared", "shared.dyn"
 
 
@@ -42,8 +28,8 @@ def exceeded(sch: Schedule, target: Target) -> str | None:
     if threads > MAX_THREADS:
         return f"{threads} threads in a block, a GPU runs {MAX_THREADS} at most"
     arch = str(target.attrs.get("arch", ""))
-    dynamic = 1024 * DYNAMIC_BYTES.get(capability(arch), min(DYNAMIC_BYTES.values()))
-    for scope, limit in ((STATIC, STATIC_BYTES), (DYNAMIC, dynamic)):
+    limits = {STATIC: STATIC_BYTES, DYNAMIC: gpu_of(arch).block_kib * KIB}
+    for scope, limit in limits.items():
         if shared[scope] > limit:
             return f"{shared[scope]} bytes of {scope} memory in a block, {arch} has {limit} at most"
     return None

@@ -8,17 +8,16 @@ A block runs its steps one after the other. A step takes as long as the slowest 
     latency     of a fetch / the fetches under way
     issue       instructions of all warps / four a cycle; of one warp, one after the other
 
-Figures are those of the vendor's data sheets and architecture papers, for the largest common GPU of
-an architecture; latencies are round numbers. What is compared are kernels on one GPU.
+Figures are those of ``schedules.cuda.gpus``; latencies are round numbers. What is compared are
+kernels on one GPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm.target import Target
 
-from schedules.cuda.devices import compute_capability
+from schedules.cuda.devices import gpu_for
+from schedules.cuda.gpus import KIB
 from schedules.cuda.mma_place import Gemm
 from schedules.cuda.mma_tiles import WARP, MmaTiles, all_tiles
 from schedules.cuda.mma_weights import BLOCK
@@ -34,46 +33,22 @@ REGISTERS = 65536  # of a multiprocessor
 MOST_RESIDENT = 16  # blocks
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpu:
-    """One multiprocessor times ``cores``, in cycles of ``mhz``.
-
-    ``macs`` of int8 by tensor cores and bytes from the second-level cache (``cached``) a cycle;
-    ``shared`` bytes of shared memory.
-    """
-
-    cores: int
-    mhz: int
-    macs: int
-    cached: int
-    shared: int
-
-
-GPUS = {
-    75: Gpu(cores=40, mhz=1590, macs=1024, cached=32, shared=64 << 10),
-    80: Gpu(cores=108, mhz=1410, macs=2048, cached=48, shared=164 << 10),
-    86: Gpu(cores=84, mhz=1695, macs=1024, cached=32, shared=100 << 10),
-    87: Gpu(cores=16, mhz=1300, macs=2048, cached=32, shared=164 << 10),
-    89: Gpu(cores=128, mhz=2520, macs=1024, cached=32, shared=100 << 10),
-    90: Gpu(cores=132, mhz=1755, macs=2560, cached=40, shared=227 << 10),
-}
-"""By compute capability. ``mma`` reaches five eighths of the peak of sm_90, wgmma has the rest."""
-
-
 def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     """Return the time of a kernel with ``tiles``, in microseconds."""
-    gpu = gpu_of(target)
+    gpu = gpu_for(target)
     images = gemm.images if isinstance(gemm.images, int) else 1
     columns = gemm.groups * -(-gemm.blocks // tiles.channel_blocks)
     blocks = images * columns * -(-gemm.rows // tiles.pixels)
     registers = tiles.warps * WARP * (tiles.sums + 64)
-    resident = min(MOST_RESIDENT, gpu.shared // tiles.shared_bytes, REGISTERS // registers) or 1
+    resident = (
+        min(MOST_RESIDENT, gpu.shared_kib * KIB // tiles.shared_bytes, REGISTERS // registers) or 1
+    )
     sharing = min(resident, -(-blocks // gpu.cores))  # blocks on the busiest multiprocessor
     waves = -(-blocks // (gpu.cores * sharing))
     steps = -(-gemm.slabs // tiles.slabs)
 
     channels, pixels = tiles.channel_blocks * BLOCK, tiles.pixels
-    mma = tiles.slabs * BLOCK * channels * pixels / gpu.macs
+    mma = tiles.slabs * BLOCK * channels * pixels / (gpu.mma_peak * gpu.mma_share)
     # Each of four schedulers has a tensor core of its own; fewer warps leave some idle.
     mma *= max(1.0, 4 / (tiles.warps * sharing))
     reads = 1 / (tiles.rows * 16) + 1 / (tiles.blocks * BLOCK)  # of a byte, for one multiply-add
@@ -99,9 +74,3 @@ def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:
         all_tiles(gemm.rows, gemm.blocks),
         key=lambda tiles: (estimated_us(gemm, tiles, target), tiles.shared_bytes),
     )
-
-
-def gpu_of(target: Target) -> Gpu:
-    """Return the GPU of the newest architecture that is not newer than the target's."""
-    capability = compute_capability(target) or min(GPUS)
-    return GPUS[max((known for known in GPUS if known <= capability), default=min(GPUS))]

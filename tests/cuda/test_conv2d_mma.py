@@ -12,6 +12,7 @@ from schedules.cuda.conv2d_mma import CONV2D_MMA
 from schedules.layout import NCHW32C
 from schedules.spec import Conv2d
 from schedules.template import Layouts
+from tests.cuda.conv2d_cases import WINDOWS
 from tests.cuda.emulator import EmulationError, kernels
 from tests.cuda.run_template import SM_80, Built, Case, build
 from tests.schedules.numpy_kernels import random_arrays, reference
@@ -30,21 +31,14 @@ BASE: dict[str, Any] = {
     "x": "uint8",
     "y": "uint8",
 }
+SMALLER: dict[str, dict[str, Any]] = {
+    "several_fetches": {"in_channels": 160},
+    "prime_asymmetric": {"width": 13},
+    "tall": {"out_channels": 32},
+}
+"""The emulated instruction is slow."""
 CASES: dict[str, dict[str, Any]] = {
-    "same": {"x": "int8", "y": "int8"},
-    "several_fetches": {"in_channels": 160, "height": 4, "width": 6},
-    "pointwise": {"kernel": (1, 1), "padding": (0, 0, 0, 0), "width": 17, "height": 3, "batch": 2},
-    "pointwise_strided": {"kernel": (1, 1), "padding": (0, 0, 0, 0), "strides": (2, 2)},
-    "prime_asymmetric": {"width": 13, "height": 11, "kernel": (3, 5), "padding": (1, 2, 0, 3)},
-    "padded_past_the_kernel": {"kernel": (1, 1), "padding": (2, 1, 1, 2)},
-    "strided_dilated": {"strides": (2, 2), "dilation": (2, 1), "padding": (1, 2, 0, 1)},
-    "ragged_channels": {"in_channels": 21, "out_channels": 43, "x": "int8"},
-    "few_channels": {"in_channels": 3, "out_channels": 2},
-    "one_pixel": {"height": 1, "width": 1},
-    "tall": {"kernel": (7, 1), "padding": (3, 0, 3, 0), "batch": 2, "out_channels": 32},
-    "residual_u8": {"residual": "uint8", "out_channels": 44, "width": 11},
-    "residual_s8_leaky": {"x": "int8", "residual": "int8", "leaky": True, "y": "int8"},
-    "leaky_float": {"y": "float32", "leaky": True, "out_channels": 21},
+    **{name: fields | SMALLER.get(name, {}) for name, fields in WINDOWS.items()},
     "groups": {"groups": 2, "out_channels": 128},
 }
 

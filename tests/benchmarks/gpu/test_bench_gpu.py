@@ -126,7 +126,7 @@ def test_a_run_needs_neither_tvm_nor_onnx(built, tmp_path):
     [
         (["--run", "nowhere"], "bundle.json cannot be read"),
         (["--build", "."], "is not empty"),
-        (["--build", "x", "--arch", "sm_37"], "target 'sm_37' is unknown"),
+        (["--build", "x", "--arch", "sm_37"], "architecture 'sm_37' is not known"),
         (["--record", "nowhere.json"], "nowhere.json"),
         (["--build", "x", "--host", "--networks", "resnet18", "--batch", "0"], "batch 0"),
     ],

@@ -1,0 +1,38 @@
+"""What a race on the processor does in processes of their own, before the systems take turns."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.macs import in_bounds_macs
+from benchmarks.subject import Subject
+from benchmarks.systems import SYSTEMS
+
+
+def quantize(key: str, subject: Subject, model: Path, file: Path, batch: int) -> None:
+    """Quantize for one system."""
+    with contextlib.redirect_stdout(io.StringIO()):  # progress bars
+        SYSTEMS[key].quantize(subject, model, file, batch)
+
+
+def macs(subject: Subject) -> int:
+    """Return the in-bounds multiplications of one image."""
+    return in_bounds_macs(subject.model(batch=1))
+
+
+def float_logits(model: Path, images: np.ndarray) -> np.ndarray:
+    """Return what the float32 network says, computed by ONNX Runtime."""
+    from benchmarks.onnxruntime_int8 import Session
+
+    return Session(model, images, threads=1).outputs()
+
+
+def vpdpbusd_peak(core: int) -> float | None:
+    """Return what :func:`benchmarks.peak.vpdpbusd_peak` measures."""
+    from benchmarks import peak
+
+    return peak.vpdpbusd_peak(core)

@@ -41,6 +41,7 @@ from schedules.cuda.layout_flexible import (
     RESCALE_CUDA,
     TABLE_CUDA,
 )
+from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
 from schedules.template import ScheduleError, ScheduleTemplate
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
@@ -117,6 +118,7 @@ _ORDER = (
     DEQUANTIZE_CUDA,
     CONCAT_CUDA,
     MOVE_CUDA,
+    SAMPLE2D_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

@@ -1,0 +1,105 @@
+"""Sample an image at moved places on a GPU: a place for a thread, several blocks of channels.
+
+What it computes is that of ``schedules.cpu.sample2d``; here are the loops:
+
+    blockIdx.x threadIdx.x    n  group,tap  c/b/8  oh  ow      neighbours in a row: coalesced
+      corners, weights        4 of one place, in registers
+      8 blocks of channels    4 loads, 1 product, 3 fma a channel; a word stored at once
+
+Where channels are not blocked, or blocks straddle taps, a thread has one element.
+
+Exact:  bit-identical to the specification; elements are independent.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import ExprRV, LoopRV, SBlockRV
+from tvm.target import Target
+
+from schedules.cpu import sample2d
+from schedules.cpu.elementwise import template_blocks
+from schedules.cpu.sample2d import SAMPLE2D_CPU, STAGES
+from schedules.cuda.device_math import for_cuda
+from schedules.cuda.devices import refuses_cuda
+from schedules.cuda.elementwise import LANES, THREADS
+from schedules.spec import Sample2d
+from schedules.template import Layouts, ScheduleTemplate
+
+NAME = "sample2d_cuda"
+BLOCKS = 8  # of channels that one thread computes for its place
+_ANY_CPU = Target({"kind": "llvm"})
+
+
+def refuses(spec: Sample2d, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    return refuses_cuda(target) or SAMPLE2D_CPU.refuses(spec, _ANY_CPU)
+
+
+def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel."""
+    return for_cuda(sample2d.kernel(spec, layouts))
+
+
+def default(sch: Schedule, spec: Sample2d, target: Target) -> None:
+    """Apply fixed tiles."""
+    _apply(sch, spec, THREADS, sampled=False)
+
+
+def space(sch: Schedule, spec: Sample2d, target: Target) -> None:
+    """Apply the same loops; MetaSchedule samples threads and blocks of channels."""
+    threads = sch.sample_categorical([64, 128, 256, 512], [0.25] * 4)
+    _apply(sch, spec, threads, sampled=True)
+
+
+def _apply(sch: Schedule, spec: Sample2d, threads: int | ExprRV, *, sampled: bool) -> None:
+    (block,) = template_blocks(sch)
+    sch.unannotate(block, "template")
+    sch.annotate(block, "template", NAME)
+    own = None
+    if int(sch.get(block).annotations["run"]):
+        stored = sch.cache_write(block, 0, "local")
+        places, own = _places(sch, spec, block, sampled)
+    else:
+        places = sch.fuse(*sch.get_loops(block))
+    grid, thread = sch.split(places, [None, threads])
+    sch.bind(grid, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    for name in STAGES:
+        stage = sch.get_sblock(name)
+        sch.compute_at(stage, thread)
+        sch.set_scope(stage, 0, "local")
+    if own is not None:
+        sch.reverse_compute_at(stored, own, preserve_unit_loops=True)
+        sch.vectorize(sch.get_loops(stored)[-1])
+
+
+def _places(sch: Schedule, spec: Sample2d, block: SBlockRV, sampled: bool) -> tuple[LoopRV, LoopRV]:
+    """Return the loop over places, and that over the words which a thread stores one by one."""
+    n, column, row, col, lane = sch.get_loops(block)
+    blocks = spec.channels // spec.groups // int(sch.get(lane).extent)
+    tap, channels = sch.split(column, [None, blocks])
+    tiles = [blocks // divisor(blocks), divisor(blocks)]
+    if sampled:
+        tiles = sch.sample_perfect_tile(channels, n=2, max_innermost_factor=2 * BLOCKS)
+    some, several = sch.split(channels, tiles)
+    words, lane = sch.split(lane, [None, LANES])
+    sch.reorder(n, tap, some, row, col, several, words, lane)
+    return sch.fuse(n, tap, some, row, col), words
+
+
+def divisor(blocks: int) -> int:
+    """Return the largest number up to ``BLOCKS`` that divides ``blocks``."""
+    return max(size for size in range(1, BLOCKS + 1) if blocks % size == 0)
+
+
+SAMPLE2D_CUDA = ScheduleTemplate(
+    name=NAME,
+    kind="sample2d",
+    refuses=refuses,
+    layouts=sample2d.layouts,
+    kernel=kernel,
+    default=default,
+    space=space,
+)

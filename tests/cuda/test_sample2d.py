@@ -1,0 +1,63 @@
+"""Sampling at moved places on the emulated GPU: equal to the reference; a whole network too."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from schedules.layout import NCHW4C, NCHW16C, ROW
+from schedules.reference import reference
+from schedules.template import Layouts
+from tests.cuda.emulator import kernels
+from tests.cuda.run_network import EmulatedNetwork
+from tests.cuda.run_template import SM_61, Built, Case, build
+from tests.deformable_networks import modulated
+from tests.quantized_networks import QuantizedNetwork
+from tests.schedules.test_sample2d import KINDS, params_of, tensors_of
+from tests.test_deformable_networks import assert_equals_oracle
+
+LAYOUTS = {"row": ROW, "words": NCHW4C, "blocks": NCHW16C}
+CASES = {
+    f"{kind}_{name}": Case(
+        spec=spec,
+        wanted=Layouts(inputs=(layout, ROW, NCHW4C)[: len(spec.tensors)], output=layout),
+    )
+    for kind, spec in KINDS.items()
+    for name, layout in LAYOUTS.items()
+}
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return build(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_reference(built, name):
+    spec = CASES[name].spec
+    tensors, params = tensors_of(spec), params_of(spec)
+    expected = reference(spec, tensors, params)
+    np.testing.assert_array_equal(built.run(name, {**tensors, **params}), expected)
+
+
+def test_sampled():
+    wide = dataclasses.replace(CASES["plain_words"].spec, channels=96)
+    cases = {"wide": dataclasses.replace(CASES["plain_words"], spec=wide)}
+    tensors, params = tensors_of(wide), params_of(wide)
+    expected = reference(wide, tensors, params)
+    for seed in (1, 2, 3):
+        found = build(cases, seed=seed).run("wide", {**tensors, **params})
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_each_place_is_found_once(built):
+    """The corners of a place serve all channels of a thread; their sums are one fma each."""
+    body = kernels(built.source)["plain_words_kernel"].body
+    assert "__fmaf_rn(" in body
+    assert "*(uint*)(" in body
+
+
+def test_network_equals_oracle():
+    network = QuantizedNetwork.make(modulated())
+    emulated = EmulatedNetwork(network.mod, SM_61)
+    assert_equals_oracle(network, emulated.run(network.inputs))

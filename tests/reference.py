@@ -5,6 +5,7 @@ multipliers and tables itself, and shares no code with the compiler or the kerne
 to read the graph (oracle/graph.py). The arithmetic is the numeric contract of docs/design.md:
 
 - oracle/arithmetic.py  quantize, requantize, the exact fma
+- oracle/fixed.py       requantize without floats
 - oracle/operators.py   what each float operator computes
 - oracle/matching.py    which tree of float operators is one integer operator
 - oracle/integers.py    the integers of such an operator
@@ -49,7 +50,8 @@ def run(
     Parameters
     ----------
     mod
-        ``main`` in QDQ form; its attribute "int8.qrange" may be JSON, quantize name -> [qmin, qmax].
+        ``main`` in QDQ form; its attribute "int8.qrange" may be JSON, quantize name -> [qmin, qmax],
+        "int8.requantize" the rounding of fixed-point arithmetic.
     inputs
         By parameter name.
     given
@@ -88,7 +90,7 @@ class _Run:
         self.values: dict[Node, Any] = {
             n: np.asarray(given[n.name]) for n in nodes if n.name in given
         }
-        self.integers = Integers(self._value, self._params)
+        self.integers = Integers(self._value, self._params, graph.requantize)
 
     def tensors(self) -> dict[str, np.ndarray]:
         for node, match in reversed(self._plan().items()):

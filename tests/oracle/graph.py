@@ -50,6 +50,7 @@ class Graph:
     outputs: tuple[Node, ...]
     aliases: dict[str, Node]
     ranges: dict[str, tuple[int, int]]
+    requantize: str
 
     @cached_property
     def consumers(self) -> dict[Node, int]:
@@ -103,9 +104,10 @@ class _Reader:
         result = self._node(self.func.body.body, "")
         outputs = result.args if result.op == "tuple" else (result,)
         attrs = self.func.attrs
+        requantize = attrs["int8.requantize"] if attrs and "int8.requantize" in attrs else "float"
         text = str(attrs["int8.qrange"]) if attrs and "int8.qrange" in attrs else "{}"
         ranges = {key: (int(low), int(high)) for key, (low, high) in json.loads(text).items()}
-        return Graph(inputs, tuple(calls), outputs, aliases, ranges)
+        return Graph(inputs, tuple(calls), outputs, aliases, ranges, str(requantize))
 
     def _bind_sizes(self, param: relax.Var, shape: tuple[int, ...]) -> None:
         wanted = list(param.ty.shape)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracle import operators
+from tests.oracle import fixed, operators
 from tests.oracle.arithmetic import Array, Params, along, fma, multiplier, round_and_clamp, scaled
 from tests.oracle.graph import Node, nodes_read
 from tests.oracle.matching import Match, constant
 
 INT32_END = 2**31
+BEYOND = 2**40  # steps that any clamp cuts off
 WIDEST = 255  # |x - z_x|, and |x| after a shift of sign by 128
 
 
@@ -36,6 +37,7 @@ class Integers:
 
     value: Callable[[Node], Array]
     params: Callable[[Node], Params]  # of a quantize or dequantize call
+    requantize: str = "float"  # or the rounding of fixed-point arithmetic
 
     def requantized(self, match: Match, y: Params) -> Array:
         """Return the integers of a quantize root with parameters ``y``."""
@@ -91,11 +93,21 @@ class Integers:
         if core.op in ("mean", "avg_pool2d", "adaptive_avg_pool2d"):
             x, s = self._view(core.args[0])
             return Accumulator(*_average(core, x, s))
+        if core.op == "resize2d" and operators.is_bilinear(core.attrs):
+            x, s = self._view(core.args[0])
+            mode = core.attrs["coordinate_transformation_mode"]
+            steps, units = operators.bilinear_steps(x, core.args[1], mode)
+            return Accumulator(steps.astype(np.int64), s, np.float64(units))
         x, s = self._view(core)
         return Accumulator(x, s, one)
 
     def _real_steps(self, match: Match, y: Params) -> Array:
-        """Return t, float32: the operator's real value in steps of y, before rounding."""
+        """Return t, float32: the operator's real value in steps of y, before rounding.
+
+        In fixed point, the integer that rounding gives.
+        """
+        if self.requantize != "float":
+            return np.clip(self._fixed_steps(match, y), -BEYOND, BEYOND)
         acc = self.accumulator(match)
         s_y = np.float64(y.s.reshape(()))
         if match.residual is None:
@@ -105,6 +117,23 @@ class Integers:
             acc, (r, s_r) = Accumulator(r, s_r, np.float64(1)), (acc.steps, acc.s)
         t = scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         return fma(r.astype(np.float32), multiplier(s_r / s_y), t)
+
+    def _fixed_steps(self, match: Match, y: Params) -> Array:
+        acc, rounding = self.accumulator(match), self.requantize
+        s_y = np.float64(y.s.reshape(()))
+        real = acc.s / (s_y * acc.count)
+        slope = 1.0 if match.alpha is None else _slope(acc.steps, match)
+        if match.residual is None:
+            positive = fixed.scaled(acc.steps, real, rounding)
+            return np.where(
+                acc.steps < 0, fixed.scaled(acc.steps, slope * real, rounding), positive
+            )
+        r, s_r = self._view(match.residual)
+        if match.core.op != "conv2d":
+            return fixed.added(acc.steps, float(real), r, float(s_r / s_y), rounding)
+        below, above = np.minimum(acc.steps, 0), np.maximum(acc.steps, 0)
+        terms = [(above, real), (below, slope * real), (r, s_r / s_y)]
+        return fixed.joined(terms, rounding)
 
     def _view(self, node: Node) -> tuple[Array, Array]:
         """Return int64 ``q - z`` (so that padding is 0) and float64 s of a view."""
@@ -140,8 +169,11 @@ def _by_sign(steps: Array, real: Array, match: Match) -> Array:
     m = multiplier(real)
     if match.alpha is None:
         return m
-    slope = along(match.alpha.astype(np.float64), match.alpha_axis, steps.ndim)
-    return np.where(steps < 0, multiplier(slope * real), m)
+    return np.where(steps < 0, multiplier(_slope(steps, match) * real), m)
+
+
+def _slope(steps: Array, match: Match) -> Array:
+    return along(match.alpha.astype(np.float64), match.alpha_axis, steps.ndim)
 
 
 def _average(core: Node, x: Array, s: Array) -> tuple[Array, Array, Array]:

@@ -1,16 +1,22 @@
 """Realize: the integers of kernel calls are those of the oracle on the QDQ graph."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
 
-from relay_int8 import qparams
+from relay_int8 import graph, qparams
 from relay_int8.annotate import annotate
 from relay_int8.config import PRESETS, QuantConfig
+from relay_int8.kernel_call import spec_of
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.passes.lower_float import LowerFloat
 from relay_int8.passes.realize import Realize
 from relay_int8.passes.shift_signs import ShiftSigns
+from relay_int8.requantize import KNOWN, with_requantize
+from schedules.spec import ROUNDINGS, Requantize, Requantizing
 from tests import reference
 from tests.kernel_interpreter import interpret
 from tests.small_networks import NETWORKS, any_params, images
@@ -49,6 +55,41 @@ def test_equals_oracle(name: str, preset: str):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_shifted_signs_equal_oracle(name: str):
     assert_equals_oracle(quantized(name, "int8-symmetric"), shift=128)
+
+
+def fixed(name: str, requantize: Requantize, preset: str = "int8-asymmetric") -> tvm.IRModule:
+    """Return a network whose scales are powers of two: sums fall halfway between integers."""
+    mod = NETWORKS[name]()
+    plan = annotate(mod, QuantConfig(preset=preset))
+    params = {
+        tensor: replace(found, scale=np.float32(2.0 ** np.rint(np.log2(found.scale))))
+        for tensor, found in any_params(plan).items()
+    }
+    return with_requantize(InsertQdq(plan, params)(mod), requantize)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_fixed_point_equals_oracle(name: str, rounding):
+    assert_equals_oracle(fixed(name, rounding))
+    assert_equals_oracle(fixed(name, rounding, "int8-symmetric"), shift=128)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_fixed_point_leaves_no_float_between_quantize_and_dequantize(name: str):
+    qdq = fixed(name, "tflite", "int8-symmetric")
+    specs = [spec_of(value) for _, value in graph.calls(ShiftSigns()(Realize()(qdq))["main"])]
+    scaled = [spec for spec in specs if isinstance(spec, Requantizing) and spec.params]
+    assert len(scaled) > 3
+    for spec in scaled:
+        assert (spec.rounding is None) == (spec.dtype("y") == "float32")
+
+
+def test_fixed_point_differs_by_its_rounding():
+    networks = {requantize: fixed("branches", requantize) for requantize in KNOWN}
+    found = [reference.run(mod, {"x": images(mod)[0]}) for mod in networks.values()]
+    for one, other in itertools.combinations(found, 2):
+        assert any((one[name] != other[name]).any() for name in one)
 
 
 def test_leaves_input_alone():

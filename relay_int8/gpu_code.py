@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
+from tvm.target import Target
 
 from relay_int8 import graph
 from relay_int8.gpu import GpuNeeds
@@ -93,6 +94,20 @@ def gpu_code(final: IRModule, compiled: Sequence[Compiled]) -> GpuCode | None:
         usage=usage,
         captured=captured,
         launched=launched,
+    )
+
+
+def gpu_needs(target: Target) -> GpuNeeds | None:
+    """Return what kernels for ``target`` need of a GPU, their memory left out; None for a CPU."""
+    if target.kind.name != "cuda":
+        return None
+    architecture = str(target.attrs["arch"])
+    return GpuNeeds(
+        architectures=(architecture,),
+        ptx_architecture=architecture,
+        ptx_version="",
+        driver=least_driver(),
+        memory_bytes=0,
     )
 
 

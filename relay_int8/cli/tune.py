@@ -171,21 +171,26 @@ def _rack(tracker: str | None, rpc: str | None, key: str) -> Any:
 
 def _print_tasks(tasks: Any, target: Any, console: Console) -> None:
     from relay_int8.tuning.network import seconds_of
+    from relay_int8.tuning.session import obstacle
     from schedules.space import size
 
+    reason = obstacle(target)
+    seconds = {} if reason else seconds_of(tasks, target)
+    shares = {task.key: task.occurrences * seconds.get(task.key, 0.0) for task in tasks}
+    total = sum(shares.values())
     numbers = ("calls", "schedules", "us", "share")
     rows = table(console, "kernel", "template", *numbers, right=numbers)
-    seconds = seconds_of(tasks, target)
-    total = sum(task.occurrences * seconds[task.key] for task in tasks)
-    for task in sorted(tasks, key=lambda task: -task.occurrences * seconds[task.key]):
+    for task in sorted(tasks, key=lambda task: -shares[task.key]):
         count = size(task.kernel(target))
-        time_s = seconds[task.key]
         rows.add_row(
             task.title,
             task.template,
             str(task.occurrences),
             "many" if count is None else str(count),
-            f"{time_s * 1e6:.1f}",
-            f"{task.occurrences * time_s / total:.1%}" if total else "",
+            f"{seconds[task.key] * 1e6:.1f}" if seconds else "-",
+            f"{shares[task.key] / total:.1%}" if total else "-",
         )
-    show(console, f"{len(tasks)} kernels, {total * 1e3:.3f} ms with default schedules", rows)
+    times = f"{total * 1e3:.3f} ms with default schedules" if seconds else "no times"
+    show(console, f"{len(tasks)} kernels, {times}", rows)
+    if reason:
+        console.print(f"no times: {reason}", soft_wrap=True)

@@ -14,6 +14,7 @@ from tvm.target import Target
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import requests
+from schedules.cuda.compiler import device_code
 from schedules.space import Choices, Kernel, point
 from schedules.template import ScheduleError, ScheduleTemplate
 
@@ -78,6 +79,11 @@ class Batch:
     rounds: int = 0
     catalog: str = CATALOG
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether candidates run on a GPU."""
+        return bool(self.target["kind"] == "cuda")
+
 
 Compiled = tuple[Kernel, Any, list[str]]
 
@@ -99,17 +105,20 @@ def compile_batch(batch: Batch) -> Compiled:
         refusals.append("")
         name = f"c{index}"
         functions[name] = kernel.function(sch).with_attr("global_symbol", name)
-    library = tvm.compile(tvm.IRModule(functions), target=kernel.target) if functions else None
-    return kernel, library, refusals
+    if not functions:
+        return kernel, None, refusals
+    with device_code(kernel.target):
+        return kernel, tvm.compile(tvm.IRModule(functions), target=kernel.target), refusals
 
 
 def measure_batch(batch: Batch, compiled: Compiled, given: Problem) -> Iterator[Measured]:
     """Yield what each candidate is worth, in order, on the problem of its task."""
     _, library, refusals = compiled
-    constants = [tvm.runtime.tensor(array) for array in given.arguments]
+    device = tvm.cuda() if batch.on_gpu else tvm.cpu()
+    constants = [tvm.runtime.tensor(array, device) for array in given.arguments]
 
     def contender(name: str) -> Contender:
-        return Contender(library.mod, name, tvm.cpu(), constants, given, batch.timing)
+        return Contender(library.mod, name, device, constants, given, batch.timing)
 
     return measured(batch, refusals, contender, RuntimeError)
 
@@ -161,9 +170,9 @@ def measured(
     batch: Batch,
     refusals: Sequence[str],
     contender: Callable[[str], Contender],
-    failure: type[Exception],
+    *failures: type[Exception],
 ) -> Iterator[Measured]:
-    """Yield what each candidate is worth; ``failure`` is an error that is the candidate's own."""
+    """Yield what each candidate is worth; ``failures`` are errors of its own."""
     if batch.rounds:
         contenders = [contender(f"c{index}") for index in range(len(refusals))]
         yield from _in_turns(contenders, batch)
@@ -174,7 +183,7 @@ def measured(
             continue
         try:
             yield _alone(contender(f"c{index}"), batch)
-        except failure as error:
+        except failures as error:
             yield Measured(verdict="failed", reason=last_line(error))
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from schedules.reference import reference
 from schedules.space import Kernel
-from schedules.spec import Conv2d, Dense, Pool2d, Spec
+from schedules.spec import Conv2d, Dense, Interpolate, Pool2d, Spec
+from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
 
 SEED = 20
@@ -102,7 +103,7 @@ def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
         params["m"] = np.full_like(params["m"], 2.0**-7)
     elif isinstance(spec, Conv2d | Dense) and "m" in params:
         _fit_channels(spec, tensors, params)
-    elif "m" in params and spec.kind in ("pool2d", "binary"):
+    elif "m" in params and spec.kind in ("pool2d", "binary", "interpolate"):
         acc = _accumulators(spec, tensors, params)
         params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))
     return {name: params[name] for name in spec.params}
@@ -138,10 +139,20 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
     found["m_neg"] = (found["m"].ravel()[:1] * np.full(channels, 0.375)).astype(np.float32)
     found["alpha"] = rng.uniform(0, 1, channels).astype(np.float32)
     found |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(0.0625)}
+    if isinstance(spec, Interpolate):
+        found["rows"] = random_taps(rng, spec.height, spec.out_size[0])
+        found["columns"] = random_taps(rng, spec.width, spec.out_size[1])
     found["z"] = _zero_points(spec)
     found["table"] = _values(rng, 256, y)
     found["fill"] = _values(rng, 1, x)
     return found
+
+
+def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
+    """Return any pairs of pixels, and any weights of the second."""
+    pixels = rng.integers(0, size, (2, out), dtype=np.int32)
+    weights = rng.integers(0, 1 << WEIGHT_BITS, (1, out), dtype=np.int32, endpoint=True)
+    return np.concatenate([pixels, weights]).reshape(-1)
 
 
 def _zero_points(spec: Spec) -> np.ndarray:

@@ -19,6 +19,7 @@ from tvm import rpc
 from tvm.target import Target
 
 from relay_int8.errors import DeployError
+from relay_int8.gpu_code import gpu_needs
 from relay_int8.remote.address import Address
 from relay_int8.remote.client import describe
 from relay_int8.remote.device import Device, Needs, misfit
@@ -87,7 +88,12 @@ class SessionLost:
 def needs(target: Mapping[str, Any]) -> Needs:
     """Return what code for ``target`` needs of a device."""
     where = Target(dict(target))
-    return Needs(target=target, machine=machine(where), cpu_flags=needed_flags(where))
+    return Needs(
+        target=target,
+        machine=machine(where),
+        cpu_flags=needed_flags(where),
+        gpu=gpu_needs(where),
+    )
 
 
 def serve(rack: Rack, connection: Connection) -> None:
@@ -167,17 +173,20 @@ def _run(rack: Rack, session_s: float, compiled: _Compiled, connection: Connecti
 
 def _measured(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured]:
     """Yield what each candidate is worth; the loss of the device is an error."""
-    cpu, given = session.cpu(0), compiled.problem
+    batch, given = compiled.batch, compiled.problem
+    device = session.cuda(0) if batch.on_gpu else session.cpu(0)
 
     @cache
     def loaded() -> tuple[Any, list[Any]]:
         session.upload(str(compiled.library), LIBRARY)
-        constants = [tvm.runtime.tensor(array, cpu) for array in given.arguments]
+        constants = [tvm.runtime.tensor(array, device) for array in given.arguments]
         return session.load_module(LIBRARY), constants
 
     def contender(name: str) -> Contender:
         module, constants = loaded()
-        return Contender(module, name, cpu, constants, given, compiled.batch.timing)
+        return Contender(module, name, device, constants, given, batch.timing)
 
-    # An error that the device itself reports is the candidate's: the device is still there.
-    return measured(compiled.batch, compiled.refusals, contender, tvm.error.RPCError)
+    # An error that the device itself reports is the candidate's: the device is still there. A GPU's
+    # context is of no use after one, so the session ends.
+    own = () if batch.on_gpu else (tvm.error.RPCError,)
+    return measured(batch, compiled.refusals, contender, *own)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 from relay_int8.errors import DeployError
 from relay_int8.remote.device import Device
-from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
-from relay_int8.tuning.measure import ROUNDS, Place
+from relay_int8.tuning.bench import Batch, Measured
+from relay_int8.tuning.measurer import ROUNDS, Place, WorkerMeasurer, part_of
 from relay_int8.tuning.rack import READY, NoDevice, Rack, SessionLost, serve
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
@@ -23,7 +21,7 @@ RETRY_S = 1.0
 MARGIN_S = 10.0  # the device ends a session after this process has given up on it, not before
 
 
-class RemoteDevices:
+class RemoteDevices(WorkerMeasurer):
     """Measures on the devices of a rack; use it as a context.
 
     A candidate that ends its session is tried once more, on whatever device is free then: if that
@@ -37,14 +35,10 @@ class RemoteDevices:
         Where the devices are.
     devices
         How many to use at once.
-    timing
-        See :class:`Timing`.
-    start_s, compile_s, run_s
-        Seconds that starting a process, compiling and running one candidate may take.
     patience_s
         Seconds to wait for a device before giving up.
-    catalog
-        Module whose ``TEMPLATES`` are meant.
+    how
+        As for :class:`WorkerMeasurer`.
     """
 
     def __init__(
@@ -53,31 +47,12 @@ class RemoteDevices:
         rack: Rack,
         *,
         devices: int = 1,
-        timing: Timing | None = None,
-        start_s: float = 120.0,
-        compile_s: float = 60.0,
-        run_s: float = 20.0,
         patience_s: float = 600.0,
-        catalog: str = CATALOG,
+        **how: Any,
     ) -> None:
-        self._target, self._rack, self._catalog = dict(target), rack, catalog
-        self._timing = timing or Timing()
-        self._start_s, self._compile_s, self._run_s = start_s, compile_s, run_s
-        self._patience_s = patience_s
+        super().__init__(target, [Worker(partial(serve, rack)) for _ in range(devices)], **how)
+        self._rack, self._patience_s = rack, patience_s
         self._seen_s = time.monotonic()  # when any worker last heard from a device
-        self._workers = [Worker(partial(serve, rack)) for _ in range(devices)]
-
-    def __enter__(self) -> RemoteDevices:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for worker in self._workers:
-            worker.stop()
 
     def describe(self) -> Place:
         """Return what the first device is that is free."""
@@ -85,6 +60,8 @@ class RemoteDevices:
         worker.send(READY)
         worker.receive(self._start_s)
         device: Device = self._await_device(worker, self._target)
+        if self._target["kind"] == "cuda":
+            return Place(name=device.gpus.devices[0].name)
         return Place(name=device.cpu, clocks=device.clocks)
 
     def measure(
@@ -97,12 +74,9 @@ class RemoteDevices:
         DeployError
             If there is no device for ``patience_s``, or none that can run the target's code.
         """
-        whole = self._batch(task, candidates, best_s=best_s)
-        count = len(self._workers)
-        parts = [_part(whole, slice(i, None, count)) for i in range(count)]
-        with ThreadPoolExecutor(count) as pool:
-            shares = list(pool.map(self._share, self._workers, parts))
-        return [shares[i % count][i // count] for i in range(len(candidates))]
+        parts = self._dealt(self._batch(task, candidates, best_s=best_s))
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return self._collected(list(pool.map(self._share, self._workers, parts)))
 
     def defaults(self, tasks: Sequence[Task]) -> Iterator[Measured]:
         """Yield the result of each task's default schedule; DeployError as :meth:`measure`."""
@@ -119,7 +93,7 @@ class RemoteDevices:
         One that ends its session makes all of them lost; DeployError as :meth:`measure`.
         """
         worker, batch = self._workers[0], self._batch(task, candidates, rounds=ROUNDS)
-        failure = self._compiled(worker, batch)
+        failure = self._sent(worker, batch)
         if failure is None:
             results, lost = self._run(worker, batch, self._run_s * len(candidates))
             if lost is None:
@@ -127,39 +101,29 @@ class RemoteDevices:
             failure = _lost(lost)
         return [failure] * len(candidates)
 
-    def _batch(self, task: Task, candidates: Sequence[Choices | None], **how: Any) -> Batch:
-        return Batch(
-            task=task,
-            target=self._target,
-            candidates=tuple(candidates),
-            timing=self._timing,
-            catalog=self._catalog,
-            **how,
-        )
-
     def _share(self, worker: Worker, part: Batch) -> list[Measured]:
         """Return the results of one worker's part."""
         if not part.candidates:
             return []
-        failure = self._compiled(worker, part)
+        failure = self._sent(worker, part)
         if failure and len(part.candidates) == 1:
             return [failure]
         if failure:
             places = range(len(part.candidates))
-            return [self._share(worker, _part(part, slice(i, i + 1)))[0] for i in places]
+            return [self._share(worker, part_of(part, slice(i, i + 1)))[0] for i in places]
         results, lost = self._run(worker, part)
         if lost is None:
             return results
         place = len(results)
-        culprit = self._again(worker, _part(part, slice(place, place + 1)), lost)
-        return [*results, culprit, *self._share(worker, _part(part, slice(place + 1, None)))]
+        culprit = self._again(worker, part_of(part, slice(place, place + 1)), lost)
+        return [*results, culprit, *self._share(worker, part_of(part, slice(place + 1, None)))]
 
     def _again(
         self, worker: Worker, single: Batch, lost: SessionLost | WorkerLostError
     ) -> Measured:
         """Try a candidate once more that lost its session; one that hung is not worth it."""
         if isinstance(lost, SessionLost):
-            failure = self._compiled(worker, single)
+            failure = self._sent(worker, single)
             if failure:
                 return failure
             results, again = self._run(worker, single)
@@ -167,15 +131,10 @@ class RemoteDevices:
                 return results[0]
         return _lost(lost)
 
-    def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
-        """Wait until a part is compiled; return why it is not."""
+    def _sent(self, worker: Worker, part: Batch) -> Measured | None:
+        """Have a part compiled; return why it is not."""
         worker.send(part)
-        start_s = 0.0 if worker.has_answered else self._start_s
-        try:
-            failure = worker.receive(start_s + self._compile_s * len(part.candidates))
-        except WorkerLostError as error:
-            return Measured(verdict="lost", reason=f"compiling {error}")
-        return None if failure is None else Measured(verdict="failed", reason=failure)
+        return self._compiled(worker, part)
 
     def _run(
         self, worker: Worker, part: Batch, answer_s: float | None = None
@@ -228,7 +187,3 @@ class RemoteDevices:
 def _lost(lost: SessionLost | WorkerLostError) -> Measured:
     reason = lost.reason if isinstance(lost, SessionLost) else f"running {lost}"
     return Measured(verdict="lost", reason=reason)
-
-
-def _part(batch: Batch, places: slice) -> Batch:
-    return dataclasses.replace(batch, candidates=batch.candidates[places])

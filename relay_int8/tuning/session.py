@@ -12,10 +12,13 @@ from pathlib import Path
 from tvm.target import Target
 
 from relay_int8.errors import ConfigError
+from relay_int8.gpu import installed_gpus, misfit
+from relay_int8.gpu_code import gpu_needs
 from relay_int8.host import cpu_flags
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
-from relay_int8.tuning.measure import LocalMeasurer, Place
+from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.measurer import Place
 from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
@@ -118,13 +121,30 @@ def _measurer(target: Target, options: Options) -> LocalMeasurer | RemoteDevices
             timing=options.timing,
             patience_s=options.patience_s,
         )
+    if options.timing.flush and target.kind.name == "cuda":
+        raise ConfigError("only the caches of a CPU can be emptied before a run; leave --flush out")
+    reason = obstacle(target)
+    if reason:
+        raise ConfigError(reason)
+    return LocalMeasurer(config, timing=options.timing, workers=options.workers)
+
+
+def obstacle(target: Target) -> str | None:
+    """Say why this computer cannot run code for ``target``, and what to do; None if it can."""
     missing = sorted(set(needed_flags(target)) - cpu_flags())
     if missing:
-        raise ConfigError(
+        return (
             f"this CPU has no {', '.join(missing)}, which code for the target may use; tune on a "
             "computer that has, here or with --tracker"
         )
-    return LocalMeasurer(config, timing=options.timing, workers=options.workers)
+    gpu = gpu_needs(target)
+    reason = misfit(gpu, installed_gpus()) if gpu else None
+    if gpu is None or reason is None:
+        return None
+    return (
+        f"this computer cannot run kernels for {gpu.ptx_architecture}: {reason}; or measure where "
+        "there is such a GPU, with --tracker or --rpc"
+    )
 
 
 def results(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from tvm.target import Target
 from relay_int8.tuning.cost_model import CostModel, unlikeness
 from relay_int8.tuning.database import Database
 from relay_int8.tuning.log import Log, Trial
-from relay_int8.tuning.measure import Measurer
+from relay_int8.tuning.measurer import Measurer
 from relay_int8.tuning.search import Search
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import by_task, fastest_s, winner

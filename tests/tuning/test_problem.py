@@ -17,6 +17,7 @@ from schedules.spec import (
     Conv2d,
     Dense,
     Dequantize,
+    Interpolate,
     Move,
     Pool2d,
     Quantize,
@@ -60,6 +61,9 @@ SPECS = {
     "depthwise": dataclasses.replace(CONV, out_channels=24, groups=24),
     "dense": Dense(rows=3, n=37, k=50, x="uint8", y="int8"),
     "avg": POOL,
+    "interpolate": Interpolate(
+        batch=2, channels=24, height=6, width=5, out_size=(9, 4), x="uint8", y="int8"
+    ),
     "max": dataclasses.replace(POOL, reduce="max"),
     "add": Binary(operator="add", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "mul": Binary(operator="mul", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="uint8", y="int8"),

@@ -7,7 +7,7 @@ import pytest
 from relay_int8.errors import DeployError
 from relay_int8.host import cpu_name
 from relay_int8.tuning.bench import Timing
-from relay_int8.tuning.measure import ROUNDS
+from relay_int8.tuning.measurer import ROUNDS
 from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.remote import RemoteDevices
 from schedules.targets import native_target, target_config

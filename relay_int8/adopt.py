@@ -15,6 +15,7 @@ from relay_int8.passes.remove_qdq import RemoveQdq
 from relay_int8.pipeline import normalize
 from relay_int8.plan import LayerPlan, Plan
 from relay_int8.quantize import QuantizedModel, digest, require_integers
+from relay_int8.requantize import with_requantize
 
 
 def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
@@ -33,7 +34,7 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
     """
     config = config or QuantConfig()
     _refuse_choices(config)
-    mod = normalize()(mod)
+    mod = with_requantize(normalize()(mod), config.requantize)
     plan = _plan(mod)
     if config.require_int8:
         require_integers(plan)

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from relay_int8.errors import ConfigError
 from relay_int8.qparams import Scheme
+from schedules.rounding import REQUANTIZE, Requantize
 
 Equalization = Literal["none", "cross-layer", "smooth"]
 Thresholds = Literal["method", "output-error"]
@@ -119,13 +120,16 @@ class QuantConfig:
         (``relay_int8.bias_correction``). False: no correction, whatever the tools say.
     tools
         What is done for accuracy; None: the preset's.
+    requantize
+        How sums become integers: "float" multipliers, or fixed point with the rounding "gemmlowp",
+        "tflite" or "tpu-mlir" (``relay_int8.fixed_point``). Accuracy tools simulate "float".
     require_int8
         Make a layer that stays in float for any reason but ``exclude`` an error.
 
     Raises
     ------
     ConfigError
-        If the preset is unknown.
+        If the preset or the rounding is unknown.
     """
 
     preset: str = "int8"
@@ -133,12 +137,21 @@ class QuantConfig:
     exclude: tuple[str, ...] = ()
     bias_correction: bool = True
     tools: Tools | None = None
+    requantize: Requantize = "float"
     require_int8: bool = False
 
     def __post_init__(self) -> None:
+        if self.requantize not in REQUANTIZE:
+            known = ", ".join(REQUANTIZE)
+            raise ConfigError(f"requantize {self.requantize!r} is unknown; choose one of {known}")
         if self.preset not in PRESETS:
             known = ", ".join(PRESETS)
             raise ConfigError(f"preset {self.preset!r} is unknown; choose one of {known}")
+
+    @property
+    def requantize_text(self) -> str:
+        """By what sums become integers, as commands and reports say it."""
+        return "float" if self.requantize == "float" else f"fixed ({self.requantize})"
 
     @property
     def scheme(self) -> Preset:

@@ -34,6 +34,7 @@ from relay_int8.refine.equalize import equalize
 from relay_int8.refine.network import NumpyNetwork, Simulation
 from relay_int8.refine.reconstruct import reconstruct
 from relay_int8.refine.thresholds import HISTOGRAMS, tuned_thresholds
+from relay_int8.requantize import with_requantize
 from schedules.targets import native_target
 
 
@@ -57,7 +58,7 @@ class QuantizedModel:
         What "auto" tried and why it chose as it did.
     adopted
         Whether scales and zero points are those of the imported model; then nothing of ``config``
-        but ``require_int8`` had a say.
+        but ``require_int8`` and ``requantize`` had a say.
     """
 
     mod: IRModule
@@ -73,10 +74,12 @@ class QuantizedModel:
     def settings(self) -> dict[str, Any]:
         """How it was made, as a report says it."""
         if self.adopted:
-            return {"scales": "of the model", "require_int8": self.config.require_int8}
+            kept = {"scales": "of the model", "require_int8": self.config.require_int8}
+            return kept | {"requantize": self.config.requantize_text}
         tools = asdict(self.config.applied)
         fields = asdict(self.config) | {
-            "tools": [f"{name}: {value}" for name, value in tools.items()]
+            "tools": [f"{name}: {value}" for name, value in tools.items()],
+            "requantize": self.config.requantize_text,
         }
         if self.choices:
             fields["choices"] = [str(choice) for choice in self.choices]
@@ -141,6 +144,7 @@ def quantize(
     if config.require_int8:
         require_integers(plan)
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
+    quantized = with_requantize(quantized, config.requantize)
     return QuantizedModel(
         mod=quantized,
         reference=reference,

@@ -6,16 +6,15 @@ rounding of that name (``relay_int8.fixed_point``). Part of the quantized model:
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from typing import cast
 
 from tvm import IRModule, relax
 
 from relay_int8 import graph
-from schedules.spec import Requantize
+from schedules.rounding import Requantize
 
 ATTRIBUTE = "int8.requantize"
 """Attribute of ``main``; absent where it is "float"."""
-KNOWN: tuple[Requantize, ...] = get_args(Requantize)
 
 
 def with_requantize(mod: IRModule, requantize: Requantize) -> IRModule:
@@ -30,8 +29,3 @@ def with_requantize(mod: IRModule, requantize: Requantize) -> IRModule:
 def requantize_of(func: relax.Function) -> Requantize:
     """Return by what the integers of a function are scaled."""
     return cast(Requantize, str(graph.attributes(func).get(ATTRIBUTE, "float")))
-
-
-def described(requantize: Requantize) -> str:
-    """Return it as reports say it."""
-    return requantize if requantize == "float" else f"fixed ({requantize})"

@@ -11,6 +11,7 @@ from relay_int8.calibration import METHODS, CalibrationTable
 from relay_int8.calibration.formats import read_table
 from relay_int8.cli.preprocess import PREPARATIONS
 from relay_int8.config import PRESETS
+from schedules.rounding import ROUNDINGS, Requantize
 
 _DATA = typer.Option(
     help="Calibration images: a folder of pictures, a .npy file with images along its first axis, "
@@ -45,11 +46,46 @@ BiasCorrection = Annotated[
         help="Take the mean error of quantized weights out of each layer's bias.",
     ),
 ]
+RequantizeName = Annotated[
+    str,
+    typer.Option(
+        "--requantize",
+        help="How sums become integers: float, by float32 multipliers, or fixed, by integers "
+        "alone, for devices without floats.",
+    ),
+]
+RoundingName = Annotated[
+    str | None,
+    typer.Option(
+        "--rounding",
+        help=f"Of --requantize fixed: {', '.join(ROUNDINGS)}; {ROUNDINGS[0]} if not given.",
+    ),
+]
 Batch = Annotated[int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")]
 Labels = Annotated[
     Path | None,
     typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
 ]
+
+
+def chosen_requantize(name: str, rounding: str | None) -> Requantize:
+    """Return the configuration's word for ``--requantize`` and ``--rounding``.
+
+    Raises
+    ------
+    typer.BadParameter
+        If there is no such one, or a rounding of float multipliers is asked for.
+    """
+    if name not in ("float", "fixed"):
+        raise typer.BadParameter(f"--requantize {name}: float or fixed is expected")
+    if name == "float":
+        if rounding is not None:
+            raise typer.BadParameter(f"--rounding {rounding} is of --requantize fixed; give both")
+        return "float"
+    for known in ROUNDINGS:
+        if rounding in (None, known):
+            return known
+    raise typer.BadParameter(f"--rounding {rounding}: {', '.join(ROUNDINGS)} are known")
 
 
 def chosen_source(data: Path | None, table: Path | None) -> Path | CalibrationTable | None:

@@ -19,7 +19,10 @@ from relay_int8.cli.options import (
     OptionalData,
     Preprocess,
     Preset,
+    RequantizeName,
+    RoundingName,
     Table,
+    chosen_requantize,
     chosen_source,
 )
 from relay_int8.cli.preprocess import named_preprocessing
@@ -131,6 +134,8 @@ def quantize(
     batch: Batch = None,
     max_batch: MaxBatch = None,
     inputs: Inputs = None,
+    requantize: RequantizeName = "float",
+    rounding: RoundingName = None,
     params: Params = None,
     report: ReportFile = None,
     samples: Samples = 8,
@@ -160,6 +165,7 @@ def quantize(
     recipe, layout = named_preprocessing(preprocess), _pixel_layout(pixels)
     console = terminal()
     console.print(f"{model} -> {output}", soft_wrap=True)
+        requantize=chosen_requantize(requantize, rounding),
     _print_resolved(console, config, table, f"{target}, {arch}" if arch else target, preprocess)
     with progress_report() as progress:
         result = relay_int8.compile_model(
@@ -202,6 +208,7 @@ def _print_resolved(
     }
     console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
 
+        "requantize": config.requantize_text,
 
 def _pixel_layout(name: str | None) -> PixelLayout | None:
     layouts: dict[str | None, PixelLayout | None] = {None: None, "nchw": "NCHW", "nhwc": "NHWC"}

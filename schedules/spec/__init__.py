@@ -14,18 +14,13 @@ clamp[1])) + z_y``, all of it integers.
 
 from __future__ import annotations
 
+from schedules.rounding import ROUNDINGS, Requantize, Rounding
 from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
-from schedules.spec.requantizing import (
-    ROUNDINGS,
-    Requantize,
-    Requantizing,
-    Rounding,
-    shift_of,
-)
+from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
 from schedules.spec.text import SPECS, Spec, from_json, to_json

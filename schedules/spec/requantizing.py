@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
+from schedules.rounding import Requantize, Rounding
 from schedules.spec.operator_spec import OperatorSpec
 from schedules.template import ScheduleError
-
-Rounding = Literal["gemmlowp", "tflite", "tpu-mlir"]
-Requantize = Literal["float", "gemmlowp", "tflite", "tpu-mlir"]
-ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
 
 def shift_of(name: str) -> str:

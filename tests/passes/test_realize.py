@@ -15,8 +15,9 @@ from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.passes.lower_float import LowerFloat
 from relay_int8.passes.realize import Realize
 from relay_int8.passes.shift_signs import ShiftSigns
-from relay_int8.requantize import KNOWN, with_requantize
-from schedules.spec import ROUNDINGS, Requantize, Requantizing
+from relay_int8.requantize import with_requantize
+from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
+from schedules.spec import Requantizing
 from tests import reference
 from tests.kernel_interpreter import interpret
 from tests.small_networks import NETWORKS, any_params, images
@@ -86,7 +87,7 @@ def test_fixed_point_leaves_no_float_between_quantize_and_dequantize(name: str):
 
 
 def test_fixed_point_differs_by_its_rounding():
-    networks = {requantize: fixed("branches", requantize) for requantize in KNOWN}
+    networks = {requantize: fixed("branches", requantize) for requantize in REQUANTIZE}
     found = [reference.run(mod, {"x": images(mod)[0]}) for mod in networks.values()]
     for one, other in itertools.combinations(found, 2):
         assert any((one[name] != other[name]).any() for name in one)

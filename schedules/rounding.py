@@ -1,0 +1,12 @@
+"""The words for how sums become integers. Imports nothing: settings and commands know them too."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Rounding = Literal["gemmlowp", "tflite", "tpu-mlir"]
+Requantize = Literal["float", "gemmlowp", "tflite", "tpu-mlir"]
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
+"""Those of fixed-point arithmetic (``schedules.exact.shift_right``)."""
+REQUANTIZE: tuple[Requantize, ...] = get_args(Requantize)
+"""The same, and float32 multipliers."""

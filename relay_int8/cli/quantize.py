@@ -130,12 +130,12 @@ def quantize(
     plan: PlanFile = None,
     tool: ToolSettings = None,
     bias_correction: BiasCorrection = True,
+    requantize: RequantizeName = "float",
+    rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
     batch: Batch = None,
     max_batch: MaxBatch = None,
     inputs: Inputs = None,
-    requantize: RequantizeName = "float",
-    rounding: RoundingName = None,
     params: Params = None,
     report: ReportFile = None,
     samples: Samples = 8,
@@ -160,12 +160,12 @@ def quantize(
         exclude=(*(exclude or ()), *(plan_exclusions(plan) if plan else ())),
         bias_correction=bias_correction,
         tools=chosen_tools(preset, tool or ()),
+        requantize=chosen_requantize(requantize, rounding),
         require_int8=require_int8,
     )
     recipe, layout = named_preprocessing(preprocess), _pixel_layout(pixels)
     console = terminal()
     console.print(f"{model} -> {output}", soft_wrap=True)
-        requantize=chosen_requantize(requantize, rounding),
     _print_resolved(console, config, table, f"{target}, {arch}" if arch else target, preprocess)
     with progress_report() as progress:
         result = relay_int8.compile_model(
@@ -202,13 +202,13 @@ def _print_resolved(
     resolved = {
         "preset": config.preset,
         "method": config.method if table is None else f"table {table}",
+        "requantize": config.requantize_text,
         "target": target,
         "in float": ", ".join(config.exclude) or "nothing",
         "images": "as given" if preprocess is None else f"prepared ({preprocess})",
     }
     console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
 
-        "requantize": config.requantize_text,
 
 def _pixel_layout(name: str | None) -> PixelLayout | None:
     layouts: dict[str | None, PixelLayout | None] = {None: None, "nchw": "NCHW", "nhwc": "NHWC"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 
 import numpy as np
 from tvm import relax
@@ -13,9 +14,10 @@ from relay_int8.frontend.tflite_step import (
     Image,
     Result,
     Step,
+    axis_of,
     parameters,
 )
-from relay_int8.graph import constant, dtype, shape
+from relay_int8.graph import dtype, shape
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 Unary = Callable[[relax.Expr], relax.Expr]
@@ -60,12 +62,11 @@ def _hard_swish(step: Step) -> Result:
 
 
 def _elu(step: Step) -> Result:
-    """``max(x, 0) + exp(min(x, 0)) - 1``."""
+    """``max(x, exp(min(x, 0)) - 1)``: the exponential is above its tangent."""
     (x,), wrap = step.together(0)
     zero, one = relax.const(np.float32(0)), relax.const(np.float32(1))
     grown = step.emit("exp", relax.op.exp(step.emit("below", relax.op.minimum(x, zero))))
-    below = step.emit("curve", relax.op.subtract(grown, one))
-    return wrap(relax.op.add(step.emit("above", relax.op.maximum(x, zero)), below))
+    return wrap(relax.op.maximum(x, step.emit("curve", relax.op.subtract(grown, one))))
 
 
 def _leaky_relu(step: Step) -> Result:
@@ -78,15 +79,14 @@ def _leaky_relu(step: Step) -> Result:
 
 def _prelu(step: Step) -> Result:
     """Multiply negative values by slopes: of channels, or of any other broadcast."""
-    (x, slopes), wrap = step.together(0, 1)
-    values, axis = constant(slopes), 1 if wrap is Image else len(shape(x)) - 1
-    if (
-        values is not None
-        and values.size in (1, shape(x)[axis])
-        and values.size == max(values.shape[axis - len(shape(x)) :][:1], default=1)
-    ):
-        row = np.broadcast_to(values.reshape(-1), (shape(x)[axis],)).astype(np.float32)
+    (x,), wrap = step.together(0)
+    if len(shape(x)) == 4:
+        x, wrap = step.image(0), Image
+    axis, dims = 1 if wrap is Image else len(shape(x)) - 1, step.tensor(1).shape
+    if step.tensor(1).values is not None and math.prod(dims) in (1, *dims[-1:]):
+        row = np.broadcast_to(step.reals(1).reshape(-1), (shape(x)[axis],))
         return wrap(relax.op.nn.prelu(x, relax.const(np.ascontiguousarray(row)), axis))
+    slopes = step.image(1) if wrap is Image else step.plain(1)
     zero = relax.const(np.float32(0))
     below = step.emit("below", relax.op.minimum(x, zero))
     scaled = step.emit("scaled", relax.op.multiply(below, slopes))
@@ -120,26 +120,20 @@ def _l2_normalization(step: Step) -> Result:
 
 
 def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
-    """Reduce along axes; of an image, height and width are dropped after the reduction."""
+    """Reduce along axes; height and width of an image in NCHW, as pooling of the whole."""
 
     def convert(step: Step) -> Result:
-        rank = len(shape(step.plain(0))) if not step.is_image else 4
-        axes = [step.axis(axis, rank) for axis in step.integers(1, "axes")]
-        (x,), wrap = step.together(0)
-        if step.options["keep_dims"]:
-            return wrap(reduce(x, axes, keepdims=True))
-        if not step.is_image or _keeps_order(axes):
-            y = step.quantized(reduce(x, axes, keepdims=True))
-            left = [extent for i, extent in enumerate(shape(y)) if i not in axes]
-            return relax.op.reshape(y, left)
-        return reduce(step.plain(0), step.integers(1, "axes"), keepdims=False)
+        (x,), _ = step.together(0)
+        axes = sorted({axis_of(axis, len(shape(x))) for axis in step.integers(1, "axes")})
+        if len(shape(x)) == 4 and axes == [1, 2]:
+            y = reduce(step.image(0), [2, 3], keepdims=True)
+            if step.options["keep_dims"]:
+                return Image(y)
+            n, c, _, _ = shape(step.image(0))
+            return relax.op.reshape(step.quantized(y), (n, c))
+        return reduce(step.plain(0), axes, keepdims=bool(step.options["keep_dims"]))
 
     return convert
-
-
-def _keeps_order(axes: Sequence[int]) -> bool:
-    """Whether what is left of NCHW has the order that is left of NHWC."""
-    return 1 in axes or {2, 3} <= set(axes)
 
 
 def _quantize(step: Step) -> Result:

@@ -163,7 +163,7 @@ class _Reader:
             shape=shape,
             dtype=TYPES[code],
             values=self._values(name, int(table.number(2, "I")), shape, TYPES[code]),
-            quantization=self._quantization(name, table.table(4), shape),
+            quantization=self._quantization(name, table.table(4), shape, TYPES[code]),
         )
 
     def _dims(self, name: str, dims: Array) -> Array:
@@ -190,7 +190,7 @@ class _Reader:
         return data.view(kind).reshape(shape)
 
     def _quantization(
-        self, name: str, table: Table | None, shape: tuple[int, ...]
+        self, name: str, table: Table | None, shape: tuple[int, ...], dtype: str
     ) -> Quantization | None:
         """Return scale and zero point, or None where there are none."""
         scale = np.empty(0, "<f4") if table is None else table.array(2, "f4")
@@ -205,6 +205,8 @@ class _Reader:
             )
         if zero.size not in (1, scale.size):
             raise self._fault(f"tensor {name} has {scale.size} scales, {zero.size} zero points")
+        if np.dtype(dtype).kind in "iu" and (zero.astype(dtype) != zero).any():
+            raise self._fault(f"tensor {name} of {dtype} has a zero point of {zero[0]}")
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             raise self._fault(f"tensor {name} has a scale that is not positive and finite")
         return Quantization(scale, np.broadcast_to(zero, scale.shape), axis if by_channel else 0)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
 from relay_int8.frontend.tflite_converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite_file import Model, Operator, Tensor
 from relay_int8.frontend.tflite_step import (
@@ -106,11 +107,9 @@ class GraphImporter:
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
                 self._bind(index, result)
-        except FrontendError:
-            raise
         except NotImplementedError as err:
             raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
-        except Exception as err:  # TVM's shape inference raises whatever it meets
+        except CONVERTER_ERRORS as err:
             reason = str(err).strip().splitlines()
             raise FrontendError(
                 f"{title} cannot be read: {reason[-1] if reason else type(err).__name__}"

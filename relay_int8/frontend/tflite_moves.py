@@ -59,7 +59,13 @@ def _concatenation(step: Step) -> Result:
 
 def _pack(step: Step) -> Result:
     parts = [step.plain(index) for index in range(len(step.inputs))]
-    return relax.op.stack(parts, step.integer("axis"))
+    dims, axis = list(shape(parts[0])), step.integer("axis")
+    if not -len(dims) <= axis + 1 <= len(dims) + 1:
+        raise ValueError(f"axis {axis} of parts {dims}")
+    axis %= len(dims) + 1
+    dims.insert(axis, 1)
+    rows = [step.emit(f"part{i}", relax.op.reshape(x, dims)) for i, x in enumerate(parts)]
+    return relax.op.concat(rows, axis)
 
 
 def _unpack(step: Step) -> Sequence[Result]:

@@ -37,23 +37,29 @@ Result: TypeAlias = "relax.Expr | Image"
 
 @dataclass
 class Held:
-    """A tensor in Relax: as the file has it, in NCHW, or both; its integers, if it has such."""
+    """A tensor in Relax: as the file has it, in NCHW, or both; its integers, if it has such.
+
+    ``is_image`` says that it was computed in NCHW.
+    """
 
     plain: relax.Expr | None = None
     image: relax.Expr | None = None
     integers: Result | None = None
+    is_image: bool = False
 
     @classmethod
     def of(cls, result: Result, integers: Result | None = None) -> Held:
         """Return a tensor in the order of ``result``."""
         if isinstance(result, Image):
-            return cls(image=result.value, integers=integers)
+            return cls(image=result.value, integers=integers, is_image=True)
         return cls(plain=result, integers=integers)
 
-    @property
-    def is_image(self) -> bool:
-        """Whether it is there in NCHW alone."""
-        return self.plain is None
+
+def axis_of(axis: int, rank: int) -> int:
+    """Return an axis counted from the front."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} of an operand with {rank} axes")
+    return axis % rank
 
 
 def is_quantized(tensor: Tensor) -> bool:
@@ -65,10 +71,7 @@ def parameters(found: Quantization, dtype: str) -> tuple[relax.Expr, relax.Expr]
     """Return scale and zero point as Q and DQ take them: scalars, where they are of one tensor."""
     dims = () if found.scale.size == 1 else found.scale.shape
     scale = np.array(found.scale.reshape(dims), np.float32)
-    zero = np.array(found.zero.reshape(dims), np.int64)
-    if (zero.astype(dtype) != zero).any():
-        raise ValueError(f"a zero point of {zero.tolist()} for {dtype}")
-    return relax.const(scale), relax.const(zero.astype(dtype))
+    return relax.const(scale), relax.const(np.array(found.zero.reshape(dims), dtype))
 
 
 @dataclass(frozen=True)
@@ -158,38 +161,50 @@ class Step:
         tensor = self.tensor(index)
         if tensor.values is None:
             return relax.op.permute_dims(self.plain(index), list(order))
-        lead = len(order) - tensor.values.ndim
+        found, lead = tensor.quantization, len(order) - tensor.values.ndim
         if lead < 0:
             raise ValueError(f"its operand {tensor.name} has {tensor.values.ndim} dimensions")
-        values = tensor.values.reshape((1,) * lead + tensor.shape).transpose(order)
-        found = tensor.quantization
-        if found is None:
-            return relax.const(_plain_numbers(tensor.name, values))
-        axis = list(order).index(found.axis + lead)
-        if tensor.dtype not in (*QUANTIZED, "int32"):
-            raise NotImplementedError(f"operand {tensor.name} is quantized to {tensor.dtype}")
-        if not self._reads_integers:
-            return relax.const(_reals(values, found, axis))
+        if found is None or not self._reads_integers:
+            is_real = found is not None or tensor.dtype.startswith("float")
+            values = self.reals(index) if is_real else tensor.values
+            return relax.const(_ordered(values, lead, order))
         constants = parameters(found, tensor.dtype)
-        q = relax.const(np.ascontiguousarray(values, tensor.dtype))
+        q = relax.const(_ordered(tensor.values, lead, order))
+        axis = list(order).index(found.axis + lead)
         return self._emit(index, "dq", relax.op.dequantize(q, *constants, axis))
+
+    def reals(self, index: int) -> np.ndarray[Any, Any]:
+        """Return what a constant operand stands for, float32."""
+        tensor = self.tensor(index)
+        values, found = tensor.values, tensor.quantization
+        if values is None or (found and tensor.dtype not in (*QUANTIZED, "int32")):
+            raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
+        if found:
+            along = [-1 if place == found.axis else 1 for place in range(values.ndim)]
+            steps = values.astype(np.float64) - found.zero.reshape(along)
+            return (steps * found.scale.reshape(along)).astype(np.float32)
+        if not np.isfinite(values).all():
+            raise FrontendError(
+                f"tensor {tensor.name} has NaN or infinite values; weights must be finite: check "
+                "the training or the export"
+            )
+        return values.astype(np.float32)
 
     @property
     def is_image(self) -> bool:
-        """Whether an operand is there in NCHW alone."""
+        """Whether an operand was computed in NCHW."""
         return any(held.is_image for held in self.held.values())
 
     def together(self, *indices: int) -> tuple[list[relax.Expr], Callable[[relax.Expr], Result]]:
-        """Return operands in one order, the one that is there, and what says so of a result."""
+        """Return operands in one order, NCHW if one has it, and what says so of a result."""
         if self.is_image:
             return [self.image(index) for index in indices], Image
         return [self.plain(index) for index in indices], lambda value: value
 
     def axis(self, axis: int, rank: int) -> int:
         """Return where an axis of the file is among those that :meth:`together` gives."""
-        if not -rank <= axis < rank:
-            raise ValueError(f"axis {axis} of an operand with {rank} axes")
-        return TO_NCHW.index(axis % rank) if self.is_image else axis % rank
+        place = axis_of(axis, rank)
+        return TO_NCHW.index(place) if self.is_image else place
 
     def activated(self, value: relax.Expr) -> relax.Expr:
         """Return ``value`` under the operator's fused activation."""
@@ -201,13 +216,13 @@ class Step:
             raise NotImplementedError(f"a fused activation {name}")
         return FUSED[name](self.emit("linear", value))
 
-    def quantized(self, value: relax.Expr) -> relax.Expr:
-        """Return ``value`` as the first result is quantized, if it is: rounded to its integers."""
+    def quantized(self, value: relax.Expr) -> relax.Var:
+        """Return ``value``, bound, rounded to the integers of the first result if it has such."""
         tensor = self.outputs[0]
+        real = self.emit("kept", value)
         if tensor.quantization is None or not is_quantized(tensor):
-            return value
+            return real
         constants = parameters(tensor.quantization, tensor.dtype)
-        real = self.emit("real", value)
         q = self.emit("q", relax.op.quantize(real, *constants, 0, tensor.dtype))
         return self.emit("dq", relax.op.dequantize(q, *constants, 0))
 
@@ -241,18 +256,7 @@ Converter = Callable[[Step], "Result | Sequence[Result]"]
 fit the operator, NotImplementedError where we lack something, each with what was found."""
 
 
-def _plain_numbers(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if values.dtype.kind != "f":
-        return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-    if not np.isfinite(values).all():
-        raise FrontendError(
-            f"tensor {name} has NaN or infinite values; weights must be finite: check the "
-            "training or the export"
-        )
-    return np.ascontiguousarray(values, np.float32)
-
-
-def _reals(values: np.ndarray[Any, Any], found: Quantization, axis: int) -> np.ndarray[Any, Any]:
-    along = [-1 if place == axis else 1 for place in range(values.ndim)]
-    steps = values.astype(np.float64) - found.zero.reshape(along)
-    return np.ascontiguousarray(steps * found.scale.reshape(along), np.float32)
+def _ordered(values: np.ndarray[Any, Any], lead: int, order: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return a constant with leading axes of 1, transposed, in this computer's bytes."""
+    moved = values.reshape((1,) * lead + values.shape).transpose(order)
+    return np.array(moved, values.dtype.newbyteorder("="), order="C")

@@ -1,29 +1,28 @@
-"""Run alone: import damaged MXNet files, one after the other, within bounds of memory and time.
+"""Run alone: import damaged MXNet files (see ``mutations.survive``).
 
 ::
 
     python -m tests.frontend.mutate_mxnet FOLDER params|symbol COUNT
-
-Prints as JSON how many were imported and how many refused; any other end is a failure.
 """
 
 import json
 import random
 import re
-import resource
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from relay_int8.errors import Int8Error
 from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.frontend.mxnet_converters import CONVERTERS
+from tests.frontend.mutations import (
+    Mutation,
+    absurd_at,
+    flipped,
+    repeated,
+    survive,
+    truncated,
+)
 from tests.mxnet_models import MxnetModel
 
-MEMORY_BYTES = 1 << 30
-SECONDS = 10
-ABSURD = (0, 1, 0x7F, 0xFF, 2**16, 2**31 - 1, 2**32 - 1, 2**40, 2**62, 2**63, 2**64 - 1)
 NUMBERS = (
     "0",
     "-1",
@@ -36,8 +35,6 @@ NUMBERS = (
     "None",
     "0.5",
 )
-
-Mutation = Callable[[random.Random, bytes], bytes]
 
 
 def network() -> tuple[MxnetModel, tuple[int, int]]:
@@ -70,30 +67,11 @@ def network() -> tuple[MxnetModel, tuple[int, int]]:
     return net, net.op("SoftmaxOutput", "softmax", y, net.variable("softmax_label"))
 
 
-def truncated(rng: random.Random, data: bytes) -> bytes:
-    return data[: rng.randrange(len(data))]
-
-
-def flipped(rng: random.Random, data: bytes) -> bytes:
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8, 64))):
-        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
-
-
 def absurd_length(rng: random.Random, data: bytes) -> bytes:
     """Put an extreme number over four or eight bytes: at the start, or in front of an array."""
-    size = rng.choice((4, 8))
     marks = [match.start() for match in re.finditer(rb"[\xc8-\xca]\xfa\x93\xf9", data)]
     start = rng.choice((0, *marks, data.rfind(b"arg:") - 16))
-    place = min(max(0, start + rng.randrange(0, 48, 4)), len(data) - size)
-    value = rng.choice(ABSURD) & (2 ** (8 * size) - 1)
-    return data[:place] + value.to_bytes(size, "little") + data[place + size :]
-
-
-def repeated(rng: random.Random, data: bytes) -> bytes:
-    begin = rng.randrange(len(data))
-    return data[:begin] + data[begin : begin + rng.randrange(1, 64)] * 2 + data[begin + 1 :]
+    return absurd_at(rng, data, start + rng.randrange(0, 48, 4), rng.choice((4, 8)))
 
 
 def absurd_number(rng: random.Random, data: bytes) -> bytes:
@@ -148,31 +126,8 @@ MUTATIONS: dict[str, tuple[Mutation, ...]] = {
 def main(folder: Path, kind: str, count: int) -> None:
     net, head = network()
     symbol = net.save(folder, head)
-    import_mxnet(symbol)  # what the limits are measured from
     path = symbol if kind == "symbol" else folder / "net-0000.params"
-    whole = path.read_bytes()
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + MEMORY_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    ends = {"imported": 0, "refused": 0}
-    for seed in range(count):
-        rng = random.Random(seed)
-        mutation = MUTATIONS[kind][seed % len(MUTATIONS[kind])]
-        path.write_bytes(mutation(rng, whole))
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
-        try:
-            import_mxnet(symbol)
-            ends["imported"] += 1
-        except Int8Error as error:
-            ends["refused"] += 1
-            assert str(error).strip(), f"seed {seed} ({mutation.__name__}): no message"
-        except BaseException:
-            print(f"seed {seed} ({mutation.__name__})", file=sys.stderr)
-            raise
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    print(json.dumps(ends))
+    survive(path, lambda: import_mxnet(symbol), MUTATIONS[kind], count)
 
 
 if __name__ == "__main__":

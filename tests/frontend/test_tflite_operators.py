@@ -1,0 +1,259 @@
+"""Every imported TFLite operator against TFLite's own interpreter, in float and in integers."""
+
+import numpy as np
+import pytest
+
+from relay_int8.adopt import adopt
+from relay_int8.frontend.tflite_converters import CONVERTERS
+from tests import reference
+from tests.mxnet_models import run_fast
+from tests.tflite_models import TfliteModel, quantized, run_interpreter
+
+IMAGE = (1, 9, 8, 6)
+
+
+def one(kind, *shapes, after=(), results=1, **fields):
+    """Return what writes a model of one operator on inputs of ``shapes`` and constants."""
+
+    def write():
+        net = TfliteModel(len(kind))
+        inputs = [net.input(f"x{i}", shape) for i, shape in enumerate(shapes)]
+        settings = [net.constant(values) for values in after]
+        y = net.op(kind, *inputs, *settings, results=results, **fields)
+        return net.finish(*([y] if results == 1 else y))
+
+    return write
+
+
+def built(write):
+    """Return what writes a model of an image by ``write(net, x) -> result``."""
+
+    def whole():
+        net = TfliteModel(3)
+        return net.finish(write(net, net.input("x", IMAGE)))
+
+    return whole
+
+
+def strides(height, width, **fields):
+    return {"strideH": height, "strideW": width, **fields}
+
+
+def transposed(out, kernel, stride, same):
+    def write(net, x):
+        w, b = net.weights(4, kernel, kernel, 6, scale=0.3), net.weights(4, scale=0.1)
+        return net.op(
+            "TRANSPOSE_CONV", net.constant((1, *out, 4)), w, x, b, options="TransposeConvOptions",
+            padding=0 if same else 1, **strides(stride, stride),
+        )  # fmt: skip
+
+    return write
+
+
+def with_constant(kind, shape, **fields):
+    return lambda net, x: net.op(kind, x, net.weights(*shape, scale=0.5), **fields)
+
+
+POOLS = {"padding": 1, "fusedActivationFunction": 1}
+MEAN = {"options": "ReducerOptions"}
+SLICE = {"options": "StridedSliceOptions"}
+
+# Name -> what writes the model.
+CASES = {
+    "conv": built(lambda n, x: n.conv(x, 5, 3, 6)),
+    "conv-same-stride": built(lambda n, x: n.conv(x, 5, 4, 6, **strides(2, 3))),
+    "conv-valid-relu6": built(
+        lambda n, x: n.conv(x, 5, 3, 6, padding=1, fusedActivationFunction=3)
+    ),
+    "conv-dilated-relu": built(
+        lambda n, x: n.conv(x, 4, 3, 6, dilationWFactor=2, dilationHFactor=3,
+                            fusedActivationFunction=1)
+    ),
+    "conv-relu1": built(lambda n, x: n.conv(x, 4, 1, 6, fusedActivationFunction=2)),
+    "conv-groups": built(lambda n, x: n.conv(x, 4, 3, 3)),
+    "depthwise": built(lambda n, x: n.depthwise(x, 6, 3)),
+    "depthwise-multiplied": built(lambda n, x: n.depthwise(x, 6, 3, 2, **strides(2, 2))),
+    "transposed-same": built(transposed((18, 16), 3, 2, True)),
+    "transposed-valid": built(transposed((19, 17), 3, 2, False)),
+    "dense": built(lambda n, x: n.dense(x, 5, 432)),
+    "dense-rows": built(lambda n, x: n.dense(x, 5, 6, keepNumDims=True)),
+    "add": one("ADD", IMAGE, IMAGE, options="AddOptions", fusedActivationFunction=1),
+    "add-channel": built(with_constant("ADD", (6,), options="AddOptions")),
+    "add-broadcast": one("ADD", IMAGE, (1, 1, 1, 6), options="AddOptions"),
+    "sub": one("SUB", IMAGE, IMAGE, options="SubOptions"),
+    "mul": one("MUL", IMAGE, (1, 1, 1, 6), options="MulOptions"),
+    "mul-constant": built(with_constant("MUL", (1, 1, 1, 6), options="MulOptions")),
+    "maximum": one("MAXIMUM", IMAGE, IMAGE, options="MaximumMinimumOptions"),
+    "minimum": one("MINIMUM", IMAGE, IMAGE, options="MaximumMinimumOptions"),
+    "relu": one("RELU", IMAGE),
+    "relu6": one("RELU6", IMAGE),
+    "relu1": one("RELU_N1_TO_1", IMAGE),
+    "leaky": one("LEAKY_RELU", IMAGE, options="LeakyReluOptions", alpha=0.2),
+    "prelu": built(with_constant("PRELU", (1, 1, 6))),
+    "logistic": one("LOGISTIC", IMAGE),
+    "tanh": one("TANH", IMAGE),
+    "hard-swish": one("HARD_SWISH", IMAGE),
+    "elu": one("ELU", IMAGE),
+    "abs": one("ABS", IMAGE, options="AbsOptions"),
+    "softmax": one("SOFTMAX", (3, 12), options="SoftmaxOptions", beta=1.0),
+    "softmax-image": one("SOFTMAX", IMAGE, options="SoftmaxOptions", beta=1.0),
+    "average": built(lambda n, x: n.pool("AVERAGE_POOL_2D", x, 3, 2)),
+    "average-valid": built(lambda n, x: n.pool("AVERAGE_POOL_2D", x, 2, 2, **POOLS)),
+    "max": built(lambda n, x: n.pool("MAX_POOL_2D", x, 3, 2)),
+    "mean": one("MEAN", IMAGE, after=[(1, 2)], **MEAN),
+    "mean-kept": one("MEAN", IMAGE, after=[(1, 2)], **MEAN, keepDims=True),
+    "mean-rows": one("MEAN", IMAGE, after=[(1,)], **MEAN),
+    "reduce-max": one("REDUCE_MAX", IMAGE, after=[(1, 2)], **MEAN),
+    "bilinear": one("RESIZE_BILINEAR", IMAGE, after=[(18, 16)], options="ResizeBilinearOptions",
+                    halfPixelCenters=True),
+    "bilinear-corners": one("RESIZE_BILINEAR", IMAGE, after=[(17, 15)],
+                            options="ResizeBilinearOptions", alignCorners=True),
+    "bilinear-plain": one("RESIZE_BILINEAR", IMAGE, after=[(18, 12)],
+                          options="ResizeBilinearOptions"),
+    "nearest": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(18, 24)],
+                   options="ResizeNearestNeighborOptions"),
+    "nearest-half": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(18, 12)],
+                        options="ResizeNearestNeighborOptions", halfPixelCenters=True),
+    "nearest-corners": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(17, 15)],
+                           options="ResizeNearestNeighborOptions", alignCorners=True),
+    "depth-to-space": one("DEPTH_TO_SPACE", (1, 4, 5, 12), options="DepthToSpaceOptions",
+                          blockSize=2),
+    "space-to-depth": one("SPACE_TO_DEPTH", (1, 4, 6, 3), options="SpaceToDepthOptions",
+                          blockSize=2),
+    "reshape": one("RESHAPE", IMAGE, after=[(1, -1, 8)]),
+    "reshape-option": one("RESHAPE", IMAGE, options="ReshapeOptions", newShape=[1, 432]),
+    "squeeze": one("SQUEEZE", (1, 1, 5, 6), options="SqueezeOptions", squeezeDims=[1]),
+    "expand": one("EXPAND_DIMS", (3, 5), after=[1], options="ExpandDimsOptions"),
+    "transpose": one("TRANSPOSE", IMAGE, after=[(0, 2, 1, 3)], options="TransposeOptions"),
+    "concat": one("CONCATENATION", IMAGE, IMAGE, options="ConcatenationOptions", axis=3),
+    "pack": one("PACK", (2, 3), (2, 3), options="PackOptions", valuesCount=2, axis=1),
+    "unpack": one("UNPACK", (2, 3), results=2, options="UnpackOptions", num=2, axis=0),
+    "pad": one("PAD", IMAGE, after=[((0, 0), (1, 2), (0, 3), (1, 0))], options="PadOptions"),
+    "mirror": one("MIRROR_PAD", IMAGE, after=[((0, 0), (1, 2), (0, 3), (0, 0))],
+                  options="MirrorPadOptions"),
+    "slice": one("SLICE", IMAGE, after=[(0, 1, 2, 3), (1, 5, -1, 2)], options="SliceOptions"),
+    "strided": one("STRIDED_SLICE", IMAGE, after=[(0, 1, 1, 0), (1, -1, 8, 6), (1, 2, 3, 1)],
+                   **SLICE, beginMask=1),
+    "strided-dropped": one("STRIDED_SLICE", IMAGE,
+                           after=[(0, 2, 0, 0), (1, 3, 8, 6), (1, 1, 1, 2)], **SLICE,
+                           shrinkAxisMask=2),
+    "split-at": one("SPLIT_V", IMAGE, after=[(2, 4), 3], results=2, options="SplitVOptions",
+                    numSplits=2),
+}  # fmt: skip
+FLOAT_CASES = {
+    "neg": one("NEG", IMAGE, options="NegOptions"),
+    "div": one("DIV", (3, 4), (3, 4), options="DivOptions"),
+    "squared": one("SQUARED_DIFFERENCE", IMAGE, IMAGE, options="SquaredDifferenceOptions"),
+    "add-n": one("ADD_N", IMAGE, IMAGE, IMAGE, options="AddNOptions"),
+    "sum": one("SUM", IMAGE, after=[(1, 2)], **MEAN),
+    "log-softmax": one("LOG_SOFTMAX", (3, 12), options="LogSoftmaxOptions"),
+    "l2": one("L2_NORMALIZATION", IMAGE, options="L2NormOptions"),
+    "softmax-beta": one("SOFTMAX", (3, 12), options="SoftmaxOptions", beta=0.5),
+    "prelu-any": built(with_constant("PRELU", (9, 8, 6))),
+    **{name: one(name.upper(), IMAGE) for name in ("exp", "floor", "ceil", "round", "sin", "cos")},
+    "square": one("SQUARE", IMAGE, options="SquareOptions"),
+}
+
+
+def split():
+    """The axis of SPLIT comes before what it splits."""
+    net = TfliteModel(1)
+    axis = net.constant(3)
+    x = net.input("x", IMAGE)
+    return net.finish(*net.op("SPLIT", axis, x, results=3, options="SplitOptions", numSplits=3))
+
+
+def padded_with():
+    net = TfliteModel(1)
+    x = net.input("x", IMAGE)
+    widths = net.constant([(0, 0), (1, 0), (2, 0), (0, 0)])
+    fill = net.constant(np.float32(0.75).reshape(1), "float32")
+    return net.finish(net.op("PADV2", x, widths, fill, options="PadV2Options"))
+
+
+def chained():
+    """Elementwise operators after a convolution stay in NCHW; reshapes see the file's order."""
+    net = TfliteModel(2)
+    x = net.input("x", IMAGE)
+    a = net.conv(x, 6, 3, 6, fusedActivationFunction=1)
+    y = net.op("ADD", a, net.op("LOGISTIC", a), options="AddOptions")
+    y = net.op("MUL", y, net.weights(6, scale=0.5), options="MulOptions")
+    y = net.op("CONCATENATION", y, x, options="ConcatenationOptions", axis=-1)
+    y = net.op("STRIDED_SLICE", y, *map(net.constant, [(0, 0, 1, 0), (1, 9, 8, 10), (1, 2, 1, 3)]),
+               options="StridedSliceOptions")  # fmt: skip
+    y = net.op("PRELU", y, net.weights(1, 1, 4, scale=0.5))
+    top = net.op("MEAN", y, net.constant((1, 2)), options="ReducerOptions")
+    row = net.op("MEAN", y, net.constant((2,)), options="ReducerOptions")
+    soft = net.op("SOFTMAX", y, options="SoftmaxOptions", beta=1.0)
+    flat = net.op("RESHAPE", y, net.constant((1, 140)))
+    return net.finish(soft, flat, top, row, net.dense(flat, 4, 140))
+
+
+CASES |= {"split": split, "padv2": padded_with, "chained": chained}
+
+
+LINEAR = [
+    name for name in CASES if name.split("-")[0] in ("conv", "depthwise", "transposed", "dense")
+]
+FLOAT_ISLANDS = (
+    "bilinear",
+    "bilinear-corners",
+    "bilinear-plain",
+    "nearest-half",
+    "nearest-corners",
+)
+"""What has no integer form here, and what the oracle does not compute."""
+
+
+@pytest.mark.parametrize("name", [*CASES, *FLOAT_CASES])
+def test_float_operators(tmp_path, name):
+    net = {**CASES, **FLOAT_CASES}[name]()
+    found = run_fast(net.imported(tmp_path), *net.inputs())
+    expected = run_interpreter(net, net.inputs())
+    assert len(found) == len(expected)
+    for y, wanted in zip(found, expected, strict=True):
+        assert y.shape == wanted.shape
+        bound = 1e-4 * max(np.abs(wanted).max(), 1e-6)
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_quantized_operators(tmp_path, name):
+    """Our integers are TFLite's own, or one step off: two of its three kernels multiply by a
+    fixed-point number, and averages and slopes are rounded in other places."""
+    net = quantized(CASES[name]())
+    mod, inputs = net.imported(tmp_path), net.inputs()
+    found = run_fast(mod, *inputs) if name in FLOAT_ISLANDS else by_oracle(mod, inputs)
+    for kernels in ("optimized", "xnnpack"):
+        expected = run_interpreter(net, inputs, kernels)
+        assert len(found) == len(expected)
+        for y, wanted in zip(found, expected, strict=True):
+            assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_allclose(y.astype(int), wanted.astype(int), rtol=0, atol=1)
+
+
+def by_oracle(mod, inputs):
+    """Return the results that the NumPy oracle computes of a model as it is adopted."""
+    mod = adopt(mod).mod
+    given = dict(zip((str(param.name) for param in mod["main"].params), inputs, strict=True))
+    tensors = reference.run(mod, given)
+    return [tensors[name] for name in reference.output_names(mod, given)]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_convolutions_are_those_of_xnnpack(tmp_path, name):
+    """It multiplies by the float32 number we multiply by, and rounds half to even as we do."""
+    net = quantized(CASES[name]())
+    mod = net.imported(tmp_path)
+    assert {layer.reason for layer in adopt(mod).plan.layers} == {None}
+    (found,) = by_oracle(mod, net.inputs())
+    np.testing.assert_array_equal(found, run_interpreter(net, net.inputs(), "xnnpack")[0])
+
+
+def test_every_operator_is_tried():
+    kinds = set()
+    for write in {**CASES, **FLOAT_CASES}.values():
+        net = write()
+        kinds.update(net.kind(operator) for operator in net.graph.operators)
+    elsewhere = {"ARG_MAX", "CAST", "DEQUANTIZE", "LOG", "QUANTIZE", "RSQRT", "SQRT"}
+    assert set(CONVERTERS) - kinds == elsewhere

@@ -14,7 +14,7 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
-from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky, find_groups
+from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky, find_groups
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
@@ -24,7 +24,10 @@ from relay_int8.unary import NON_NEGATIVE, UNARY
 ALWAYS = ("conv2d", "dense")
 MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
 """Their results keep the parameters of their input: integers are moved, not computed."""
-REQUANTIZING = ("conv2d", "dense", "add", "mul", "avg_pool2d", "activation", "function", *UNARY)
+REQUANTIZING = (
+    *("conv2d", "dense", "add", "mul", "avg_pool2d", INTERPOLATE),
+    *("activation", "function", *UNARY),
+)
 """They can give their result in any scale, so also in the one a concat wants."""
 
 
@@ -212,7 +215,7 @@ def _non_negative(groups: list[Group]) -> set[relax.Var]:
             positive = group.activation.low >= 0
         elif group.function is not None:
             positive = group.function.is_non_negative
-        elif group.kind in (*MOVES, SAMPLE, "avg_pool2d", "concat", "add", "mul"):
+        elif group.kind in (*MOVES, SAMPLE, INTERPOLATE, "avg_pool2d", "concat", "add", "mul"):
             factors = [*group.inputs, *group.floats[1:]]  # a mask, not the offsets before it
             positive = group.activation is None and all(var in found for var in factors)
         else:

@@ -74,6 +74,18 @@ def pool2d_counts(group: Group) -> np.ndarray:
     )
 
 
+def interpolate_fields(group: Group) -> Fields:
+    """Return the fields of ``Interpolate``, types left out."""
+    batch, channels, height, width = graph.shape(group.inputs[0])
+    return {
+        "batch": batch,
+        "channels": channels,
+        "height": height,
+        "width": width,
+        "out_size": graph.shape(group.root)[2:],
+    }
+
+
 def move_fields(group: Group) -> Fields:
     """Return the fields of ``Move``, type left out."""
     x_shape, y_shape = graph.shape(group.inputs[0]), graph.shape(group.root)

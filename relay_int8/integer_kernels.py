@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from relay_int8 import graph, qparams
-from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky
+from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky
 from relay_int8.errors import CalibrationError
 from relay_int8.geometry import (
     conv2d_fields,
     dense_fields,
+    interpolate_fields,
     move_fields,
     pool2d_counts,
     pool2d_fields,
 )
+from relay_int8.interpolation import UNIT, axis_taps
 from relay_int8.kernel_call import spec_of
 from relay_int8.multipliers import MULTIPLIERS, multiplier_constants
 from relay_int8.qparams import QParams
@@ -33,6 +35,7 @@ from schedules.spec import (
     Conv2d,
     Dense,
     Dequantize,
+    Interpolate,
     Move,
     Pool2d,
     Quantize,
@@ -228,6 +231,18 @@ def _sample(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     return replace(spec, x=x.dtype, y=y.dtype), constants | {"clamp": y.clamp}
 
 
+def _interpolate(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    spec = Interpolate(**interpolate_fields(group), x=xs[0].dtype, y=y.dtype)
+    mode = str(group.root.attrs.coordinate_transformation_mode)
+    constants = {
+        "rows": axis_taps(spec.height, spec.out_size[0], mode),
+        "columns": axis_taps(spec.width, spec.out_size[1], mode),
+        "m": qparams.average_multipliers(xs[0].scale, y.scale, np.array([UNIT**2])),
+        "z": _zeros(xs[0], y),
+    }
+    return spec, constants | {"clamp": y.clamp}
+
+
 def _activation(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     spec, constants = _rescale(graph.shape(group.root), xs[0], y)
     constants["clamp"] = _clamp(group.activation, y)
@@ -265,5 +280,6 @@ _KERNELS: dict[str, Callable[[Group, Sequence[QParams], QParams], Kernel]] = {
     "shuffle": _move,
     "pad": _move,
     "resize": _move,
+    INTERPOLATE: _interpolate,
     SAMPLE: _sample,
 }

@@ -15,6 +15,7 @@ from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
 from schedules.cpu.dequantize import DEQUANTIZE_CPU
 from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
+from schedules.cpu.interpolate import INTERPOLATE_CPU
 from schedules.cpu.move import MOVE_CPU
 from schedules.cpu.observe import OBSERVE_CPU
 from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_STEM_PLAIN, DENSE_PLAIN
@@ -35,6 +36,7 @@ from schedules.cuda.layout_flexible import (
     BINARY_CUDA,
     CONCAT_CUDA,
     DEQUANTIZE_CUDA,
+    INTERPOLATE_CUDA,
     MOVE_CUDA,
     POOL2D_CUDA,
     QUANTIZE_CUDA,
@@ -92,6 +94,7 @@ _ORDER = (
     CONV2D_ANY_GROUP,
     CONV2D_ANY_GROUP_F32,
     POOL2D_CPU,
+    INTERPOLATE_CPU,
     BINARY_CPU,
     RESCALE_CPU,
     TABLE_CPU,
@@ -111,6 +114,7 @@ _ORDER = (
     CONV2D_MMA,
     DENSE_MMA,
     POOL2D_CUDA,
+    INTERPOLATE_CUDA,
     BINARY_CUDA,
     RESCALE_CUDA,
     TABLE_CUDA,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from schedules.exact import clamp, to_integer
+from schedules.reference_interpolating import interpolate
 from schedules.reference_sampling import sample2d
 from schedules.reference_scaling import add, by_sign, factors, scale
 from schedules.reference_windows import conv2d, dense, pool2d
@@ -140,5 +141,6 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "concat": _concat,
     "move": _move,
     "observe": _observe,
+    "interpolate": interpolate,
     "sample2d": sample2d,
 }

@@ -49,6 +49,17 @@ class NetworkWriter:
         y = self.emit(f"{name}/conv", nn.conv2d_transpose(x, w, **attrs))
         return self.emit(name, relax.op.add(y, self.constant(1, channels, 1, 1, scale=0.3)))
 
+    def resized(
+        self, name: str, x: relax.Var, size: tuple[int, int], coordinates: str
+    ) -> relax.Var:
+        """Bind a bilinear resize."""
+        return self.emit(
+            name,
+            relax.op.image.resize2d(
+                x, size, method="linear", coordinate_transformation_mode=coordinates
+            ),
+        )
+
     def relu(self, name: str, x: relax.Var) -> relax.Var:
         """Bind a ReLU."""
         return self.emit(name, nn.relu(x))
@@ -175,6 +186,23 @@ def enlargements() -> tvm.IRModule:
     return normalize()(net.module(net.conv("f", shuffled, 4, 1)))
 
 
+def pyramid() -> tvm.IRModule:
+    """Bilinear resizes up and down, joined by concats; a gate that comes first in its product."""
+    net = NetworkWriter((1, 3, 9, 10))
+    a = net.relu("a", net.conv("a/bias", net.x, 16, 3, strides=2, padding=1))
+    up = net.resized("up", a, (9, 10), "half_pixel")
+    b = net.conv("b", net.emit("joined", relax.op.concat([up, net.x], axis=1)), 20, 3)
+    down = net.resized("down", b, (4, 5), "align_corners")
+    wide = net.resized("wide", down, (7, 13), "asymmetric")
+    mean = net.emit("mean", nn.avg_pool2d(wide, pool_size=shape(wide)[2:]))
+    gate = net.emit("gate", relax.op.sigmoid(net.conv("gate/bias", mean, 20, 1)))
+    gated = net.emit("gated", relax.op.multiply(gate, wide))
+    spread = net.resized("spread", net.conv("pooled", mean, 4, 1), (7, 13), "half_pixel")
+    return net.module(
+        net.conv("c", net.emit("all", relax.op.concat([gated, spread], axis=1)), 5, 1)
+    )
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
@@ -183,6 +211,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "activations": activations,
     "functions": functions,
     "enlargements": enlargements,
+    "pyramid": pyramid,
 }
 
 

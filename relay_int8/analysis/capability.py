@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import SAMPLE, Group
+from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Group
+from relay_int8.interpolation import COORDINATES
 from relay_int8.unary import UNARY
 
 
@@ -93,7 +94,7 @@ def _resize(group: Group) -> str | None:
         return f"its layout is {attrs.layout}, not NCHW"
     found = (attrs.method, attrs.coordinate_transformation_mode, attrs.rounding_method)
     if found[0] != "nearest_neighbor":
-        return f"{found[0]} interpolation; only nearest is supported"
+        return f"{found[0]} interpolation; only nearest and linear are supported"
     (_, _, h, w), (_, _, oh, ow) = graph.shape(group.inputs[0]), graph.shape(group.root)
     if found[1:] == ("asymmetric", "floor"):
         return None
@@ -101,6 +102,14 @@ def _resize(group: Group) -> str | None:
     if found[1] == "half_pixel" and found[2].startswith("round") and whole:
         return None  # rounds to floor(y index * size ratio), as asymmetric / floor does
     return f"{found[1]} coordinates with {found[2]}"
+
+
+def _interpolate(group: Group) -> str | None:
+    attrs = group.root.attrs
+    if attrs.layout != "NCHW":
+        return f"its layout is {attrs.layout}, not NCHW"
+    coordinates = attrs.coordinate_transformation_mode
+    return None if coordinates in COORDINATES else f"{coordinates} coordinates"
 
 
 def _slice(group: Group) -> str | None:
@@ -132,6 +141,7 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "shuffle": _never,
     "pad": _pad,
     "resize": _resize,
+    INTERPOLATE: _interpolate,
     "activation": _activation,
     SAMPLE: _never,
 }

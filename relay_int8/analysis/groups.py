@@ -54,6 +54,9 @@ KINDS = {
 SAMPLE = Sample2d.kind
 """Of the call that samples for a deformable convolution: a spec from the frontend on."""
 
+INTERPOLATE = "interpolate"
+"""Kind of a bilinear resize; "resize" moves pixels."""
+
 
 @dataclass(frozen=True)
 class Clip:
@@ -187,6 +190,8 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     operator = graph.operator(value)
     spec = spec_of(value)
     kind = SAMPLE if isinstance(spec, Sample2d) else KINDS.get(operator, operator)
+    if kind == "resize" and value.attrs.method == "linear":
+        kind = INTERPOLATE
     inputs = [arg for arg in graph.arguments(value) if isinstance(arg, relax.Var)]
     group = Group(kind=kind, root=value, inputs=inputs, output=var, members=[var])
     if kind in ("conv2d", "dense"):

@@ -29,6 +29,7 @@ _ZERO_POINTS = {
     "conv2d": ("x", "y", "r"),
     "dense": ("x", "y"),
     "pool2d": ("x", "y"),
+    "interpolate": ("x", "y"),
     "binary": ("a", "b", "y"),
     "rescale": ("x", "y"),
     "sample2d": ("x", "y"),

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import SAMPLE, Clip, Group, Leaky
+from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky
 from relay_int8.geometry import conv2d_fields, pool2d_counts, pool2d_fields
+from relay_int8.interpolation import UNIT, axis_taps
 from relay_int8.kernel_call import spec_of
 from relay_int8.unary import UNARY
 from schedules.reference import reference
@@ -189,6 +190,15 @@ def _sample(group: Group, xs: Sequence[Array]) -> Array:
     return reference(spec, dict(zip(spec.tensors, xs, strict=True)), {})
 
 
+def _interpolate(group: Group, xs: Sequence[Array]) -> Array:
+    y, mode = xs[0], str(group.root.attrs.coordinate_transformation_mode)
+    for axis, out in zip((2, 3), graph.shape(group.output)[2:], strict=True):
+        first, second, weight = axis_taps(y.shape[axis], out, mode).reshape(3, -1)
+        share = (weight / np.float32(UNIT)).reshape(-1, *(1,) * (3 - axis))
+        y = y.take(first, axis) * (1 - share) + y.take(second, axis) * share
+    return y.astype(np.float32)
+
+
 def _activation(group: Group, xs: Sequence[Array]) -> Array:
     return activate(group.activation, xs[0].copy())
 
@@ -210,6 +220,7 @@ _OPERATORS: dict[str, Callable[[Group, Sequence[Array]], Array]] = {
     "shuffle": _shuffle,
     "pad": _pad,
     "resize": _resize,
+    INTERPOLATE: _interpolate,
     "activation": _activation,
     "function": _function,
     SAMPLE: _sample,

@@ -149,9 +149,10 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
 
 
 def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
-    """Return any pairs of pixels, and any weights of the second."""
+    """Return any pairs of pixels, and weights of the second: any, and quarters, which make ties."""
     pixels = rng.integers(0, size, (2, out), dtype=np.int32)
     weights = rng.integers(0, 1 << WEIGHT_BITS, (1, out), dtype=np.int32, endpoint=True)
+    weights[:, ::2] &= -(1 << WEIGHT_BITS - 2)
     return np.concatenate([pixels, weights]).reshape(-1)
 
 

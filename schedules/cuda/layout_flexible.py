@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedules.cpu.binary import BINARY_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.dequantize import DEQUANTIZE_CPU
+from schedules.cpu.interpolate import INTERPOLATE_CPU
 from schedules.cpu.move import MOVE_CPU
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
@@ -20,3 +21,4 @@ QUANTIZE_CUDA = on_cuda(QUANTIZE_CPU)
 DEQUANTIZE_CUDA = on_cuda(DEQUANTIZE_CPU)
 CONCAT_CUDA = on_cuda(CONCAT_CPU)
 MOVE_CUDA = on_cuda(MOVE_CPU)
+INTERPOLATE_CUDA = on_cuda(INTERPOLATE_CPU)

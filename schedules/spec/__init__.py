@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from schedules.rounding import ROUNDINGS, Requantize, Rounding
 from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
@@ -35,6 +36,7 @@ __all__ = [
     "DType",
     "Dense",
     "Dequantize",
+    "Interpolate",
     "Move",
     "Observe",
     "OperatorSpec",

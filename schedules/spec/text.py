@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.pooling import Pool2d
@@ -28,6 +29,7 @@ Spec = (
     | Move
     | Observe
     | Sample2d
+    | Interpolate
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -44,6 +46,7 @@ SPECS: dict[str, type[Spec]] = {
         Move,
         Observe,
         Sample2d,
+        Interpolate,
     )
 }
 _SIZES = ("batch", "rows")

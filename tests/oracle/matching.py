@@ -5,7 +5,7 @@ a float consumer). What one integer operator can hold, inside out:
 
     view    = dequantize | move(view)
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
-            | view * view | average(view) | concat(view, ...) | view
+            | view * view | average(view) | bilinear(view) | concat(view, ...) | view
             | sample2d(view, float places[, float mask])
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
@@ -23,7 +23,14 @@ import numpy as np
 
 from tests.oracle.arithmetic import dequantize
 from tests.oracle.graph import Graph, Node, nodes_read
-from tests.oracle.operators import ELEMENTWISE, LAYOUT, MOVES, apply, is_nearest_floor
+from tests.oracle.operators import (
+    ELEMENTWISE,
+    LAYOUT,
+    MOVES,
+    apply,
+    is_bilinear,
+    is_nearest_floor,
+)
 from tests.oracle.parameters import read_params
 
 AVERAGES = ("mean", "avg_pool2d", "adaptive_avg_pool2d")

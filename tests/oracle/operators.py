@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.oracle.sampling import sample2d
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Pair = tuple[int, int]
+WEIGHT_UNITS = 2**11  # of a row or column of a bilinear resize
 
 
 def clip(x: Array, low: float, high: float) -> Array:
@@ -197,13 +199,48 @@ def split(x: Array, *, indices_or_sections: Any, axis: int) -> list[Array]:
 
 
 def resize2d(x: Array, size: Pair, **at: Any) -> Array:
+    if is_bilinear(at):
+        steps, units = bilinear_steps(x, size, at["coordinate_transformation_mode"])
+        return (steps / units).astype(x.dtype)
     if not is_nearest_floor(at):
         raise NotImplementedError(
             f"resize2d {at['method']}, {at['coordinate_transformation_mode']}, "
-            f"{at['rounding_method']!r}: the oracle has nearest_neighbor, asymmetric, floor"
+            f"{at['rounding_method']!r}: the oracle has linear, and nearest_neighbor with "
+            "asymmetric, floor"
         )
     rows, columns = (np.arange(size[i]) * x.shape[2 + i] // size[i] for i in (0, 1))
     return x[:, :, rows[:, None], columns]
+
+
+def is_bilinear(at: dict[str, Any]) -> bool:
+    """Whether a resize sums four pixels."""
+    return at["method"] == "linear" and at["layout"] == "NCHW"
+
+
+def bilinear_steps(x: Array, size: Pair, mode: str) -> tuple[Array, int]:
+    """Return sums of x times whole weights, and the whole number they are to be divided by."""
+    rows, columns = (_bilinear_weights(x.shape[2 + i], size[i], mode) for i in (0, 1))
+    sums = np.einsum("nchw,ih,jw->ncij", x.astype(np.float64), rows, columns, optimize=True)
+    return sums, WEIGHT_UNITS**2
+
+
+def _bilinear_weights(size: int, out: int, mode: str) -> Array:
+    """Return the weight of each pixel of an axis for each position, whole, (out, size)."""
+    weights = np.zeros((out, size))
+    for i in range(out):
+        if mode == "align_corners":
+            place = Fraction(i) * Fraction(size - 1, out - 1) if out > 1 else Fraction(0)
+        elif mode == "asymmetric":
+            place = Fraction(i) * Fraction(size, out)
+        elif mode == "half_pixel" or out > 1:
+            place = (i + Fraction(1, 2)) * Fraction(size, out) - Fraction(1, 2)
+        else:
+            place = Fraction(0)
+        place = max(Fraction(0), min(place, Fraction(size - 1)))
+        second = round((place - math.floor(place)) * WEIGHT_UNITS)
+        weights[i, math.floor(place)] += WEIGHT_UNITS - second
+        weights[i, min(math.floor(place) + 1, size - 1)] += second
+    return weights
 
 
 def is_nearest_floor(at: dict[str, Any]) -> bool:

@@ -56,6 +56,8 @@ SPECS = {
     "conv": CONV,
     "conv residual": dataclasses.replace(CONV, residual="uint8", y="int8"),
     "conv leaky": dataclasses.replace(CONV, leaky=True, x="int8"),
+    "conv fixed": dataclasses.replace(CONV, residual="uint8", leaky=True, requantize="gemmlowp"),
+    "average fixed": dataclasses.replace(POOL, requantize="tflite"),
     "conv to float": dataclasses.replace(CONV, y="float32"),
     "conv float": dataclasses.replace(CONV, x="float32", y="float32"),
     "depthwise": dataclasses.replace(CONV, out_channels=24, groups=24),

@@ -1,0 +1,56 @@
+"""Which two pixels each position of a bilinear resize lies between, and how far.
+
+The position of output i on an axis of n input and m output pixels, before it is moved into the
+image, [0, n - 1] (as ONNX and PyTorch have it):
+
+===================  =========================================
+half_pixel           ``((2 * i + 1) * n - m) / (2 * m)``
+pytorch_half_pixel   the same, and 0 where m is 1
+align_corners        ``i * (n - 1) / (m - 1)``, 0 where m is 1
+asymmetric           ``i * n / m``
+===================  =========================================
+
+Integers throughout: a position is a fraction, and its part after the point is rounded once, half to
+even, to the units of a weight.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.spec.interpolating import WEIGHT_BITS
+
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+UNIT = 1 << WEIGHT_BITS
+
+
+def axis_taps(size: int, out: int, coordinates: str) -> npt.NDArray[np.int32]:
+    """Return int32 (3 * out,): all first pixels, all second ones, the weights of the second.
+
+    Parameters
+    ----------
+    size, out
+        Extent of the axis before and after.
+    coordinates
+        One of ``COORDINATES``.
+    """
+    taps = np.zeros((3, out), np.int32)
+    for i in range(out):
+        position = min(max(_position(i, size, out, coordinates), Fraction(0)), Fraction(size - 1))
+        first = int(position)
+        weight = round((position - first) * UNIT)  # of a Fraction, half to even
+        taps[:, i] = first, min(first + 1, size - 1), weight
+    return taps.reshape(-1)
+
+
+def _position(i: int, size: int, out: int, coordinates: str) -> Fraction:
+    if coordinates == "asymmetric":
+        return Fraction(i * size, out)
+    if coordinates == "align_corners":
+        return Fraction(i * (size - 1), max(out - 1, 1))
+    if coordinates == "pytorch_half_pixel" and out == 1:
+        return Fraction(0)
+    return Fraction((2 * i + 1) * size - out, 2 * out)

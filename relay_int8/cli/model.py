@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 Model = Annotated[
-    Path, typer.Argument(help="Model: ONNX (.onnx), TFLite (.tflite) or MXNet (-symbol.json).")
+    Path, typer.Argument(help="Model: ONNX, TFLite, PyTorch (.pt2) or MXNet (-symbol.json).")
 ]
 Inputs = Annotated[
     list[str] | None,

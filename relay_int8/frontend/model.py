@@ -13,7 +13,7 @@ from relay_int8.errors import ConfigError
 if TYPE_CHECKING:
     from tvm import IRModule
 
-FORMATS = {".json": "mxnet", ".onnx": "onnx", ".tflite": "tflite"}
+FORMATS = {".json": "mxnet", ".onnx": "onnx", ".pt2": "torch", ".tflite": "tflite"}
 """Ending of a file's name -> module of this package with ``import_file(path, options)``."""
 
 Shapes = Mapping[str, Sequence[int]]

@@ -12,8 +12,8 @@ from relay_int8.errors import FrontendError
 # First bytes of files that are often taken for ONNX models: (offset, bytes, what it is).
 SIGNATURES = (
     (0, b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
-    (0, b"PK\x03\x04", "a zip archive (a PyTorch .pt file?): export it to ONNX"),
-    (0, b"\x80\x02", "a Python pickle (a PyTorch checkpoint?): export it to ONNX"),
+    (0, b"PK\x03\x04", "a zip archive (a PyTorch .pt file?): export it as .pt2"),
+    (0, b"\x80\x02", "a Python pickle (a PyTorch checkpoint?): export the model as .pt2"),
     (0, b"\x89HDF", "an HDF5 file (a Keras model?): convert it with tf2onnx"),
     (0, b"\x1f\x8b", "gzip-compressed: unpack it"),
     (4, b"TFL3", "a TFLite model: its name ends in .tflite"),
@@ -46,6 +46,12 @@ def read_model(path: Path) -> onnx.ModelProto:
             f"{path}: {len(data)} bytes that are no ONNX model, or only a part of one "
             f"(starts with {data[:8].hex(' ')}); check the download"
         ) from err
+    graph = model.graph
+    tensors = (*graph.input, *graph.output, *graph.initializer)
+    names = [text for node in graph.node for text in (*node.input, *node.output)]
+    names += [text for node in graph.node for text in (node.name, node.op_type, node.domain)]
+    if any(isinstance(text, bytes) for text in (*names, *(tensor.name for tensor in tensors))):
+        raise FrontendError(f"{path}: names that are no UTF-8; check the download")
     if not model.graph.node:
         raise FrontendError(f"{path}: {len(data)} bytes, but no graph with nodes in them")
     try:

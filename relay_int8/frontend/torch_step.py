@@ -1,0 +1,140 @@
+"""What a converter of a PyTorch operator gets: one node, its operands already in Relax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tvm import relax
+
+from relay_int8.graph import dtype, shape
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node on its way into Relax.
+
+    Parameters
+    ----------
+    arguments
+        What the file gives, by the names of torch's schema; tensors as Relax expressions.
+    emit
+        Binds a value on the way to the result, under ``<node>/<given name>``.
+    operator
+        Torch's name of the operator, without its namespace.
+    """
+
+    arguments: Mapping[str, Any]
+    emit: Callable[[str, relax.Expr], relax.Var]
+    operator: str
+
+    @property
+    def x(self) -> relax.Expr:
+        """Return the first operand."""
+        return self.tensor("self" if "self" in self.arguments else "input")
+
+    @property
+    def rank(self) -> int:
+        """Return how many axes the first operand has."""
+        return len(shape(self.x))
+
+    def tensor(self, name: str) -> relax.Expr:
+        """Return an operand that must be there."""
+        found = self.optional_tensor(name)
+        if found is None:
+            raise ValueError(f"it has no {name}")
+        return found
+
+    def optional_tensor(self, name: str) -> relax.Expr | None:
+        """Return an operand, or None where it is left out."""
+        found = self.arguments.get(name)
+        if found is not None and not isinstance(found, relax.Expr):
+            raise ValueError(f"its {name} is {found}, no tensor")
+        return found
+
+    def operand(self, name: str) -> relax.Expr:
+        """Return a tensor, or a number as a constant of the first tensor's type."""
+        found = self.arguments.get(name)
+        return self.number(found) if isinstance(found, bool | int | float) else self.tensor(name)
+
+    def tensors(self, name: str = "tensors") -> list[relax.Expr]:
+        """Return a list of operands."""
+        found = self.arguments.get(name)
+        if not isinstance(found, list) or not found:
+            raise ValueError(f"it has no {name}")
+        if not all(isinstance(value, relax.Expr) for value in found):
+            raise ValueError(f"its {name} are not all tensors")
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return a whole number; without a default it must be there."""
+        return self._given(name, default, int)
+
+    def real(self, name: str, default: float | None = None) -> float:
+        """Return a number."""
+        found = self.arguments.get(name)
+        if type(found) is int:
+            return float(found)
+        return self._given(name, default, float)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a truth value."""
+        return self._given(name, default, bool)
+
+    def text(self, name: str, default: str) -> str:
+        """Return a text."""
+        return self._given(name, default, str)
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> list[int]:
+        """Return whole numbers."""
+        found = self.arguments.get(name)
+        found = default if found is None else found
+        values = [found] if type(found) is int else found
+        if values is None:
+            raise ValueError(f"it has no {name}")
+        if isinstance(values, str) or any(type(value) is not int for value in values):
+            raise ValueError(f"its {name} is {values}, not whole numbers")
+        return list(values)
+
+    def sizes(self, name: str, rank: int, default: int | None = None, least: int = 1) -> list[int]:
+        """Return one whole number an axis; a single one counts for all."""
+        found = self.integers(name, None if default is None else [default])
+        values = found * rank if len(found) == 1 else found
+        if len(values) != rank or min(values) < least or max(values) >= 2**31:
+            raise ValueError(f"its {name} is {found}; expected {rank} numbers of at least {least}")
+        return values
+
+    def axis(self, name: str = "dim", default: int | None = None, rank: int | None = None) -> int:
+        """Return an axis of the first operand, counted from the front."""
+        rank = self.rank if rank is None else rank
+        return axis_of(self.integer(name, default), rank)
+
+    def number(self, value: float) -> relax.Expr:
+        """Return a constant of the first operand's type."""
+        kind = dtype(self.x)
+        if not kind.startswith("float") and value != int(value):
+            raise NotImplementedError(f"{value} and integers of type {kind}")
+        return relax.const(value, kind)
+
+    def _given(self, name: str, default: T | None, kind: type[T]) -> T:
+        found = self.arguments.get(name)
+        found = default if found is None else found
+        if type(found) is not kind:
+            raise ValueError(f"its {name} is {found}, not of type {kind.__name__}")
+        return found
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """Return an axis counted from the front."""
+    if not -rank <= axis < max(rank, 1):
+        raise ValueError(f"axis {axis} of an operand with {rank} axes")
+    return axis % max(rank, 1)
+
+
+Result = relax.Expr | Sequence[relax.Expr] | int
+Converter = Callable[[Step], Result]
+"""Returns an operator's result, or one for each of several; raises ValueError where a node does not
+fit the operator, NotImplementedError where we lack something, each with what was found."""

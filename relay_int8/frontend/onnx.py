@@ -120,8 +120,12 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
         if node.op_type == "Constant":
             written += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
     for name, tensor in written:
+        try:
+            array = numpy_helper.to_array(tensor)
+        except (TypeError, ValueError, KeyError) as err:
+            raise FrontendError(f"tensor {name} of the file cannot be read: {err}") from err
         if tensor.dims and tensor.data_type in FLOATS:
-            yield name, numpy_helper.to_array(tensor)
+            yield name, array
 
 
 def _input_shapes(graph: onnx.GraphProto, batch: int | None) -> dict[str, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,17 @@ from relay_int8.frontend.onnx_quantized import MICROSOFT, QUANTIZED
 from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute
 
 MS = "com.microsoft"
+SEQUENCES = {
+    "ConcatFromSequence",
+    "SequenceAt",
+    "SequenceConstruct",
+    "SequenceEmpty",
+    "SequenceErase",
+    "SequenceInsert",
+    "SequenceLength",
+    "SplitToSequence",
+}
+"""Of lists of tensors: TVM's importer takes any operand for one, and no kernel here takes them."""
 CONTRIB = {"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization"}
 
 OURS = CONVERTERS | QUANTIZED | MICROSOFT
@@ -41,10 +53,14 @@ MOVES = {
 }
 
 
+MAX_ELEMENTS = 1 << 24
+"""Of a constant that the graph computes; weights are in the file and have no such bound."""
+
+
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
     standard_ones = set(onnx_frontend._get_convert_map()) | set(CONVERTERS) | set(QUANTIZED)
-    known = {"": standard_ones - CONTRIB - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
+    known = {"": standard_ones - CONTRIB - SEQUENCES - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
@@ -73,9 +89,12 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
     def run(self, graph: onnx.GraphProto) -> IRModule:
         """Return the module of ``graph``."""
-        self._parse_graph_initializers(graph)
-        self._dtype = None
-        self._parse_graph_input(graph)
+        try:
+            self._parse_graph_initializers(graph)
+            self._dtype = None
+            self._parse_graph_input(graph)
+        except CONVERTER_ERRORS as err:
+            raise FrontendError(f"its inputs or initializers cannot be read: {err}") from err
         params = [self._nodes[name] for name in self._input_names]
         with self.bb.function("main", params=params):
             with self.bb.dataflow():
@@ -104,9 +123,14 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             raise FrontendError(
                 f"node {_title(node)} reads {err}, which nothing computes: the file is incomplete"
             ) from err
-        values = self._fold(node, list(inputs))
-        if values is None:
-            values = self._convert(node, inputs)
+        try:
+            values = self._fold(node, list(inputs)) or self._convert(node, inputs)
+        except CONVERTER_ERRORS as err:
+            reason = str(err).strip().splitlines()
+            raise UnsupportedOpError(
+                f"node {_title(node)} ({node.op_type}) cannot be imported: "
+                f"{reason[-1] if reason else type(err).__name__}"
+            ) from err
         for name, value in zip(node.output, values, strict=False):
             self._nodes[name] = value
             if isinstance(value, relax.Var) and value.name not in self._input_names:
@@ -134,18 +158,11 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     def _convert(self, node: onnx.NodeProto, inputs: Any) -> list[relax.Expr]:
         attributes = self._parse_attr(node.attribute)
         attributes["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
-        try:
-            if node.op_type in OURS:
-                value = OURS[node.op_type](self.bb, list(inputs), attributes)
-            else:
-                value = self._convert_operator(node.op_type, inputs, attributes, self.opset)
-            value = self._emitted(value, len(node.output))
-        except CONVERTER_ERRORS as err:
-            reason = str(err).strip().splitlines()
-            raise UnsupportedOpError(
-                f"node {_title(node)} ({node.op_type}) cannot be imported: "
-                f"{reason[-1] if reason else type(err).__name__}"
-            ) from err
+        if node.op_type in OURS:
+            value = OURS[node.op_type](self.bb, list(inputs), attributes)
+        else:
+            value = self._convert_operator(node.op_type, inputs, attributes, self.opset)
+        value = self._emitted(value, len(node.output))
         return list(value.fields) if isinstance(value, relax.Tuple) else [value]
 
     def _emitted(self, value: relax.Expr, count: int) -> relax.Expr:
@@ -179,6 +196,8 @@ def _evaluate(
     node: onnx.NodeProto, arrays: list[np.ndarray | None], opset: int
 ) -> list[np.ndarray]:
     """Compute one node with ONNX's reference implementation."""
+    if (count := _elements(node.op_type, arrays)) > MAX_ELEMENTS:
+        raise ValueError(f"it makes a constant of {count} elements; {MAX_ELEMENTS} are the most")
     given = {n: a for n, a in zip(node.input, arrays, strict=True) if a is not None}
     graph = onnx.helper.make_graph(
         [node],
@@ -193,6 +212,19 @@ def _evaluate(
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, given)]
+
+
+def _elements(op_type: str, arrays: list[np.ndarray | None]) -> int:
+    """Return how many elements an operator makes that can make more than it reads."""
+    given = [np.zeros(0) if array is None else array.reshape(-1) for array in arrays]
+    if op_type == "ConstantOfShape":
+        return math.prod(int(extent) for extent in given[0])
+    if op_type in ("Expand", "Tile"):
+        return given[0].size * math.prod(int(extent) for extent in given[1])
+    if op_type == "Range":
+        start, limit, delta = (float(array[0]) for array in given)
+        return math.ceil((limit - start) / delta)
+    return 0
 
 
 def _attribute(node: onnx.NodeProto, name: str) -> int | None:

@@ -10,7 +10,13 @@ from rich.console import Console
 
 from relay_int8.analysis.summary import show, table, terminal
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
-from relay_int8.cli.options import Batch, Preset
+from relay_int8.cli.options import (
+    Batch,
+    Preset,
+    RequantizeName,
+    RoundingName,
+    chosen_requantize,
+)
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.config import QuantConfig
@@ -80,6 +86,8 @@ def tune(
     target: Target = "native",
     threads: Threads = None,
     preset: Preset = QuantConfig.preset,
+    requantize: RequantizeName = "float",
+    rounding: RoundingName = None,
     batch: Batch = None,
     inputs: Inputs = None,
     params: Params = None,
@@ -113,7 +121,8 @@ def tune(
 
     where = resolve_target(target, threads)
     mod = relay_int8.import_model(model, batch=batch, inputs=input_shapes(inputs), params=params)
-    tasks = network_tasks(mod, where, QuantConfig(preset=preset), signed=not unsigned_input)
+    config = QuantConfig(preset=preset, requantize=chosen_requantize(requantize, rounding))
+    tasks = network_tasks(mod, where, config, signed=not unsigned_input)
     console = terminal()
     if list_only:
         _print_tasks(tasks, where, console)

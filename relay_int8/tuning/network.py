@@ -21,6 +21,7 @@ from relay_int8.config import QuantConfig
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.pipeline import normalize
 from relay_int8.qparams import activation
+from relay_int8.requantize import with_requantize
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.task import Task, tasks_of
 from schedules.targets import target_config
@@ -38,10 +39,12 @@ def network_tasks(
     signed
         Whether the network's input has negative values.
     """
+    config = config or QuantConfig()
     if graph.is_quantized(mod):
-        return tasks_of(kernel_calls(adopt(mod).mod, target))
+        adopted = with_requantize(adopt(mod).mod, config.requantize)
+        return tasks_of(kernel_calls(adopted, target))
     reference = normalize()(mod)
-    plan = annotate(reference, config or QuantConfig())
+    plan = annotate(reference, config)
     schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
     resolved = {
         name: ("s8" if signed else "u8") if scheme == "input" else scheme
@@ -52,7 +55,7 @@ def network_tasks(
         for name, scheme in resolved.items()
     }
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(reference)
-    return tasks_of(kernel_calls(quantized, target))
+    return tasks_of(kernel_calls(with_requantize(quantized, config.requantize), target))
 
 
 def seconds_of(tasks: Sequence[Task], target: Target) -> dict[str, float]:

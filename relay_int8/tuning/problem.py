@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.multipliers import fixed_constants
 from schedules.reference import reference
 from schedules.space import Kernel
-from schedules.spec import Conv2d, Dense, Interpolate, Pool2d, Spec
+from schedules.spec import Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
 from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
 
@@ -97,7 +98,9 @@ def _values(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
 
 
 def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
-    """Return the constants in their logical form."""
+    """Return the constants in their logical form; fixed-point ones stand for float ones."""
+    if isinstance(spec, Requantizing) and spec.rounding:
+        return fixed_constants(spec, _params(replace(spec, requantize="float"), tensors, rng))
     params = _unscaled(spec, rng)
     if spec.dtype("y") == "float32":
         params["m"] = np.full_like(params["m"], 2.0**-7)

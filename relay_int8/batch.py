@@ -1,9 +1,12 @@
-"""The same network for another batch."""
+"""The same network for another batch, and images as one batch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 from tvm import IRModule, relax, tirx
 
 from relay_int8 import graph
@@ -13,6 +16,12 @@ from schedules.spec import Sample2d
 BATCH = "batch"
 UPPER_BOUND = "tir_var_upper_bound"
 """Attribute of a function by which TVM plans memory: name of a variable -> its largest value."""
+Array = np.ndarray[Any, Any]
+
+
+def stacked(images: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Return images, each with all inputs by name, as one batch in their order."""
+    return {name: np.concatenate([image[name] for image in images]) for name in images[0]}
 
 
 def batch_of(mod: IRModule) -> int:

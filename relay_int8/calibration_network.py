@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,21 @@ class CalibrationNetwork:
         self._names = list(schemes)
         self._means = list(means)
         self._inputs = [str(param.name) for param in mod["main"].params]
-        observed = tvm.transform.Sequential([ObserveTensors(schemes, means, method)])(mod)
-        with target:
-            executable = tvm.compile(
-                lower(target)(observed), target=target, relax_pipeline=finalize()
-            )
-        self._main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+        self._observed = tvm.transform.Sequential([ObserveTensors(schemes, means, method)])(mod)
+        self._target = target
         self._off = tvm.runtime.tensor(np.zeros(1, np.float32))
+
+    @cached_property
+    def _main(self) -> Callable[..., Any]:
+        """The compiled network, compiled when the first image comes."""
+        with self._target:
+            executable = tvm.compile(
+                lower(self._target)(self._observed),
+                target=self._target,
+                relax_pipeline=finalize(),
+            )
+        main: Callable[..., Any] = relax.VirtualMachine(executable, tvm.cpu())["main"]
+        return main
 
     def statistics(self, image: Image) -> Statistics:
         """Return the ranges of all tensors, and the channel means of those that need them."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
+from relay_int8.analysis.timing import kernel_times
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.gpu import installed_gpus, misfit
 from relay_int8.host import cpu_flags
@@ -102,26 +103,7 @@ class Module:
                 f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
                 "--no-cuda-graphs to time them one by one"
             )
-        arguments = self._arguments(inputs)
-        names: list[str] = []
-        times_ns: list[int] = []
-
-        def note(_func: Any, name: str, before: bool, *_values: Any) -> None:
-            if not name.startswith("vm.builtin."):
-                self.device.wait()
-                if before:
-                    names.append(name)
-                times_ns.append(time.perf_counter_ns())
-
-        self._vm["set_instrument"](tvm_ffi.convert(note))
-        try:
-            for _ in range(repeats):
-                self._vm["main"](*arguments)
-        finally:
-            self._vm["set_instrument"](None)
-        ticks = np.array(times_ns).reshape(repeats, -1, 2)
-        medians_us = np.median(ticks[:, :, 1] - ticks[:, :, 0], axis=0) / 1e3
-        return list(zip(names, medians_us.tolist(), strict=False))
+        return kernel_times(self._vm, self._arguments(inputs), repeats, self.device.wait)
 
     def _arguments(self, inputs: Inputs) -> list[Any]:
         arrays = checked_inputs(self.path, self.manifest, inputs)

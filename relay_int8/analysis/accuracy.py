@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from relay_int8.batch import stacked
 from relay_int8.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +50,26 @@ def power_ratio_db(signal: float, noise: float) -> float | None:
     if noise == 0:
         return float("inf")
     return 10 * float(np.log10(signal / noise)) if signal else None
+
+
+def least_snr_db(runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
+    """Return the ratio of the least exact output over all runs.
+
+    Parameters
+    ----------
+    runs
+        Outputs of the reference and of the other network by name, one pair a run. An output that is
+        zero throughout, and is not in the other network, counts as -inf.
+    """
+    signal: dict[str, float] = {}
+    noise: dict[str, float] = {}
+    for wanted, found in runs:
+        for name, values in wanted.items():
+            reference = values.astype(np.float64)
+            signal[name] = signal.get(name, 0.0) + float(np.sum(reference**2))
+            noise[name] = noise.get(name, 0.0) + float(np.sum((found[name] - reference) ** 2))
+    ratios = [power_ratio_db(signal[name], noise[name]) for name in signal]
+    return min(-np.inf if ratio is None else ratio for ratio in ratios)
 
 
 def evaluate(
@@ -104,14 +125,10 @@ def _batches(
     for image in images:
         stack.append(image)
         if len(stack) == max(size, 1):
-            yield _stacked(stack), len(stack)
+            yield stacked(stack), len(stack)
             stack = []
     if stack:
-        yield _stacked(stack + [stack[-1]] * (size - len(stack))), len(stack)
-
-
-def _stacked(images: list[Mapping[str, Array]]) -> dict[str, Array]:
-    return {name: np.concatenate([image[name] for image in images]) for name in images[0]}
+        yield stacked(stack + [stack[-1]] * (size - len(stack))), len(stack)
 
 
 def _compare(scores: Array, wanted: Array | None, labels: Array | None) -> Evaluation:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import IRModule, relax
-from tvm.relax import VMInstrumentReturnKind
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.analysis.timing import times_by_tensor
+from relay_int8.analysis.timing import kernel_times, random_inputs, times_by_tensor
 from relay_int8.build import compile_module, virtual_machine
 from relay_int8.integer_kernels import dequantize_kernel, quantize_kernel
+from relay_int8.interface import inputs_of
 from relay_int8.kernel_call import kernel_call
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.passes.realize import Realize
@@ -65,9 +65,9 @@ class KernelCosts:
 def measure_costs(quantized: QuantizedModel, target: Target) -> KernelCosts:
     """Build and time the three networks on this computer, with the runtime's choice of threads."""
     plan = quantized.plan
-    floating = kernel_times(quantized.reference, target)
-    integer = kernel_times(quantized.mod, target)
-    conversions = kernel_times(_converting(quantized), target)
+    floating = tensor_times(quantized.reference, target)
+    integer = tensor_times(quantized.mod, target)
+    conversions = tensor_times(_converting(quantized), target)
     names = [layer.name for layer in plan.layers]
     return KernelCosts(
         integer={name: integer[name] for name in names if name in integer},
@@ -77,29 +77,13 @@ def measure_costs(quantized: QuantizedModel, target: Target) -> KernelCosts:
     )
 
 
-def kernel_times(mod: IRModule, target: Target) -> dict[str, float]:
+def tensor_times(mod: IRModule, target: Target) -> dict[str, float]:
     """Return the median microseconds of each tensor's kernel, on random inputs."""
     built = compile_module(mod, target)
-    machine = virtual_machine(built)
-    started: list[int] = []
-    rows: list[list[tuple[str, float]]] = []
-
-    def note(_func: Any, name: str, before: bool, _result: Any, *_arguments: Any) -> int:
-        if not name.startswith("vm.builtin."):
-            if before:
-                started.append(time.perf_counter_ns())
-            else:
-                rows[-1].append((name, (time.perf_counter_ns() - started.pop()) / 1e3))
-        return int(VMInstrumentReturnKind.NO_OP)
-
-    machine.set_instrument(note)
-    inputs = _random_inputs(mod)
-    for _ in range(WARM_UP + REPEATS):
-        rows.append([])
+    machine, inputs = virtual_machine(built), _arguments(mod)
+    for _ in range(WARM_UP):
         machine["main"](*inputs)
-    times = np.median([[time_us for _, time_us in row] for row in rows[WARM_UP:]], axis=0)
-    names = [name for name, _ in rows[-1]]
-    found = times_by_tensor(built.calls, zip(names, times.tolist(), strict=True))
+    found = times_by_tensor(built.calls, kernel_times(machine.module, inputs, REPEATS))
     results = graph.results(mod["main"])
     if len(results) == 1 and "outputs" in found:  # TVM drops the name of a single output
         found[str(results[0].name)] = found.pop("outputs")
@@ -109,7 +93,7 @@ def kernel_times(mod: IRModule, target: Target) -> dict[str, float]:
 def run_times_ms(mods: Sequence[IRModule], target: Target, repeats: int = REPEATS) -> list[float]:
     """Return the median milliseconds of one run of each network, the networks taking turns."""
     machines = [virtual_machine(compile_module(mod, target)) for mod in mods]
-    inputs = [_random_inputs(mod) for mod in mods]
+    inputs = [_arguments(mod) for mod in mods]
     times: list[list[float]] = [[] for _ in mods]
     for _ in range(WARM_UP + repeats):
         for machine, arguments, found in zip(machines, inputs, times, strict=True):
@@ -119,12 +103,8 @@ def run_times_ms(mods: Sequence[IRModule], target: Target, repeats: int = REPEAT
     return [float(np.median(found[WARM_UP:])) for found in times]
 
 
-def _random_inputs(mod: IRModule) -> list[Any]:
-    rng = np.random.default_rng(0)
-    return [
-        tvm.runtime.tensor(rng.standard_normal(graph.shape(param)).astype(np.float32))
-        for param in mod["main"].params
-    ]
+def _arguments(mod: IRModule) -> list[Any]:
+    return [tvm.runtime.tensor(array) for array in random_inputs(inputs_of(mod)).values()]
 
 
 def _of_kind(times: Mapping[str, float], ending: str) -> dict[str, float]:

@@ -96,8 +96,9 @@ def search(
     progress
         Called after every step.
     """
+    whole = _noise(sensitivity.whole)
     noise = {layer.name: _noise(layer.without) for layer in sensitivity.layers}
-    gain = {name: max(_noise(sensitivity.whole) - left, 0.0) for name, left in noise.items()}
+    gain = {name: whole - left if left < whole else 0.0 for name, left in noise.items()}
     floats: list[str] = []
     current = _mixed(variants, costs, budget, floats)
     while not current.holds:
@@ -133,9 +134,15 @@ def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, found: Mixed
     """Return ``found`` with every layer back in integers that the budget does not need."""
     if not found.holds:
         return found
-    for name in found.floats:
-        fewer = [other for other in found.floats if other != name]
-        without = _mixed(variants, costs, budget, fewer)
+
+    def others(name: str) -> list[str]:
+        return [other for other in found.floats if other != name]
+
+    def left_us(name: str) -> float:
+        return costs.of(variants.quantized, variants.plan(others(name)))
+
+    for name in sorted(found.floats, key=left_us):
+        without = _mixed(variants, costs, budget, others(name))
         if without.holds and without.time_us <= found.time_us:
             found = without
     return found

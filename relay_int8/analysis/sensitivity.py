@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.analysis.accuracy import power_ratio_db
+from relay_int8.analysis.accuracy import least_snr_db
 from relay_int8.analysis.groups import find_groups
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
@@ -109,18 +109,9 @@ class Variants:
         """Return how near the network of ``plan`` is to FP32."""
         network = NumpyNetwork(self._mod, plan.additions)
         simulation = replace(self._simulation, plan=plan)
-        count = len(network.outputs)
-        signal, noise, same = np.zeros(count), np.zeros(count), 0
-        for chunk, wanted in self._wanted:
-            found = network.run(chunk, simulation)
-            for place, name in enumerate(network.outputs):
-                reference = wanted[name].astype(np.float64)
-                signal[place] += np.sum(reference**2)
-                noise[place] += np.sum((found[name] - reference) ** 2)
-            same += _agreeing(wanted, found, network.outputs[0])
-        ratios = [power_ratio_db(*pair) for pair in zip(signal, noise, strict=True)]
-        worst = min((ratio for ratio in ratios if ratio is not None), default=-np.inf)
-        return Fit(snr_db=float(worst), agreement=same / self.samples)
+        runs = [(wanted, network.run(chunk, simulation)) for chunk, wanted in self._wanted]
+        same = sum(_agreeing(*run, network.outputs[0]) for run in runs)
+        return Fit(snr_db=least_snr_db(runs), agreement=same / self.samples)
 
 
 def measure_sensitivity(variants: Variants, progress: Progress | None = None) -> Sensitivity:

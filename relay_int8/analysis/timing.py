@@ -1,11 +1,13 @@
-"""Inputs to time a network with, and which tensor each kernel's time belongs to."""
+"""Inputs to time a network with, its kernels' times, and which tensor each belongs to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tvm_ffi
 
 if TYPE_CHECKING:
     from relay_int8.artifact import TensorInfo
@@ -32,6 +34,46 @@ def random_inputs(infos: Sequence[TensorInfo]) -> dict[str, np.ndarray[Any, Any]
     return arrays
 
 
+def kernel_times(
+    machine: tvm_ffi.Module,
+    arguments: Sequence[Any],
+    repeats: int,
+    wait: Callable[[], None] = lambda: None,
+) -> list[tuple[str, float]]:
+    """Return each kernel in the order of execution, with the median of its microseconds.
+
+    Parameters
+    ----------
+    machine
+        A virtual machine of TVM's with its network.
+    arguments
+        Of ``main``, on the machine's device.
+    repeats
+        Runs.
+    wait
+        Returns when the device has done what it was asked for.
+    """
+    names: list[str] = []
+    times_ns: list[int] = []
+
+    def note(_func: Any, name: str, before: bool, *_values: Any) -> None:
+        if not name.startswith("vm.builtin."):
+            wait()
+            if before:
+                names.append(name)
+            times_ns.append(time.perf_counter_ns())
+
+    machine["set_instrument"](tvm_ffi.convert(note))
+    try:
+        for _ in range(repeats):
+            machine["main"](*arguments)
+    finally:
+        machine["set_instrument"](None)
+    ticks = np.array(times_ns).reshape(repeats, -1, 2)
+    medians_us = np.median(ticks[:, :, 1] - ticks[:, :, 0], axis=0) / 1e3
+    return list(zip(names, medians_us.tolist(), strict=False))
+
+
 def times_by_tensor(
     calls: Iterable[KernelCall], kernels: Iterable[tuple[str, float]]
 ) -> dict[str, float]:
@@ -42,7 +84,7 @@ def times_by_tensor(
     calls
         Of the compiled network, in the order of execution.
     kernels
-        What :meth:`relay_int8.module.Module.profile` gave. A call that has become a view (a
+        What :func:`kernel_times` gave. A call that has become a view (a
         reshape) is not among them, and takes no time.
     """
     found: dict[str, float] = {}

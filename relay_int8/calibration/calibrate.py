@@ -37,6 +37,7 @@ from relay_int8.errors import CalibrationError
 from relay_int8.qparams import SMALLEST_THRESHOLD, PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
+NO_TENSOR = "no layer is in integers, so no image was looked at"
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -59,6 +60,7 @@ def calibrate(
         The float network, or where it runs: several processes, or other computers.
     tensors
         Name -> scheme of every tensor that needs a range; "input" becomes u8 or s8 by its data.
+        Without any the network is not run.
     data
         Images; iterated once a pass, so a :class:`~relay_int8.calibration.data.Dataset`.
     method
@@ -77,6 +79,8 @@ def calibrate(
     CalibrationError
         The data or a tensor cannot be calibrated with.
     """
+    if not tensors:
+        return CalibrationTable(entries={}, model_hash=model_hash, notes=(NO_TENSOR,))
     chosen = find_method(method)
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
     tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)

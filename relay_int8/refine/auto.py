@@ -15,12 +15,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import IRModule
 
-from relay_int8.analysis.accuracy import power_ratio_db
+from relay_int8.analysis.accuracy import least_snr_db
 from relay_int8.analysis.capability import macs
 from relay_int8.analysis.groups import find_groups
 from relay_int8.annotate import annotate
@@ -38,7 +36,6 @@ from relay_int8.refine.reconstruct import reconstruct
 from relay_int8.refine.runner import StackRunner, Stacks
 from relay_int8.refine.thresholds import HISTOGRAMS, tuned_thresholds
 
-Array = npt.NDArray[Any]
 GAIN_DB = 0.1
 HELD_OUT = 4  # one image in so many
 IMAGES = 64  # at most, held-out ones counted
@@ -170,15 +167,9 @@ class _Trial:
         """Return the signal-to-noise ratio of the least exact output, held-out images only."""
         simulation = self._simulation(config)
         network = self._network(config, simulation.plan)
-        signal, noise = np.zeros(len(network.outputs)), np.zeros(len(network.outputs))
-        for chunk, wanted in self._held:
-            found = network.run(chunk, simulation)
-            for place, name in enumerate(network.outputs):
-                reference = wanted[name].astype(np.float64)
-                signal[place] += np.sum(reference**2)
-                noise[place] += np.sum((found[name] - reference) ** 2)
-        ratios = [power_ratio_db(*pair) for pair in zip(signal, noise, strict=True)]
-        return min((ratio for ratio in ratios if ratio is not None), default=-np.inf)
+        return least_snr_db(
+            (wanted, network.run(chunk, simulation)) for chunk, wanted in self._held
+        )
 
     def _simulation(self, config: QuantConfig) -> Simulation:
         plan, table = self._calibrated(replace(config, tools=_of_ranges(config.applied)))

@@ -18,6 +18,7 @@ from tvm import IRModule, relax
 from relay_int8 import graph, qparams
 from relay_int8.analysis.capability import refusal
 from relay_int8.analysis.groups import Group, find_groups
+from relay_int8.batch import stacked
 from relay_int8.pipeline import finalize, lower
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams
@@ -70,7 +71,7 @@ class NumpyNetwork:
         self.outputs = [str(var.name) for var in graph.results(func)]
         self._values = dict(graph.calls(func))
         self._compiled: dict[str, Callable[[Sequence[Array]], Array]] = {}
-        self._readers = _last_readers(self.groups)
+        self._read_last = read_last(self.groups)
         shapes = [graph.shape(var) for var in (*func.params, *self._values)]
         self.stackable = all(shape[:1] == (1,) for shape in shapes)
 
@@ -97,11 +98,11 @@ class NumpyNetwork:
         """
         state = _State(self, inputs, simulation, known or {})
         kept: Arrays = {}
-        for position, group in enumerate(self.groups):
+        for group in self.groups:
             kept_here = state.compute(group)
             if group.name in self.outputs or (keep is not None and keep(group.name)):
                 kept[group.name] = kept_here
-            for name in self._readers.get(position, ()):
+            for name in self._read_last.get(group.name, ()):
                 if name not in self.outputs:
                     state.forget(name)
         for name in self.outputs:
@@ -114,10 +115,10 @@ class NumpyNetwork:
         for image in data:
             stack.append(image)
             if len(stack) == (size if self.stackable else 1):
-                yield _stacked(stack)
+                yield stacked(stack)
                 stack = []
         if stack:
-            yield _stacked(stack)
+            yield stacked(stack)
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return the float result of a group that is no layer with weights."""
@@ -232,20 +233,15 @@ def rounded(group: Group, s_x: np.float32) -> Array:
     return from_rows(group, steps * scales.reshape(-1, *(1,) * (rows.ndim - 1)))
 
 
-def _stacked(images: Sequence[Mapping[str, Array]]) -> Arrays:
-    return {name: np.concatenate([image[name] for image in images]) for name in images[0]}
-
-
-def _last_readers(groups: Sequence[Group]) -> dict[int, list[str]]:
-    """Return, by the position of a group, the tensors that nothing reads after it."""
-    last: dict[str, int] = {}
-    for position, group in enumerate(groups):
-        last[group.name] = position
-        for var in (*group.inputs, *group.floats):
-            last[str(var.name)] = position
-    found: dict[int, list[str]] = {}
-    for name, position in last.items():
-        found.setdefault(position, []).append(name)
+def read_last(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """Return, by the name of a group, the tensors that nothing reads after it."""
+    last: dict[str, str] = {}
+    for group in groups:
+        names = (str(var.name) for var in (*group.inputs, *group.floats))
+        last |= dict.fromkeys((group.name, *names), group.name)
+    found: dict[str, list[str]] = {}
+    for name, reader in last.items():
+        found.setdefault(reader, []).append(name)
     return found
 
 

@@ -10,7 +10,7 @@ rounded is :mod:`relay_int8.refine.rounding`'s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from relay_int8 import graph, qparams
 from relay_int8.analysis.groups import Group
+from relay_int8.batch import stacked
 from relay_int8.calibration.observe import Image, Progress
 from relay_int8.qparams import QParams
 from relay_int8.refine.network import (
@@ -27,6 +28,7 @@ from relay_int8.refine.network import (
     Simulation,
     fake_quantize,
     from_rows,
+    read_last,
     weight_rows,
 )
 from relay_int8.refine.operators import linear, patches
@@ -99,20 +101,18 @@ class _Walk:
             for name, tensor in simulation.plan.tensors.items()
             if tensor.like in simulation.params
         }
-        stacked = {
-            name: np.concatenate([image[name] for image in images]) for name in network.inputs
-        }
-        self._float: Arrays = dict(stacked)
-        self._quantized: Arrays = dict(stacked)
-        self._last = _last_use(network)
+        self._float: Arrays = stacked(images)
+        self._quantized: Arrays = dict(self._float)
+        self._read_last = read_last(network.groups)
         self._step = 1 if not network.stackable else CHUNK
 
     def step(self, group: Group) -> None:
         """Choose the constants of one layer, and run it in both networks."""
-        names = [str(var.name) for var in group.inputs]
-        xs = [self._float[name] for name in names]
+        names, floats = ([str(var.name) for var in some] for some in (group.inputs, group.floats))
+        xs = [self._float[name] for name in (*names, *floats)]
         integer = group.name in self._integer
         seen = [self._seen(name, integer) for name in names]
+        seen += [self._seen(name, False) for name in floats]
         y = self._evaluated(group, xs)
         if integer and group.weight is not None:
             w, b = self._chosen(group, xs, seen)
@@ -123,7 +123,7 @@ class _Walk:
         else:
             found = self._evaluated(group, seen)
         self._float[group.name], self._quantized[group.name] = y, found
-        for name in self._last.get(group.name, ()):
+        for name in self._read_last.get(group.name, ()):
             del self._float[name], self._quantized[name]
 
     def _seen(self, name: str, integer: bool) -> Array:
@@ -236,20 +236,9 @@ def _columns(group: Group, x: Array) -> Array:
     return columns.transpose(1, 2, 0, 3).reshape(columns.shape[1], columns.shape[2], -1)
 
 
-def _last_use(network: NumpyNetwork) -> Mapping[str, list[str]]:
-    """Return, by group, the tensors that are read there for the last time."""
-    last = {group.name: group.name for group in network.groups}
-    for group in network.groups:
-        last.update({str(var.name): group.name for var in group.inputs})
-    found: dict[str, list[str]] = {}
-    for name, reader in last.items():
-        found.setdefault(reader, []).append(name)
-    return found
-
-
 def _peak_bytes(network: NumpyNetwork) -> int:
     """Return the most bytes of activations that one image needs at a time."""
-    last = _last_use(network)
+    last = read_last(network.groups)
     sizes = {group.name: 4 * math.prod(graph.shape(group.output)) for group in network.groups}
     sizes |= {
         str(param.name): 4 * math.prod(graph.shape(param)) for param in network.mod["main"].params

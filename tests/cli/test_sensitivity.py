@@ -76,7 +76,9 @@ def test_a_plan_by_the_command_line(invoke, tmp_path, full):
         if layer["cause"] == "excluded"
     ]
     assert floats
-    code, out, _ = invoke("quantize", MODEL, *data, "--plan", plan, "-o", tmp_path / "m.ri8")
+    code, out, _ = invoke(
+        "quantize", MODEL, *data, "--batch", 1, "--plan", plan, "-o", tmp_path / "m.ri8"
+    )
     assert code == 0 and floats[0] in out
-    code, _, error = invoke("sensitivity", MODEL, *data, "--samples", 8, "--min-snr", 400)
-    assert code == 3 or "inf" in error
+    code, out, _ = invoke("sensitivity", MODEL, *data, "--samples", 8, "--min-snr", 400)
+    assert code == 0 and "inf dB" in out  # nothing is left in integers

@@ -15,6 +15,7 @@ from tvm import relax
 
 from relay_int8.frontend.onnx_conv_transpose import conv_transpose
 from relay_int8.frontend.onnx_deformable import deform_conv
+from relay_int8.frontend.onnx_resize import resize
 from relay_int8.graph import constant, shape
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
@@ -159,6 +160,7 @@ CONVERTERS: dict[str, Converter] = {
     "Min": _pairwise(relax.op.minimum),
     "Mul": _pairwise(relax.op.multiply),
     "Pad": _pad,
+    "Resize": resize,
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),
 }

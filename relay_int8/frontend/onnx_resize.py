@@ -1,0 +1,61 @@
+"""ONNX's Resize of images, where Relax's resize2d computes the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from relay_int8.graph import constant, shape
+
+WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
+"""Coordinates that follow from the sizes alone."""
+
+
+def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Resize by TVM's importer, after what it would read otherwise is refused.
+
+    ONNX computes places with the scales of the file, Relax with the ratio of the sizes: they are
+    the same where a scale gives a whole size.
+    """
+    given = dict(attributes)
+    x, _roi, scales, sizes = (*inputs, None, None, None)[:4]
+    for name in ("antialias", "exclude_outside"):
+        if given.get(name, 0):
+            raise NotImplementedError(f"{name} is not read")
+    if given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        raise NotImplementedError("it keeps the aspect ratio; write the sizes themselves")
+    x_shape = shape(x)
+    axes = [int(axis) % len(x_shape) for axis in given.pop("axes", range(len(x_shape)))]
+    wanted = _sizes(x_shape, axes, scales, sizes)
+    if wanted[:2] != list(x_shape[:2]):
+        raise NotImplementedError(f"it resizes {list(x_shape)} to {wanted}, batch or channels too")
+    mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
+    if mode == "align_corners" and 1 in wanted[2:]:
+        raise NotImplementedError("it aligns the corners of a single pixel; use asymmetric")
+    if scales is not None and constant(scales).size and mode not in WITHOUT_SCALE:
+        exact = np.asarray([x_shape[axis] for axis in axes]) * constant(scales).astype("float64")
+        if not np.allclose(exact, np.rint(exact), rtol=0, atol=1e-3):
+            raise NotImplementedError(
+                f"its scales give a part of a pixel ({exact.tolist()}): export it with sizes"
+            )
+    full = relax.const(np.array(wanted, "int64"))
+    arguments = onnx_frontend.onnx_input([x, inputs[1] if len(inputs) > 1 else None, None, full])
+    return onnx_frontend.Resize._impl_v18(bb, arguments, given, [{}, {}])
+
+
+def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -> list[int]:
+    """Return the whole shape that is wanted."""
+    found = list(x_shape)
+    if sizes is not None and constant(sizes) is not None and constant(sizes).size:
+        extents = constant(sizes).tolist()
+    elif scales is not None and constant(scales) is not None:
+        factors = constant(scales).astype("float64")
+        extents = [int(np.floor(x_shape[a] * f + 1e-6)) for a, f in zip(axes, factors, strict=True)]
+    else:
+        raise NotImplementedError("its sizes are computed, not constant")
+    for axis, extent in zip(axes, extents, strict=True):
+        found[axis] = int(extent)
+    return found

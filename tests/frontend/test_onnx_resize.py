@@ -1,0 +1,83 @@
+"""Resize: the numbers of ONNX Runtime, or a reason."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx import import_onnx
+from tests.onnx_models import model, run_onnx, run_relax
+
+SIZE = (1, 4, 5, 6)
+MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+
+
+def resized(scales=None, sizes=None, opset=18, **attributes):
+    """Return nodes and weights of one Resize; ``attributes`` hold its output's name as well."""
+    output = attributes.pop("output", "y")
+    weights = {}
+    names = ["x", "", "", ""]
+    if scales is not None:
+        names[2] = f"{output}/scales"
+        weights[names[2]] = np.array(scales, "float32")
+    if sizes is not None:
+        names[3] = f"{output}/sizes"
+        weights[names[3]] = np.array(sizes, "int64")
+    while not names[-1]:
+        names.pop()
+    return helper.make_node("Resize", names, [output], **attributes), weights
+
+
+def test_equals_onnx_runtime():
+    cases = [
+        dict(output=f"{mode}/{i}", mode="linear", coordinate_transformation_mode=mode, **size)
+        for mode in MODES
+        for i, size in enumerate(
+            (
+                {"sizes": (1, 4, 10, 18)},
+                {"sizes": (1, 4, 3, 4)},
+                {"sizes": (1, 4, 1, 13)},
+                {"scales": (1, 1, 2, 0.5)},
+            )
+        )
+        if not (mode == "align_corners" and i == 2)  # refused
+    ]
+    cases += [
+        dict(output="axes", mode="linear", axes=[2, 3], sizes=(7, 9)),
+        dict(output="nearest", mode="nearest", scales=(1, 1, 2, 3)),
+        dict(
+            output="floor", mode="nearest", sizes=(1, 4, 8, 8),
+            coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+        ),
+    ]  # fmt: skip
+    nodes, weights = zip(*(resized(**case) for case in cases), strict=True)
+    constants = {name: array for found in weights for name, array in found.items()}
+    outputs = {case["output"]: None for case in cases}
+    proto = model(nodes, {"x": SIZE}, outputs, constants, opset=18)
+    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
+    found = run_relax(import_onnx(proto), x)
+    for name, ours, theirs in zip(outputs, found, run_onnx(proto, x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        (dict(mode="linear", scales=(1, 1, 1.5, 1)), r"part of a pixel \(\[1.0, 4.0, 7.5, 6.0\]\)"),
+        (dict(mode="linear", sizes=(1, 4, 2, 2), antialias=1), "antialias is not read"),
+        (dict(mode="linear", sizes=(1, 8, 5, 6)), "batch or channels too"),
+        (
+            dict(mode="linear", sizes=(1, 4, 1, 6), coordinate_transformation_mode="align_corners"),
+            "corners of a single pixel",
+        ),
+        (
+            dict(mode="linear", sizes=(1, 4, 9, 9), keep_aspect_ratio_policy="not_larger"),
+            "keeps the aspect ratio",
+        ),
+    ],
+)
+def test_says_what_it_cannot_read(attributes, reason):
+    node, weights = resized(**attributes)
+    with pytest.raises(UnsupportedOpError, match=reason):
+        import_onnx(model([node], {"x": SIZE}, {"y": None}, weights, opset=18))

@@ -1,19 +1,14 @@
-"""What int8 costs in accuracy: every method and tool on every network, beside other tools.
+"""A network with its images: what FP32, int8 and other tools make of it, and how good that is.
 
-The folder holds ``evaluate.py``, which names the networks and yields their images (``NETWORKS``);
-ranges come from its calibration split, scores from its evaluation split, or with ``--swap`` the
-other way round. A cell is the top-1 accuracy (of a detector, how often it agrees with FP32 that
-there is something) and the signal-to-noise ratio of the least exact output against FP32.
+A folder holds ``evaluate.py``, which names the networks and yields their images (``NETWORKS``).
 """
 
 from __future__ import annotations
 
-import argparse
 import runpy
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,13 +16,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_int8 import QuantConfig, float_network, graph, import_onnx
+from relay_int8 import QuantConfig, float_network, import_onnx
 from relay_int8.analysis.accuracy import snr_db
-from relay_int8.artifact import TensorInfo
 from relay_int8.build import build, virtual_machine
-from relay_int8.calibration import METHODS, open_data
-from relay_int8.config import Tools
+from relay_int8.calibration import open_data
 from relay_int8.host import cpu_flags
+from relay_int8.interface import open_inputs
 from relay_int8.quantize import quantize
 from schedules.targets import native_target
 
@@ -36,31 +30,6 @@ Outputs = list[Array]
 Run = Callable[[dict[str, Array]], dict[str, Array]]
 
 FACE = 0.7  # score from which UltraFace's users take an image to hold a face
-ROWS: Mapping[str, QuantConfig] = {
-    **{f"method {name}": QuantConfig(method=name) for name in METHODS},
-    "uncorrected": QuantConfig(bias_correction=False),
-    "symmetric": QuantConfig(preset="int8-symmetric"),
-    "asymmetric": QuantConfig(preset="int8-asymmetric"),
-    "cross-layer": QuantConfig(tools=Tools(equalization="cross-layer")),
-    "smooth": QuantConfig(tools=Tools(equalization="smooth")),
-    "output-error": QuantConfig(tools=Tools(thresholds="output-error")),
-    "empirical": QuantConfig(tools=Tools(correction="empirical")),
-    "adaround": QuantConfig(tools=Tools(correction="empirical", rounding="adaround")),
-    "descent": QuantConfig(tools=Tools(correction="empirical", rounding="descent")),
-    "accurate": QuantConfig(preset="int8-accurate"),
-    "auto": QuantConfig(preset="auto"),
-}
-"""What this project can do; the default is ``method max``."""
-PEERS = ("ONNX Runtime MinMax", "ONNX Runtime Entropy", "NNCF")
-"""Other tools, with their defaults (``benchmarks.accuracy_peers``)."""
-BRIEF = (
-    "method max",
-    "method mse",
-    "method percentile",
-    "method kl-tensorrt",
-    *(name for name in ROWS if not name.startswith("method ")),
-    *PEERS,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +69,11 @@ class Subject:
         self.model = Path(network.path())
         self._mod = import_onnx(self.model, batch=1)
         self._input = str(self._mod["main"].params[0].name)
-        self.fp32 = self.outputs(float_network(self.model, batch=1))
+
+    @cached_property
+    def fp32(self) -> Outputs:
+        """Outputs of the float network for the images that are scored."""
+        return self.outputs(float_network(self.model, batch=1))
 
     def calibration(self) -> Iterator[Array]:
         """Yield the calibration images."""
@@ -109,13 +82,7 @@ class Subject:
 
     def quantized(self, config: QuantConfig) -> Outputs:
         """Return the outputs of the compiled integer network for the images that are scored."""
-        infos = [
-            TensorInfo(
-                name=str(param.name), shape=(-1, *graph.shape(param)[1:]), dtype=graph.dtype(param)
-            )
-            for param in self._mod["main"].params
-        ]
-        model = quantize(self._mod, open_data(self.calibration, infos), config)
+        model = quantize(self._mod, open_data(self.calibration, open_inputs(self._mod)), config)
         main = virtual_machine(build(model, native_target(cpu_flags())))["main"]
 
         def run(inputs: dict[str, Array]) -> dict[str, Array]:
@@ -163,63 +130,3 @@ def open_networks(folder: Path) -> dict[str, Any]:
     """Return the networks that ``folder``/evaluate.py names."""
     networks: dict[str, Any] = runpy.run_path(str(folder / "evaluate.py"))["NETWORKS"]
     return networks
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, measure, print; return the exit code."""
-    options = _parser().parse_args(arguments)
-    networks = open_networks(options.data)
-    unknown = set(options.networks or ()).difference(networks)
-    if unknown:
-        print(f"{', '.join(sorted(unknown))}: there are {', '.join(networks)}", file=sys.stderr)
-        return 2
-    names = options.networks or list(networks)
-    rows = [*ROWS, *PEERS] if options.all else options.rows
-    for splits in [("calib", "eval"), ("eval", "calib")][: 2 if options.swap else 1]:
-        columns = [_column(name, Subject(networks[name], splits), rows) for name in names]
-        print(f"\nCalibrated on {splits[0]}, scored on {splits[1]}:\n")
-        for row in [("", *names), ("---",) * (len(names) + 1)]:
-            print(f"| {' | '.join(row)} |")
-        for place, label in enumerate(("FP32", *rows)):
-            print(f"| {' | '.join((label, *(column[place] for column in columns)))} |")
-    return 0
-
-
-def _column(name: str, subject: Subject, rows: Sequence[str]) -> list[str]:
-    cells = [f"{subject.score(subject.fp32).metric:.4f}"]
-    for row in rows:
-        start = time.perf_counter()
-        found = subject.of_peer(row) if row in PEERS else subject.quantized(ROWS[row])
-        score = subject.score(found)
-        seconds = time.perf_counter() - start
-        print(f"{name}, {row}: {score}, {seconds:.0f} s", file=sys.stderr, flush=True)
-        cells.append(str(score))
-    return cells
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_accuracy",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("data", type=Path, help="the folder")
-    parser.add_argument("--networks", nargs="+", help="all of the folder's if not given")
-    parser.add_argument(
-        "--rows",
-        nargs="+",
-        default=list(BRIEF),
-        choices=[*ROWS, *PEERS],
-        help="rows of the table; if not given, all tools and the better-known methods",
-    )
-    parser.add_argument("--all", action="store_true", help="every method, every tool")
-    parser.add_argument(
-        "--swap",
-        action="store_true",
-        help="a second table with the splits exchanged: calibrated on one, scored on the other",
-    )
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

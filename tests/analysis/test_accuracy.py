@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import Evaluation, evaluate, snr_db
+from relay_int8.analysis.accuracy import Evaluation, evaluate, least_snr_db, snr_db
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.artifact import TensorInfo
 
@@ -25,6 +25,17 @@ pytestmark = pytest.mark.fast
 )
 def test_snr(reference, other, ratio):
     assert snr_db(np.array(reference, "float32"), np.array(other, "float32")) == ratio
+
+
+def test_the_least_exact_output_of_all_runs_counts():
+    exact, rough, dead = np.array([10.0, 0.0]), np.array([0.0, 2.0]), np.zeros(2)
+    runs = [
+        ({"a": exact, "b": exact}, {"a": exact, "b": exact + 1}),
+        ({"a": exact, "b": rough}, {"a": exact, "b": rough}),
+    ]
+    assert least_snr_db(runs) == pytest.approx(10 * np.log10(204 / 2))
+    assert least_snr_db([({"a": exact}, {"a": exact})]) == float("inf")
+    assert least_snr_db([({"a": exact, "b": dead}, {"a": exact, "b": exact})]) == -float("inf")
 
 
 def network(batch, run, outputs=("y",)):

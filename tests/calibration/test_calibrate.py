@@ -258,3 +258,13 @@ def test_no_data_and_no_method():
         run([])
     with pytest.raises(ConfigError, match="unknown"):
         run([images(3)], method="entropy")
+
+
+@pytest.mark.parametrize("method", ["max", "mse", "mse-onepass"])
+def test_nothing_to_calibrate_runs_nothing(method):
+    def network(image):
+        raise AssertionError("the network was run")
+
+    table = run([images(2)], {}, network, method=method, model_hash="abc", keep_histograms=True)
+    assert not table.entries and table.model_hash == "abc"
+    assert "no layer is in integers" in table.notes[0]

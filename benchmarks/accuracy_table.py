@@ -1,0 +1,146 @@
+"""What int8 costs in accuracy: every method and tool on every network, beside other tools.
+
+The folder holds ``evaluate.py``, which names the networks and yields their images (``NETWORKS``);
+ranges come from its calibration split, scores from its evaluation split, and with ``--swap`` the
+other way round too. A cell is the top-1 accuracy (of a detector, how often it agrees with FP32 that
+there is something) and the signal-to-noise ratio of the least exact output against FP32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.accuracy import Array, Score, Subject, open_networks
+from benchmarks.accuracy_cells import Cells
+from relay_int8 import QuantConfig
+from relay_int8.calibration import METHODS
+from relay_int8.config import Tools
+
+FP32 = "FP32"
+ROWS: Mapping[str, QuantConfig] = {
+    **{f"method {name}": QuantConfig(method=name) for name in METHODS},
+    "uncorrected": QuantConfig(bias_correction=False),
+    "symmetric": QuantConfig(preset="int8-symmetric"),
+    "asymmetric": QuantConfig(preset="int8-asymmetric"),
+    "cross-layer": QuantConfig(tools=Tools(equalization="cross-layer")),
+    "smooth": QuantConfig(tools=Tools(equalization="smooth")),
+    "output-error": QuantConfig(tools=Tools(thresholds="output-error")),
+    "empirical": QuantConfig(tools=Tools(correction="empirical")),
+    "adaround": QuantConfig(tools=Tools(correction="empirical", rounding="adaround")),
+    "descent": QuantConfig(tools=Tools(correction="empirical", rounding="descent")),
+    "accurate": QuantConfig(preset="int8-accurate"),
+    "auto": QuantConfig(preset="auto"),
+}
+"""What this project can do; the default is ``method max``."""
+PEERS = ("ONNX Runtime MinMax", "ONNX Runtime Entropy", "NNCF")
+"""Other tools, with their defaults (``benchmarks.accuracy_peers``)."""
+DIRECTIONS = (("calib", "eval"), ("eval", "calib"))
+"""Whose images calibrate, and whose are scored."""
+BRIEF = (
+    "method max",
+    "method mse",
+    "method percentile",
+    "method kl-tensorrt",
+    *(name for name in ROWS if not name.startswith("method ")),
+    *PEERS,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, measure what is not known yet, print; return the exit code."""
+    options = _parser().parse_args(arguments)
+    networks = open_networks(options.data)
+    unknown = set(options.networks or ()).difference(networks)
+    if unknown:
+        print(f"{', '.join(sorted(unknown))}: there are {', '.join(networks)}", file=sys.stderr)
+        return 2
+    names = options.networks or list(networks)
+    rows = (FP32, *ROWS, *PEERS) if options.all else (FP32, *options.rows)
+    directions = DIRECTIONS[: 2 if options.swap else 1]
+    cells = Cells(options.cells)
+    if not options.known:
+        for splits in directions:
+            for name in names:
+                measure(cells, name, Subject(networks[name], splits), splits[1], rows)
+    scored = [splits[1] for splits in directions]
+    print("\n".join(table(cells.find, names, rows, scored)))
+    return 0
+
+
+def measure(cells: Cells, name: str, subject: Subject, scored: str, rows: Sequence[str]) -> None:
+    """Measure the rows of a network that ``cells`` does not know, and keep them there."""
+    for row in rows:
+        if cells.find(name, scored, row) is not None:
+            continue
+        start = time.perf_counter()
+        score = subject.score(_outputs(subject, row))
+        seconds = time.perf_counter() - start
+        print(f"{name}, {scored}, {row}: {score}, {seconds:.0f} s", file=sys.stderr, flush=True)
+        cells.keep(name, scored, row, score)
+
+
+def table(
+    find: Callable[[str, str, str], Score | None],
+    names: Sequence[str],
+    rows: Sequence[str],
+    scored: Sequence[str],
+) -> Iterator[str]:
+    """Yield the lines of a Markdown table; a cell holds all directions, "-" what is not known."""
+    yield f"| scored on {', '.join(scored)} | {' | '.join(names)} |"
+    yield f"|---|{'---:|' * len(names)}"
+    for row in rows:
+        cells = [_cell([find(name, split, row) for split in scored], row) for name in names]
+        yield f"| {row} | {' | '.join(cells)} |"
+
+
+def _cell(scores: Sequence[Score | None], row: str) -> str:
+    metrics = ", ".join("-" if score is None else f"{score.metric:.3f}" for score in scores)
+    if row == FP32 or not any(scores):
+        return metrics
+    ratios = ", ".join("-" if score is None else f"{score.snr_db:.1f}" for score in scores)
+    return f"{metrics}; {ratios} dB"
+
+
+def _outputs(subject: Subject, row: str) -> list[Array]:
+    if row == FP32:
+        return subject.fp32
+    return subject.of_peer(row) if row in PEERS else subject.quantized(ROWS[row])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench_accuracy",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", type=Path, help="the folder")
+    parser.add_argument("--networks", nargs="+", help="all of the folder's if not given")
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        default=list(BRIEF),
+        choices=[*ROWS, *PEERS],
+        help="rows of the table; if not given, all tools and the better-known methods",
+    )
+    parser.add_argument("--all", action="store_true", help="every method, every tool")
+    parser.add_argument(
+        "--swap",
+        action="store_true",
+        help="both directions: the splits exchanged too, calibrated on one, scored on the other",
+    )
+    parser.add_argument(
+        "--cells",
+        type=Path,
+        help="a JSON file of scores: what it has is not measured again, what is measured goes "
+        "there at once, so that a table can be made in pieces; of one version of the project",
+    )
+    parser.add_argument("--known", action="store_true", help="measure nothing, print --cells")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The accuracy table: cells that are kept, and how they are shown."""
+
+import pytest
+
+from benchmarks.accuracy import Score
+from benchmarks.accuracy_cells import Cells
+from benchmarks.accuracy_table import FP32, main, measure, table
+
+HALF = Score(metric=0.5, snr_db=20.25)
+
+
+@pytest.mark.fast
+def test_cells_outlive_the_process(tmp_path):
+    cells, beside = (Cells(tmp_path / "cells.json") for _ in range(2))
+    cells.keep("net", "eval", FP32, Score(metric=0.75, snr_db=float("inf")))
+    beside.keep("net", "eval", "auto", HALF)
+    read = Cells(tmp_path / "cells.json")
+    assert read.find("net", "eval", FP32) == Score(metric=0.75, snr_db=float("inf"))
+    assert read.find("net", "eval", "auto") == HALF
+    assert read.find("net", "calib", "auto") is None
+
+
+@pytest.mark.fast
+def test_a_table_shows_both_directions_and_what_is_missing():
+    known = {
+        ("a", "eval", FP32): Score(metric=0.75, snr_db=float("inf")),
+        ("a", "calib", FP32): Score(metric=0.8, snr_db=float("inf")),
+        ("a", "eval", "auto"): HALF,
+    }
+    found = list(table(lambda *key: known.get(key), ["a", "b"], [FP32, "auto"], ["eval", "calib"]))
+    assert found == [
+        "| scored on eval, calib | a | b |",
+        "|---|---:|---:|",
+        "| FP32 | 0.750, 0.800 | -, - |",
+        "| auto | 0.500, -; 20.2, - dB | -, - |",
+    ]
+
+
+class FakeSubject:
+    """Its outputs are the names of what was asked for."""
+
+    fp32 = "float"
+
+    def quantized(self, config):
+        return config.preset
+
+    def of_peer(self, name):
+        return name
+
+    def score(self, outputs):
+        return Score(metric=len(outputs) / 100, snr_db=0.0)
+
+
+@pytest.mark.fast
+def test_what_is_known_is_not_measured_again():
+    cells = Cells(None)
+    cells.keep("net", "eval", "auto", HALF)
+    measure(cells, "net", FakeSubject(), "eval", [FP32, "auto", "accurate", "NNCF"])
+    assert cells.find("net", "eval", "auto") == HALF
+    assert cells.find("net", "eval", FP32).metric == len("float") / 100
+    assert cells.find("net", "eval", "accurate").metric == len("int8-accurate") / 100
+    assert cells.find("net", "eval", "NNCF").metric == len("NNCF") / 100
+
+
+@pytest.mark.fast
+def test_known_cells_alone(tmp_path, capsys):
+    (tmp_path / "evaluate.py").write_text("NETWORKS = {'net': None}")
+    Cells(tmp_path / "cells.json").keep("net", "eval", "auto", HALF)
+    arguments = [str(tmp_path), "--cells", str(tmp_path / "cells.json"), "--known"]
+    assert main([*arguments, "--rows", "auto", "NNCF"]) == 0
+    assert "| auto | 0.500; 20.2 dB |\n| NNCF | - |" in capsys.readouterr().out
+    assert main([*arguments, "--networks", "other"]) == 2

@@ -142,7 +142,8 @@ class _LayoutWriter:
         if not isinstance(spec, Move) or spec.move != "reshape" or layouts.output != ROW:
             return False
         source = layouts.inputs[0]
-        if source != ROW and (spec.x_shape[2:] != (1, 1) or spec.x_shape[1] % source.block):
+        blocks = source.block or 1  # one pixel lies in NHWC as it does row by row
+        if source != ROW and (spec.x_shape[2:] != (1, 1) or spec.x_shape[1] % blocks):
             return False
         held = self._in_layout(tensors[0], source)
         view = self._writer.emit(

@@ -17,6 +17,8 @@ from relay_int8.graph import shape
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams, activation
+from relay_int8.requantize import with_requantize
+from schedules.rounding import Requantize
 from tests import reference
 from tests.oracle import operators
 from tests.oracle.graph import Node, read_graph
@@ -41,11 +43,12 @@ class QuantizedNetwork:
         params: Callable[[Plan], Mapping[str, QParams]] | None = None,
         *,
         preset: str = "int8",
+        requantize: Requantize = "float",
     ) -> QuantizedNetwork:
         """Quantize a normalized network; by default its ranges are those of the image, cut a little."""
         plan, inputs = annotate(mod, QuantConfig(preset=preset)), image(mod)
         found = params(plan) if params else ranges(plan, float_tensors(mod, inputs))
-        qdq = InsertQdq(plan, found)(mod)
+        qdq = with_requantize(InsertQdq(plan, found)(mod), requantize)
         return cls(qdq, plan, inputs, reference.run(qdq, inputs))
 
 

@@ -13,6 +13,8 @@ from relay_int8.build import compile_module
 from relay_int8.config import QuantConfig
 from relay_int8.graph import shape
 from relay_int8.passes.insert_qdq import InsertQdq
+from relay_int8.requantize import with_requantize
+from schedules.rounding import Requantize
 from schedules.targets import TARGETS
 from tests import reference
 from tests.aarch64.emulator import RUNTIME, Emulator, missing
@@ -48,10 +50,12 @@ def every_kind() -> tvm.IRModule:
     return net.module(conv, depthwise, added, grouped, joined, pooled, curve, mean, dense)
 
 
-def assert_equals_oracle(mod: tvm.IRModule, emulator: Emulator, preset: str) -> None:
+def assert_equals_oracle(
+    mod: tvm.IRModule, emulator: Emulator, preset: str, requantize: Requantize = "float"
+) -> None:
     plan = annotate(mod, QuantConfig(preset=preset))
     assert all(layer.integer for layer in plan.layers)
-    qdq = InsertQdq(plan, any_params(plan))(mod)
+    qdq = with_requantize(InsertQdq(plan, any_params(plan))(mod), requantize)
     x = images(mod)[0]
     found = emulator.run(compile_module(qdq, Target(TARGETS["aarch64"])), [x])
     expected = reference.run(qdq, {"x": x})
@@ -61,8 +65,9 @@ def assert_equals_oracle(mod: tvm.IRModule, emulator: Emulator, preset: str) -> 
         np.testing.assert_array_equal(actual, expected[name], err_msg=name)
 
 
-def test_every_kind_of_layer(emulator):
-    assert_equals_oracle(every_kind(), emulator, "int8")
+@pytest.mark.parametrize("requantize", ["float", "gemmlowp"])
+def test_every_kind_of_layer(emulator, requantize: Requantize):
+    assert_equals_oracle(every_kind(), emulator, "int8", requantize)
 
 
 @pytest.mark.slow

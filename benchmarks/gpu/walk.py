@@ -23,7 +23,6 @@ import onnx
 import tvm
 from onnx import helper
 from tvm import relax, tirx
-from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from relay_int8 import graph
@@ -43,6 +42,7 @@ from schedules.cuda.nvrtc import Nvrtc
 from schedules.cuda.sass import KernelCode, disassemble
 from schedules.cuda.tiles import Tiles
 from schedules.layout import NCHW4C
+from schedules.space import Kernel
 from schedules.spec import Conv2d, to_json
 from schedules.targets import named_target
 from schedules.template import Layouts
@@ -75,21 +75,21 @@ class Walk:
         raise AssertionError("the network has a convolution")
 
     @cached_property
-    def schedule(self) -> Schedule:
-        """Return the kernel with the default loops."""
+    def kernel(self) -> Kernel:
+        """Return the kernel, not scheduled."""
         template, spec = TEMPLATES[NAME], self.integers[0]
         layouts = template.layouts(spec, Layouts(inputs=(NCHW4C,), output=NCHW4C))
-        func = template.kernel(spec, layouts).with_attr("global_symbol", NAME)
-        sch = Schedule(func)
-        template.default(sch, spec, self.target)
-        return sch
+        return Kernel(template=template, spec=spec, layouts=layouts, target=self.target)
+
+    @cached_property
+    def function(self) -> tirx.PrimFunc:
+        """Return the kernel with the default loops."""
+        return self.kernel.function(self.kernel.default()).with_attr("global_symbol", NAME)
 
     @cached_property
     def tiles(self) -> Tiles:
         """Return what the rule of the default loops chooses."""
-        template, spec = TEMPLATES[NAME], self.integers[0]
-        layouts = template.layouts(spec, Layouts(inputs=(NCHW4C,), output=NCHW4C))
-        return default_tiles(Schedule(template.kernel(spec, layouts)), spec, self.target)
+        return default_tiles(self.kernel.schedule(), self.kernel.spec, self.target)
 
     @cached_property
     def source(self) -> str:
@@ -100,7 +100,7 @@ class Walk:
             asked.append(source)
             return b""
 
-        mod = tvm.IRModule({NAME: next(iter(self.schedule.mod.functions.values()))})
+        mod = tvm.IRModule({NAME: self.function})
         with compiled_by(keep), self.target:
             built = tvm.compile(mod, target=self.target)
         return asked[0] if asked else str(built.mod.imports[0].inspect_source())
@@ -150,7 +150,7 @@ def generated(found: Walk) -> dict[str, str]:
     """Return the excerpts that change when loops are improved."""
     return {
         "tiles": "\n".join(_tiles(found.tiles)),
-        "loops": "\n".join(_loops(found.schedule)),
+        "loops": "\n".join(_nest(found.function.body, 0)),
         "cuda": _cuda(found.source),
         "ptx": "\n".join(_lines(found.ptx, "dp4a.", 4)),
         "sass": "\n".join(_sass(found.code)),
@@ -222,12 +222,6 @@ def _layouts(found: Walk) -> Iterator[str]:
 def _tiles(tiles: Tiles) -> Iterator[str]:
     for field in fields(tiles):
         yield f"{field.name:<10} {getattr(tiles, field.name)}"
-
-
-def _loops(sch: Schedule) -> Iterator[str]:
-    """Yield the loops and the blocks in them, without what is computed."""
-    (func,) = sch.mod.functions.values()
-    return _nest(func.body, 0)
 
 
 def _nest(node: Any, depth: int) -> Iterator[str]:

@@ -4,8 +4,7 @@ Four blocks over output positions p = (n, f, h, w) and four channels c, where f 
 four channels; k = (channel block, row, column) of the window, i the words of a channel block (one
 of four bytes, or four of float32):
 
-    stage       x with its border, in words: what lies outside the image is the zero point;
-                where there is no border, bytes as they are in memory
+    stage       x with its border, in words: what lies outside the image is the zero point
     dot         acc[p, c] = step(acc, stage[source(p, k), i], w[p, k, c, i])
     requantize  y' = epilogue(acc + bias), in y's type
     write       y = y', where there is such an output
@@ -41,8 +40,7 @@ from schedules.spec import Conv2d, Dense
 STAGE, DOT, COMBINE = "stage", "dot", "combine"
 REQUANTIZE, WRITE = "requantize", "write"
 NAMES = "n f h w c"
-RUN = "neighbours"
-PER_CHANNEL = ("bias", "m", "m_neg", "alpha")
+RUN, STRIDES = "neighbours", "strides"
 Index = Sequence[Any]
 
 
@@ -66,10 +64,11 @@ class Contraction:
         ``place`` of ``stage`` -> conditions without which it is border.
     x
         ``(buffers, place, i)`` -> word i of x at a place of ``stage``.
-    copied
-        ``(place, c)`` -> the index of channel c in x, where ``stage`` has neither border nor gaps.
     run
-        How many places along w, from a multiple of as many, are neighbours in x; k is faster if 0.
+        How many places along w, from a multiple of as many, are neighbours in x, and all in the
+        image or none; k is faster if 0.
+    strides
+        Places along w from one column of y to the next, and from one tap to the next.
     source
         ``(p, k)`` -> the place in ``stage``.
     y
@@ -92,8 +91,8 @@ class Contraction:
     source: Callable[[Index, Index], Index]
     y: Callable[[Index, Expr], Index]
     keep: Callable[[Index, Expr], list[Expr]]
-    copied: Callable[[Index, Expr], Index] | None = None
     run: int = 1
+    strides: tuple[int, int] = (1, 1)
     r: Callable[[Index, Expr], Index] | None = None
     slices: int = 1
 
@@ -140,20 +139,16 @@ def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
 
 
 def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any]) -> Any:
-    step, copied = step_of(spec), parts.copied
-    word = (spec.x, LANES) if copied else (step.word, step.words)
-    extents = int64((*parts.staged, word[1]))
-    stage = _local("staged", extents, word[0])
+    step = step_of(spec)
+    extents = int64((*parts.staged, step.words))
+    stage = _local("staged", extents, step.word)
     with T.grid(*extents) as loops, T.sblock(STAGE):
         *place, i = _axes("n k h w i", extents, loops)
         T.reads(*(_whole(buffers[name]) for name in ("x", "z") if name in buffers))
         T.writes(stage[(*place, i)])
-        if copied:
-            T.buffer_store(stage, buffers["x"][tuple(copied(place, i))], [*place, i])
-        else:
-            z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
-            x = parts.x(buffers, place, i)
-            T.buffer_store(stage, where(parts.inside(place), x, step.fill(z)), [*place, i])
+        z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
+        x = parts.x(buffers, place, i)
+        T.buffer_store(stage, where(parts.inside(place), x, step.fill(z)), [*place, i])
     return stage
 
 
@@ -170,14 +165,15 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
         k_o, *rest, i = _axes("k kh kw i", reduction, loops[len(extents) :], reduce=True)
         k = [k_o * slices + place[0] if slices > 1 else k_o, *rest]
         source, weight = tuple(parts.source(p, k)), (p[1], *k, c)
-        T.reads(stage[(*source, slice(0, stage.shape[-1]))], w[(*weight, slice(0, LANES))])
+        T.reads(stage[(*source, i)], w[(*weight, slice(0, LANES))])
         T.writes(acc[tuple(place)])
-        T.sblock_attr({"template": parts.template, RUN: T.int64(parts.run)})
+        T.sblock_attr(
+            {"template": parts.template, RUN: T.int64(parts.run), STRIDES: int64(parts.strides)}
+        )
         with T.init():
             T.buffer_store(acc, tirx.const(0, step.acc), place)
-        x = step.load(stage, (*source, T.int64(0)), i) if parts.copied else stage[(*source, i)]
         weights = step.load_w(w, (*weight, T.int64(0)), i)
-        T.buffer_store(acc, step.step(acc[tuple(place)], x, weights), place)
+        T.buffer_store(acc, step.step(acc[tuple(place)], stage[(*source, i)], weights), place)
     return acc
 
 

@@ -99,11 +99,10 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         limits = ((p[1], -(-spec.out_channels // LANES), groups.blocks), (p[2], rows, high))
         return [axis < size for axis, size, room in (*limits, (p[3], cols, wide)) if size < room]
 
-    def x_at(place: Index, c: Expr) -> Index:
-        return _in_memory(places["x"], (*place[:2], *_x_pixel(spec, place[2:], before)), c)
-
     def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
-        return step_of(spec).load(buffers["x"], x_at(place, tirx.const(0, "int64")), i)
+        word = (*place[:2], *_x_pixel(spec, place[2:], before))
+        first = _in_memory(places["x"], word, tirx.const(0, "int64"))
+        return step_of(spec).load(buffers["x"], first, i)
 
     def at(name: str) -> Callable[[Index, Expr], Index]:
         return lambda p, c: _in_memory(places[name], (*p[:2], *_pixel(spec, p[2:])), c)
@@ -113,7 +112,6 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         (high - 1) * sh + (kh - 1) * dh + 1,
         _whole_runs(lead + (wide - 1) * sw + (kw - 1) * dw + 1, run),
     )
-    is_copied = not (step_of(spec).converts or _inside(spec, staged, (0, 0, 0, 0), before))
     parts = Contraction(
         template=name,
         buffers=_buffers(spec, places),
@@ -122,7 +120,6 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         staged=(spec.batch, *staged),
         inside=lambda place: _inside(spec, staged, place, before),
         x=x,
-        copied=x_at if is_copied else None,
         run=run,
         strides=(sw, dw),
         source=source,

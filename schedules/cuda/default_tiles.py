@@ -17,7 +17,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.cuda.channel_groups import ChannelGroups
-from schedules.cuda.contraction import DOT, WRITE
+from schedules.cuda.contraction import DOT, RUN, STRIDES, WRITE
 from schedules.cuda.devices import gpu_for
 from schedules.cuda.intrin import LANES
 from schedules.cuda.loops import reduction_slices
@@ -38,7 +38,9 @@ SHARED_BYTES = 12 * 1024  # of one fetch; two of them, times two blocks, fit the
 class Extents:
     """Extents of y and of the window, as loops have them; n is 1 where it is symbolic.
 
-    ``k`` are the words of x a slice sums, ``outputs`` the words of y of one group.
+    ``k`` are the words of x a slice sums, ``outputs`` the words of y of one group. One access
+    fetches ``run`` words of x from a multiple of as many; ``stride`` are its columns from one of y
+    to the next.
     """
 
     n: int
@@ -51,6 +53,12 @@ class Extents:
     is_static: bool
     slices: int
     outputs: int
+    run: int
+    stride: int
+
+    def words_an_access(self, w: int) -> int:
+        """Return the words of x an access fetches, where a block has ``w`` columns of y."""
+        return self.run if self.run and (w == self.w or w * self.stride % self.run == 0) else 1
 
     def readers(self, f: int) -> int:
         """Return how many of ``f`` neighbouring words of y read the same x."""
@@ -96,6 +104,7 @@ def _extents(sch: Schedule, spec: Conv2d | Dense) -> Extents:
     write = sch.get_loops(sch.get_sblock(WRITE))[:4]
     reduction = sch.get_loops(sch.get_sblock(DOT))[-4:-1]
     sizes = [sch.get(loop).extent for loop in (*write, *reduction)]
+    notes = sch.get(sch.get_sblock(DOT)).annotations
     is_static = isinstance(sizes[0], tirx.IntImm)
     n, f, h, w, k, kh, kw = (int(size) if isinstance(size, tirx.IntImm) else 1 for size in sizes)
     outputs = ChannelGroups.of(spec).outputs if isinstance(spec, Conv2d) else f
@@ -110,6 +119,8 @@ def _extents(sch: Schedule, spec: Conv2d | Dense) -> Extents:
         is_static=is_static,
         slices=reduction_slices(sch),
         outputs=outputs,
+        run=int(notes[RUN]),
+        stride=int(notes[STRIDES][0]),
     )
 
 
@@ -141,7 +152,9 @@ def _score(extents: Extents, split: Split, cores: int) -> float:
     blocks = extents.n * extents.f * extents.h * extents.w // (f * h * w)
     pixels, channels = own_h * own_w, extents.readers(own_f) * LANES
     reads = 1 / pixels + 1 / channels  # words of shared memory a dp4a
-    fetched = 1 / (h * w) + 1 / (extents.readers(f) * LANES)  # words of global memory a dp4a
+    # Words of global memory a dp4a; what one costs is half the access, which others share.
+    shared = (1 + 1 / extents.words_an_access(w)) / 2
+    fetched = 1 / (h * w) + shared / (extents.readers(f) * LANES)
     warps = threads / (-(-threads // WARP) * WARP) * sqrt(min(1.0, threads / ENOUGH))
     parallel = min(1.0, blocks * threads / (cores * BUSY)) * min(1.0, blocks / cores)
     waves = blocks / (-(-blocks // cores) * cores) if blocks > cores else 1.0

@@ -48,8 +48,6 @@ class Step:
         Type of the sums.
     w
         Type of w in memory.
-    converts
-        Whether words of x hold other bits than memory, so that x cannot be staged by a copy.
     """
 
     word: str
@@ -60,7 +58,6 @@ class Step:
     step: Callable[[Expr, Expr, Expr], Expr]
     acc: str
     w: str
-    converts: bool = False
 
 
 def _bytes_as(word: str) -> Load:
@@ -118,7 +115,7 @@ _F32 = Step(
     acc="float32",
     w="float32",
 )
-_F16 = replace(_F32, load=_rounded, load_w=_widened, w="uint16", converts=True)
+_F16 = replace(_F32, load=_rounded, load_w=_widened, w="uint16")
 _STEPS = {
     "int8": _dp4a_of("int32"),
     "uint8": _dp4a_of("uint32"),

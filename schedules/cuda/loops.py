@@ -6,7 +6,7 @@
     vthread        n f h w     strands of one thread, far apart
     threadIdx.x    n f h w
       k0:          channel blocks, rows, columns of the window, in any order
-        x -> shared, w -> shared     by all threads together, 4 and 16 bytes each
+        x -> shared, w -> shared     by all threads together, 4 to 16 and 16 bytes each
         k1:        the same axes, inside one fetch
           w -> registers             16 bytes each
           f h w c  accumulators in registers
@@ -33,9 +33,10 @@ from tvm.s_tir.schedule import ExprRV, LoopRV
 
 from schedules.cuda.contraction import COMBINE, DOT, REQUANTIZE, RUN, STAGE, WRITE
 from schedules.cuda.tiles import PIPELINES, Tiles
+from schedules.cuda.wide_fetch import WIDE, begins_runs, stage_in_runs
 
 WORD = 4  # bytes, the width of a bank of shared memory
-WIDE = 4  # words of the widest access
+WIDEST = 4  # words of the widest access
 GRID = ("blockIdx.z", "blockIdx.y", "blockIdx.x")
 Extent = int | ExprRV | None
 
@@ -88,27 +89,33 @@ def apply(sch: Schedule, tiles: Tiles) -> None:
         sch.split(axis, list(factors))
         for axis, factors in zip(axes[:3], (tiles.k, tiles.kh, tiles.kw), strict=True)
     ]
+    is_wide = tiles.wide and begins_runs(sch, dot, tiles.w, splits[2])
     outer, inner = ([splits[axis][level] for axis in tiles.order] for level in (0, 1))
     sch.reorder(*outer, *inner, *tile, axes[3])
     fetch = sch.fuse(*outer)
 
-    # 16 bytes of weights at a time, int8 or float32.
-    packed = int(sch.get(axes[3]).extent) == 1
-    wide = 2 if packed else 1
+    # 16 bytes of weights at a time, four words or four floats of one.
+    wide = 2 if int(sch.get(axes[3]).extent) == 1 else 1
     sch.compute_at(w_registers, inner[-1], preserve_unit_loops=True)
     sch.vectorize(sch.fuse(*sch.get_loops(w_registers)[-wide:]))
+    if is_wide:
+        stage_in_runs(sch, x_shared, run)
     for block in (x_shared, *w_shared):
         sch.compute_at(block, fetch, preserve_unit_loops=True)
         loops = sch.get_loops(block)[above + 1 :]
-        in_bytes = packed and int(sch.get(loops[-1]).extent) == WORD
         if block is x_shared:
-            steps, access = _x_access(sch, loops, run if tiles.wide or not run else 1, in_bytes)
+            steps, access = _x_access(sch, loops, run if is_wide or not run else 1)
         else:
             steps, access = loops[:-wide], loops[-wide:]
         threads.share_out(sch, sch.fuse(*steps))
-        sch.vectorize(sch.fuse(*access))
+        access_loop = sch.fuse(*access)
+        if block is x_shared and is_wide:
+            sch.annotate(access_loop, WIDE, run)
+        else:
+            sch.vectorize(access_loop)
         if tiles.padded:  # eight neighbouring blocks of channels begin in as many groups of banks
-            width, axis = WIDE * (WORD if in_bytes else 1), 1 if block is x_shared else 0
+            is_x, words = block is x_shared, wide == 2
+            axis, width = int(is_x), WIDEST * (WORD if words and not is_x else 1)
             sch.storage_align(block, 0, axis, 2 * width, width)
     sch.decompose_reduction(dot, fetch)
     _pipeline(sch, fetch, tiles, len(w_shared))
@@ -118,14 +125,14 @@ def apply(sch: Schedule, tiles: Tiles) -> None:
 
 
 def _x_access(
-    sch: Schedule, loops: Sequence[LoopRV], run: int, in_bytes: bool
+    sch: Schedule, loops: Sequence[LoopRV], run: int
 ) -> tuple[list[LoopRV], list[LoopRV]]:
     """Return the loops of a fetch of x in the order of memory, and those that are one access."""
     n, k, h, w, i = loops
     if run == 0:
         sch.reorder(n, h, w, k, i)
         return [n, h, w, k], [i]
-    if in_bytes and run > 1 and int(sch.get(w).extent) % run == 0:
+    if run > 1:
         w, words = sch.split(w, [None, run])
         return [n, k, h, w], [words, i]
     return [n, k, h, w], [i]

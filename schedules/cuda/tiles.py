@@ -30,8 +30,8 @@ class Tiles:
     ``n`` is None where the batch is symbolic: it is not tiled. ``order`` is a permutation of the
     reduction's axes, ``pipeline`` a key of ``PIPELINES``, ``unroll`` the most steps unrolled.
     ``w_shared``: w goes through shared memory, or straight into registers. ``padded``: rows of
-    shared arrays that neighbouring threads read begin in different banks. ``wide``: four
-    neighbouring words of x are fetched at once, where they lie so.
+    shared arrays that neighbouring threads read begin in different banks. ``wide``: up
+    to four neighbouring words of x are fetched at once, where tiles are whole runs of them.
     """
 
     n: Split | None

@@ -87,7 +87,7 @@ def schedule(case: Case, target: Target, seed: int | None = None) -> tvm.tirx.Pr
     template, spec = case.choice(target), case.spec
     sch = Schedule(template.kernel(spec, template.layouts(spec, case.wanted)), seed=seed or 1)
     (template.default if seed is None else template.space)(sch, spec, target)
-    return sch.mod["main"]
+    return template.finish(sch.mod["main"])
 
 
 def build(

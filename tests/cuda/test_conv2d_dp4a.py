@@ -1,6 +1,7 @@
 """dp4a convolution on the emulated GPU: equal to NumPy, by default and sampled; refusals."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.layout import NCHW4C, NCHW8C, NCHW16C, NCHW32C, NHWC, ROW, Layout
 from schedules.spec import Conv2d
 from schedules.template import Layouts
+from tests.cuda.conv2d_cases import WINDOWS
 from tests.cuda.emulator import EmulationError, kernels, launch_size
 from tests.cuda.run_template import Built, Case, build
 from tests.schedules.numpy_kernels import random_arrays, reference
@@ -27,21 +29,21 @@ BASE: dict[str, Any] = {
     "x": "uint8",
     "y": "uint8",
 }
+RUNS: dict[str, tuple[int, dict[str, Any]]] = {
+    "border": (16, {"width": 28, "height": 5}),
+    "wide_border": (16, {"width": 24, "kernel": (5, 5), "padding": (2, 3, 2, 1), "x": "int8"}),
+    "strided": (16, {"width": 20, "strides": (2, 2), "padding": (0, 1, 1, 0), "batch": 2}),
+    "dilated": (16, {"width": 20, "dilation": (1, 2), "padding": (1, 2, 1, 2)}),
+    "no_border": (16, {"width": 16, "kernel": (3, 1), "padding": (0, 0, 0, 0)}),
+    "odd_no_border": (8, {"width": 18, "kernel": (2, 2), "padding": (0, 0, 0, 0), "x": "int8"}),
+    "half": (8, {"width": 14, "height": 14, "residual": "uint8"}),
+    "depthwise": (16, {"width": 28, "groups": 24, "in_channels": 24}),
+    "odd": (4, {"width": 15}),
+}
+"""Rows that are whole runs of words, and the bytes of x that one access fetches."""
 CASES: dict[str, dict[str, Any]] = {
-    "same": {"x": "int8", "y": "int8"},
-    "several_fetches": {"in_channels": 320, "height": 4, "width": 6},
-    "pointwise": {"kernel": (1, 1), "padding": (0, 0, 0, 0), "width": 17, "height": 3, "batch": 2},
-    "pointwise_strided": {"kernel": (1, 1), "padding": (0, 0, 0, 0), "strides": (2, 2)},
-    "prime_asymmetric": {"width": 23, "height": 11, "kernel": (3, 5), "padding": (1, 2, 0, 3)},
-    "padded_past_the_kernel": {"kernel": (1, 1), "padding": (2, 1, 1, 2)},
-    "strided_dilated": {"strides": (2, 2), "dilation": (2, 1), "padding": (1, 2, 0, 1)},
-    "ragged_channels": {"in_channels": 21, "out_channels": 43, "x": "int8"},
-    "few_channels": {"in_channels": 3, "out_channels": 2},
-    "one_pixel": {"height": 1, "width": 1},
-    "tall": {"kernel": (7, 1), "padding": (3, 0, 3, 0), "batch": 2},
-    "residual_u8": {"residual": "uint8", "out_channels": 44, "width": 11},
-    "residual_s8_leaky": {"x": "int8", "residual": "int8", "leaky": True, "y": "int8"},
-    "leaky_float": {"y": "float32", "leaky": True, "out_channels": 21},
+    **WINDOWS,
+    **{f"runs_{name}": fields for name, (_, fields) in RUNS.items()},
     "groups": {"groups": 4, "in_channels": 32, "out_channels": 48},
     "narrow_groups": {"groups": 8, "in_channels": 32, "out_channels": 32, "x": "int8"},
     "groups_of_six": {"groups": 5, "in_channels": 30, "out_channels": 30, "dilation": (2, 2)},
@@ -130,6 +132,14 @@ def test_what_layouts_it_takes(wanted, fields, found):
     assert layouts.output == found
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_rows_that_are_whole_runs_are_fetched_in_runs(by_default, name):
+    """Vectors of words are read from x where a tile of columns is whole runs, as by default."""
+    body = kernels(by_default.source)[f"runs_{name}_kernel"].body
+    accesses = re.findall(r"\*\(u?int([24]?)\*\)\(x_ptr", body)
+    assert {4 * int(words or 1) for words in accesses} == {RUNS[name][0]}
+
+
 SAMPLED = (
     "same",
     "several_fetches",
@@ -141,6 +151,9 @@ SAMPLED = (
     "groups_of_six",
     "unsplit",
     "unsplit_pointwise",
+    "runs_strided",
+    "runs_dilated",
+    "runs_half",
 )
 
 

@@ -29,7 +29,7 @@ def code(layout: Layout = NCHW4C, **switches: Any) -> str:
     func = CONV2D_DP4A.kernel(spec, layouts).with_attr("global_symbol", "conv")
     sch = Schedule(tvm.IRModule({"main": func}))
     apply(sch, dataclasses.replace(default_tiles(sch, spec, SM_80), **switches))
-    mod = tvm.IRModule({"conv": sch.mod["main"]})
+    mod = tvm.IRModule({"conv": CONV2D_DP4A.finish(sch.mod["main"])})
     return cuda_source(mod, SM_80).split("conv_kernel(")[-1]
 
 

@@ -17,7 +17,7 @@ from relay_int8.geometry import (
     pool2d_fields,
 )
 from relay_int8.integer_kernels import Kernel
-from schedules.spec import Binary, Concat, Conv2d, Dense, DType, Move, Pool2d, Rescale
+from schedules.spec import Binary, Concat, Conv2d, Dense, DType, Move, Pool2d, Rescale, Sigmoid
 
 F32: Final = "float32"
 
@@ -94,6 +94,10 @@ def _activation(group: Group) -> Kernel:
     return Rescale(dims=dims, x=F32, y=F32, leaky=leaky), constants
 
 
+def _sigmoid(group: Group) -> Kernel:
+    return Sigmoid(dims=graph.shape(group.root)), {}
+
+
 def _clamp(group: Group) -> np.ndarray:
     clip = group.activation if isinstance(group.activation, Clip) else Clip(-np.inf, np.inf)
     return np.array([clip.low, clip.high], np.float32)
@@ -114,4 +118,5 @@ _KERNELS = {
     "shuffle": _move,
     "pad": _move,
     "resize": _move,
+    "sigmoid": _sigmoid,
 }

@@ -23,6 +23,7 @@ from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
 from schedules.cpu.rescale import RESCALE_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
+from schedules.cpu.sigmoid import SIGMOID_CPU
 from schedules.cpu.table import TABLE_CPU
 from schedules.cuda.choice import ESTIMATES
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
@@ -41,6 +42,7 @@ from schedules.cuda.layout_flexible import (
     POOL2D_CUDA,
     QUANTIZE_CUDA,
     RESCALE_CUDA,
+    SIGMOID_CUDA,
     TABLE_CUDA,
 )
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
@@ -104,6 +106,7 @@ _ORDER = (
     MOVE_CPU,
     OBSERVE_CPU,
     SAMPLE2D_CPU,
+    SIGMOID_CPU,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,
@@ -123,6 +126,7 @@ _ORDER = (
     CONCAT_CUDA,
     MOVE_CUDA,
     SAMPLE2D_CUDA,
+    SIGMOID_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

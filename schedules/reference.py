@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from schedules.exact import clamp, to_integer
+from schedules.reference_functions import sigmoid
 from schedules.reference_interpolating import interpolate
 from schedules.reference_sampling import sample2d
 from schedules.reference_scaling import add, by_sign, factors, scale
@@ -143,4 +144,5 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "observe": _observe,
     "interpolate": interpolate,
     "sample2d": sample2d,
+    "sigmoid": sigmoid,
 }

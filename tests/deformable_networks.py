@@ -15,8 +15,8 @@ nn = relax.op.nn
 def deformable(
     net: NetworkWriter, name: str, x: relax.Var, channels: int, *, masked: bool, parts: int = 1,
     groups: int = 1, stride: int = 1, dilation: int = 1, rim: str = "zero",
-) -> tuple[relax.Var, list[relax.Var]]:  # fmt: skip
-    """Bind a deformable 3x3 convolution with bias; return it, and the mask if there is one."""
+) -> relax.Var:  # fmt: skip
+    """Bind a deformable 3x3 convolution with bias; another convolution says where it looks."""
     window = {"strides": stride, "padding": dilation, "dilation": dilation}
     places = net.conv(f"{name}/places", x, (27 if masked else 18) * parts, 3, **window)
     operands = [x, places]
@@ -33,28 +33,26 @@ def deformable(
         groups=groups, parts=parts, rim=rim,
     )  # fmt: skip
     y = net.emit(f"{name}/conv", y)
-    biased = net.emit(name, relax.op.add(y, net.constant(1, channels, 1, 1, scale=0.3)))
-    return biased, operands[2:]
+    return net.emit(name, relax.op.add(y, net.constant(1, channels, 1, 1, scale=0.3)))
 
 
 def plain() -> tvm.IRModule:
     """Version 1, by ONNX's and by MXNet's rim, whole and ragged blocks, with a stride and dilated."""
     net = NetworkWriter()
     a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
-    b, _ = deformable(net, "b/bias", a, 10, masked=False, stride=2)
-    b = net.relu("b", b)
+    b = net.relu("b", deformable(net, "b/bias", a, 10, masked=False, stride=2))
     c = net.conv("c", b, 10, 1)
-    d, _ = deformable(net, "d", c, 6, masked=False, parts=2, groups=2, dilation=2, rim="edge")
+    d = deformable(net, "d", c, 6, masked=False, parts=2, groups=2, dilation=2, rim="edge")
     return net.module(net.conv("e", d, 4, 1))
 
 
 def modulated() -> tvm.IRModule:
-    """Version 2; the masks are results too, so that the oracle can be given them."""
+    """Version 2, with masks."""
     net = NetworkWriter()
     a = net.relu("a", net.conv("a/bias", net.x, 32, 3, padding=1, strides=2))
-    b, first = deformable(net, "b/bias", a, 32, masked=True, parts=2, groups=2)
-    c, second = deformable(net, "c", net.relu("b", b), 8, masked=True)
-    return net.module(net.conv("d", c, 4, 1), *first, *second)
+    b = net.relu("b", deformable(net, "b/bias", a, 32, masked=True, parts=2, groups=2))
+    c = deformable(net, "c", b, 8, masked=True)
+    return net.module(net.conv("d", c, 4, 1))
 
 
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {"plain": plain, "modulated": modulated}

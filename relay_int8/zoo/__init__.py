@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import onnx
 
 from relay_int8.errors import ConfigError
+from relay_int8.zoo.deformable import DCN_RESNET_101, DCN_V2_RESNET_101
 from relay_int8.zoo.drn import DRN
 from relay_int8.zoo.inception import InceptionV3
 from relay_int8.zoo.mobilenet import MobileNetV2
@@ -42,6 +43,8 @@ NETWORKS: dict[str, Builder] = {
     "resnext50_32x4d": RESNEXT_50,
     "drn_c_26": DRN(),
     "mobilenet_v2": MobileNetV2(),
+    "dcn_resnet101": DCN_RESNET_101,
+    "dcn_v2_resnet101": DCN_V2_RESNET_101,
 }
 
 

@@ -18,6 +18,9 @@ from relay_int8.errors import ConfigError
 
 OPSET = 17
 IR_VERSION = 8
+DEFORMABLE = (19, 9)  # of a network with DeformConv
+BETWEEN_PIXELS = 0.5  # what interpolation, and the zeros beyond the image, leave of a mean square
+MASKED = 0.29  # mean square of the logistic function of a normal number
 Pair = tuple[int, int]
 
 
@@ -107,6 +110,53 @@ class Network:
         self.cost.macs += channels * fan_in * height * width
         return _image(name, channels, height, width, 1.0)
 
+    def deform_conv(
+        self,
+        x: Tensor,
+        offset: Tensor,
+        mask: Tensor | None,
+        name: str,
+        channels: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        parts: int = 1,
+    ) -> Tensor:
+        """Add a deformable convolution, with a mask version 2."""
+        fan_in = x.channels * kernel**2
+        seen = x.square * BETWEEN_PIXELS * (1.0 if mask is None else MASKED)
+        self._normal(
+            f"{name}.weight", (channels, x.channels, kernel, kernel), (fan_in * seen) ** -0.5
+        )
+        names = [x.name, f"{name}.weight", offset.name, *([] if mask is None else ["", mask.name])]
+        self._add(
+            "DeformConv",
+            names,
+            name,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[padding] * 4,
+            dilations=[dilation] * 2,
+            offset_group=parts,
+        )
+        self.cost.macs += channels * fan_in * offset.height * offset.width
+        return _image(name, channels, offset.height, offset.width, 1.0)
+
+    def sigmoid(self, x: Tensor, name: str) -> Tensor:
+        """Add a logistic function."""
+        self._add("Sigmoid", [x.name], name)
+        return replace(x, name=name, square=MASKED, positive=MASKED)
+
+    def cut(self, x: Tensor, name: str, begin: int, end: int) -> Tensor:
+        """Keep a range of the channels."""
+        bounds = {"starts": begin, "ends": end, "axes": 1}
+        for bound, value in bounds.items():
+            self._constant(f"{name}.{bound}", np.array([value], np.int64))
+        self._add("Slice", [x.name, *(f"{name}.{bound}" for bound in bounds)], name)
+        return replace(x, name=name, channels=end - begin)
+
     def batch_norm(
         self, x: Tensor, name: str, *, gain: float = 1.0, epsilon: float = 1e-5
     ) -> Tensor:
@@ -181,10 +231,12 @@ class Network:
         dims = (self._batch, output.channels)
         outputs = [helper.make_tensor_value_info(output.name, TensorProto.FLOAT, dims)]
         graph = helper.make_graph(self._nodes, name, self._inputs, outputs, self._weights)
+        deformable = any(node.op_type == "DeformConv" for node in self._nodes)
+        opset, ir_version = DEFORMABLE if deformable else (OPSET, IR_VERSION)
         return helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", opset)],
+            ir_version=ir_version,
             producer_name="relay_int8.zoo",
         )
 

@@ -37,7 +37,7 @@ class ResNet:
         x = net.max_pool(x, "maxpool", 3, 2, 1)
         for stage, count in enumerate(self.cut if cut else self.blocks):
             for block in range(count):
-                stride = 2 if stage and not block else 1
+                stride = 1 if block else self.stride_of(stage)
                 x = self._block(net, x, f"layer{stage + 1}.{block}", 64 << stage, stride)
         return net.dense(net.flatten(net.global_pool(x, "avgpool"), "flatten"), "fc", classes)
 
@@ -48,7 +48,7 @@ class ResNet:
             width = planes * self.group_width // 64 * self.groups
             y = net.batch_norm(net.conv(y, f"{name}.conv1", width, 1), f"{name}.bn1")
             y = net.relu(y, f"{name}.relu1")
-            y = net.conv(y, f"{name}.conv2", width, 3, stride=stride, padding=1, groups=self.groups)
+            y = self.middle(net, y, name, width, stride)
             y = net.relu(net.batch_norm(y, f"{name}.bn2"), f"{name}.relu2")
             y = net.conv(y, f"{name}.conv3", channels, 1)
             y = net.batch_norm(y, f"{name}.bn3", gain=BRANCH_GAIN)
@@ -61,6 +61,16 @@ class ResNet:
             x = net.conv(x, f"{name}.downsample.0", channels, 1, stride=stride)
             x = net.batch_norm(x, f"{name}.downsample.1")
         return net.relu(net.add(y, x, f"{name}.add"), f"{name}.relu")
+
+    def stride_of(self, stage: int) -> int:
+        """Return the stride of a stage's first block."""
+        return 2 if stage else 1
+
+    def middle(self, net: Network, x: Tensor, name: str, width: int, stride: int) -> Tensor:
+        """Add the 3x3 of a bottleneck."""
+        return net.conv(
+            x, f"{name}.conv2", width, 3, stride=stride, padding=1, groups=self.groups
+        )
 
 
 RESNET_18 = ResNet((2, 2, 2, 2), (1, 1, 1, 1), bottleneck=False)

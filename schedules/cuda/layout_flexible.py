@@ -10,6 +10,7 @@ from schedules.cpu.move import MOVE_CPU
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.quantize import QUANTIZE_CPU
 from schedules.cpu.rescale import RESCALE_CPU
+from schedules.cpu.sigmoid import SIGMOID_CPU
 from schedules.cpu.table import TABLE_CPU
 from schedules.cuda.elementwise import on_cuda
 
@@ -21,4 +22,5 @@ QUANTIZE_CUDA = on_cuda(QUANTIZE_CPU)
 DEQUANTIZE_CUDA = on_cuda(DEQUANTIZE_CPU)
 CONCAT_CUDA = on_cuda(CONCAT_CPU)
 MOVE_CUDA = on_cuda(MOVE_CPU)
+SIGMOID_CUDA = on_cuda(SIGMOID_CPU)
 INTERPOLATE_CUDA = on_cuda(INTERPOLATE_CPU)

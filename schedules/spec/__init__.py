@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from schedules.rounding import ROUNDINGS, Requantize, Rounding
 from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
@@ -51,6 +52,7 @@ __all__ = [
     "Rounding",
     "Sample2d",
     "Shape",
+    "Sigmoid",
     "Size",
     "Spec",
     "Table",

@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
@@ -29,6 +30,7 @@ Spec = (
     | Move
     | Observe
     | Sample2d
+    | Sigmoid
     | Interpolate
 )
 SPECS: dict[str, type[Spec]] = {
@@ -46,6 +48,7 @@ SPECS: dict[str, type[Spec]] = {
         Move,
         Observe,
         Sample2d,
+        Sigmoid,
         Interpolate,
     )
 }

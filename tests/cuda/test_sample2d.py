@@ -7,14 +7,15 @@ import pytest
 
 from schedules.layout import NCHW4C, NCHW16C, ROW
 from schedules.reference import reference
+from schedules.spec import Sigmoid
 from schedules.template import Layouts
 from tests.cuda.emulator import kernels
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61, Built, Case, build
 from tests.deformable_networks import modulated
-from tests.quantized_networks import QuantizedNetwork
+from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.schedules.test_sample2d import KINDS, params_of, tensors_of
-from tests.test_deformable_networks import assert_equals_oracle
+from tests.schedules.test_sigmoid import values
 
 LAYOUTS = {"row": ROW, "words": NCHW4C, "blocks": NCHW16C}
 CASES = {
@@ -50,6 +51,14 @@ def test_sampled():
         np.testing.assert_array_equal(found, expected)
 
 
+def test_masks_have_the_same_bits():
+    spec = Sigmoid(dims=(2, 6, 9, 7))
+    case = Case(spec=spec, wanted=Layouts(inputs=(ROW,), output=NCHW4C))
+    x = values(*spec.dims)
+    found = build({"mask": case}).run("mask", {"x": x})
+    np.testing.assert_array_equal(found, reference(spec, {"x": x}, {}))
+
+
 def test_each_place_is_found_once(built):
     """The corners of a place serve all channels of a thread; their sums are one fma each."""
     body = kernels(built.source)["plain_words_kernel"].body
@@ -60,4 +69,4 @@ def test_each_place_is_found_once(built):
 def test_network_equals_oracle():
     network = QuantizedNetwork.make(modulated())
     emulated = EmulatedNetwork(network.mod, SM_61)
-    assert_equals_oracle(network, emulated.run(network.inputs))
+    assert_found_equals_oracle(network, emulated.run(network.inputs))

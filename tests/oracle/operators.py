@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle.functions import sigmoid
 from tests.oracle.sampling import sample2d
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,11 +33,6 @@ def prelu(x: Array, alpha: Array, *, axis: int) -> Array:
 
 def erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
-
-
-def sigmoid(x: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return 1 / (1 + np.exp(-x))
 
 
 def softmax(x: Array, *, axis: int) -> Array:

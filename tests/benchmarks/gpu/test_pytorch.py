@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from benchmarks.gpu.__main__ import NETWORKS
 from benchmarks.gpu.pictures import pictures
 from relay_int8 import zoo
 
@@ -11,7 +12,7 @@ pytest.importorskip("torch")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_graph_is_the_same(name, tmp_path):
     from benchmarks.gpu.pytorch import load_fp32
 

@@ -1,0 +1,36 @@
+"""Functions of a float32 tensor that give the same bits on every target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from schedules.spec.operator_spec import OperatorSpec, Shape
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+"""They add up to ln 2; products of the first with whole numbers below 2**15 are exact."""
+EXP_SERIES = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
+"""Of exp(r), highest power first: within 2e-8 where |r| <= ln(2) / 2."""
+SMALLEST = -87.0  # exp of it is a normal float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sigmoid(OperatorSpec):
+    """``1 / (1 + exp(-x))`` of float32, every operation rounded as written, no params.
+
+    ``a = max(-|x|, -87)``, ``n = rint(a * LOG2_E)``, ``r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, a))``
+    with n as float32; p by fma from ``EXP_SERIES``; e is p with n added to its exponent bits;
+    ``y = 1 / (1 + e)`` where x >= 0, else ``e / (1 + e)``.
+    """
+
+    kind: ClassVar[str] = "sigmoid"
+    dims: Shape
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of x and y."""
+        return self.dims
+
+    def dtype(self, name: str) -> str:
+        """Element type of x and y."""
+        return "float32"

@@ -1,0 +1,28 @@
+"""The logistic function as docs/design.md has it for float32: one way to round, on every target."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tests.oracle.arithmetic import Array, fma
+
+LN2 = (np.float32(0.693359375), np.float32(-2.12194440e-4))
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)); float32 bit for bit, other types as NumPy has it."""
+    if x.dtype != np.float32:
+        with np.errstate(over="ignore"):
+            return np.asarray(1 / (1 + np.exp(-x)))
+    towards_zero = np.maximum(-np.abs(x), np.float32(-87))
+    power = np.rint(towards_zero * np.float32(1 / math.log(2)))
+    rest = towards_zero
+    for part in LN2:
+        rest = fma(power, np.asarray(-part), rest)
+    series = np.zeros_like(rest)
+    for k in range(7, -1, -1):
+        series = fma(series, rest, np.asarray(np.float32(1 / math.factorial(k))))
+    e = np.ldexp(series, power.astype(np.int32))
+    return np.where(x >= 0, np.float32(1), e) / (np.float32(1) + e)

@@ -138,18 +138,15 @@ class _LayoutWriter:
     def _moved_in_place(
         self, var: relax.Var, spec: Spec, layouts: Layouts, tensors: list[relax.Expr]
     ) -> bool:
-        """Turn a reshape that moves no byte into a view; return whether it is one."""
-        if not isinstance(spec, Move) or spec.move != "reshape" or layouts.output != ROW:
+        """Turn a move that moves no byte into a view; return whether it is one."""
+        if not isinstance(spec, Move) or not _moves_nothing(spec, layouts):
             return False
-        source = layouts.inputs[0]
-        blocks = source.block or 1  # one pixel lies in NHWC as it does row by row
-        if source != ROW and (spec.x_shape[2:] != (1, 1) or spec.x_shape[1] % blocks):
-            return False
-        held = self._in_layout(tensors[0], source)
+        held = self._in_layout(tensors[0], layouts.inputs[0])
+        dims = layouts.output.physical_shape(spec.y_shape)
         view = self._writer.emit(
-            var.name, relax.op.reshape(held, [self._own_size(size) for size in spec.y_shape])
+            var.name, relax.op.reshape(held, [self._own_size(size) for size in dims])
         )
-        self._hold(var, ROW, view)
+        self._hold(var, layouts.output, view)
         return True
 
     def _in_layout(self, var: relax.Var, layout: Layout) -> relax.Expr:
@@ -214,6 +211,26 @@ def _packed(
         return [params[name] for name in spec.params]
     packed = template.pack(spec, arrays)
     return [relax.const(np.ascontiguousarray(packed[name])) for name in spec.params]
+
+
+def _moves_nothing(spec: Move, layouts: Layouts) -> bool:
+    """Whether the bytes of x are those of y already."""
+    (source,), output = layouts.inputs, layouts.output
+    if spec.move == "transpose" and len(spec.x_shape) == 4:
+        if source == ROW:
+            return spec.arguments == (0, 3, 1, 2) and _lies_as_nhwc(output, spec.y_shape)
+        return (
+            output == ROW and spec.arguments == (0, 2, 3, 1) and _lies_as_nhwc(source, spec.x_shape)
+        )
+    if spec.move != "reshape" or output != ROW:
+        return False
+    blocks = source.block or 1  # one pixel lies in NHWC as it does row by row
+    return source == ROW or (spec.x_shape[2:] == (1, 1) and not spec.x_shape[1] % blocks)
+
+
+def _lies_as_nhwc(layout: Layout, dims: tuple[int, ...]) -> bool:
+    """Whether the channels of an image are innermost, in one whole block."""
+    return layout == NHWC or layout.block == dims[1]
 
 
 def _is_image(spec: Spec, name: str) -> bool:

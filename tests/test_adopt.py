@@ -20,8 +20,9 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import TARGETS
 from tests import reference
+from tests.adopted_networks import run_on, with_oracle
 from tests.onnx_models import model, run_onnx
-from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle, image
+from tests.quantized_networks import image
 from tests.run_built import run_built
 
 
@@ -95,28 +96,6 @@ def quantized_by_onnxruntime(
         per_channel=per_channel,
     )
     return onnx.load(target)
-
-
-def with_oracle(adopted: QuantizedModel) -> QuantizedNetwork:
-    """Return the network with the oracle's tensors under the names that kernels give them."""
-    inputs = image(adopted.mod)
-    source = {
-        str(var.name): f"{value.args[0].name}:q"
-        for var, value in graph.calls(adopted.mod["main"])
-        if graph.operator(value) == "quantize" and graph.constant(value.args[0]) is None
-    }
-    tensors = reference.run(adopted.mod, inputs)
-    expected = {source.get(name, name): array for name, array in tensors.items()}
-    return QuantizedNetwork(adopted.mod, adopted.plan, inputs, expected)
-
-
-def run_on(adopted: QuantizedModel, target: str = "x86") -> list[np.ndarray]:
-    """Compile, compare every integer tensor with the oracle, and return the outputs."""
-    network = with_oracle(adopted)
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS[target]))
-    found = run_built(built, network.inputs)
-    assert_found_equals_oracle(network, found)
-    return [array for name, array in found.items() if name.startswith("outputs:")]
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,11 @@ def _activation_scales(model: TfliteModel) -> dict[int, tuple[float, int]]:
     return scales
 
 
+def set_scale(model: TfliteModel, index: int, scale: float, zero: int) -> None:
+    """Say what the integers of an int8 tensor stand for."""
+    _set_quantization(model.graph.tensors[index], TYPES["int8"], [scale], [zero], 0)
+
+
 def _quantize_weights(model: TfliteModel, index: int, axis: int) -> np.ndarray:
     w = _values(model, index)
     others = tuple(i for i in range(w.ndim) if i != axis)

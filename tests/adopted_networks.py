@@ -1,0 +1,42 @@
+"""Networks that another tool quantized, with what the oracle computes of them, and the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from tvm.target import Target
+
+from relay_int8 import graph
+from relay_int8.build import compile_module
+from relay_int8.quantize import QuantizedModel
+from schedules.targets import TARGETS
+from tests import reference
+from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle, image
+from tests.run_built import run_built
+
+
+def with_oracle(
+    adopted: QuantizedModel, inputs: Mapping[str, np.ndarray] | None = None
+) -> QuantizedNetwork:
+    """Return the network with the oracle's tensors under the names that kernels give them."""
+    given = dict(inputs or image(adopted.mod))
+    source = {
+        str(var.name): f"{value.args[0].name}:q"
+        for var, value in graph.calls(adopted.mod["main"])
+        if graph.operator(value) == "quantize" and graph.constant(value.args[0]) is None
+    }
+    tensors = reference.run(adopted.mod, given)
+    kernels = {source.get(name, name): array for name, array in tensors.items()}
+    return QuantizedNetwork(adopted.mod, adopted.plan, given, {**tensors, **kernels})
+
+
+def run_on(
+    adopted: QuantizedModel, target: str = "x86", inputs: Mapping[str, np.ndarray] | None = None
+) -> list[np.ndarray]:
+    """Compile, compare every integer tensor with the oracle, and return the outputs."""
+    network = with_oracle(adopted, inputs)
+    built = compile_module(adopted.mod, Target(TARGETS[target]))
+    found = run_built(built, network.inputs)
+    assert_found_equals_oracle(network, found)
+    return [array for name, array in found.items() if name.startswith("outputs:")]

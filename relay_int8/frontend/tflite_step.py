@@ -160,7 +160,7 @@ class Step:
         """Return an operand transposed; a constant of fewer axes gets leading ones."""
         tensor = self.tensor(index)
         if tensor.values is None:
-            return relax.op.permute_dims(self.plain(index), list(order))
+            return self._emit(index, "moved", relax.op.permute_dims(self.plain(index), list(order)))
         found, lead = tensor.quantization, len(order) - tensor.values.ndim
         if lead < 0:
             raise ValueError(f"its operand {tensor.name} has {tensor.values.ndim} dimensions")

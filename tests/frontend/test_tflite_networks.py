@@ -66,6 +66,7 @@ def test_float(tmp_path, name):
         np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.isa("avx512_vnni")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_integers(tmp_path, name):
     """Every product is of integers, equal to the oracle; TFLite's results are one step off at most.

@@ -35,7 +35,14 @@ from relay_int8.module import refusal
 from relay_int8.pipeline import normalize
 from relay_int8.pixels import PixelLayout
 from relay_int8.quantize import quantize
-from relay_int8.reporting import layers_of, report_of, tuning_of, with_fidelity, with_times
+from relay_int8.reporting import (
+    layers_of,
+    report_of,
+    tuning_of,
+    with_fidelity,
+    with_sensitivity,
+    with_times,
+)
 from relay_int8.shipping import manifest_of, shipped_model
 from relay_int8.target import resolve, resolve_target
 from relay_int8.tuning.records import Records, shipped_logs
@@ -61,6 +68,7 @@ def compile_model(
     table: str | Path | None = None,
     qdq: str | Path | None = None,
     samples: int = 8,
+    sensitivity: int = 0,
     tuning_logs: str | Path | None = None,
     records: bool = True,
     threads: int | None = None,
@@ -110,6 +118,8 @@ def compile_model(
         Where to write the quantized network as QDQ ONNX, if anywhere.
     samples
         Images to compare every layer with FP32 on; 0 leaves the comparison out.
+    sensitivity
+        Images to measure each layer's sensitivity on, for the report; 0 leaves it out.
     tuning_logs
         Folder of tuning logs; kernels they know for the target run as they were tuned, the others
         as logs that come with the project say.
@@ -145,6 +155,10 @@ def compile_model(
         first = 1 if max_batch is not None else batch
         mod = import_model(model, batch=first, inputs=inputs, params=params)
     source = _source(mod, data, preprocessing)
+    if sensitivity and (graph.is_quantized(mod) or not isinstance(source, Dataset)):
+        raise ConfigError(
+            "sensitivity quantizes a float model anew on images; give both, or leave it out"
+        )
     if table is not None and graph.is_quantized(mod):
         raise ConfigError("the model is quantized already: there is no calibration table to write")
     with _timed("quantize", seconds, progress):
@@ -170,6 +184,10 @@ def compile_model(
     if known is not None:
         result = dataclasses.replace(result, tuning=tuning_of(built, known))
     manifest = manifest_of(mod, quantized, built, result, preprocessing, pixels, max_batch)
+    if sensitivity:
+        with _timed("sensitivity", seconds, progress):
+            assert isinstance(source, Dataset)
+            result = with_sensitivity(result, quantized, source, sensitivity, progress)
     with tempfile.TemporaryDirectory() as folder:
         library, trial = Path(folder) / LIBRARY, Path(folder) / "network.ri8"
         with _timed("export", seconds, progress):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tvm import IRModule
 from tvm.target import Target
 
+from relay_int8 import finite_json
 from relay_int8.analysis.costs import measure_costs, run_times_ms
 from relay_int8.analysis.mixed_precision import Budget, Mixed, search
 from relay_int8.analysis.sensitivity import Fit, Sensitivity, Variants, measure_sensitivity
@@ -111,13 +109,4 @@ def _verified(
 
 def sensitivity_json(sensitivity: Sensitivity) -> str:
     """Return the sensitivities as JSON; an infinite ratio is written as "inf"."""
-    return json.dumps(_named(asdict(sensitivity)), indent=1, allow_nan=False) + "\n"
-
-
-def _named(value: Any) -> Any:
-    convert: Callable[[Any], Any] = _named
-    if isinstance(value, dict):
-        return {key: convert(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [convert(item) for item in value]
-    return str(value) if value in (float("inf"), float("-inf")) else value
+    return finite_json.dumps(asdict(sensitivity))

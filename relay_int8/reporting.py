@@ -12,6 +12,8 @@ import numpy as np
 from relay_int8.analysis.fidelity import measure_fidelity
 from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import LayerReport, Report
+from relay_int8.analysis.sensitivity import Variants, measure_sensitivity
+from relay_int8.analysis.sensitivity_file import with_ratios
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.artifact import load
 from relay_int8.build import Built, KernelCall
@@ -105,6 +107,19 @@ def with_fidelity(
         for layer in report.layers
     )
     return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
+
+
+def with_sensitivity(
+    report: Report,
+    quantized: QuantizedModel,
+    data: Dataset,
+    samples: int,
+    progress: Progress | None,
+) -> Report:
+    """Add what each layer's integers cost the outputs, on the first ``samples`` images."""
+    found = measure_sensitivity(Variants(quantized, data, samples), progress)
+    ratios = {layer.name: (layer.alone.snr_db, layer.without.snr_db) for layer in found.layers}
+    return with_ratios(report, ratios)
 
 
 def with_times(

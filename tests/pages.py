@@ -1,8 +1,11 @@
 """Pages as tests see them: read as HTML, and drawn by a headless browser."""
 
+import html
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import pytest
 
@@ -40,9 +43,10 @@ class Reader(HTMLParser):
         if not {"script", "style"} & set(self.open):
             self.text += data
 
-    def rows(self, *first):
-        """Return the rows of the table whose heading begins so, as dicts."""
-        header, *rows = next(found for found in self.tables if found[0][: len(first)] == [*first])
+    def rows(self, *first, place=0):
+        """Return the rows of the table whose heading begins so, as dicts; of several, by place."""
+        tables = [found for found in self.tables if found[0][: len(first)] == [*first]]
+        header, *rows = tables[place]
         return [dict(zip(header, row, strict=True)) for row in rows]
 
     def require_whole(self):
@@ -50,13 +54,30 @@ class Reader(HTMLParser):
         assert (self.wrong, self.open, self.fetched) == ([], [], [])
 
 
-def drawn(path):
-    """Return the document that a headless browser makes of a page; skip where there is none."""
+class Drawn(NamedTuple):
+    """A document as a browser has it in the end, and what ``script`` left in ``result``."""
+
+    text: str
+    result: str | None
+
+
+def drawn(path, script=None):
+    """Return what a headless browser makes of a page; skip where there is none.
+
+    ``script`` runs when the page is whole, as a user who sets ``result`` to what it saw.
+    """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no headless browser")
+    if script is not None:
+        text = path.read_text(encoding="utf-8").removesuffix("</body></html>\n")
+        path = path.with_suffix(".used.html")
+        used = f"{script}; document.title = JSON.stringify(result);"
+        path.write_text(f"{text}<script>{{ {used} }}</script></body></html>", encoding="utf-8")
     done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,800",
+         "--dump-dom", path.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    return done.stdout
+    title = re.search("<title>(.*?)</title>", done.stdout, re.DOTALL)
+    return Drawn(done.stdout, html.unescape(title[1]) if title and script else None)

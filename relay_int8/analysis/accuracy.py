@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from relay_int8 import finite_json
+from relay_int8.analysis.interval import wilson
 from relay_int8.batch import stacked
-from relay_int8.errors import ConfigError
+from relay_int8.errors import ConfigError, RecordError
 
 if TYPE_CHECKING:
     from relay_int8.module import Module
@@ -37,6 +41,32 @@ class Evaluation:
     reference_top1: float | None = None
     agreement: float | None = None
     snr_db: float | None = None
+
+    def to_json(self) -> str:
+        """Return the measurements as JSON, for the report; an infinite ratio is "inf"."""
+        return finite_json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Evaluation:
+        """Return what :meth:`to_json` wrote; a RecordError if the text is none of that."""
+        try:
+            fields = json.loads(text)
+            ratio = fields["snr_db"]
+            return cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"not an evaluation of relay-int8: {error}") from error
+
+    def interval(self, share: float) -> tuple[float, float]:
+        """Return the 95 % confidence interval of one of its fractions."""
+        return wilson(share, self.samples)
+
+
+def read_evaluation(path: Path | str) -> Evaluation:
+    """Return the evaluation in a file; a RecordError if it cannot be read or is none."""
+    try:
+        return Evaluation.from_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
 
 
 def snr_db(reference: Array, other: Array) -> float | None:

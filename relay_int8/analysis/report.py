@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from relay_int8 import finite_json
+from relay_int8.analysis.accuracy import Evaluation
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
 
@@ -41,6 +43,9 @@ class LayerReport:
         Fraction of its integers that stand at the smallest or largest value, real zero's left out.
     time_us
         Median microseconds of one run on the machine that the report names.
+    alone_db, without_db
+        Signal-to-noise ratio of the network's outputs with this layer alone in integers, and with
+        it alone left in float; None where that was not measured.
     """
 
     name: str
@@ -52,6 +57,8 @@ class LayerReport:
     snr_db: float | None = None
     saturation: float | None = None
     time_us: float | None = None
+    alone_db: float | None = None
+    without_db: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +116,8 @@ class Report:
         the registers and memory by architecture.
     other_us
         Median microseconds of the kernels that belong to no layer: quantize, dequantize, repacks.
+    evaluation
+        Accuracy, where it was measured.
     samples
         Images that the signal-to-noise ratios were measured with.
     model_bytes, artifact_bytes
@@ -132,6 +141,7 @@ class Report:
     tuning: Mapping[str, Any] = field(default_factory=dict)
     gpu: Mapping[str, Any] = field(default_factory=dict)
     other_us: Mapping[str, float] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
     samples: int = 0
     model_bytes: int = 0
     artifact_bytes: int = 0
@@ -157,7 +167,7 @@ class Report:
     def to_json(self) -> str:
         """Return the report as JSON text; a ratio that is infinite is written as "inf"."""
         values = dataclasses.asdict(self) | {"coverage": self.coverage}
-        return json.dumps(_finite(values), indent=1, allow_nan=False) + "\n"
+        return finite_json.dumps(values)
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -179,6 +189,8 @@ class Report:
             values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
             values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])
             values["hazards"] = tuple(Hazard(**item) for item in values.get("hazards", ()))
+            if values.get("evaluation"):
+                values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
             return cls(**values | {"repacks": tuple(values["repacks"])})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"not a report of relay-int8: {error}") from error
@@ -197,16 +209,17 @@ class Report:
             raise RecordError(f"{path}: cannot be written: {error}") from error
 
 
-def _finite(value: Any) -> Any:
-    """Replace infinite numbers, which JSON lacks, by their names."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return str(value) if value in (float("inf"), float("-inf")) else value
+def read_report(path: Path | str) -> Report:
+    """Return the report in a file; a RecordError if it cannot be read or is none."""
+    try:
+        return Report.from_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read as a report: {error}") from error
 
 
 def _ratio(item: dict[str, Any]) -> dict[str, Any]:
-    """Read back what :func:`_finite` wrote."""
-    ratio = item["snr_db"]
-    return item | {"snr_db": None if ratio is None else float(ratio)}
+    """Read back the ratios that were written, infinite ones among them."""
+    return {
+        key: float(value) if key.endswith("_db") and value is not None else value
+        for key, value in item.items()
+    }

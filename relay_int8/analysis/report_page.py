@@ -6,20 +6,15 @@ would have chosen, are there for tensors whose counts the table holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from relay_int8.analysis.report import LayerReport, Report
-from relay_int8.analysis.summary import decibels, gpu_rows
-from relay_int8.calibration.alternatives import alternatives, divergence_curve
-from relay_int8.calibration.entry import Entry
-from relay_int8.calibration.histogram import Histogram
+from relay_int8.analysis.figures import LAYERS, layer_traces
+from relay_int8.analysis.report import Report
+from relay_int8.analysis.summary import decibels, gpu_rows, shares
+from relay_int8.analysis.tensor_sections import tensor_sections
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import RecordError
-from relay_int8.pages.interactive import SCRIPT, Axes, Traces, chooser, sortable_table
+from relay_int8.pages.interactive import SCRIPT, sortable_table
 from relay_int8.pages.page import (
     Section,
     figure,
@@ -28,10 +23,6 @@ from relay_int8.pages.page import (
     table,
     write_page,
 )
-
-BARS = 256  # of a histogram on the page, at most; neighbouring bins are added up
-POINTS = 240  # of a divergence curve, at most
-Alternatives = Mapping[str, Mapping[str, Entry]]
 
 
 def is_page(path: Path | str | None) -> bool:
@@ -54,14 +45,12 @@ def write_report_page(report: Report, ranges: CalibrationTable, path: Path | str
     ConfigError
         If Plotly is not installed.
     """
-    others = {name: alternatives(entry) for name, entry in ranges.entries.items()}
-    others = {name: found for name, found in others.items() if found}
     sections = [
         *_hazards(report, ranges),
+        *_accuracy(report),
         _layers(report),
         _coverage(report),
-        *([_ranges(ranges), _activations(ranges, others)] if ranges.entries else []),
-        *_methods(ranges, others),
+        *tensor_sections(ranges),
         _settings(report),
     ]
     sections[-1] = Section(title=sections[-1].title, parts=(*sections[-1].parts, SCRIPT))
@@ -101,8 +90,28 @@ def _hazards(report: Report, ranges: CalibrationTable) -> list[Section]:
     return [Section(title="Hazards", parts=tuple(parts))] if parts else []
 
 
+def _accuracy(report: Report) -> list[Section]:
+    """Return a section of the accuracy, if it was measured."""
+    found = report.evaluation
+    if found is None:
+        return []
+    columns = ("int8", "95 %", "FP32", "FP32, 95 %")
+    rows = []
+    if found.top1 is not None:
+        rows.append(["top-1", *shares(found, found.top1), *shares(found, found.reference_top1)])
+    if found.agreement is not None:
+        rows.append(["same class as FP32", *shares(found, found.agreement), "", ""])
+        rows.append(["signal to noise, dB", decibels(found.snr_db), "", "", ""])
+    text = (
+        f"On {found.samples} images. 95 %: Wilson's interval, in which the share of all such "
+        "images lies; two networks whose intervals overlap may be equally good."
+    )
+    parts = (paragraph(text), table(("", *columns), rows, right=columns))
+    return [Section(title="Accuracy", parts=parts)]
+
+
 def _layers(report: Report) -> Section:
-    numbers = ("place", "MMAC", "SNR dB", "saturated %", "time us")
+    numbers = ("place", "MMAC", "SNR dB", "saturated %", "alone dB", "without dB", "time us")
     header = ("place", "layer", "operator", "type", *numbers[1:], "kernel", "reason")
     rows = [
         [
@@ -113,6 +122,8 @@ def _layers(report: Report) -> Section:
             f"{layer.macs / 1e6:.3f}" if layer.macs else "",
             decibels(layer.snr_db),
             "-" if layer.saturation is None else f"{100 * layer.saturation:.4f}",
+            decibels(layer.alone_db),
+            decibels(layer.without_db),
             "-" if layer.time_us is None else f"{layer.time_us:.1f}",
             layer.kernel,
             layer.reason,
@@ -121,26 +132,15 @@ def _layers(report: Report) -> Section:
     ]
     text = (
         "Signal to noise: the power of the FP32 result over that of the error, with every layer "
-        "before it quantized too. Saturated: integers at an end of their range."
+        "before it quantized too. Saturated: integers at an end of their range. Alone, without: "
+        "signal to noise of the network's outputs with this layer alone in integers, and with it "
+        "alone left in float, where sensitivity was measured."
     )
     parts = [paragraph(text), sortable_table(header, rows, right=numbers)]
-    measured = [layer for layer in report.layers if layer.snr_db not in (None, float("inf"))]
-    if measured:
-        parts.insert(1, _by_layer(report.layers, measured))
+    traces = layer_traces(report)
+    if traces:
+        parts.insert(1, figure(traces, name=LAYERS.name, x=LAYERS.x, y=LAYERS.y))
     return Section(title="Layers", parts=tuple(parts))
-
-
-def _by_layer(layers: Sequence[LayerReport], measured: Sequence[LayerReport]) -> str:
-    place = {layer.name: number for number, layer in enumerate(layers, 1)}
-    ratios = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": [place[layer.name] for layer in measured],
-        "y": [round(float(layer.snr_db or 0), 3) for layer in measured],
-        "text": [layer.name for layer in measured],
-        "hovertemplate": "%{text}: %{y} dB<extra></extra>",
-    }
-    return figure([ratios], name="layers", x="layer", y="signal to noise, dB")
 
 
 def _coverage(report: Report) -> Section:
@@ -151,136 +151,6 @@ def _coverage(report: Report) -> Section:
         else paragraph("Every layer is computed in integers."),
     )
     return Section(title="Coverage", parts=parts)
-
-
-def _ranges(ranges: CalibrationTable) -> Section:
-    numbers = ("least seen", "most seen", "low", "high", "scale", "zero point", "not finite")
-    header = ("tensor", "scheme", *numbers, "method", "notes")
-    rows = []
-    for name, entry in ranges.entries.items():
-        params = entry.qparams()
-        seen = ("-", "-") if entry.observed.empty else (entry.observed.low, entry.observed.high)
-        values = (*seen, entry.low, entry.high, params.scale)
-        rows.append(
-            [
-                name,
-                entry.scheme,
-                *(value if isinstance(value, str) else f"{value:.6g}" for value in values),
-                str(params.zero_point),
-                str(entry.observed.nonfinite),
-                entry.method,
-                "; ".join(entry.notes),
-            ]
-        )
-    text = f"What {ranges.images} images showed of each tensor, and the range that was chosen."
-    return Section(
-        title="Ranges", parts=(paragraph(text), sortable_table(header, rows, right=numbers))
-    )
-
-
-def _activations(ranges: CalibrationTable, others: Alternatives) -> Section:
-    title = "Activations"
-    if not others:
-        text = "The calibration table holds no counts: no histograms, and no other methods' ranges."
-        return Section(title=title, parts=(paragraph(text),))
-    figures = (
-        Axes(
-            name="histogram", x="value", y="count", layout={"yaxis": {"type": "log"}, "bargap": 0}
-        ),
-        Axes(name="divergence", x="threshold", y="KL(P || Q)", layout={"yaxis": {"type": "log"}}),
-    )
-    choices = {
-        name: (_histogram_traces(ranges.entries[name], found), _curve_traces(ranges.entries[name]))
-        for name, found in others.items()
-    }
-    text = (
-        "Vertical lines are ends of ranges: the chosen one, and those of other methods from the "
-        "same counts, of |x| where the range is symmetric. Values beyond saturate. A click on the "
-        "legend hides a method. Below, the divergence that the search kl-tensorrt makes least, "
-        "whatever method chose; it is empty for asymmetric tensors, whose two ends it takes apart."
-    )
-    return Section(title=title, parts=(paragraph(text), chooser(figures, choices)))
-
-
-def _histogram_traces(entry: Entry, others: Mapping[str, Entry]) -> Traces:
-    histogram = entry.histogram
-    assert histogram is not None
-    middles, counts = _bars(histogram)
-    top = float(counts.max(initial=1))
-    bars = {"type": "bar", "name": "values", "x": _short(middles), "y": counts.tolist()}
-    return [
-        {**bars, "marker": {"color": "#9db8d2"}},
-        _line(entry, histogram, top, f"chosen: {entry.method}", width=4),
-        *(_line(other, histogram, top, name) for name, other in others.items()),
-    ]
-
-
-def _bars(histogram: Histogram) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middles and counts of at most ``BARS`` bars; the last may be cut short."""
-    grid = histogram.grid
-    group = -(-grid.bins // BARS)
-    starts = np.arange(0, grid.bins, group)
-    ends = np.minimum(starts + group, grid.bins)
-    middles = float(grid.low) + (starts + ends) / 2 * float(grid.width)
-    return middles, np.add.reduceat(histogram.counts, starts)
-
-
-def _line(
-    entry: Entry, histogram: Histogram, top: float, name: str, width: int = 2
-) -> dict[str, Any]:
-    """Return vertical lines at the ends of a range; at one end where ``|x|`` was counted."""
-    ends = [entry.high] if histogram.grid.absolute else [entry.low, entry.high]
-    x = [at for end in ends for at in (float(f"{end:.6g}"), float(f"{end:.6g}"), None)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{name} ({', '.join(f'{end:.4g}' for end in ends)})",
-        "x": x,
-        "y": [0.5, top, None] * len(ends),
-        "line": {"width": width},
-    }
-
-
-def _curve_traces(entry: Entry) -> Traces:
-    assert entry.histogram is not None
-    thresholds, found = divergence_curve(entry.histogram)
-    if not len(found):
-        return [{"type": "scatter", "x": [], "y": [], "name": "KL"}]
-    drawn = np.unique([*np.linspace(0, len(found) - 1, POINTS).astype(int), int(found.argmin())])
-    x, y = _short(thresholds[drawn]), _short(np.maximum(found[drawn], 0))
-    at = float(f"{entry.high:.6g}")
-    return [
-        {"type": "scatter", "mode": "lines", "name": "KL", "x": x, "y": y},
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "chosen",
-            "x": [at, at],
-            "y": [min(value for value in y if value > 0), max(y)] if any(y) else [0, 0],
-        },
-    ]
-
-
-def _short(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.5g}") for value in values]
-
-
-def _methods(ranges: CalibrationTable, others: Alternatives) -> list[Section]:
-    """Return a section of the upper ends that each method would have chosen."""
-    names = list(dict.fromkeys(name for found in others.values() for name in found))
-    if not names:
-        return []
-    rows = []
-    for tensor, found in others.items():
-        highs = [f"{found[name].high:.6g}" if name in found else "-" for name in names]
-        rows.append([tensor, f"{ranges.entries[tensor].high:.6g}", *highs])
-    text = (
-        "The upper end of each tensor's range by each method that counts over the same bins; the "
-        "others would need a calibration of their own."
-    )
-    header = ("tensor", "chosen", *names)
-    parts = (paragraph(text), sortable_table(header, rows, right=header[1:]))
-    return [Section(title="Methods", parts=parts)]
 
 
 def _settings(report: Report) -> Section:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from relay_int8.analysis.accuracy import Evaluation
 from relay_int8.analysis.report import LayerReport, Report
 
 PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
@@ -90,6 +91,14 @@ def decibels(ratio: float | None) -> str:
     if ratio is None:
         return "-"
     return "exact" if ratio == float("inf") else f"{ratio:.1f}"
+
+
+def shares(evaluation: Evaluation, share: float | None) -> tuple[str, str]:
+    """Return a fraction of the evaluation's images and its 95 % interval as text."""
+    if share is None:
+        return "-", "-"
+    low, high = evaluation.interval(share)
+    return f"{share:.4f}", f"{low:.4f} to {high:.4f}"
 
 
 def _totals_table(report: Report, console: Console) -> Table:

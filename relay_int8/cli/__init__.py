@@ -11,6 +11,7 @@ from relay_int8.cli.evaluate import evaluate
 from relay_int8.cli.exits import ErrorGroup
 from relay_int8.cli.export_qdq import export_qdq
 from relay_int8.cli.inspect import inspect
+from relay_int8.cli.plot import plot
 from relay_int8.cli.quantize import quantize
 from relay_int8.cli.report import report
 from relay_int8.cli.run import run
@@ -47,6 +48,7 @@ commands = (
     bench,
     inspect,
     report,
+    plot,
     sensitivity,
     run,
     tune,

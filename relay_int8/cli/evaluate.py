@@ -11,13 +11,14 @@ import typer
 import relay_int8
 from relay_int8.analysis.accuracy import Evaluation
 from relay_int8.analysis.accuracy import evaluate as measure
-from relay_int8.analysis.summary import decibels, show, table, terminal
+from relay_int8.analysis.summary import decibels, shares, show, table, terminal
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Labels, Preprocess
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.errors import ConfigError
+from relay_int8.files import write_atomic
 
 
 def evaluate(
@@ -37,6 +38,9 @@ def evaluate(
     ] = None,
     min_top1: Annotated[
         float | None, typer.Option(help="Exit with 3 below this top-1 accuracy (0..1).")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Where to write the numbers as JSON, for report.")
     ] = None,
     max_drop: Annotated[
         float | None,
@@ -79,6 +83,8 @@ def evaluate(
         output=output,
     )
     _print(result, str(artifact))
+    if report is not None:
+        write_atomic(report, result.to_json().encode())
     _judge(result, min_top1, max_drop)
 
 
@@ -106,18 +112,15 @@ def _labels(path: Path) -> np.ndarray[Any, Any]:
 
 def _print(result: Evaluation, title: str) -> None:
     console = terminal()
-    rows = table(console, "", "int8", "FP32", right=("int8", "FP32"))
+    columns = ("int8", "95 %", "FP32", "FP32, 95 %")
+    rows = table(console, "", *columns, right=columns)
     if result.top1 is not None:
-        rows.add_row("top-1", f"{result.top1:.4f}", _share(result.reference_top1))
+        rows.add_row("top-1", *shares(result, result.top1), *shares(result, result.reference_top1))
     if result.agreement is not None:
-        rows.add_row("same class as FP32", f"{result.agreement:.4f}", "")
-        rows.add_row("SNR against FP32", f"{decibels(result.snr_db)} dB", "")
-    rows.add_row("images", str(result.samples), "")
+        rows.add_row("same class as FP32", *shares(result, result.agreement), "", "")
+        rows.add_row("SNR against FP32", f"{decibels(result.snr_db)} dB", "", "", "")
+    rows.add_row("images", str(result.samples), "", "", "")
     show(console, title, rows)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _judge(result: Evaluation, min_top1: float | None, max_drop: float | None) -> None:

@@ -91,6 +91,10 @@ Samples = Annotated[
     int,
     typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
 ]
+SensitivitySamples = Annotated[
+    int,
+    typer.Option(min=0, help="Images to measure each layer's sensitivity on, for the report."),
+]
 TuningLogs = Annotated[
     Path | None,
     typer.Option(help="Folder of tuning logs, used before those that are shipped; see tune."),
@@ -139,6 +143,7 @@ def quantize(
     params: Params = None,
     report: ReportFile = None,
     samples: Samples = 8,
+    sensitivity: SensitivitySamples = 0,
     tuning_logs: TuningLogs = None,
     records: UseRecords = True,
     require_tuned: RequireTuned = False,
@@ -187,6 +192,7 @@ def quantize(
             table=save_table,
             qdq=qdq,
             samples=samples,
+            sensitivity=sensitivity,
             tuning_logs=tuning_logs,
             records=records,
             threads=threads,

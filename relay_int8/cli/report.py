@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from relay_int8.analysis.report import Report
+from relay_int8.analysis.accuracy import read_evaluation
+from relay_int8.analysis.report import read_report
 from relay_int8.analysis.report_page import write_report_page
+from relay_int8.analysis.sensitivity_file import read_ratios, with_ratios
 from relay_int8.analysis.summary import terminal
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.errors import RecordError
 
 
 def report(
@@ -24,15 +26,22 @@ def report(
             "and histograms if it holds counts."
         ),
     ] = None,
+    evaluation: Annotated[
+        Path | None, typer.Option(help="Of evaluate --report: accuracy, with its uncertainty.")
+    ] = None,
+    sensitivity: Annotated[
+        Path | None, typer.Option(help="Of sensitivity --report: what each layer's integers cost.")
+    ] = None,
 ) -> None:
     """Show a report as a page that opens offline.
 
     For example: relay-int8 report report.json --table table.json -o report.html
     """
-    try:
-        found = Report.from_json(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{source}: cannot be read as a report: {error}") from error
+    found = read_report(source)
+    if sensitivity is not None:
+        found = with_ratios(found, read_ratios(sensitivity))
+    if evaluation is not None:
+        found = dataclasses.replace(found, evaluation=read_evaluation(evaluation))
     ranges = CalibrationTable(entries={}) if table is None else CalibrationTable.load(table)
     write_report_page(found, ranges, output)
     terminal().print(f"{source} -> {output}", soft_wrap=True)

@@ -26,6 +26,7 @@ th { position: sticky; top: 0; background: #fff; }
 dl { display: grid; grid-template-columns: max-content auto; gap: 2px 1.5em; }
 dt { color: #666; } dd { margin: 0; }
 .wide { overflow-x: auto; }
+.sortable .wide { max-height: 75vh; overflow: auto; }
 """
 CONFIG = {"displaylogo": False, "responsive": True}
 HEIGHT_PX = 420

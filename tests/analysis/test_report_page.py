@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from relay_int8.analysis.report import Hazard
+from relay_int8.analysis.accuracy import Evaluation
+from relay_int8.analysis.report import Hazard, LayerReport
 from relay_int8.analysis.report_page import is_page, write_report_page
+from relay_int8.analysis.sensitivity_file import with_ratios
 from relay_int8.calibration import METHODS, Histogram, Range
 from relay_int8.calibration.calibrate import choose
 from relay_int8.calibration.table import CalibrationTable
@@ -78,10 +81,16 @@ def test_every_tensor_is_there_with_its_range(page):
 
 
 def test_methods_are_side_by_side(page):
-    rows = [row for table in page.tables if "chosen" in table[0] for row in table]
-    header, *rows = rows
-    assert "mse" in header
-    for row in (dict(zip(header, row, strict=True)) for row in rows):
+    ratios, highs = (page.rows("tensor", "chosen", place=place) for place in (0, 1))
+    assert "mse" in highs[0]
+    for row in ratios:
+        rest = [
+            float(row[name])
+            for name in row
+            if name not in ("tensor", "chosen") and row[name] != "-"
+        ]
+        assert row["chosen"] == row["kl-tensorrt"] and 5 < min(rest) < max(rest) < 50
+    for row in highs:
         one = TABLE.entries[row["tensor"]]
         assert row["chosen"] == row["kl-tensorrt"] == f"{one.high:.6g}"
         expected = max(abs(one.observed.low), one.observed.high)
@@ -92,7 +101,7 @@ def test_methods_are_side_by_side(page):
 def test_figures_hold_all_counts_and_the_chosen_range(choices):
     assert len(choices["traces"]) == len(TABLE.entries)
     for (bars, chosen, *others), one in zip(
-        (histogram for histogram, _ in choices["traces"]), TABLE.entries.values(), strict=True
+        (histogram for histogram, *_ in choices["traces"]), TABLE.entries.values(), strict=True
     ):
         assert sum(bars["y"]) == one.histogram.total == 5000
         assert len(bars["x"]) == len(bars["y"]) == 256
@@ -101,7 +110,7 @@ def test_figures_hold_all_counts_and_the_chosen_range(choices):
 
 
 def test_the_curve_is_least_at_the_chosen_threshold(choices):
-    curves = dict(zip(TABLE.entries, (curve for _, curve in choices["traces"]), strict=True))
+    curves = dict(zip(TABLE.entries, (curve for *_, curve in choices["traces"]), strict=True))
     for name in ("image", "conv<1>&x"):
         curve = curves[name][0]
         least = curve["x"][int(np.argmin(curve["y"]))]
@@ -148,5 +157,96 @@ def test_the_name_says_what_is_written(monkeypatch):
         is_page("report.HTML")
 
 
+def test_after_quantizing_every_value_is_an_integer(choices):
+    for (_, (bars,), _), one in zip(choices["traces"], TABLE.entries.values(), strict=True):
+        params = one.qparams()
+        assert sum(bars["y"]) == one.histogram.total
+        assert bars["x"][-1] == params.qmax
+        assert bars["x"][0] == (0 if one.histogram.grid.absolute else params.qmin)
+
+
+def test_accuracy_with_its_interval(tmp_path):
+    pytest.importorskip("plotly")
+    found = Evaluation(samples=200, top1=0.59, reference_top1=0.6, agreement=0.95, snr_db=20.06)
+    report = replace(REPORT, evaluation=found)
+    write_report_page(report, TABLE, tmp_path / "r.html")
+    rows = Reader((tmp_path / "r.html").read_text(encoding="utf-8")).rows("", "int8")
+    assert rows[0] == {
+        "": "top-1", "int8": "0.5900", "95 %": "0.5208 to 0.6558",
+        "FP32": "0.6000", "FP32, 95 %": "0.5308 to 0.6654",
+    }  # fmt: skip
+    assert [row[""] for row in rows] == ["top-1", "same class as FP32", "signal to noise, dB"]
+    assert rows[2]["int8"] == "20.1"
+
+
+def test_sensitivity_stands_beside_each_layer(tmp_path):
+    pytest.importorskip("plotly")
+    report = with_ratios(REPORT, {"conv1": (40.0, float("inf"))})
+    write_report_page(report, TABLE, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    first, *rest = Reader(text).rows("place")
+    assert (first["alone dB"], first["without dB"]) == ("40.0", "exact")
+    assert all((row["alone dB"], row["without dB"]) == ("-", "-") for row in rest)
+    assert "outputs, it alone in integers" in text
+    with pytest.raises(RecordError, match=r"of conv9 found, which are no layers of net\.onnx"):
+        with_ratios(REPORT, {"conv9": (40.0, 41.0)})
+
+
+BIG = 300
+USE = """
+const frame = document.querySelector(".sortable");
+const rows = () => [...frame.querySelectorAll("tbody tr")].filter((row) => !row.hidden);
+const names = () => rows().map((row) => row.cells[1].textContent);
+const heads = [...frame.querySelectorAll("th")];
+const head = (name) => heads.find((found) => found.textContent === name);
+const search = frame.querySelector("input");
+const type = (text) => { search.value = text; search.dispatchEvent(new Event("input")); };
+const result = {all: names().length};
+head("SNR dB").click();
+result.least = names().slice(0, 3);
+head("SNR dB").click();
+result.most = names().slice(0, 2);
+result.unknown = names().at(-1);
+type("LAYER12 conv");
+result.found = names();
+type("");
+const select = document.querySelector(".chooser select");
+const plot = document.getElementById("histogram");
+const before = plot.data[1].name;
+select.selectedIndex = 1;
+select.dispatchEvent(new Event("change"));
+result.redrawn = [before, plot.data[1].name, document.getElementById("integers").data[0].x.length];
+result.fits = document.body.scrollWidth <= window.innerWidth;
+"""
+
+
+def test_three_hundred_layers_in_a_browser(tmp_path):
+    pytest.importorskip("plotly")
+    layers = tuple(
+        LayerReport(
+            name=f"layer{place}", kind="conv2d" if place % 2 == 0 else "add", integer=True,
+            snr_db=None if place == 7 else 10 + (place * 37 % BIG) / 10,
+        )
+        for place in range(BIG)
+    )  # fmt: skip
+    path = tmp_path / "big.html"
+    write_report_page(replace(REPORT, layers=layers), TABLE, path)
+    page = drawn(path, USE)
+    found = json.loads(page.result)
+    order = sorted((layer for layer in layers if layer.snr_db), key=lambda layer: layer.snr_db)
+    names = [layer.name for layer in order]
+    assert found["all"] == BIG
+    assert found["least"] == names[:3]
+    assert found["most"] == names[:-3:-1]
+    assert found["unknown"] == "layer7"
+    assert sorted(found["found"]) == sorted(
+        layer.name for layer in layers if layer.kind == "conv2d" and "layer12" in layer.name
+    )
+    assert found["redrawn"][0] != found["redrawn"][1]
+    assert found["redrawn"][2] == 128
+    assert found["fits"]
+    assert page.text.count("main-svg") >= 4
+
+
 def test_a_browser_draws_it(path):
-    assert drawn(path).count("main-svg") >= 3
+    assert drawn(path).text.count("main-svg") >= 4

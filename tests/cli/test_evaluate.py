@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from relay_int8.analysis.accuracy import Evaluation, read_evaluation
+
 pytestmark = pytest.mark.fast
 
 # Five images for an artifact of batch 2: the last batch is filled up, and the filler not counted.
@@ -27,8 +29,17 @@ def test_top1(invoke, artifact, labels):
     code, out, _ = invoke("evaluate", artifact, "--data", "x.npy", "--labels", labels)
     assert code == 0
     cells = [line.split() for line in out.splitlines()]
-    assert ["top-1", "0.8000", "-"] in cells
+    assert ["top-1", "0.8000", "0.3755", "to", "0.9638", "-", "-"] in cells
     assert ["images", "5"] in cells
+
+
+@pytest.mark.usefixtures("files")
+def test_the_numbers_go_to_a_file_for_the_report(invoke, artifact):
+    arguments = ("--data", "x.npy", "--labels", "labels.npy", "--report", "e.json")
+    code, _, err = invoke("evaluate", artifact, *arguments)
+    assert code == 0, err
+    assert read_evaluation("e.json") == Evaluation(samples=5, top1=0.8)
+    assert Evaluation.from_json(Evaluation(samples=1, snr_db=float("inf")).to_json()).snr_db > 1e9
 
 
 @pytest.mark.usefixtures("files")

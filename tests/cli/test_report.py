@@ -1,7 +1,10 @@
 """relay-int8 report: a page of the JSON that quantize wrote."""
 
+import json
+
 import pytest
 
+from relay_int8.analysis.accuracy import Evaluation
 from tests.analysis.test_report import REPORT
 from tests.analysis.test_report_page import TABLE, Reader
 
@@ -35,6 +38,24 @@ def test_without_a_table_there_are_no_ranges(invoke, files):
     assert [row["layer"] for row in found.rows("place")] == ["conv1", "pool", "fc", "prob"]
     assert "Ranges" not in found.text
     assert "Activations" not in found.text
+
+
+def test_with_the_files_of_evaluate_and_sensitivity(invoke, files):
+    page, evaluation, sensitivity = (files / name for name in ("r.html", "e.json", "s.json"))
+    evaluation.write_text(Evaluation(samples=10, top1=0.5).to_json())
+    fit = {"snr_db": 33.3, "agreement": 1.0}
+    layer = {"name": "conv1", "kind": "conv2d", "macs": 1, "alone": fit, "without": fit}
+    sensitivity.write_text(json.dumps({"whole": fit, "layers": [layer], "samples": 1}))
+    options = ("--evaluation", evaluation, "--sensitivity", sensitivity, "-o", page)
+    code, _, err = invoke("report", files / "r.json", *options)
+    assert code == 0, err
+    found = Reader(page.read_text(encoding="utf-8"))
+    assert found.rows("place")[0]["alone dB"] == "33.3"
+    assert found.rows("", "int8")[0]["95 %"] == "0.2366 to 0.7634"
+    code, _, err = invoke("report", files / "r.json", "--evaluation", sensitivity, "-o", page)
+    assert code == 1 and "not an evaluation" in err
+    code, _, err = invoke("report", files / "r.json", "--sensitivity", evaluation, "-o", page)
+    assert code == 1 and "not what relay-int8 sensitivity wrote" in err
 
 
 @pytest.mark.parametrize(("name", "message"), [("t.json", "not a report"), ("none", "be read")])

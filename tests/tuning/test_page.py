@@ -106,4 +106,4 @@ def test_a_folder_without_log_is_an_error(tmp_path):
 
 
 def test_a_browser_draws_it(path):
-    assert drawn(path).count("main-svg") >= 3
+    assert drawn(path).text.count("main-svg") >= 3

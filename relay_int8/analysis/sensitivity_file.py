@@ -1,0 +1,49 @@
+"""Sensitivities in a report: those just measured, or those that ``sensitivity --report`` wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from relay_int8.analysis.report import Report
+from relay_int8.errors import RecordError
+
+Ratios = Mapping[str, tuple[float, float]]
+"""Layer -> signal-to-noise ratio of the outputs, in dB: it alone in integers, it alone in float."""
+
+
+def read_ratios(path: Path | str) -> Ratios:
+    """Return the sensitivities in a file; a RecordError if it is none of that."""
+    try:
+        layers = json.loads(Path(path).read_text(encoding="utf-8"))["layers"]
+        return {
+            layer["name"]: (float(layer["alone"]["snr_db"]), float(layer["without"]["snr_db"]))
+            for layer in layers
+        }
+    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path}: not what relay-int8 sensitivity wrote: {error}") from error
+
+
+def with_ratios(report: Report, ratios: Ratios) -> Report:
+    """Return the report with the sensitivities of its layers.
+
+    Raises
+    ------
+    RecordError
+        They are of layers that the report does not have.
+    """
+    unknown = sorted(set(ratios) - {layer.name for layer in report.layers})
+    if unknown:
+        raise RecordError(
+            f"sensitivities of {', '.join(unknown)} found, which are no layers of {report.model}; "
+            "measure those of the same model"
+        )
+    layers = tuple(
+        dataclasses.replace(layer, alone_db=ratios[layer.name][0], without_db=ratios[layer.name][1])
+        if layer.name in ratios
+        else layer
+        for layer in report.layers
+    )
+    return dataclasses.replace(report, layers=layers)

@@ -1,0 +1,77 @@
+"""``relay-int8 plot``: one figure of a report as a picture."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_int8.analysis.figures import LAYERS, TENSOR, layer_traces, tensor_traces
+from relay_int8.analysis.report import read_report
+from relay_int8.analysis.summary import terminal
+from relay_int8.calibration.alternatives import alternatives
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.errors import ConfigError
+from relay_int8.pages.interactive import Axes, Traces
+from relay_int8.pages.picture import write_picture
+
+
+class Kind(StrEnum):
+    """The figures there are."""
+
+    layers = "layers"
+    histogram = "histogram"
+    integers = "integers"
+    divergence = "divergence"
+
+
+def plot(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="For layers a report (quantize --report), else a calibration table with counts "
+            "(calibrate --keep-histograms).",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="PNG file to write.")],
+    kind: Annotated[Kind, typer.Option(help="Which figure.")] = Kind.histogram,
+    tensor: Annotated[str | None, typer.Option(help="Whose figure, but for layers.")] = None,
+) -> None:
+    """Draw one figure of a report as a PNG picture.
+
+    For example: relay-int8 plot table.json --tensor relu1 -o relu1.png
+    """
+    if (kind is Kind.layers) != (tensor is None):
+        raise typer.BadParameter("--kind layers draws a report, the other kinds one --tensor")
+    title, axes, traces = (
+        _of_layers(source) if tensor is None else _of_tensor(source, tensor, kind.value)
+    )
+    write_picture(output, title, axes, traces)
+    terminal().print(f"{source} -> {output}", soft_wrap=True)
+
+
+def _of_layers(source: Path) -> tuple[str, Axes, Traces]:
+    found = read_report(source)
+    traces = layer_traces(found)
+    if not traces:
+        raise ConfigError(
+            f"{source}: no layer was compared with FP32; quantize with images and --samples"
+        )
+    return found.model, LAYERS, traces
+
+
+def _of_tensor(source: Path, tensor: str, kind: str) -> tuple[str, Axes, Traces]:
+    entries = CalibrationTable.load(source).entries
+    if tensor not in entries:
+        raise ConfigError(
+            f"{source}: no tensor is called {tensor!r}; there are {', '.join(entries)}"
+        )
+    entry = entries[tensor]
+    if entry.histogram is None:
+        raise ConfigError(f"{source}: it holds no counts; calibrate with --keep-histograms")
+    traces = tensor_traces(entry, alternatives(entry))
+    figures = {axes.name: (axes, found) for axes, found in zip(TENSOR, traces, strict=True)}
+    return tensor, *figures[kind]

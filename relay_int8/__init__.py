@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from relay_int8.frontend.model import import_model
     from relay_int8.frontend.mxnet import import_mxnet
     from relay_int8.frontend.onnx import import_onnx
+    from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
     from relay_int8.streams import Streams
 
@@ -38,6 +39,7 @@ __all__ = [
     "import_model",
     "import_mxnet",
     "import_onnx",
+    "import_tflite",
     "import_torch",
     "load",
     "open_data",
@@ -58,6 +60,7 @@ _HOMES = {
     "import_model": "frontend.model",
     "import_mxnet": "frontend.mxnet",
     "import_onnx": "frontend.onnx",
+    "import_tflite": "frontend.tflite",
     "import_torch": "frontend.torch",
     "load": "artifact",
     "open_data": "calibration",

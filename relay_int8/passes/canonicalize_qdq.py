@@ -12,11 +12,14 @@
     Before:  y = reshape(dequantize(a, s, z));  or of integers, y_q = reshape(a)
     After:   y_q = quantize(reshape(dequantize(a, s, z)), s, z);  y = dequantize(y_q, s, z)
 
+    Before:  y = sample2d(dequantize(a, s, z), places), which convolutions of int8 weights read
+    After:   y_q = quantize(sample2d(dequantize(a, s, z), places), s, z);  y = dequantize(y_q, s, z)
+
 Place:  after TransposeQuantized.
 Exact:  bit-identical: constants in float, and what an operator moves, are multiples of the scale,
         so that quantizing them gives the integers they were. Constants that no convolution or
         matrix product can take as int8 with zero point 0, one scale an output channel, become the
-        reals they stand for.
+        reals they stand for. Samples between pixels alone are rounded, to the image's own steps.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8 import graph
+from relay_int8.kernel_call import operands, spec_of
 from relay_int8.passes.rewriting import Scope, rewrite_main
+from schedules.spec import Sample2d
 
 OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
 """Operator -> the axis of its weights, argument 1, that counts output channels."""
@@ -47,9 +52,12 @@ class _Canonicalizer:
     def __init__(self, func: relax.Function) -> None:
         self._channels = _channel_axes(func)
         self._quantized = _quantized_at_once(func)
+        self._convolved = _convolved_in_integers(func)
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
         operator = graph.operator(value)
+        if scope.name in self._convolved and isinstance(spec := spec_of(value), Sample2d):
+            return self._sampled(scope, value, spec)
         if operator in MOVES:
             return self._moved(scope, value)
         if operator not in ("quantize", "dequantize"):
@@ -86,6 +94,22 @@ class _Canonicalizer:
         if is_integer:
             return integers
         return relax.op.dequantize(scope.emit("q", integers), scale, zero, axis)
+
+    def _sampled(self, scope: Scope, value: relax.Call, spec: Sample2d) -> relax.Expr | None:
+        """Return the samples of a quantized image by its scale, where no mask exceeds 1."""
+        (image, *others), _ = operands(value, spec)
+        source = scope.value(image)
+        if graph.operator(source) != "dequantize":
+            return None
+        scale, zero = source.args[1:]
+        array = graph.constant(scale)
+        if array is None or array.size != 1:
+            return None
+        if spec.masked and not _is_share(scope.value(others[1])):
+            return None
+        y = scope.emit("sampled", value)
+        integers = relax.op.quantize(y, scale, zero, -1, str(zero.ty.dtype))
+        return relax.op.dequantize(scope.emit("q", integers), scale, zero, -1)
 
     def _constant(self, scope: Scope, value: relax.Call, q: np.ndarray) -> relax.Expr:
         """Return int8 weights as a pair, other constants as the reals they stand for."""
@@ -127,6 +151,28 @@ def _quantized_at_once(func: relax.Function) -> set[str]:
         for var, readers in graph.consumers(func).items()
         if len(readers) == 1 and graph.operator(values[readers[0]]) == "quantize"
     }
+
+
+def _convolved_in_integers(func: relax.Function) -> set[str]:
+    """Return the names of tensors that only convolutions of dequantized constants read."""
+    values = dict(graph.calls(func))
+
+    def is_quantized(reader: relax.Expr) -> bool:
+        weight = values.get(reader.args[1]) if graph.operator(reader) == "nn.conv2d" else None
+        return weight is not None and graph.operator(weight) == "dequantize"
+
+    return {
+        str(var.name)
+        for var, readers in graph.consumers(func).items()
+        if readers and all(is_quantized(values[reader]) for reader in readers)
+    }
+
+
+def _is_share(mask: relax.Expr) -> bool:
+    """Whether a mask lies between -1 and 1, so that what it scales keeps its range."""
+    if graph.operator(mask) == "clip":
+        return all(abs(graph.number(bound)) <= 1 for bound in mask.args[1:])
+    return graph.operator(mask) in ("sigmoid", "tanh")
 
 
 def _pads_otherwise(value: relax.Call, zero: float) -> bool:

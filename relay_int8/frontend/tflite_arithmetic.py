@@ -15,7 +15,7 @@ from relay_int8.frontend.tflite_step import (
     Result,
     Step,
     axis_of,
-    parameters,
+    dequantize,
 )
 from relay_int8.graph import dtype, shape
 
@@ -144,14 +144,13 @@ def _quantize(step: Step) -> Result:
 
 def _dequantize(step: Step) -> Result:
     """Return integers as reals once more, so that the result has a name of its own."""
-    held, found = step.held.get(0), step.tensor(0).quantization
-    if held is None or held.integers is None or found is None:
+    held, tensor = step.held.get(0), step.tensor(0)
+    if held is None or held.integers is None:
         (x,), wrap = step.together(0)
         return wrap(x if dtype(x) == "float32" else relax.op.astype(x, "float32"))
-    constants = parameters(found, step.tensor(0).dtype)
     if isinstance(held.integers, Image):
-        return Image(relax.op.dequantize(held.integers.value, *constants, 0))
-    return relax.op.dequantize(held.integers, *constants, 0)
+        return Image(dequantize(held.integers.value, tensor))
+    return dequantize(held.integers, tensor)
 
 
 def _arg_max(step: Step) -> Result:

@@ -17,12 +17,15 @@ from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
 from relay_int8.frontend.tflite_converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite_file import Model, Operator, Tensor
 from relay_int8.frontend.tflite_step import (
+    QUANTIZED,
+    TO_NHWC,
     Held,
     Image,
     Result,
     Step,
-    is_quantized,
-    parameters,
+    dequantize,
+    quantization_of,
+    quantize,
 )
 from relay_int8.graph import FunctionWriter, shape
 
@@ -45,6 +48,7 @@ class GraphImporter:
         self._batch = batch
         self._writer = FunctionWriter()
         self._held: dict[int, Held] = {}
+        self._inputs: set[str] = set()
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -74,16 +78,15 @@ class GraphImporter:
             raise FrontendError(
                 f"input {tensor.name} has shape {list(dims)}; convert the model with a fixed size"
             )
-        names = [self._model.tensors[i].name for i in self._model.inputs]
-        if names.count(tensor.name) > 1:
+        if tensor.name in self._inputs:
             raise FrontendError(f"two inputs of the model are called {tensor.name}")
+        self._inputs.add(tensor.name)
         _refuse_wide(tensor)
         param = relax.Var(tensor.name, relax.TensorType(dims, tensor.dtype))
         self._held[index] = Held(plain=param)
-        if is_quantized(tensor) and tensor.quantization is not None:
-            constants = parameters(tensor.quantization, tensor.dtype)
-            real = relax.op.dequantize(param, *constants, 0)
-            self._held[index] = Held(plain=self._emit(f"{tensor.name}/dq", real), integers=param)
+        if quantization_of(tensor):
+            real = self._emit(f"{tensor.name}/dq", dequantize(param, tensor))
+            self._held[index] = Held(plain=real, integers=param)
         return param
 
     def _convert(self, operator: Operator) -> None:
@@ -95,9 +98,7 @@ class GraphImporter:
             operator=operator,
             inputs=[None if index < 0 else tensors[index] for index in operator.inputs],
             outputs=outputs,
-            emit=lambda name, value: self._emit(
-                name[1:] if name[0] == "/" else f"{outputs[0].name}/{name}", value
-            ),
+            bind=self._emit,
             held=self._operands(operator, title),
         )
         try:
@@ -137,16 +138,14 @@ class GraphImporter:
         wrap = Image if isinstance(result, Image) else _same
         value = result.value if isinstance(result, Image) else result
         if isinstance(value, relax.Call):
-            is_last = index in self._model.outputs and (is_quantized(tensor) or wrap is Image)
-            value = self._emit(f"{tensor.name}/real" if is_last else tensor.name, value)
+            is_moved = index in self._model.outputs and (quantization_of(tensor) or wrap is Image)
+            value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
         self._check_shape(tensor, value, wrap is Image)
-        if not is_quantized(tensor) or tensor.quantization is None:
+        if quantization_of(tensor) is None:
             self._held[index] = Held.of(wrap(value))
             return
-        constants = parameters(tensor.quantization, tensor.dtype)
-        integers = relax.op.quantize(value, *constants, 0, tensor.dtype)
-        q = self._emit(f"{tensor.name}/q", integers)
-        real = self._emit(f"{tensor.name}/dq", relax.op.dequantize(q, *constants, 0))
+        q = self._emit(f"{tensor.name}/q", quantize(value, tensor))
+        real = self._emit(f"{tensor.name}/dq", dequantize(q, tensor))
         self._held[index] = Held.of(wrap(real), wrap(q))
 
     def _check_shape(self, tensor: Tensor, value: relax.Expr, is_image: bool) -> None:
@@ -166,12 +165,10 @@ class GraphImporter:
             raise FrontendError(f"output {tensor.name} is computed by nothing; check the download")
         value = held.plain
         if value is None:
-            name = f"{tensor.name}/nhwc" if is_quantized(tensor) else tensor.name
-            value = self._emit(name, relax.op.permute_dims(held.image, [0, 2, 3, 1]))
-        if is_quantized(tensor) and tensor.quantization is not None:
-            constants = parameters(tensor.quantization, tensor.dtype)
-            integers = relax.op.quantize(value, *constants, 0, tensor.dtype)
-            value = self._emit(tensor.name, integers)
+            name = f"{tensor.name}/nhwc" if quantization_of(tensor) else tensor.name
+            value = self._emit(name, relax.op.permute_dims(held.image, TO_NHWC))
+        if quantization_of(tensor):
+            value = self._emit(tensor.name, quantize(value, tensor))
         if not isinstance(value, relax.Var):
             raise FrontendError(f"output {tensor.name} is constant; check the conversion")
         return value
@@ -213,7 +210,7 @@ def _refuse_wide(tensor: Tensor) -> None:
     found = tensor.quantization
     if found is None or tensor.dtype == "float32":
         return
-    if tensor.dtype not in ("int8", "uint8"):
+    if tensor.dtype not in QUANTIZED:
         raise UnsupportedOpError(
             f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8 and uint8 "
             "can be imported: convert the model with these"

@@ -19,7 +19,6 @@ from relay_int8.frontend.tflite_file import Operator, OptionValue, Quantization,
 from relay_int8.frontend.tflite_schema import ACTIVATIONS
 from relay_int8.graph import shape
 
-Emit = Callable[[str, relax.Expr], relax.Var]
 TO_NCHW = (0, 3, 1, 2)
 TO_NHWC = (0, 2, 3, 1)
 QUANTIZED = ("int8", "uint8")
@@ -62,16 +61,30 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def is_quantized(tensor: Tensor) -> bool:
-    """Whether a tensor's integers stand for real numbers."""
-    return tensor.quantization is not None and tensor.dtype in QUANTIZED
+def quantization_of(tensor: Tensor) -> Quantization | None:
+    """Return what the integers of a tensor stand for, or None if they are no real numbers."""
+    return tensor.quantization if tensor.dtype in QUANTIZED else None
 
 
-def parameters(found: Quantization, dtype: str) -> tuple[relax.Expr, relax.Expr]:
+def quantize(value: relax.Expr, tensor: Tensor) -> relax.Call:
+    """Return ``value`` as the integers of a quantized tensor."""
+    return relax.op.quantize(value, *_parameters(tensor), 0, tensor.dtype)
+
+
+def dequantize(integers: relax.Expr, tensor: Tensor, axis: int = 0) -> relax.Call:
+    """Return what the integers of a quantized tensor stand for; its scales are along ``axis``."""
+    return relax.op.dequantize(integers, *_parameters(tensor), axis)
+
+
+def _parameters(tensor: Tensor) -> tuple[relax.Expr, relax.Expr]:
     """Return scale and zero point as Q and DQ take them: scalars, where they are of one tensor."""
-    dims = () if found.scale.size == 1 else found.scale.shape
-    scale = np.array(found.scale.reshape(dims), np.float32)
-    return relax.const(scale), relax.const(np.array(found.zero.reshape(dims), dtype))
+    assert tensor.quantization is not None
+    scale, zero = tensor.quantization.scale, tensor.quantization.zero
+    dims = () if scale.size == 1 else scale.shape
+    return (
+        relax.const(np.array(scale.reshape(dims), np.float32)),
+        relax.const(np.array(zero.reshape(dims), tensor.dtype)),
+    )
 
 
 @dataclass(frozen=True)
@@ -86,15 +99,19 @@ class Step:
         Its tensors, as the file has them; None for an operand that is left out.
     held
         Index of an operand -> what was computed of it, constants left out.
-    emit
-        Binds a value on the way to the result, under ``<result>/<given name>``.
+    bind
+        Binds a value to a variable of a given name.
     """
 
     operator: Operator
     inputs: Sequence[Tensor | None]
     outputs: Sequence[Tensor]
-    emit: Emit
+    bind: Callable[[str, relax.Expr], relax.Var]
     held: Mapping[int, Held] = field(default_factory=dict)
+
+    def emit(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind a value on the way to the result, as ``<result>/<name>``."""
+        return self.bind(f"{self.outputs[0].name}/{name}", value)
 
     @property
     def options(self) -> Mapping[str, OptionValue]:
@@ -168,10 +185,9 @@ class Step:
             is_real = found is not None or tensor.dtype.startswith("float")
             values = self.reals(index) if is_real else tensor.values
             return relax.const(_ordered(values, lead, order))
-        constants = parameters(found, tensor.dtype)
         q = relax.const(_ordered(tensor.values, lead, order))
         axis = list(order).index(found.axis + lead)
-        return self._emit(index, "dq", relax.op.dequantize(q, *constants, axis))
+        return self._emit(index, "dq", dequantize(q, tensor, axis))
 
     def reals(self, index: int) -> np.ndarray[Any, Any]:
         """Return what a constant operand stands for, float32."""
@@ -218,21 +234,19 @@ class Step:
 
     def quantized(self, value: relax.Expr) -> relax.Var:
         """Return ``value``, bound, rounded to the integers of the first result if it has such."""
-        tensor = self.outputs[0]
         real = self.emit("kept", value)
-        if tensor.quantization is None or not is_quantized(tensor):
+        if quantization_of(self.outputs[0]) is None:
             return real
-        constants = parameters(tensor.quantization, tensor.dtype)
-        q = self.emit("q", relax.op.quantize(real, *constants, 0, tensor.dtype))
-        return self.emit("dq", relax.op.dequantize(q, *constants, 0))
+        q = self.emit("q", quantize(real, self.outputs[0]))
+        return self.emit("dq", dequantize(q, self.outputs[0]))
 
     @property
     def _reads_integers(self) -> bool:
         """Whether it computes with integers; float operators take weights as reals."""
-        return any(is_quantized(self.tensor(index)) for index in self.held)
+        return any(quantization_of(self.tensor(index)) for index in self.held)
 
     def _emit(self, index: int, what: str, value: relax.Expr) -> relax.Var:
-        return self.emit(f"/{self.tensor(index).name}/{what}", value)
+        return self.bind(f"{self.tensor(index).name}/{what}", value)
 
     @staticmethod
     def _any(held: Held) -> relax.Expr:

@@ -1,0 +1,119 @@
+"""Networks in fixed point: the oracle's integers on x86, another digest, accuracy as in float."""
+
+import numpy as np
+import pytest
+from tvm.target import Target
+
+from benchmarks.accuracy import Subject, open_networks
+from relay_int8 import QuantConfig, load
+from relay_int8.adopt import adopt
+from relay_int8.batch import with_batch
+from relay_int8.build import kernel_calls
+from relay_int8.compile import compile_model
+from relay_int8.demo import MODEL, load_images
+from relay_int8.errors import ConfigError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.pipeline import normalize
+from relay_int8.quantize import digest
+from relay_int8.requantize import requantize_of, with_requantize
+from relay_int8.tuning.network import network_tasks
+from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
+from schedules.spec import Requantizing
+from schedules.targets import TARGETS
+from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
+from tests.small_networks import NETWORKS, any_params
+from tests.x86_targets import X86
+
+AVX2 = Target(TARGETS["x86-avx2"])
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_small_network(name: str, rounding: Requantize, target: str, full: bool):
+    if not full and (target != "x86-vnni" or (name, rounding) != ("branches", "tpu-mlir")):
+        pytest.skip("needs --full")
+    for preset in ("int8", "int8-asymmetric") if full else ("int8",):
+        network = QuantizedNetwork.make(
+            NETWORKS[name](), any_params, preset=preset, requantize=rounding
+        )
+        assert_equals_oracle(network, Target(TARGETS[target]))
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_demo_network(rounding: Requantize, full: bool):
+    if not full and rounding != "gemmlowp":
+        pytest.skip("needs --full")
+    network = QuantizedNetwork.make(normalize()(import_onnx(MODEL, batch=1)), requantize=rounding)
+    assert all(layer.integer for layer in network.plan.layers if layer.macs)
+    assert_equals_oracle(network, Target(TARGETS["x86-vnni"]))
+
+
+@pytest.mark.fast
+def test_it_is_another_model():
+    mod = QuantizedNetwork.make(NETWORKS["residual"](), any_params).mod
+    assert with_requantize(mod, "float") is mod
+    fixed = {requantize: with_requantize(mod, requantize) for requantize in REQUANTIZE}
+    assert len({digest(one) for one in fixed.values()}) == len(REQUANTIZE)
+    for requantize, one in fixed.items():
+        assert requantize_of(one["main"]) == requantize
+        assert requantize_of(with_batch(one, 3)["main"]) == requantize
+    assert requantize_of(mod["main"]) == "float", "the caller's module was changed"
+
+
+@pytest.mark.fast
+def test_an_adopted_model_is_requantized_as_asked():
+    mod = QuantizedNetwork.make(NETWORKS["residual"](), any_params).mod
+    adopted = adopt(mod, QuantConfig(requantize="tflite"))
+    assert requantize_of(adopted.mod["main"]) == "tflite"
+    assert adopted.settings["requantize"] == "fixed (tflite)"
+    calls = kernel_calls(adopted.mod, AVX2)
+    roundings = {call.spec.rounding for call in calls if isinstance(call.spec, Requantizing)}
+    assert "tflite" in roundings and roundings <= {"tflite", None}
+
+
+@pytest.mark.fast
+def test_what_is_tuned_is_no_other_arithmetic():
+    mod = NETWORKS["residual"]()
+    keys = [
+        {task.key for task in network_tasks(mod, AVX2, QuantConfig(requantize=requantize))}
+        for requantize in REQUANTIZE
+    ]
+    assert len(set.union(*keys)) > len(keys[0])
+    for place, one in enumerate(keys):
+        scaled = {key for key in one if "conv2d" in key}
+        assert scaled
+        for other in keys[place + 1 :]:
+            assert not scaled & other
+
+
+@pytest.mark.fast
+def test_an_unknown_rounding_is_named():
+    with pytest.raises(ConfigError, match="requantize 'half-even' is unknown; choose one of float"):
+        QuantConfig(requantize="half-even")
+
+
+def test_the_artifact_says_so_and_is_as_accurate(tmp_path):
+    digits, path = load_images(), tmp_path / "digits.ri8"
+    calibration, config = [digits.calibration[:40]], QuantConfig(requantize="gemmlowp")
+    report = compile_model(MODEL, calibration, path, batch=1, samples=2, config=config)
+    module = load(path)
+    assert report.settings["requantize"] == "fixed (gemmlowp)"
+    assert module.manifest.settings["requantize"] == "fixed (gemmlowp)"
+    assert report.outputs[0].snr_db > 20
+    found = [module.run({"image": image[None]})["logits"].argmax() for image in digits.test[:100]]
+    assert (np.array(found) == digits.labels[:100]).mean() >= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_accuracy_of_a_trained_network(shared_data, rounding: Requantize, full: bool):
+    if not full:
+        pytest.skip("minutes; --full runs it")
+    subject = Subject(open_networks(shared_data)["resnet20"])
+    plain, fixed = (
+        subject.score(subject.quantized(QuantConfig(requantize=requantize)))
+        for requantize in ("float", rounding)
+    )
+    assert abs(plain.metric - fixed.metric) <= 0.002
+    assert abs(plain.snr_db - fixed.snr_db) <= 0.3

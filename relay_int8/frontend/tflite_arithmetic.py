@@ -8,15 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.tflite_step import (
-    FUSED,
-    Converter,
-    Image,
-    Result,
-    Step,
-    axis_of,
-    dequantize,
-)
+from relay_int8.frontend.tflite_step import FUSED, Converter, Step
+from relay_int8.frontend.tflite_tensors import Image, Result, axis_of, dequantize
 from relay_int8.graph import dtype, shape
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]

@@ -6,9 +6,10 @@ from relay_int8.frontend.tflite_arithmetic import ARITHMETIC
 from relay_int8.frontend.tflite_images import IMAGES
 from relay_int8.frontend.tflite_layers import LAYERS
 from relay_int8.frontend.tflite_moves import MOVES
+from relay_int8.frontend.tflite_slices import SLICES
 from relay_int8.frontend.tflite_step import Converter
 
-CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **MOVES}
+CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **MOVES, **SLICES}
 
 SETTINGS: dict[str, tuple[int, ...]] = {
     "ARG_MAX": (1,),

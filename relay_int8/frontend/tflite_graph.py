@@ -16,13 +16,13 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
 from relay_int8.frontend.tflite_converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite_file import Model, Operator, Tensor
-from relay_int8.frontend.tflite_step import (
+from relay_int8.frontend.tflite_step import Step
+from relay_int8.frontend.tflite_tensors import (
     QUANTIZED,
     TO_NHWC,
     Held,
     Image,
     Result,
-    Step,
     dequantize,
     quantization_of,
     quantize,

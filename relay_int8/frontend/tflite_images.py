@@ -5,7 +5,8 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.frontend.tflite_layers import mode, padding, sizes
-from relay_int8.frontend.tflite_step import Converter, Image, Result, Step
+from relay_int8.frontend.tflite_step import Converter, Step
+from relay_int8.frontend.tflite_tensors import Image, Result
 from relay_int8.graph import shape
 
 

@@ -9,7 +9,8 @@ from tvm import relax
 
 from relay_int8.frontend.onnx_converters import auto_pad
 from relay_int8.frontend.tflite_schema import PADDINGS
-from relay_int8.frontend.tflite_step import Converter, Image, Result, Step
+from relay_int8.frontend.tflite_step import Converter, Step
+from relay_int8.frontend.tflite_tensors import Image, Result
 from relay_int8.graph import shape
 
 Pair = tuple[int, int]

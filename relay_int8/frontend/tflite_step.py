@@ -9,82 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.tflite_file import Operator, OptionValue, Quantization, Tensor
+from relay_int8.frontend.tflite_file import Operator, OptionValue, Tensor
 from relay_int8.frontend.tflite_schema import ACTIVATIONS
+from relay_int8.frontend.tflite_tables import Array
+from relay_int8.frontend.tflite_tensors import (
+    QUANTIZED,
+    TO_NCHW,
+    TO_NHWC,
+    Held,
+    Image,
+    Result,
+    axis_of,
+    dequantize,
+    ordered,
+    quantization_of,
+    quantize,
+)
 from relay_int8.graph import shape
-
-TO_NCHW = (0, 3, 1, 2)
-TO_NHWC = (0, 2, 3, 1)
-QUANTIZED = ("int8", "uint8")
-
-
-@dataclass(frozen=True)
-class Image:
-    """A result of four dimensions in NCHW."""
-
-    value: relax.Expr
-
-
-Result: TypeAlias = "relax.Expr | Image"
-
-
-@dataclass
-class Held:
-    """A tensor in Relax: as the file has it, in NCHW, or both; its integers, if it has such.
-
-    ``is_image`` says that it was computed in NCHW.
-    """
-
-    plain: relax.Expr | None = None
-    image: relax.Expr | None = None
-    integers: Result | None = None
-    is_image: bool = False
-
-    @classmethod
-    def of(cls, result: Result, integers: Result | None = None) -> Held:
-        """Return a tensor in the order of ``result``."""
-        if isinstance(result, Image):
-            return cls(image=result.value, integers=integers, is_image=True)
-        return cls(plain=result, integers=integers)
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """Return an axis counted from the front."""
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} of an operand with {rank} axes")
-    return axis % rank
-
-
-def quantization_of(tensor: Tensor) -> Quantization | None:
-    """Return what the integers of a tensor stand for, or None if they are no real numbers."""
-    return tensor.quantization if tensor.dtype in QUANTIZED else None
-
-
-def quantize(value: relax.Expr, tensor: Tensor) -> relax.Call:
-    """Return ``value`` as the integers of a quantized tensor."""
-    return relax.op.quantize(value, *_parameters(tensor), 0, tensor.dtype)
-
-
-def dequantize(integers: relax.Expr, tensor: Tensor, axis: int = 0) -> relax.Call:
-    """Return what the integers of a quantized tensor stand for; its scales are along ``axis``."""
-    return relax.op.dequantize(integers, *_parameters(tensor), axis)
-
-
-def _parameters(tensor: Tensor) -> tuple[relax.Expr, relax.Expr]:
-    """Return scale and zero point as Q and DQ take them: scalars, where they are of one tensor."""
-    assert tensor.quantization is not None
-    scale, zero = tensor.quantization.scale, tensor.quantization.zero
-    dims = () if scale.size == 1 else scale.shape
-    return (
-        relax.const(np.array(scale.reshape(dims), np.float32)),
-        relax.const(np.array(zero.reshape(dims), tensor.dtype)),
-    )
 
 
 @dataclass(frozen=True)
@@ -184,12 +130,12 @@ class Step:
         if found is None or not self._reads_integers:
             is_real = found is not None or tensor.dtype.startswith("float")
             values = self.reals(index) if is_real else tensor.values
-            return relax.const(_ordered(values, lead, order))
-        q = relax.const(_ordered(tensor.values, lead, order))
+            return relax.const(ordered(values, lead, order))
+        q = relax.const(ordered(tensor.values, lead, order))
         axis = list(order).index(found.axis + lead)
         return self._emit(index, "dq", dequantize(q, tensor, axis))
 
-    def reals(self, index: int) -> np.ndarray[Any, Any]:
+    def reals(self, index: int) -> Array:
         """Return what a constant operand stands for, float32."""
         tensor = self.tensor(index)
         values, found = tensor.values, tensor.quantization
@@ -268,9 +214,3 @@ FUSED: dict[str, Callable[[relax.Expr], relax.Expr]] = {
 Converter = Callable[[Step], "Result | Sequence[Result]"]
 """Returns an operator's result, or one for each of several; raises ValueError where a file does not
 fit the operator, NotImplementedError where we lack something, each with what was found."""
-
-
-def _ordered(values: np.ndarray[Any, Any], lead: int, order: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return a constant with leading axes of 1, transposed, in this computer's bytes."""
-    moved = values.reshape((1,) * lead + values.shape).transpose(order)
-    return np.array(moved, values.dtype.newbyteorder("="), order="C")

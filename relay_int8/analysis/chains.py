@@ -1,6 +1,6 @@
 """Where a factor can move from one layer's output channels into the weights that read them.
 
-producer (conv2d | dense, + bias, relu | leaky | prelu | relu6)
+producer (conv2d | dense, + bias, relu | leaky | prelu | relu6), or a concat of nothing else
     -> max_pool2d | avg_pool2d | pad | resize | reshape of 1 x 1 images, any number of them
     -> readers (conv2d | dense with constant weights), all of them
 """
@@ -20,19 +20,33 @@ TRANSPARENT = ("max_pool2d", "avg_pool2d", "pad", "resize", "reshape")
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """A producer, its readers, and the bound at which an activation between them clips.
+    """What makes the channels of a tensor, and all that reads them.
 
-    ``bound`` is infinite for ReLU and what has no bound.
+    Parameters
+    ----------
+    name
+        The tensor.
+    producers
+        Of its channels, in their order.
+    readers
+        The layers whose weights take the factors.
     """
 
-    producer: Group
+    name: str
+    producers: tuple[Group, ...]
     readers: tuple[Group, ...]
-    bound: float = np.inf
 
     @property
-    def name(self) -> str:
-        """Name of the tensor whose channels are scaled."""
-        return self.producer.name
+    def bounds(self) -> np.ndarray:
+        """Return (channels,): where each channel is clipped, infinite where it is not."""
+        return np.repeat([_bound(producer) for producer in self.producers], self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of channels that each producer makes."""
+        weights = (producer.weight.values for producer in self.producers if producer.weight)
+        pairs = zip(self.producers, weights, strict=True)
+        return tuple(len(by_output(producer, values)) for producer, values in pairs)
 
 
 def find_chains(func: relax.Function) -> list[Chain]:
@@ -43,12 +57,14 @@ def find_chains(func: relax.Function) -> list[Chain]:
     for group in groups:
         for var in group.inputs:
             reading.setdefault(str(var.name), []).append(group)
+    sources = {group.name: group for group in groups if _bound(group) is not None}
     chains = []
     for group in groups:
-        bound = _bound(group)
-        readers = None if bound is None else _readers(group, reading, results)
-        if bound is not None and readers:
-            chains.append(Chain(producer=group, readers=tuple(readers), bound=bound))
+        producers = [group] if group.name in sources else _joined(group, sources, reading, results)
+        readers = _readers(group, reading, results) if producers else None
+        if producers and readers:
+            chain = Chain(name=group.name, producers=tuple(producers), readers=tuple(readers))
+            chains.append(chain)
     return chains
 
 
@@ -64,6 +80,18 @@ def by_input(layer: Group, w: np.ndarray) -> np.ndarray:
     groups = int(layer.root.attrs.groups)
     split = w.reshape(groups, len(w) // groups, w.shape[1], -1)
     return np.moveaxis(split, 2, 1).reshape(groups * w.shape[1], -1)
+
+
+def _joined(
+    group: Group, sources: dict[str, Group], reading: dict[str, list[Group]], results: set[str]
+) -> list[Group] | None:
+    """Return what a concat of channels joins, or None where a factor cannot pass to all of it."""
+    if group.kind != "concat" or int(group.root.attrs.axis) != 1:
+        return None
+    names = [str(var.name) for var in group.inputs]
+    if any(name not in sources or name in results or len(reading[name]) > 1 for name in names):
+        return None
+    return [sources[name] for name in names]
 
 
 def _bound(group: Group) -> float | None:

@@ -57,8 +57,8 @@ def smoothing_factors(activations: Array, read: Array, alpha: float) -> Array:
     return np.clip(factors, 1 / LARGEST, LARGEST)
 
 
-def within_clip(factors: Array, largest: Array, bound: float) -> Array:
-    """Return the factors with which a clip at ``bound`` cuts what it cut before, and no more.
+def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:
+    """Return the factors with which clips at ``bounds`` cut what they cut before, and no more.
 
     A channel that reaches the bound on the calibration images keeps its factor 1; another one may
     grow until it does, and may not shrink: the clip would let pass what it has to stop.
@@ -67,10 +67,14 @@ def within_clip(factors: Array, largest: Array, bound: float) -> Array:
     ----------
     largest
         (channels,) largest value of each channel on the calibration images, after the clip.
+    bounds
+        (channels,) the upper bound of each channel's clip; infinite: any factor passes.
     """
+    clipped = np.isfinite(bounds)
+    bound = np.where(clipped, bounds, 1.0)
     largest = np.asarray(largest, np.float64)
     room = np.where(largest > 0, bound / np.maximum(largest, bound / LARGEST), 1.0)
-    return np.clip(factors, 1.0, np.maximum(room, 1.0))
+    return np.where(clipped, np.clip(factors, 1.0, np.maximum(room, 1.0)), factors)
 
 
 def _ratio(a: Array, b: Array) -> Array:

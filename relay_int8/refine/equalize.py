@@ -1,8 +1,8 @@
 """Scale channels of a float network so that it quantizes better; it computes the same.
 
-Factors pass through ReLU, leaky ReLU, pooling and padding as they are. A clip (ReLU6) limits them
-(:func:`relay_int8.refine.equalization.within_clip`); what it lets pass of an image that exceeds all
-calibration images is then not quite what it was.
+Factors pass through ReLU, leaky ReLU, pooling, padding and concats as they are. A clip (ReLU6)
+limits them (:func:`relay_int8.refine.equalization.within_clip`); what it lets pass of an image that
+exceeds all calibration images is then not quite what it was.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Scaling:
         self._biases: dict[str, Array] = {}
         self._grown: dict[str, Array] = {}
         for chain in chains:
-            for layer in (chain.producer, *chain.readers):
+            for layer in (*chain.producers, *chain.readers):
                 assert layer.weight is not None
                 self._weights[layer.name] = layer.weight.values.astype(np.float64)
                 if layer.bias is not None:
@@ -101,24 +101,27 @@ class _Scaling:
 
     def ranges(self, chain: Chain) -> tuple[Array, Array]:
         """Return the largest magnitudes of each channel: of weights producing, and reading it."""
-        produced = by_output(chain.producer, self._weights[chain.producer.name])
+        produced = [by_output(layer, self._weights[layer.name]) for layer in chain.producers]
         read = [by_input(reader, self._weights[reader.name]) for reader in chain.readers]
-        return np.abs(produced).max(axis=1), np.abs(np.concatenate(read, axis=1)).max(axis=1)
+        largest = np.concatenate([np.abs(rows).max(axis=1) for rows in produced])
+        return largest, np.abs(np.concatenate(read, axis=1)).max(axis=1)
 
     def scale(self, chain: Chain, factors: Array) -> None:
-        """Multiply a chain's channels, as far as its clip allows."""
+        """Multiply a chain's channels, as far as its clips allow."""
         before = self._grown.get(chain.name, np.ones(len(factors)))
-        if np.isfinite(chain.bound):
-            total = within_clip(before * factors, self._maxima[chain.name], chain.bound)
-            factors = total / before
+        factors = within_clip(before * factors, self._maxima[chain.name], chain.bounds) / before
         self._grown[chain.name] = before * factors
-        name = chain.producer.name
-        axes = (-1, 1, 1, 1) if chain.producer.kind == "conv2d" else (1, -1)
-        self._weights[name] = self._weights[name] * factors.reshape(axes)
-        if name in self._biases:
-            self._biases[name] = self._biases[name] * factors
+        parts = np.split(factors, np.cumsum(chain.sizes)[:-1])
+        for layer, part in zip(chain.producers, parts, strict=True):
+            self._multiply(layer, part)
         for reader in chain.readers:
             self._weights[reader.name] = _divided(reader, self._weights[reader.name], factors)
+
+    def _multiply(self, layer: Group, factors: Array) -> None:
+        axes = (-1, 1, 1, 1) if layer.kind == "conv2d" else (1, -1)
+        self._weights[layer.name] = self._weights[layer.name] * factors.reshape(axes)
+        if layer.name in self._biases:
+            self._biases[layer.name] = self._biases[layer.name] * factors
 
     def applied(self, mod: IRModule) -> IRModule:
         """Return ``mod`` with these weights."""

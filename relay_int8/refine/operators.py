@@ -1,8 +1,8 @@
 """The float operators of a group in NumPy, for any number of images at a time.
 
-float32 throughout, products by matrix multiplication: within float rounding of the kernels, and as
-fast as they are. This is what the search for better parameters runs, again and again; nothing that
-a network computes in the end comes from here.
+float32 tensors, sums of products in float64: their order is the library's, and differs with the CPU
+and its threads, but not in what is left of them in float32. So a search, which runs these again and
+again, finds the same everywhere. Nothing that a network computes in the end comes from here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def linear(group: Group, xs: Sequence[Array], w: Array, b: Array | None) -> Arra
     b
         (channels,), or None.
     """
-    y = conv2d(group, xs[0], w) if group.kind == "conv2d" else xs[0] @ w
+    y = conv2d(group, xs[0], w) if group.kind == "conv2d" else product(xs[0], w)
     if b is not None:
         y += b.reshape(-1, 1, 1) if group.kind == "conv2d" else b
     if group.residual:
@@ -66,8 +66,13 @@ def conv2d(group: Group, x: Array, w: Array) -> Array:
         return y
     columns = patches(group, x)
     rows = w.reshape(groups, len(w) // groups, -1)
-    y = np.matmul(rows[None], columns)
-    return np.ascontiguousarray(y.reshape(len(x), len(w), oh, ow))
+    return product(rows[None], columns).reshape(len(x), len(w), oh, ow)
+
+
+def product(a: Array, b: Array) -> Array:
+    """Return the matrix product, summed in float64 and rounded to float32."""
+    y: Array = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    return y
 
 
 def patches(group: Group, x: Array) -> Array:
@@ -123,7 +128,7 @@ def _pool(group: Group, xs: Sequence[Array]) -> Array:
         largest: Array = np.maximum.reduce(taps)
         return largest
     if view.shape[2:4] == (1, 1):
-        sums = view.sum(axis=(4, 5))
+        sums = view.sum(axis=(4, 5), dtype=np.float64).astype(np.float32)
     else:
         sums = taps[0].copy()
         for tap in taps[1:]:

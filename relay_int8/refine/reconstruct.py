@@ -31,7 +31,7 @@ from relay_int8.refine.network import (
     read_last,
     weight_rows,
 )
-from relay_int8.refine.operators import linear, patches
+from relay_int8.refine.operators import linear, patches, product
 from relay_int8.refine.rounding import ROUNDINGS, Rounding, nearest
 
 Array = npt.NDArray[Any]
@@ -190,7 +190,7 @@ class _Moments:
     def add(self, x: Sequence[Array], seen: Sequence[Array], images: int) -> None:
         """Add some of ``images`` images."""
         columns = _columns(self._group, seen[0])
-        wanted = np.matmul(self.rows.astype(np.float32), _columns(self._group, x[0]))
+        wanted = product(self.rows, _columns(self._group, x[0]))
         if self._group.residual:
             lost = x[1] - seen[1]
             wanted += (
@@ -210,6 +210,7 @@ class _Moments:
         self._sums[0][:] += columns.sum(axis=2, dtype=np.float64)
         self._sums[1][:] += wanted.sum(axis=2, dtype=np.float64)
         self._sampled += columns.shape[2]
+        columns = columns.astype(np.float64)
         self._square += np.matmul(columns, columns.transpose(0, 2, 1))
         self._cross += np.matmul(wanted, columns.transpose(0, 2, 1))
 

@@ -44,8 +44,9 @@ def test_smoothing_factors(x, w, alpha, expected):
 
 @pytest.mark.fast
 def test_a_clip_limits_factors():
-    found = within_clip(F([4, 4, 0.5, 4]), F([6, 2, 1, 0]), 6.0)
-    np.testing.assert_allclose(found, [1, 3, 1, 1])
+    bounds = F([6, 6, 6, 6, np.inf, np.inf])
+    found = within_clip(F([4, 4, 0.5, 4, 4, 0.5]), F([6, 2, 1, 0, 6, 0]), bounds)
+    np.testing.assert_allclose(found, [1, 3, 1, 1, 4, 0.5])
 
 
 def chained(activation):
@@ -96,6 +97,44 @@ def test_where_factors_cannot_pass():
     clipped = net.emit("clipped", relax.op.clip(net.conv("c/bias", t, 8, 1), -1, 1))
     mod = net.module(net.conv("out", clipped, 4, 1), net.conv("other", s, 4, 1))
     assert find_chains(mod["main"]) == []
+
+
+def joined():
+    """Return two convolutions of unlike ranges that are joined, pooled and read."""
+    net = NetworkWriter((1, 3, 8, 8))
+    s = net.relu("s", net.conv("s/bias", net.x, 4, 1))
+    a = net.relu("a", net.conv("a/bias", s, 5, 1))
+    clip = relax.op.clip(net.conv("b/bias", s, 7, 3, padding=1), 0, 1.5)
+    both = net.emit("both", relax.op.concat([a, net.emit("b", clip)], axis=1))
+    pool = net.emit("pool", nn.max_pool2d(both, pool_size=2, strides=2))
+    return net.module(net.conv("out", pool, 4, 1))
+
+
+@pytest.mark.parametrize("how", ["cross-layer", "smooth"])
+def test_factors_pass_a_concat_of_channels(how):
+    mod = joined()
+    chains = {chain.name: chain for chain in find_chains(mod["main"])}
+    assert set(chains) == {"s", "both"}
+    assert [layer.name for layer in chains["both"].producers] == ["a", "b"]
+    np.testing.assert_array_equal(chains["both"].bounds, [np.inf] * 5 + [1.5] * 7)
+    data = [{"x": x} for x in images(mod, 8)]
+    before, after = NumpyNetwork(mod), NumpyNetwork(equalize(mod, data, how))
+    for image in data:
+        wanted = before.run(image)["out"]
+        np.testing.assert_allclose(after.run(image)["out"], wanted, rtol=1e-3, atol=1e-4)
+    old, new = channel_maxima(before, data)["both"], channel_maxima(after, data)["both"]
+    assert not np.allclose(old[:5], new[:5])
+    assert np.all(new[5:] >= old[5:] * 0.999)  # behind a clip they can only grow
+
+
+@pytest.mark.fast
+def test_a_concat_that_joins_anything_else_stops_factors():
+    net = NetworkWriter((1, 3, 8, 8))
+    a = net.relu("a", net.conv("a/bias", net.x, 5, 1))
+    other = net.emit("other", relax.op.concat([net.x, a], axis=1))
+    b = net.relu("b", net.conv("b/bias", other, 5, 1))
+    twice = net.emit("twice", relax.op.concat([b, b], axis=1))
+    assert find_chains(net.module(net.conv("out", twice, 4, 1))["main"]) == []
 
 
 @pytest.mark.fast

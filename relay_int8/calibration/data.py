@@ -111,7 +111,7 @@ def open_data(
     inputs
         The network's inputs.
     preprocessing
-        For pictures only: arrays are taken as they are.
+        For pictures, which need it; arrays are taken as they are.
     """
     if isinstance(source, str | Path):
         return Dataset(_open_path(Path(source), inputs, preprocessing), inputs)
@@ -157,7 +157,13 @@ def _open_path(
                 f"{path}: a folder of pictures feeds one input, the network has {len(inputs)}; "
                 "use a .npz file"
             )
-        return PictureFolder(path, preprocessing or Preprocessing())
+        if preprocessing is None:
+            raise CalibrationError(
+                f"{path}: a folder of pictures, and nothing says how they become the input; give "
+                "--preprocess, or a Preprocessing in Python; raw, or Preprocessing(), for pixels "
+                "as they are"
+            )
+        return PictureFolder(path, preprocessing)
     if preprocessing is not None:
         raise CalibrationError(f"{path}: preprocessing is for a folder of pictures")
     if path.suffix not in (".npy", ".npz"):

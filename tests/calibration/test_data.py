@@ -60,7 +60,7 @@ def save_pictures(folder, names):
 def test_pictures_are_ordered_by_path(tmp_path):
     save_pictures(tmp_path / "in", ["b.png", "a.PNG", "sub/a.bmp", "c.ppm"])
     (tmp_path / "in" / "labels.txt").write_text("not a picture")
-    data = open_data(tmp_path / "in", [X])
+    data = open_data(tmp_path / "in", [X], Preprocessing())
     assert [image["x"][0, 0, 0, 0] for image in data] == [1, 0, 3, 2]
 
 
@@ -85,7 +85,7 @@ def test_a_picture_of_another_size_is_named(tmp_path):
     save_pictures(tmp_path, ["a.png"])
     Image.new("RGB", (5, 4)).save(tmp_path / "b.png")
     with pytest.raises(CalibrationError, match=r"b\.png: input 'x': shape \(1, 3, 4, 5\) found"):
-        list(open_data(tmp_path, [X]))
+        list(open_data(tmp_path, [X], Preprocessing()))
     with pytest.raises(CalibrationError, match=r"a\.png: crop of 9 x 9"):
         list(open_data(tmp_path, [X], Preprocessing(crop=(9, 9))))
 
@@ -134,7 +134,7 @@ def test_no_data(source):
 
 def test_no_pictures(tmp_path):
     with pytest.raises(CalibrationError, match="no picture found"):
-        list(open_data(tmp_path, [X]))
+        list(open_data(tmp_path, [X], Preprocessing()))
 
 
 def test_a_generator_is_refused():
@@ -168,5 +168,7 @@ def test_options_that_contradict(tmp_path):
     for source in (tmp_path / "x.npy", [images(1)]):
         with pytest.raises(CalibrationError, match="preprocessing is for a folder"):
             open_data(source, [X], Preprocessing())
+    with pytest.raises(CalibrationError, match="nothing says how they become the input"):
+        open_data(tmp_path, [X])
     with pytest.raises(CalibrationError, match="one input, the network has 2"):
         open_data(tmp_path, [X, Y])

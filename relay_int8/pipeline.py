@@ -80,7 +80,7 @@ def island_passes() -> list[Pass]:
 def schedule_passes(target: Target, records: Records | None = None) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
     return [
-        AlterLayout(target),
+        AlterLayout(target, records.seconds) if records else AlterLayout(target),
         ScheduleKernels(target, records),
         *schedule_islands(target),
         CheckKernels(),

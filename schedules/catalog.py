@@ -25,7 +25,7 @@ from schedules.cpu.rescale import RESCALE_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cpu.sigmoid import SIGMOID_CPU
 from schedules.cpu.table import TABLE_CPU
-from schedules.cuda.choice import ESTIMATES
+from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.conv2d_f16 import CONV2D_F16_CUDA
@@ -47,7 +47,7 @@ from schedules.cuda.layout_flexible import (
 )
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
-from schedules.template import ScheduleError, ScheduleTemplate
+from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
 from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
@@ -131,17 +131,45 @@ _ORDER = (
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}
 """By name, in order of preference: the first of a kind that does not refuse is used, or, where the
-time of several can be estimated, the fastest of these."""
+time of several can be measured or estimated, the fastest of these."""
 
 
-def select(spec: Spec, target: Target) -> ScheduleTemplate:
+def select(spec: Spec, target: Target, measured: Measured = not_measured) -> ScheduleTemplate:
     """Return the preferred template for ``spec`` on ``target``.
+
+    Parameters
+    ----------
+    measured
+        ``(template, spec)`` -> seconds on the target, None where they are not known.
 
     Raises
     ------
     ScheduleError
         With the reason of each template, if all refuse.
     """
+    able, reasons = _able(spec, target)
+    if not able:
+        raise ScheduleError(
+            f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
+        )
+    known = comparable(spec, target)
+    return (
+        TEMPLATES[fastest([each.name for each in known], spec, target, measured)]
+        if known
+        else able[0]
+    )
+
+
+def comparable(spec: Spec, target: Target) -> tuple[ScheduleTemplate, ...]:
+    """Return the templates that compete by time for ``spec``; none where the order decides."""
+    able, _ = _able(spec, target)
+    if not able or able[0].name not in ESTIMATES:
+        return ()
+    return tuple(template for template in able if template.name in ESTIMATES)
+
+
+def _able(spec: Spec, target: Target) -> tuple[list[ScheduleTemplate], list[str]]:
+    """Return the templates that compute ``spec``, in order, and why the others do not."""
     reasons, able = [], []
     for template in TEMPLATES.values():
         if template.kind != spec.kind:
@@ -151,14 +179,7 @@ def select(spec: Spec, target: Target) -> ScheduleTemplate:
             able.append(template)
         else:
             reasons.append(f"{template.name}: {reason}")
-    if not able:
-        raise ScheduleError(
-            f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
-        )
-    if able[0].name not in ESTIMATES:
-        return able[0]
-    known = [template for template in able if template.name in ESTIMATES]
-    return min(known, key=lambda template: ESTIMATES[template.name](spec, target))
+    return able, reasons
 
 
 def stores_unsigned(target: Target) -> bool:

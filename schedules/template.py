@@ -16,6 +16,8 @@ from schedules.layout import Layout
 
 Arrays = dict[str, np.ndarray]
 Kernel = Any  # the one class of schedules.spec that a template's kind names
+Measured = Callable[[str, Kernel], float | None]
+"""``(template, spec)`` -> seconds on some target, None where they are not known."""
 
 
 @register_error
@@ -32,6 +34,10 @@ class Layouts:
 
     inputs: tuple[Layout, ...]
     output: Layout
+
+
+def not_measured(_template: str, _spec: Kernel) -> None:
+    """Return that no time is known."""
 
 
 def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:

@@ -30,7 +30,7 @@ from relay_int8.passes.realize import INPUT_LAYOUT
 from schedules.catalog import select
 from schedules.layout import NHWC, ROW, Layout
 from schedules.spec import DType, Move, Spec, to_json
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
 
 INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
 SPEC = "int8.spec"
@@ -43,18 +43,19 @@ LAYOUTS = "int8.layouts"
 class AlterLayout:
     """Give every kernel a template of the target, and one packed layout to whole regions."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, measured: Measured = not_measured) -> None:
         self._target = target
+        self._measured = measured
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with packed kernels; ``mod`` itself is left alone."""
-        return _LayoutWriter(mod, self._target).run()
+        return _LayoutWriter(mod, self._target, self._measured).run()
 
 
 class _LayoutWriter:
     """One walk over a function; every tensor of it in one or more layouts."""
 
-    def __init__(self, mod: IRModule, target: Target) -> None:
+    def __init__(self, mod: IRModule, target: Target, measured: Measured) -> None:
         self._func = mod["main"]
         self._target = target
         self._writer = graph.FunctionWriter(mod)
@@ -63,7 +64,7 @@ class _LayoutWriter:
             for var, value in graph.calls(self._func)
             if (spec := spec_of(value)) is not None
         }
-        self._templates = {var: select(spec, target) for var, spec in self._specs.items()}
+        self._templates = {var: select(spec, target, measured) for var, spec in self._specs.items()}
         self._wanted = self._wishes()
         self._sizes = {str(size.name): size for size in graph.open_sizes(self._func)}
         self._layout: dict[relax.Var, Layout] = {}

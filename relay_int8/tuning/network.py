@@ -22,6 +22,7 @@ from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.pipeline import normalize
 from relay_int8.qparams import activation
 from relay_int8.requantize import with_requantize
+from relay_int8.tuning.alternatives import alternatives
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.task import Task, tasks_of
 from schedules.targets import target_config
@@ -30,7 +31,9 @@ from schedules.targets import target_config
 def network_tasks(
     mod: IRModule, target: Target, config: QuantConfig | None = None, *, signed: bool = True
 ) -> tuple[Task, ...]:
-    """Return the distinct kernels that ``mod`` would have on ``target``.
+    """Return the distinct kernels that ``mod`` would have on ``target``, and those it could have.
+
+    The latter are :func:`relay_int8.tuning.alternatives.alternatives` of the former.
 
     Parameters
     ----------
@@ -42,7 +45,7 @@ def network_tasks(
     config = config or QuantConfig()
     if graph.is_quantized(mod):
         adopted = with_requantize(adopt(mod).mod, config.requantize)
-        return tasks_of(kernel_calls(adopted, target))
+        return _with_alternatives(tasks_of(kernel_calls(adopted, target)), target)
     reference = normalize()(mod)
     plan = annotate(reference, config)
     schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
@@ -55,7 +58,12 @@ def network_tasks(
         for name, scheme in resolved.items()
     }
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(reference)
-    return tasks_of(kernel_calls(with_requantize(quantized, config.requantize), target))
+    calls = kernel_calls(with_requantize(quantized, config.requantize), target)
+    return _with_alternatives(tasks_of(calls), target)
+
+
+def _with_alternatives(tasks: tuple[Task, ...], target: Target) -> tuple[Task, ...]:
+    return *tasks, *alternatives(tasks, target)
 
 
 def seconds_of(tasks: Sequence[Task], target: Target) -> dict[str, float]:

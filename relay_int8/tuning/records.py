@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tvm.s_tir import Schedule
@@ -15,6 +16,7 @@ from relay_int8.tuning.log import MANIFEST, Manifest, read_manifest, read_trials
 from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
+from schedules.spec import Spec, to_json
 from schedules.targets import target_config
 
 LOGS = "tuning_logs"
@@ -52,7 +54,7 @@ class Records:
     def __init__(self, folder: Path | None, target: Target, shipped: Path | None = None) -> None:
         self.refused: dict[str, str] = {}
         self._records: dict[str, list[Record]] = {}
-        self._config = target_config(target)
+        self._target, self._config = target, target_config(target)
         if folder is not None:
             own = list(logs(folder))
             if not own:
@@ -80,6 +82,34 @@ class Records:
 
     def schedule(self, task: Task, kernel: Kernel) -> Schedule | None:
         """Return the schedule that won for a kernel, or None where there is no record of it."""
+        record = self._current(task, kernel)
+        if record is None:
+            return None
+        choices = record.winner.choices
+        return kernel.default() if choices is None else point(kernel, choices).schedule
+
+    def seconds(self, template: str, spec: Spec) -> float | None:
+        """Return the seconds of a kernel as it was tuned, in the layouts where it took least.
+
+        None where there is no record of it.
+        """
+        found = [
+            record.winner.seconds
+            for task in self._tasks.get((template, to_json(spec)), ())
+            if (record := self._current(task, task.kernel(self._target))) is not None
+        ]
+        return min(found, default=None)
+
+    @cached_property
+    def _tasks(self) -> dict[tuple[str, str], list[Task]]:
+        """Tasks on record, by template and spec: those of several layouts together."""
+        found: dict[tuple[str, str], list[Task]] = {}
+        for task in map(Task.from_key, self._records):
+            found.setdefault((task.template, task.spec), []).append(task)
+        return found
+
+    def _current(self, task: Task, kernel: Kernel) -> Record | None:
+        """Return the fastest record of a kernel as its template is today; note what is stale."""
         records = self._records.get(task.key, [])
         current = version(kernel) if records else ""
         record = next((record for record in records if record.version == current), None)
@@ -88,9 +118,7 @@ class Records:
                 self.refused[f"{stale.folder}, {task.template}"] = (
                     "recorded with another version of the template; re-run relay-int8 tune"
                 )
-            return None
-        choices = record.winner.choices
-        return kernel.default() if choices is None else point(kernel, choices).schedule
+        return record
 
 
 def shipped_logs() -> Path | None:

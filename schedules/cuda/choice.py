@@ -1,13 +1,17 @@
-"""Which instruction multiplies a layer on a GPU that has several: what is estimated to take less.
+"""Which instruction multiplies a layer on a GPU that has several: what takes less.
+
+Times are those of tuning records where there are some of every template that is able, else
+estimates: a measured time and an estimated one do not compare.
 
 Tensor cores do eight to ten times the products of dp4a in a cycle, but only in blocks of 32
 channels on both sides: a stem of 3 channels, or groups of a few, leave most of a block empty. No
-choice costs a repack by itself: dp4a works in the layout of its neighbours on tensor cores.
+choice costs a repack by itself: dp4a works in the layout of its neighbours on tensor cores. A
+measured gain must be more than chance, or the layer stays as it is estimated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm.target import Target
@@ -19,10 +23,12 @@ from schedules.cuda.intrin import LANES
 from schedules.cuda.mma_estimate import START, default_tiles, estimated_us
 from schedules.cuda.split_reduction import slices
 from schedules.spec import Conv2d, Dense
+from schedules.template import Measured, not_measured
 
 REACHED = 0.5  # of that peak by a kernel that fills the GPU
 OWN = 16  # sums of a thread
 BUSY = 512  # threads that fill a multiprocessor
+LEAST_GAIN = 0.02  # of the time of what is estimated to be faster; less may be chance
 
 
 def dp4a_us(spec: Conv2d | Dense, target: Target) -> float:
@@ -62,3 +68,23 @@ ESTIMATES: dict[str, Callable[[Any, Target], float]] = {
     dense_mma.NAME: _dense_mma_us,
 }
 """Template -> ``(spec, target)`` -> estimated microseconds; comparable among themselves alone."""
+
+
+def fastest(
+    names: Sequence[str], spec: Any, target: Target, measured: Measured = not_measured
+) -> str:
+    """Return the template of ``names`` that takes least for ``spec``.
+
+    Parameters
+    ----------
+    names
+        Keys of ``ESTIMATES``.
+    measured
+        ``(template, spec)`` -> seconds on the target, None where they are not known.
+    """
+    estimated = min(names, key=lambda name: ESTIMATES[name](spec, target))
+    times = {name: seconds for name in names if (seconds := measured(name, spec)) is not None}
+    if len(times) < len(names):
+        return estimated
+    best = min(times, key=lambda name: times[name])
+    return best if times[best] < times[estimated] * (1 - LEAST_GAIN) else estimated

@@ -1,10 +1,22 @@
 """The instruction of a layer: by architecture and shape, without repacks in between."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from relay_int8.build import kernel_calls
+from relay_int8.passes.alter_layout import SPEC, TEMPLATE
+from relay_int8.pipeline import lower
+from relay_int8.tuning.alternatives import alternatives
+from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.log import Log, Manifest, Trial
+from relay_int8.tuning.records import Records
+from relay_int8.tuning.task import Task, tasks_of
 from schedules.catalog import select
+from schedules.space import version
 from schedules.spec import Conv2d
+from schedules.targets import target_config
 from tests.cuda.run_template import SM_61, SM_80
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NETWORKS, any_params
@@ -42,6 +54,60 @@ GROUPED = convolution(128, 56, groups=32)
 )
 def test_by_architecture_and_shape(spec, target, template: str):
     assert select(spec, target).name == template
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("microseconds", "template"),
+    [
+        ({"conv2d_dp4a": 8.0, "conv2d_mma": 9.0}, "conv2d_dp4a"),
+        ({"conv2d_dp4a": 9.0, "conv2d_mma": 8.0}, "conv2d_mma"),
+        ({"conv2d_dp4a": 8.9, "conv2d_mma": 9.0}, "conv2d_mma"),  # a gain that may be chance
+        ({"conv2d_dp4a": 1.0}, "conv2d_mma"),  # nothing to compare it with
+        ({}, "conv2d_mma"),
+    ],
+)
+def test_measured_times_decide_where_all_are_known(microseconds, template: str):
+    assert select(WIDE, SM_80, lambda name, _: microseconds.get(name)).name == template
+
+
+def write_log(folder: Path, tasks: tuple[Task, ...], seconds: Callable[[Task], float]) -> Records:
+    """Return the records of a log in which each kernel's default schedule took ``seconds``."""
+    manifest = Manifest(
+        device="none",
+        network="any",
+        network_digest="0",
+        target=target_config(SM_80),
+        seed=0,
+        kernels={task.key: version(task.kernel(SM_80)) for task in tasks},
+        occurrences={},
+    )
+    log = Log(folder, manifest)
+    for task in tasks:
+        measured = Measured(verdict="ok", seconds=(seconds(task),))
+        log.append(Trial(task=task.key, choices=None, measured=measured))
+    log.close()
+    return Records(folder, SM_80)
+
+
+@pytest.mark.parametrize("faster", ["dp4a", "mma"])
+def test_records_of_both_decide_in_a_network(tmp_path, faster: str):
+    network = QuantizedNetwork.make(NETWORKS["residual"](), any_params)
+    own = tasks_of(kernel_calls(network.mod, SM_80))
+    both = (*own, *alternatives(own, SM_80))
+    records = write_log(
+        tmp_path, both, lambda task: 1e-6 if task.template.endswith(faster) else 1e-5
+    )
+    competing = {task.spec for task in alternatives(own, SM_80)}
+    with SM_80:
+        lowered = lower(SM_80, records)(network.mod)
+    chosen = {
+        str(func.attrs[SPEC]): str(func.attrs[TEMPLATE])
+        for func in lowered.functions.values()
+        if func.attrs and TEMPLATE in func.attrs
+    }
+    assert competing and {chosen[spec].split("_")[-1] for spec in competing} == {faster}
+    assert not records.refused
 
 
 def test_both_in_one_region_need_no_repack_that_one_does_not():

@@ -18,7 +18,7 @@ CASES = [("residual", "int8-asymmetric"), *((name, "int8") for name in NETWORKS)
 QUICK = (("residual", "int8-asymmetric"), ("depthwise", "int8"))
 
 
-def preferring_tensor_cores(spec, target):
+def preferring_tensor_cores(spec, target, _measured=None):
     fitting = (
         template
         for template in (CONV2D_MMA, DENSE_MMA)

@@ -61,6 +61,42 @@ def test_the_report_as_a_page(invoke, images, tmp_path):
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--requantize", "fixed"), "requantize: fixed (gemmlowp)"),
+        (("--requantize", "fixed", "--rounding", "tpu-mlir"), "requantize: fixed (tpu-mlir)"),
+        ((), "requantize: float"),
+    ],
+)
+def test_requantization_is_resolved(invoke, tmp_path, options, expected):
+    """What is asked for is printed first; a folder without images ends the command."""
+    (tmp_path / "none").mkdir()
+    code, out, _ = invoke(
+        "quantize", MODEL, "--batch", 1, "--data", tmp_path / "none", "-o", tmp_path / "a.ri8",
+        *options,
+    )  # fmt: skip
+    assert code == 1
+    assert expected in out
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rounding", "tflite"), "--rounding tflite is of --requantize fixed"),
+        (("--requantize", "int"), "--requantize int: float or fixed is expected"),
+        (("--requantize", "fixed", "--rounding", "even"), "gemmlowp, tflite, tpu-mlir are known"),
+    ],
+)
+def test_requantization_that_there_is_not(invoke, images, tmp_path, options, message):
+    data = images / "calibration.npy"
+    code, _, err = invoke("quantize", MODEL, "--data", data, "-o", tmp_path / "a.ri8", *options)
+    assert code == 2
+    assert message in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.fast
 def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
     code, out, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",

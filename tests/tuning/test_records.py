@@ -19,7 +19,7 @@ from relay_int8.tuning.task import tasks_of
 from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
 from schedules.targets import TARGETS, target_config
-from tests.quantized_networks import QuantizedNetwork
+from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.run_built import run_built
 from tests.small_networks import NETWORKS, any_params
 
@@ -69,6 +69,16 @@ def test_tuned_kernels_give_the_same_integers(network, log):
     assert expected.keys() == actual.keys()
     for name in expected:
         np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
+
+
+def test_records_of_float_kernels_are_not_those_of_fixed_point(network, log):
+    """Of one network's log, another arithmetic takes what multiplies nothing by a scale."""
+    fixed = QuantizedNetwork.make(NETWORKS["residual"](), any_params, requantize="tflite")
+    built = compile_module(fixed.mod, TARGET, Records(log.parent, TARGET))
+    scaled = {call.tuned for call in built.calls if getattr(call.spec, "rounding", None)}
+    others = {call.tuned for call in built.calls if not getattr(call.spec, "rounding", None)}
+    assert (scaled, others) == ({False}, {True})
+    assert_found_equals_oracle(fixed, run_built(built, fixed.inputs))
 
 
 def test_the_winning_schedule_is_built(network, log):

@@ -3,9 +3,12 @@
 The old conv2d_NCHWc_int8 had four-way splits of batch, blocks of four output channels, rows and
 columns (block, vthread, thread, registers), two-way splits of the reduction's axes and all orders
 of them, one or two fused thread axes, double buffers of x and of w, and steps of unrolling. Threads
-of a block are numbered alike however its axes are fused: the last axis is the fastest.
+of a block are numbered alike however its axes are fused: the last axis is the fastest. The old
+group_conv2d_NCHWc_int8 had a two-way split of the groups (block, vthread) beside that of a group's
+blocks; here they are one axis. What that leaves out is named in a test.
 """
 
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -79,6 +82,21 @@ def test_every_option_of_every_knob_is_there(spec):
 
 def test_orders_are_those_of_the_old_space():
     assert set(OURS) == set(ORDERS)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("groups", "blocks"), [(4, 4), (6, 2), (32, 1)])
+def test_groups_and_their_channels_are_one_axis(groups: int, blocks: int):
+    """All but strands over several groups whose channels are shared out to blocks of the grid."""
+    ours = set(tilings(groups * blocks, 4))
+    channels = np.arange(groups * blocks)
+    for (block_g, strand_g), split in product(tilings(groups, 2), tilings(blocks, 4)):
+        block_f, strand_f, threads, own = split
+        old = channels.reshape(block_g, strand_g, block_f, strand_f, threads, own)
+        shares = (block_g * block_f, strand_g * strand_f, threads, own)
+        same = np.array_equal(old.transpose(0, 2, 1, 3, 4, 5).ravel(), channels)
+        assert shares in ours
+        assert same == (strand_g == 1 or block_f == 1)
 
 
 def old_point(spec: Conv2d | Dense, rng: np.random.Generator) -> tuple[Option, ...]:

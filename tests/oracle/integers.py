@@ -96,8 +96,8 @@ class Integers:
         if core.op == "resize2d" and operators.is_bilinear(core.attrs):
             x, s = self._view(core.args[0])
             mode = core.attrs["coordinate_transformation_mode"]
-            steps, units = operators.bilinear_steps(x, core.args[1], mode)
-            return Accumulator(steps.astype(np.int64), s, np.float64(units))
+            steps = operators.bilinear_steps(x, core.args[1], mode).astype(np.int64)
+            return Accumulator(steps, s, np.float64(operators.WEIGHT_UNITS**2))
         x, s = self._view(core)
         return Accumulator(x, s, one)
 

@@ -160,7 +160,7 @@ def _is_product(node: object) -> bool:
 def _is_core(node: Node) -> bool:
     if node.op == "multiply":
         return all(is_view(arg) for arg in node.args)
-    if node.op in (*AVERAGES, "sample2d"):
+    if node.op in (*AVERAGES, "sample2d") or (node.op == "resize2d" and is_bilinear(node.attrs)):
         return is_view(node.args[0])
     if node.op == "concat":
         return all(is_view(part) for part in nodes_read(node))

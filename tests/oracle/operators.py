@@ -18,7 +18,8 @@ from tests.oracle.sampling import sample2d
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Pair = tuple[int, int]
-WEIGHT_UNITS = 2**11  # of a row or column of a bilinear resize
+WEIGHT_UNITS = 2**11  # of a row or column of a bilinear resize of integers
+FLOAT_UNITS = 2**24
 
 
 def clip(x: Array, low: float, high: float) -> Array:
@@ -196,8 +197,8 @@ def split(x: Array, *, indices_or_sections: Any, axis: int) -> list[Array]:
 
 def resize2d(x: Array, size: Pair, **at: Any) -> Array:
     if is_bilinear(at):
-        steps, units = bilinear_steps(x, size, at["coordinate_transformation_mode"])
-        return (steps / units).astype(x.dtype)
+        mode = at["coordinate_transformation_mode"]
+        return (bilinear_steps(x, size, mode, FLOAT_UNITS) / FLOAT_UNITS**2).astype(x.dtype)
     if not is_nearest_floor(at):
         raise NotImplementedError(
             f"resize2d {at['method']}, {at['coordinate_transformation_mode']}, "
@@ -213,14 +214,13 @@ def is_bilinear(at: dict[str, Any]) -> bool:
     return at["method"] == "linear" and at["layout"] == "NCHW"
 
 
-def bilinear_steps(x: Array, size: Pair, mode: str) -> tuple[Array, int]:
-    """Return sums of x times whole weights, and the whole number they are to be divided by."""
-    rows, columns = (_bilinear_weights(x.shape[2 + i], size[i], mode) for i in (0, 1))
-    sums = np.einsum("nchw,ih,jw->ncij", x.astype(np.float64), rows, columns, optimize=True)
-    return sums, WEIGHT_UNITS**2
+def bilinear_steps(x: Array, size: Pair, mode: str, units: int = WEIGHT_UNITS) -> Array:
+    """Return sums of x times whole weights, whose sum is ``units**2``."""
+    rows, columns = (_bilinear_weights(x.shape[2 + i], size[i], mode, units) for i in (0, 1))
+    return np.einsum("nchw,ih,jw->ncij", x.astype(np.float64), rows, columns, optimize=True)
 
 
-def _bilinear_weights(size: int, out: int, mode: str) -> Array:
+def _bilinear_weights(size: int, out: int, mode: str, units: int) -> Array:
     """Return the weight of each pixel of an axis for each position, whole, (out, size)."""
     weights = np.zeros((out, size))
     for i in range(out):
@@ -233,8 +233,8 @@ def _bilinear_weights(size: int, out: int, mode: str) -> Array:
         else:
             place = Fraction(0)
         place = max(Fraction(0), min(place, Fraction(size - 1)))
-        second = round((place - math.floor(place)) * WEIGHT_UNITS)
-        weights[i, math.floor(place)] += WEIGHT_UNITS - second
+        second = round((place - math.floor(place)) * units)
+        weights[i, math.floor(place)] += units - second
         weights[i, min(math.floor(place) + 1, size - 1)] += second
     return weights
 

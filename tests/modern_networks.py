@@ -1,0 +1,195 @@
+"""Blocks of today's networks for phones, segmentation and detection, as ONNX, a few layers each."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tests.onnx_models import model
+
+Shape = tuple[int, ...]
+
+
+class Writer:
+    """Writes nodes one after the other; every convolution has seeded weights and a batch norm."""
+
+    def __init__(self, shape: Shape, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._input = shape
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: dict[str, np.ndarray] = {}
+        self.channels = {"x": shape[1]}
+
+    def node(self, op: str, inputs: Sequence[str], channels: int, **attributes: object) -> str:
+        """Add a node and return its output's name."""
+        name = f"{op.lower()}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
+        self.channels[name] = channels
+        return name
+
+    def constant(self, values: np.ndarray | Sequence[float], dtype: str = "float32") -> str:
+        """Add an initializer and return its name."""
+        name = f"constant_{len(self._weights)}"
+        self._weights[name] = np.asarray(values, dtype)
+        return name
+
+    def conv(
+        self, x: str, channels: int, kernel: int, act: str = "", *, norm: bool = True, **at: int
+    ) -> str:
+        """Add convolution, batch norm and activation."""
+        groups, dilation = at.get("groups", 1), at.get("dilation", 1)
+        inner = self.channels[x] // groups
+        w = self._rng.normal(size=(channels, inner, kernel, kernel)) * (inner * kernel**2) ** -0.5
+        y = self.node(
+            "Conv",
+            [x, self.constant(w), self.constant(0.1 * self._rng.normal(size=channels))],
+            channels,
+            strides=[at.get("stride", 1)] * 2,
+            pads=[dilation * (kernel // 2)] * 4,
+            dilations=[dilation] * 2,
+            group=groups,
+        )
+        return self.activate(self.norm(y) if norm else y, act)
+
+    def deconv(self, x: str, channels: int, kernel: int, stride: int, act: str = "") -> str:
+        """Add transposed convolution, batch norm and activation; the image grows by ``stride``."""
+        inner, cut = self.channels[x], (kernel - stride) // 2
+        w = self._rng.normal(size=(inner, channels, kernel, kernel)) * stride
+        y = self.node(
+            "ConvTranspose",
+            [x, self.constant(w * (inner * kernel**2) ** -0.5)],
+            channels,
+            strides=[stride] * 2,
+            pads=[cut] * 4,
+        )
+        return self.activate(self.norm(y), act)
+
+    def norm(self, x: str) -> str:
+        """Add a batch norm with statistics of its own."""
+        channels = self.channels[x]
+        spread = [self._rng.uniform(0.7, 1.4, channels) for _ in range(2)]
+        moved = [0.2 * self._rng.normal(size=channels) for _ in range(2)]
+        parts = [spread[0], *moved, spread[1]]
+        return self.node("BatchNormalization", [x, *map(self.constant, parts)], channels)
+
+    def activate(self, x: str, act: str) -> str:
+        """Add an activation by its ONNX name; none where it is empty."""
+        return self.node(act, [x], self.channels[x]) if act else x
+
+    def squeeze_and_excite(self, x: str, act: str = "HardSigmoid") -> str:
+        """Multiply each channel by a gate that the means of all channels decide."""
+        channels = self.channels[x]
+        mean = self.node("GlobalAveragePool", [x], channels)
+        hidden = self.conv(mean, max(channels // 4, 4), 1, "Relu", norm=False)
+        gate = self.activate(self.conv(hidden, channels, 1, norm=False), act)
+        return self.node("Mul", [gate, x], channels)
+
+    def shuffle(self, x: str, shape: Shape, groups: int = 2) -> str:
+        """Interleave the channels of groups."""
+        n, c, h, w = shape
+        cut = self.node("Reshape", [x, self.constant((n, groups, c // groups, h, w), "int64")], c)
+        turned = self.node("Transpose", [cut], c, perm=[0, 2, 1, 3, 4])
+        return self.node("Reshape", [turned, self.constant(shape, "int64")], c)
+
+    def resize(self, x: str, size: tuple[int, int], coordinates: str = "half_pixel") -> str:
+        """Resize bilinearly."""
+        c = self.channels[x]
+        wanted = self.constant((1, c, *size), "int64")
+        return self.node(
+            "Resize", [x, "", "", wanted], c, mode="linear",
+            coordinate_transformation_mode=coordinates,
+        )  # fmt: skip
+
+    def join(self, *parts: str) -> str:
+        """Concatenate channels."""
+        return self.node("Concat", parts, sum(self.channels[part] for part in parts), axis=1)
+
+    def finish(self, y: str) -> onnx.ModelProto:
+        """Return the model that ends in ``y``."""
+        return model(self._nodes, {"x": self._input}, {y: None}, self._weights)
+
+
+def shufflenet_v2() -> onnx.ModelProto:
+    """ShuffleNetV2 (Ma et al. 2018): stem, a unit that halves the image, two that do not."""
+    net = Writer((1, 3, 24, 24))
+    x = net.conv("x", 24, 3, "Relu", stride=2)
+    left = net.conv(net.conv(x, 24, 3, stride=2, groups=24), 32, 1, "Relu")
+    right = net.conv(x, 32, 1, "Relu")
+    right = net.conv(net.conv(right, 32, 3, stride=2, groups=32), 32, 1, "Relu")
+    x = net.shuffle(net.join(left, right), (1, 64, 6, 6))
+    for _ in range(2):
+        left, right = _halves(net, x)
+        right = net.conv(right, 32, 1, "Relu")
+        right = net.conv(net.conv(right, 32, 3, groups=32), 32, 1, "Relu")
+        x = net.shuffle(net.join(left, right), (1, 64, 6, 6))
+    return net.finish(_classify(net, net.conv(x, 96, 1, "Relu"), 10))
+
+
+def _halves(net: Writer, x: str) -> tuple[str, str]:
+    half = net.channels[x] // 2
+    axis = net.constant([1], "int64")
+    first, middle, last = (net.constant([place], "int64") for place in (0, half, 2 * half))
+    left = net.node("Slice", [x, first, middle, axis], half)
+    return left, net.node("Slice", [x, middle, last, axis], half)
+
+
+def _classify(net: Writer, x: str, classes: int) -> str:
+    mean = net.node("GlobalAveragePool", [x], net.channels[x])
+    return net.conv(mean, classes, 1, norm=False)
+
+
+def mobilenet_v3() -> onnx.ModelProto:
+    """MobileNetV3 (Howard et al. 2019): hard-swish, squeeze-and-excite, inverted residuals."""
+    net = Writer((1, 3, 24, 24))
+    x = net.conv("x", 16, 3, "HardSwish", stride=2)
+    for hidden, channels, kernel, act, gated, stride in (
+        (32, 24, 3, "Relu", True, 2),
+        (72, 24, 5, "HardSwish", True, 1),
+        (48, 32, 3, "HardSwish", False, 1),
+    ):
+        y = net.conv(x, hidden, 1, act)
+        y = net.conv(y, hidden, kernel, act, groups=hidden, stride=stride)
+        y = net.squeeze_and_excite(y) if gated else y
+        y = net.conv(y, channels, 1)
+        kept = stride == 1 and channels == net.channels[x]
+        x = net.node("Add", [x, y], channels) if kept else y
+    return net.finish(_classify(net, net.conv(x, 64, 1, "HardSwish"), 10))
+
+
+def u_net() -> onnx.ModelProto:
+    """U-Net (Ronneberger et al. 2015) with transposed convolutions of 2 and of 4."""
+    net = Writer((1, 3, 16, 20))
+    top = net.conv("x", 16, 3, "Relu")
+    middle = net.conv(_halved(net, top), 32, 3, "Relu")
+    bottom = net.conv(_halved(net, middle), 48, 3, "Relu")
+    up = net.join(net.deconv(bottom, 32, 2, 2), middle)
+    up = net.conv(up, 32, 3, "Relu")
+    up = net.join(net.deconv(up, 16, 4, 2, "Relu"), top)
+    return net.finish(net.conv(net.conv(up, 16, 3, "Relu"), 5, 1, norm=False))
+
+
+def _halved(net: Writer, x: str) -> str:
+    return net.node("MaxPool", [x], net.channels[x], kernel_shape=[2, 2], strides=[2, 2])
+
+
+def deeplab_v3() -> onnx.ModelProto:
+    """DeepLabV3+ (Chen et al. 2018): dilated convolutions, pooling of the image, bilinear resizes."""
+    net = Writer((1, 3, 24, 28))
+    low = net.conv("x", 16, 3, "Relu", stride=2)
+    x = net.conv(low, 32, 3, "Relu", stride=2)
+    x = net.conv(x, 32, 3, "Relu", dilation=2)
+    mean = net.conv(net.node("GlobalAveragePool", [x], 32), 16, 1, "Relu", norm=False)
+    branches = [net.conv(x, 16, 1, "Relu")]
+    branches += [net.conv(x, 16, 3, "Relu", dilation=rate) for rate in (2, 4)]
+    x = net.conv(net.join(*branches, net.resize(mean, (6, 7))), 32, 1, "Relu")
+    x = net.join(net.resize(x, (12, 14), "align_corners"), net.conv(low, 12, 1, "Relu"))
+    return net.finish(net.conv(net.conv(x, 32, 3, "Relu"), 6, 1, norm=False))
+
+
+NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "shufflenet_v2": shufflenet_v2,
+    "mobilenet_v3": mobilenet_v3,
+    "u_net": u_net,
+    "deeplab_v3": deeplab_v3,
+}

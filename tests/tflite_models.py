@@ -20,6 +20,7 @@ interpreter = pytest.importorskip("ai_edge_litert.interpreter")
 
 TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
 SAME = {
+    "BATCH_TO_SPACE_ND": (0,), "SPACE_TO_BATCH_ND": (0,),
     "AVERAGE_POOL_2D": (0,), "DEPTH_TO_SPACE": (0,), "EXPAND_DIMS": (0,), "MAX_POOL_2D": (0,),
     "MIRROR_PAD": (0,), "PAD": (0,), "PADV2": (0,), "REDUCE_MAX": (0,), "RESHAPE": (0,),
     "RESIZE_BILINEAR": (0,), "RESIZE_NEAREST_NEIGHBOR": (0,), "SLICE": (0,), "SPACE_TO_DEPTH": (0,),

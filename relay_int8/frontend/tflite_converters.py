@@ -13,6 +13,7 @@ CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **MOVES, *
 
 SETTINGS: dict[str, tuple[int, ...]] = {
     "ARG_MAX": (1,),
+    "BATCH_TO_SPACE_ND": (1, 2),
     "EXPAND_DIMS": (1,),
     "MEAN": (1,),
     "MIRROR_PAD": (1,),
@@ -23,6 +24,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "RESIZE_BILINEAR": (1,),
     "RESIZE_NEAREST_NEIGHBOR": (1,),
     "SLICE": (1, 2),
+    "SPACE_TO_BATCH_ND": (1, 2),
     "SPLIT": (0,),
     "SPLIT_V": (1, 2),
     "STRIDED_SLICE": (1, 2, 3),

@@ -76,11 +76,52 @@ def _space_to_depth(step: Step) -> Result:
     return Image(relax.op.reshape(step.emit("moved", x), (n, c * block**2, h // block, w // block)))
 
 
+def _space_to_batch(step: Step) -> Result:
+    """Pad with zero, then make an image of every position within blocks, positions slowest."""
+    rows, columns, widths = _blocks(step)
+    x = step.emit("padded", relax.op.nn.pad(step.image(0), [0, 0, 0, 0, *widths]))
+    n, c, h, w = shape(x)
+    if h % rows or w % columns:
+        raise ValueError(f"{h} x {w} is no multiple of {rows} x {columns}")
+    x = relax.op.reshape(x, (n, c, h // rows, rows, w // columns, columns))
+    x = relax.op.permute_dims(step.emit("blocks", x), [3, 5, 0, 1, 2, 4])
+    y = relax.op.reshape(step.emit("moved", x), (rows * columns * n, c, h // rows, w // columns))
+    return Image(y)
+
+
+def _batch_to_space(step: Step) -> Result:
+    """Put images together that are the positions within blocks, then crop."""
+    rows, columns, (top, bottom, left, right) = _blocks(step)
+    images, c, h, w = shape(step.image(0))
+    if images % (rows * columns) or top + bottom >= h * rows or left + right >= w * columns:
+        raise ValueError(f"blocks of {rows} x {columns}, cropped, of {images} images {h} x {w}")
+    n = images // (rows * columns)
+    x = relax.op.reshape(step.image(0), (rows, columns, n, c, h, w))
+    x = relax.op.permute_dims(step.emit("blocks", x), [2, 3, 4, 0, 5, 1])
+    y = relax.op.reshape(step.emit("moved", x), (n, c, h * rows, w * columns))
+    if not any((top, bottom, left, right)):
+        return Image(y)
+    ends = [h * rows - bottom, w * columns - right]
+    return Image(relax.op.strided_slice(step.emit("whole", y), [2, 3], [top, left], ends))
+
+
+def _blocks(step: Step) -> tuple[int, int, tuple[int, ...]]:
+    """Return height and width of blocks, and what is padded or cropped on each side."""
+    block, widths = step.integers(1, "block"), step.integers(2, "widths")
+    if len(block) != 2 or len(widths) != 4:
+        raise NotImplementedError(f"blocks of {len(block)} dimensions; only images have them here")
+    if min(block) < 1 or min(widths) < 0:
+        raise ValueError(f"its block is {list(block)}, its widths {list(widths)}")
+    return block[0], block[1], widths
+
+
 IMAGES: dict[str, Converter] = {
     "AVERAGE_POOL_2D": _average,
+    "BATCH_TO_SPACE_ND": _batch_to_space,
     "DEPTH_TO_SPACE": _depth_to_space,
     "MAX_POOL_2D": _maximum,
     "RESIZE_BILINEAR": _resize("linear"),
     "RESIZE_NEAREST_NEIGHBOR": _resize("nearest_neighbor"),
+    "SPACE_TO_BATCH_ND": _space_to_batch,
     "SPACE_TO_DEPTH": _space_to_depth,
 }

@@ -55,7 +55,7 @@ def find_chains(func: relax.Function) -> list[Chain]:
     results = {str(var.name) for var in graph.results(func)}
     reading: dict[str, list[Group]] = {}
     for group in groups:
-        for var in group.inputs:
+        for var in (*group.inputs, *group.floats):
             reading.setdefault(str(var.name), []).append(group)
     sources = {group.name: group for group in groups if _bound(group) is not None}
     chains = []

@@ -29,6 +29,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.target import Target
 from tvm.tirx import Expr
 
+from schedules.cpu.corners import CORNERS, STAGES, Corners
 from schedules.cpu.elementwise import (
     SERIAL_ELEMENTS,
     any_layouts,
@@ -40,11 +41,6 @@ from schedules.expressions import Point, centred, constants, fma, placeholders, 
 from schedules.layout import Layout
 from schedules.spec import Sample2d
 from schedules.template import Layouts, ScheduleTemplate
-
-CORNERS = 4  # rows 0 0 1 1, columns 0 1 0 1
-PLACE, PIXEL, WEIGHT = "place", "corner_pixel", "corner_weight"
-STAGES = (PIXEL, WEIGHT, PLACE)
-"""What is computed ahead of y, the last first: places, and the pixels around them."""
 
 
 def layouts(spec: Sample2d, wanted: Layouts) -> Layouts:
@@ -64,13 +60,13 @@ def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
     tensors, params = placeholders(spec, layouts), constants(spec, z=2)
     run = moves_blocks(spec, layouts.output) and layouts.inputs[0] == layouts.output
-    corners = _Corners(spec, layouts, tensors, params)
+    corners = Corners(spec, layouts, tensors, params)
 
     def element(*physical: Expr) -> Expr:
         point = Point(spec, layouts, tensors, params, physical)
         if run:
-            return corners.sampled(point, _block_of(spec, layouts.output.block, physical))
-        value = corners.sampled(point, _channel_of(spec, point.logical[1]))
+            return _sampled(point, corners, _block_of(spec, layouts.output.block, physical))
+        value = _sampled(point, corners, _channel_of(spec, point.logical[1]))
         inside = point.logical[1] < spec.shape("y")[1]
         return tirx.if_then_else(inside, value, tirx.const(0, spec.dtype("y")))
 
@@ -117,90 +113,19 @@ def _channel_and_tap(spec: Sample2d, column: Expr, width: int) -> tuple[Expr, Ex
     return group * width + within, tirx.floormod(tirx.floordiv(column, width), spec.taps)
 
 
-class _Corners:
-    """The pixels around each place, and how much each of them counts."""
-
-    def __init__(
-        self,
-        spec: Sample2d,
-        layouts: Layouts,
-        tensors: dict[str, te.Tensor],
-        params: dict[str, te.Tensor],
-    ) -> None:
-        self._spec, self._params = spec, params
-        self._layouts, self._tensors = layouts, tensors
-        taps = (spec.batch, spec.parts, spec.taps)
-        self._places = te.compute(
-            (*taps, 2, *spec.out_size), lambda *at: self._place(*at), name=PLACE
-        )
-        corners = (*taps, CORNERS, *spec.out_size)
-        self._pixels = te.compute(corners, lambda *at: self._pixel(*at), name=PIXEL)
-        self._weights = te.compute(corners, lambda *at: self._weight(*at), name=WEIGHT)
-
-    def sampled(self, point: Point, column: _Column) -> Expr:
-        """Return one element of y."""
-        spec, (n, _, *out) = self._spec, point.logical
-        total = None
-        for corner in range(CORNERS):
-            at = (n, column.part, column.tap, corner, *out)
-            pixel, weight = self._pixels(*at).astype("int64"), self._weights(*at)
-            row, col = tirx.floordiv(pixel, spec.width), tirx.floormod(pixel, spec.width)
-            value = column.x(point, row, col)
-            if spec.x != "float32":
-                value = centred(value, point.param("z", 0)).astype("float32")
-            total = value * weight if total is None else fma(value, weight, total)
-        if spec.x == "float32":
-            return total
-        return to_integer(total, point.param("z", 1), point.bounds, spec.y)
-
-    def _place(self, n: Expr, part: Expr, tap: Expr, axis: Expr, *out: Expr) -> Expr:
-        """Return the coordinate that a tap looks at, -1 where it sees nothing."""
-        spec = self._spec
-        (kh, kw), (top, left) = spec.kernel, spec.padding[:2]
-        base_row = out[0] * spec.strides[0] - top + tap // kw * spec.dilation[0]
-        base_col = out[1] * spec.strides[1] - left + tap % kw * spec.dilation[1]
-        is_row = axis == 0
-        size = tirx.Select(is_row, _number(spec.height), _number(spec.width))
-        base = tirx.Select(is_row, base_row, base_col).astype("float32")
-        p = base + self._read("offset", (n, (part * (kh * kw) + tap) * 2 + axis, *out))
-        above = p >= 0 if spec.rim == "edge" else p > _number(-1)
-        moved = te.min(p, size - _number(1)) if spec.rim == "edge" else p
-        return tirx.Select(tirx.all(above, p < size), moved, _number(-1))
-
-    def _pixel(self, n: Expr, part: Expr, tap: Expr, corner: Expr, *out: Expr) -> Expr:
-        """Return a corner's row times the width plus its column, moved into the image."""
-        within = []
-        for axis, side, size in self._axes(corner):
-            floor = te.floor(self._places(n, part, tap, axis, *out)).astype("int32")
-            within.append(te.min(te.max(floor + side.astype("int32"), 0), size - 1))
-        return (within[0] * self._spec.width + within[1]).astype("int32")
-
-    def _weight(self, n: Expr, part: Expr, tap: Expr, corner: Expr, *out: Expr) -> Expr:
-        """Return what a corner counts, mask and multiplier included; outside the image 0."""
-        shares, zero = [], _number(0)
-        for axis, side, size in self._axes(corner):
-            p = self._places(n, part, tap, axis, *out)
-            floor = te.floor(p)
-            lower = tirx.Select(floor >= 0, _number(1) - (p - floor), zero)
-            upper = tirx.Select(floor < _number(size - 1), p - floor, zero)
-            shares.append(tirx.Select(side == 0, lower, upper))
-        weight = shares[0] * shares[1]
-        if self._spec.masked:
-            weight = weight * self._read("mask", (n, part * self._spec.taps + tap, *out))
-        return weight * self._params["m"][0] if "m" in self._params else weight
-
-    def _axes(self, corner: Expr) -> list[tuple[int, Expr, int]]:
-        """Return for each axis: its number, the side that a corner lies on, its size."""
-        sides = (tirx.floordiv(corner, 2), tirx.floormod(corner, 2))
-        return [(0, sides[0], self._spec.height), (1, sides[1], self._spec.width)]
-
-    def _read(self, name: str, logical: tuple[Expr, ...]) -> Expr:
-        layout = self._layouts.inputs[self._spec.tensors.index(name)]
-        return self._tensors[name](*layout.physical_index(logical))
-
-
-def _number(value: int) -> Expr:
-    return tirx.const(value, "float32")
+def _sampled(point: Point, corners: Corners, column: _Column) -> Expr:
+    """Return one element of y."""
+    spec, (n, _, *out) = point.spec, point.logical
+    total = None
+    for corner in range(CORNERS):
+        row, col, weight = corners.at(n, column.part, column.tap, corner, *out)
+        value = column.x(point, row, col)
+        if spec.x != "float32":
+            value = centred(value, point.param("z", 0)).astype("float32")
+        total = value * weight if total is None else fma(value, weight, total)
+    if spec.x == "float32":
+        return total
+    return to_integer(total, point.param("z", 1), point.bounds, spec.y)
 
 
 def default(sch: Schedule, spec: Sample2d, target: Target) -> None:

@@ -19,8 +19,9 @@ from tvm.s_tir.schedule import ExprRV, LoopRV, SBlockRV
 from tvm.target import Target
 
 from schedules.cpu import sample2d
+from schedules.cpu.corners import STAGES
 from schedules.cpu.elementwise import template_blocks
-from schedules.cpu.sample2d import SAMPLE2D_CPU, STAGES
+from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.devices import refuses_cuda
 from schedules.cuda.elementwise import LANES, THREADS

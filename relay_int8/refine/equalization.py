@@ -77,6 +77,24 @@ def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:
     return np.where(clipped, np.clip(factors, 1.0, np.maximum(room, 1.0)), factors)
 
 
+def within_range(factors: Array, largest: Array) -> Array:
+    """Return the factors by which no channel comes to exceed the largest one of its tensor.
+
+    Weights alone would let one grow without end: where they are zero but the bias is not. The
+    tensor has one scale, and all other channels would pay.
+
+    Parameters
+    ----------
+    largest
+        (channels,) largest magnitude of each channel on the calibration images; a channel that was
+        zero throughout does not grow.
+    """
+    largest = np.asarray(largest, np.float64)
+    used = largest > 0
+    room = np.where(used, largest.max() / np.where(used, largest, 1.0), 1.0)
+    return np.minimum(factors, room)
+
+
 def _ratio(a: Array, b: Array) -> Array:
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     used = (a > 0) & (b > 0)

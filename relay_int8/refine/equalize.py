@@ -22,7 +22,12 @@ from relay_int8.batch import with_batch
 from relay_int8.calibration.observe import Image
 from relay_int8.config import Equalization
 from relay_int8.passes.replace_weights import ReplaceWeights
-from relay_int8.refine.equalization import cross_layer_factors, smoothing_factors, within_clip
+from relay_int8.refine.equalization import (
+    cross_layer_factors,
+    smoothing_factors,
+    within_clip,
+    within_range,
+)
 from relay_int8.refine.network import NumpyNetwork
 
 Array = npt.NDArray[Any]
@@ -107,10 +112,12 @@ class _Scaling:
         return largest, np.abs(np.concatenate(read, axis=1)).max(axis=1)
 
     def scale(self, chain: Chain, factors: Array) -> None:
-        """Multiply a chain's channels, as far as its clips allow."""
+        """Multiply a chain's channels, as far as its clips and its range allow."""
+        largest = self._maxima[chain.name]
         before = self._grown.get(chain.name, np.ones(len(factors)))
-        factors = within_clip(before * factors, self._maxima[chain.name], chain.bounds) / before
-        self._grown[chain.name] = before * factors
+        total = within_clip(within_range(before * factors, largest), largest, chain.bounds)
+        factors = total / before
+        self._grown[chain.name] = total
         parts = np.split(factors, np.cumsum(chain.sizes)[:-1])
         for layer, part in zip(chain.producers, parts, strict=True):
             self._multiply(layer, part)

@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
 
 from relay_int8.analysis.chains import find_chains
-from relay_int8.refine.equalization import cross_layer_factors, smoothing_factors, within_clip
+from relay_int8.passes.replace_weights import ReplaceWeights
+from relay_int8.refine.equalization import (
+    cross_layer_factors,
+    smoothing_factors,
+    within_clip,
+    within_range,
+)
 from relay_int8.refine.equalize import channel_maxima, equalize
 from relay_int8.refine.network import NumpyNetwork
 from tests.small_networks import NETWORKS, NetworkWriter, images, nn
@@ -47,6 +54,26 @@ def test_a_clip_limits_factors():
     bounds = F([6, 6, 6, 6, np.inf, np.inf])
     found = within_clip(F([4, 4, 0.5, 4, 4, 0.5]), F([6, 2, 1, 0, 6, 0]), bounds)
     np.testing.assert_allclose(found, [1, 3, 1, 1, 4, 0.5])
+
+
+@pytest.mark.fast
+def test_no_channel_outgrows_its_tensor():
+    found = within_range(F([4, 4, 0.5, 4, 4]), F([8, 4, 8, 0, 1]))
+    np.testing.assert_allclose(found, [1, 2, 0.5, 1, 4])
+
+
+def test_a_channel_of_bias_alone_does_not_grow():
+    net = NetworkWriter((1, 3, 8, 8))
+    a = net.relu("a", net.conv("a/bias", net.x, 8, 1))
+    mod = net.module(net.conv("out", a, 4, 1))
+    (chain,) = find_chains(mod["main"])
+    w, b = chain.producers[0].weight.values.copy(), chain.producers[0].bias.copy()
+    w[2], b[2] = 1e-30, 0.5
+    mod = tvm.transform.Sequential([ReplaceWeights({"a": w}, {"a": b})])(mod)
+    data = [{"x": x} for x in images(mod, 8)]
+    before = channel_maxima(NumpyNetwork(mod), data)["a"]
+    after = channel_maxima(NumpyNetwork(equalize(mod, data, "cross-layer")), data)["a"]
+    assert after.max() <= before.max() * 1.001
 
 
 def chained(activation):

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
+from tests.pages import Reader
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +48,8 @@ def test_the_report_as_a_page(invoke, images, tmp_path):
     pytest.importorskip("plotly")
     code, _, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--samples", 0,
-        "-o", tmp_path / "a.ri8", "--report", tmp_path / "r.html", "--save-table",
-        tmp_path / "t.json",
+        "--sensitivity", 2, "-o", tmp_path / "a.ri8", "--report", tmp_path / "r.html",
+        "--save-table", tmp_path / "t.json",
     )  # fmt: skip
     assert code == 0, err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -58,6 +59,18 @@ def test_the_report_as_a_page(invoke, images, tmp_path):
         assert f'<td class="text">{name}</td>' in page
         assert "histogram" in entry
     assert "kl-tensorrt" in page
+    rows = {row["layer"]: row for row in Reader(page).rows("place")}
+    assert len(rows) > 5
+    for row in rows.values():
+        measured = [row["alone dB"], row["without dB"]]
+        if row["MMAC"]:
+            assert min(map(float, measured)) > 10
+        else:
+            assert measured == ["-", "-"]
+    options = ("--batch", 1, "--table", tmp_path / "t.json", "-o", tmp_path / "b.ri8")
+    code, _, err = invoke("quantize", MODEL, *options, "--sensitivity", 2)
+    assert code == 1 and "sensitivity quantizes a float model anew on images" in err
+    assert not (tmp_path / "b.ri8").exists()
 
 
 @pytest.mark.fast

@@ -9,6 +9,7 @@ A quantized tensor is its quantize/dequantize pair, with the file's scale and ze
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tvm import IRModule, relax
 
@@ -44,7 +45,7 @@ class GraphImporter:
     """
 
     def __init__(self, model: Model, batch: int | None) -> None:
-        self._model = model
+        self._model = model if batch is None else _with_batch(model, batch)
         self._batch = batch
         self._writer = FunctionWriter()
         self._held: dict[int, Held] = {}
@@ -71,18 +72,16 @@ class GraphImporter:
 
     def _input(self, index: int) -> relax.Var:
         tensor = self._model.tensors[index]
-        dims = tensor.shape
-        if self._batch is not None and dims:
-            dims = (self._batch, *dims[1:])
-        if not all(0 < extent < MAX_EXTENT for extent in dims):
+        if not all(0 < extent < MAX_EXTENT for extent in tensor.shape):
             raise FrontendError(
-                f"input {tensor.name} has shape {list(dims)}; convert the model with a fixed size"
+                f"input {tensor.name} has shape {list(tensor.shape)}; convert the model with a "
+                "fixed size"
             )
         if tensor.name in self._inputs:
             raise FrontendError(f"two inputs of the model are called {tensor.name}")
         self._inputs.add(tensor.name)
         _refuse_wide(tensor)
-        param = relax.Var(tensor.name, relax.TensorType(dims, tensor.dtype))
+        param = relax.Var(tensor.name, relax.TensorType(tensor.shape, tensor.dtype))
         self._held[index] = Held(plain=param)
         if quantization_of(tensor):
             real = self._emit(f"{tensor.name}/dq", dequantize(param, tensor))
@@ -100,6 +99,7 @@ class GraphImporter:
             outputs=outputs,
             bind=self._emit,
             held=self._operands(operator, title),
+            scaled=self._batch is not None,
         )
         try:
             found = CONVERTERS[operator.kind](step)
@@ -150,13 +150,14 @@ class GraphImporter:
 
     def _check_shape(self, tensor: Tensor, value: relax.Expr, is_image: bool) -> None:
         """Compare what was computed with what the file says of it."""
-        if not tensor.shape or self._batch is not None:
-            return
         found = shape(value)
         if is_image:
             found = (found[0], *found[2:], found[1])
-        if found != tensor.shape:
-            raise ValueError(f"its result is {list(found)}; the file says {list(tensor.shape)}")
+        if tensor.shape and found != tensor.shape:
+            batch = "" if self._batch is None else " with this batch: convert it with that"
+            raise ValueError(
+                f"its result is {list(found)}; the file says {list(tensor.shape)}{batch}"
+            )
 
     def _output(self, index: int) -> relax.Var:
         """Return a result of the model as the file has it: its order, its type, its name."""
@@ -178,6 +179,23 @@ class GraphImporter:
         if not all(isinstance(e, int) and 0 < e < MAX_EXTENT for e in shape(var)):
             raise ValueError(f"its result would be {list(shape(var))}")
         return var
+
+
+def _with_batch(model: Model, batch: int) -> Model:
+    """Return a model whose computed tensors have the leading extents of another batch."""
+    leading = {model.tensors[index].shape[:1] for index in model.inputs}
+    if len(leading) != 1 or not (old := next(iter(leading))) or not old[0]:
+        raise FrontendError(
+            f"its inputs have leading extents {sorted(leading)}, no common batch to be {batch}; "
+            "convert the model with that batch"
+        )
+    tensors = (
+        replace(tensor, shape=(tensor.shape[0] * batch // old[0], *tensor.shape[1:]))
+        if tensor.values is None and tensor.shape
+        else tensor
+        for tensor in model.tensors
+    )
+    return replace(model, tensors=tuple(tensors))
 
 
 def _same(value: relax.Expr) -> Result:

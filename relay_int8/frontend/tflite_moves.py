@@ -13,21 +13,17 @@ from relay_int8.graph import constant, shape
 
 
 def _reshape(step: Step) -> Result:
-    """Reshape to a constant, the option, or what the file says of the result.
-
-    Where that was written for another batch, the leading extent follows.
-    """
+    """Reshape to a constant, the option, or what the file says of the result."""
     x = step.plain(0)
     wanted: Sequence[int] = step.options["new_shape"] or step.outputs[0].shape  # type: ignore[assignment]
-    if step.has(1) and step.tensor(1).values is not None:
+    if step.scaled:
+        wanted = step.outputs[0].shape
+    elif step.has(1) and step.tensor(1).values is not None:
         wanted = step.integers(1, "shape")
     dims, size = list(wanted), math.prod(shape(x))
     if dims.count(-1) == 1:
         rest = -math.prod(dims)
         dims[dims.index(-1)] = size // rest if rest > 0 else 0
-    if dims and math.prod(dims) != size:
-        rest = math.prod(dims[1:])
-        dims[0] = size // rest if rest > 0 else 0
     if math.prod(dims) != size or min(dims, default=1) < 1:
         raise ValueError(f"{list(shape(x))} cannot become {list(wanted)}")
     return relax.op.reshape(x, dims)

@@ -15,6 +15,8 @@ from relay_int8.graph import shape
 def _slice(step: Step) -> Result:
     """Slice by begin and size of every axis; a size of -1 is all that is left."""
     begins, lengths = step.integers(1, "begin"), step.integers(2, "size")
+    if step.scaled:
+        lengths = step.outputs[0].shape
     dims = _dims(step)
     if not len(begins) == len(lengths) == len(dims):
         raise ValueError(f"begin {list(begins)} and size {list(lengths)} of {list(dims)}")

@@ -47,6 +47,8 @@ class Step:
         Index of an operand -> what was computed of it, constants left out.
     bind
         Binds a value to a variable of a given name.
+    scaled
+        Whether the shapes are for another batch than the one that settings were written for.
     """
 
     operator: Operator
@@ -54,6 +56,7 @@ class Step:
     outputs: Sequence[Tensor]
     bind: Callable[[str, relax.Expr], relax.Var]
     held: Mapping[int, Held] = field(default_factory=dict)
+    scaled: bool = False
 
     def emit(self, name: str, value: relax.Expr) -> relax.Var:
         """Bind a value on the way to the result, as ``<result>/<name>``."""

@@ -185,6 +185,25 @@ def test_batch(tmp_path):
         net.imported(tmp_path, batch=0)
 
 
+def test_batch_of_what_is_written_for_another(tmp_path):
+    """A slice of the whole batch follows; one image of it, or a batch elsewhere, does not."""
+    net = TfliteModel(6)
+    x = net.input("x", (2, 4, 3))
+    net.finish(net.op("SLICE", x, net.constant((0, 1, 0)), net.constant((2, 2, 3))))
+    assert shape(results(net.imported(tmp_path, batch=6)["main"])[0]) == (6, 2, 3)
+    for y in (
+        net.op("STRIDED_SLICE", x, *map(net.constant, [(0, 0, 0), (1, 4, 3), (1, 1, 1)]),
+               options="StridedSliceOptions"),
+        net.op("TRANSPOSE", x, net.constant((1, 0, 2)), options="TransposeOptions"),
+    ):  # fmt: skip
+        net.finish(y)
+        with pytest.raises(FrontendError, match="with this batch: convert it with that"):
+            net.imported(tmp_path, batch=6)
+    net.graph.inputs.append(net.tensor("other", (3, 5)))
+    with pytest.raises(FrontendError, match=r"leading extents \[\(2,\), \(3,\)\], no common batch"):
+        net.imported(tmp_path, batch=6)
+
+
 def test_names(tmp_path):
     """Of a fused tensor's names the first; a result keeps its own in any order of axes."""
     net = convolution()

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tvm import relax
 
 from relay_int8.frontend.tflite_step import Converter, Step
-from relay_int8.frontend.tflite_tensors import Result
-from relay_int8.graph import constant, shape
+from relay_int8.frontend.tflite_tensors import Image, Result
+from relay_int8.graph import shape
 
 
 def _reshape(step: Step) -> Result:
@@ -111,10 +111,15 @@ def _fill(step: Step) -> float:
 
 
 def _cast(step: Step) -> Result:
-    (x,), wrap = step.together(0)
-    kind = step.outputs[0].dtype
-    if constant(x) is None and kind not in ("float32", "int32", "int64"):
+    """Convert numbers; of a quantized tensor the integers themselves."""
+    kind, held = step.outputs[0].dtype, step.held.get(0)
+    if kind not in ("float32", "int32", "int64"):
         raise NotImplementedError(f"a cast to {kind}")
+    if held is not None and isinstance(held.integers, Image):
+        return Image(relax.op.astype(held.integers.value, kind))
+    if held is not None and held.integers is not None:
+        return relax.op.astype(held.integers, kind)
+    (x,), wrap = step.together(0)
     return wrap(relax.op.astype(x, kind))
 
 

@@ -275,6 +275,16 @@ def test_labels_are_integers(tmp_path):
     )
 
 
+def test_a_cast_of_a_quantized_tensor_is_of_its_integers(tmp_path):
+    net = TfliteModel(3)
+    y = net.op("RELU", net.input("x", (1, 5, 4, 3)))
+    net = quantized(net.finish(y))
+    z = net.op("CAST", y, options="CastOptions", inDataType=9, outDataType=0)
+    net.finish(z)
+    (found,) = run_fast(net.imported(tmp_path), *net.inputs())
+    np.testing.assert_array_equal(found, run_interpreter(net, net.inputs())[0])
+
+
 @pytest.mark.parametrize(("zero", "reason"), [(128, None), (90, "not int8 with zero point 0")])
 def test_unsigned_models_of_old_converters(tmp_path, zero, reason):
     """Weights of uint8 are integers here where they fit int8 around their zero point."""

@@ -17,6 +17,7 @@ from relay_int8.passes.drop_expand import DropExpand
 from relay_int8.passes.fold_affine import FoldAffine
 from relay_int8.passes.fold_constants import FoldConstants
 from relay_int8.passes.fold_pad import FoldPad
+from relay_int8.passes.fold_samples import FoldSamples
 from relay_int8.passes.halve_floats import HalveFloats
 from relay_int8.passes.lower_batch_norm import LowerBatchNorm
 from relay_int8.passes.lower_float import LowerFloat
@@ -38,6 +39,7 @@ def normalize_passes() -> list[Pass]:
     """Phase 1, float graph: the canonical form that annotate reads."""
     return [
         FoldConstants(),
+        FoldSamples(),
         TransposeQuantized(),
         CanonicalizeQdq(),
         RemoveIdentity(),

@@ -11,6 +11,7 @@ from onnx import helper
 
 from relay_int8 import graph
 from relay_int8.export.onnx_nodes import NodeWriter, Operation
+from relay_int8.export.onnx_samples import write_samples
 from relay_int8.export.onnx_windows import WINDOWS, ints
 
 Converter = Callable[[NodeWriter, Operation], object]
@@ -289,6 +290,7 @@ _OTHERS: Mapping[str, Converter] = MappingProxyType(
         "argmin": _arg_reduce("ArgMin"),
         "astype": _cast,
         "broadcast_to": _broadcast,
+        "call_dps_packed": write_samples,
         "clip": _clip,
         "concat": _concat,
         "cumsum": _cumsum,

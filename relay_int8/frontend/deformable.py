@@ -84,8 +84,17 @@ def deformable_conv2d(
         expected = spec.shape(name)
         if shape(operand)[1:] != expected[1:] or len(shape(operand)) != 4:
             raise ValueError(f"its {name} is {list(shape(operand))}, not {list(expected)}")
-    columns = emit("samples", kernel_call(spec, operands, {}))
+    columns = kernel_call(spec, operands, {})
+    if groups == channels and _picks_taps(w, spec):
+        return columns
+    columns = emit("samples", columns)
     return relax.op.nn.conv2d(columns, _rows(emit, w, spec), groups=groups)
+
+
+def _picks_taps(w: relax.Expr, spec: Sample2d) -> bool:
+    """Whether the weights do nothing but tell taps apart, so that the samples are the result."""
+    array = constant(w)
+    return array is not None and np.array_equal(array, one_tap_each(spec.channels, spec.kernel))
 
 
 def _rows(emit: Emit, w: relax.Expr, spec: Sample2d) -> relax.Expr:
@@ -104,3 +113,12 @@ def _rows(emit: Emit, w: relax.Expr, spec: Sample2d) -> relax.Expr:
 
 def _constant(array: np.ndarray, flat: tuple[int, ...]) -> relax.Expr:
     return relax.const(np.ascontiguousarray(array.transpose(0, 2, 3, 1).reshape(flat)))
+
+
+def one_tap_each(channels: int, kernel: Pair) -> np.ndarray:
+    """Return weights (channels * taps, 1, rows, columns) of a convolution of ``channels`` groups.
+
+    Each output is one tap of one channel: such a convolution gives the samples themselves.
+    """
+    taps = kernel[0] * kernel[1]
+    return np.tile(np.eye(taps, dtype=np.float32), (channels, 1)).reshape(-1, 1, *kernel)

@@ -9,9 +9,10 @@ import numpy as np
 import typer
 
 import relay_int8
-from relay_int8.analysis.accuracy import Evaluation
+from relay_int8.analysis.accuracy import Evaluation, Run
 from relay_int8.analysis.accuracy import evaluate as measure
 from relay_int8.analysis.summary import decibels, shares, show, table, terminal
+from relay_int8.artifact import TensorInfo
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
@@ -61,20 +62,9 @@ def evaluate(
     recipe = named_preprocessing(preprocess)
     if recipe is None and data.is_dir() and module.manifest.preprocessing:
         recipe = Preprocessing.from_dict(module.manifest.preprocessing)
-    reference = None
-    if fp32 is not None and inputs[0].dtype == "uint8":
-        raise typer.BadParameter(
-            f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
-            "made without --pixels; its integers are the same"
-        )
-    if fp32 is not None:
-        batch = inputs[0].shape[0]
-        reference = relay_int8.float_network(
-            fp32,
-            batch=batch if batch > 0 else 1,
-            inputs=input_shapes(input_shape),
-            params=params,
-        )
+    reference = (
+        None if fp32 is None else _float_network(fp32, artifact, inputs[0], input_shape, params)
+    )
     result = measure(
         module,
         open_data(data, inputs, recipe),
@@ -86,6 +76,19 @@ def evaluate(
     if report is not None:
         write_atomic(report, result.to_json().encode())
     _judge(result, min_top1, max_drop)
+
+
+def _float_network(
+    model: Path, artifact: Path, first: TensorInfo, shapes: list[str] | None, params: Path | None
+) -> Run:
+    """Return the float network, for the batches of an artifact whose first input is known."""
+    if first.dtype == "uint8":
+        raise typer.BadParameter(
+            f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
+            "made without --pixels; its integers are the same"
+        )
+    batch = max(first.shape[0], 1)
+    return relay_int8.float_network(model, batch=batch, inputs=input_shapes(shapes), params=params)
 
 
 def _check_demands(

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.calibration import SYSTEMS, Cost, images, main, measure, table, write_inputs
+from benchmarks.calibration import SYSTEMS, Cost, images, main, measure, parts, table, write_inputs
 from benchmarks.subject import subject
 
 SMALL = subject("resnet18", 32, 3)
@@ -25,6 +25,12 @@ def test_onnx_runtime_is_measured_in_this_process(tmp_path):
     cost = measure("ONNX Runtime Entropy", *write_inputs(SMALL, tmp_path))
     assert cost.seconds > 0 and cost.search_seconds is None
     assert cost.peak_mib >= cost.idle_mib > 10
+
+
+def test_parts_are_all_items_in_order():
+    items = [np.array(place) for place in range(7)]
+    assert [list(map(int, part)) for part in parts(iter(items), 3)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(parts(iter(()), 3)) == []
 
 
 def test_table():

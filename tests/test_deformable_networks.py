@@ -1,31 +1,44 @@
 """Networks with deformable convolutions, offsets and masks and all, give the oracle's integers."""
 
+import numpy as np
 import pytest
+import tvm
 from tvm.target import Target
 
-from relay_int8.build import compile_module
-from schedules.targets import TARGETS
-from tests.deformable_networks import NETWORKS
+from relay_int8.batch import with_batch, with_open_batch
+from relay_int8.build import compile_module, virtual_machine
+from schedules.targets import TARGETS, native_target
+from tests import reference
+from tests.deformable_networks import NETWORKS, modulated
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.run_built import run_built
-from tests.x86_targets import X86
+
+CASES = [
+    pytest.param("plain", "int8", "x86-vnni", marks=pytest.mark.isa("avx512_vnni")),
+    pytest.param("plain", "int8", "x86"),
+    pytest.param("modulated", "int8-asymmetric", "x86-vnni", marks=pytest.mark.isa("avx512_vnni")),
+    pytest.param("modulated", "int8", "x86-avx2", marks=pytest.mark.isa("avx2")),
+]
 
 
-@pytest.fixture(scope="module", params=[("plain", "int8"), ("modulated", "int8-asymmetric")])
-def network(request) -> QuantizedNetwork:
-    name, preset = request.param
-    return QuantizedNetwork.make(NETWORKS[name](), preset=preset)
-
-
-def test_all_but_places_are_integers(network):
+@pytest.mark.parametrize(("name", "preset", "target"), CASES)
+def test_equals_oracle(name, preset, target):
+    network = QuantizedNetwork.make(NETWORKS[name](), preset=preset)
     floats = {layer.kind for layer in network.plan.layers if not layer.integer}
     assert floats <= {"slice", "sigmoid"}
-    assert sum(layer.kind == "sample2d" for layer in network.plan.layers) == 2
-
-
-@pytest.mark.parametrize("target", X86)
-def test_equals_oracle(network, target):
     found = run_built(compile_module(network.mod, Target(TARGETS[target])), network.inputs)
     samples = [name for name in found if name.endswith("samples")]
     assert [found[name].dtype.itemsize for name in samples] == [1, 1]
     assert_found_equals_oracle(network, found)
+
+
+def test_open_batch():
+    network = QuantizedNetwork.make(modulated())
+    machine = virtual_machine(compile_module(with_open_batch(network.mod, 3), native_target()))
+    ((name, image),) = network.inputs.items()
+    for batch in (1, 3):
+        x = np.random.default_rng(batch).normal(size=(batch, *image.shape[1:])).astype("float32")
+        fixed = with_batch(network.mod, batch)
+        (output,) = reference.output_names(fixed, {name: x})
+        found = machine["main"](tvm.runtime.tensor(x)).numpy()
+        np.testing.assert_array_equal(found, reference.run(fixed, {name: x})[output])

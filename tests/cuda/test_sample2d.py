@@ -46,7 +46,7 @@ def test_sampled():
     cases = {"wide": dataclasses.replace(CASES["plain_words"], spec=wide)}
     tensors, params = tensors_of(wide), params_of(wide)
     expected = reference(wide, tensors, params)
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         found = build(cases, seed=seed).run("wide", {**tensors, **params})
         np.testing.assert_array_equal(found, expected)
 

@@ -91,8 +91,9 @@ def _methods(ranges: CalibrationTable, others: Alternatives) -> Section:
     parts = (
         paragraph(
             "How well the ranges of each method would code the values of the tensors that it was "
-            "asked for, by their counts; methods that count over other bins would need a "
-            "calibration of their own. What the network makes of it is another question."
+            "asked for, by their counts; methods that count over other bins, or leave zeros out "
+            "where they were not counted apart, would need a calibration of their own. What the "
+            "network makes of it is another question."
         ),
         table(("method", *numbers), means, right=numbers),
         paragraph("Signal to noise of each tensor, dB:"),

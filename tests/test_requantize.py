@@ -110,10 +110,11 @@ def test_the_artifact_says_so_and_is_as_accurate(tmp_path):
 def test_accuracy_of_a_trained_network(shared_data, rounding: Requantize, full: bool):
     if not full:
         pytest.skip("minutes; --full runs it")
-    subject = Subject(open_networks(shared_data)["resnet20"])
+    subject = Subject(open_networks(shared_data)["resnet8"])
     plain, fixed = (
         subject.score(subject.quantized(QuantConfig(requantize=requantize)))
         for requantize in ("float", rounding)
     )
-    assert abs(plain.metric - fixed.metric) <= 0.002
-    assert abs(plain.snr_db - fixed.snr_db) <= 0.3
+    # gemmlowp rounds twice; where multipliers are near one that is a quarter of a step.
+    assert abs(plain.metric - fixed.metric) <= 0.004
+    assert abs(plain.snr_db - fixed.snr_db) <= (0.3 if rounding == "gemmlowp" else 0.05)

@@ -115,9 +115,8 @@ def _batch_norm(step: Step) -> Result:
 
 
 def _batch_norm_with_statistics(step: Step) -> Result:
-    """Return what ``run_decompositions`` makes of a batch norm: nobody reads its statistics."""
-    empty = step.number(0.0)
-    return [_batch_norm(step), empty, empty]
+    """Return the first result of three: statistics are for training and are not computed."""
+    return [_batch_norm(step)]
 
 
 def _layer_norm(step: Step) -> Result:
@@ -167,8 +166,8 @@ def _max_pool(step: Step) -> Result:
 
 
 def _max_pool_with_indices(step: Step) -> Result:
-    """Return the maxima; their places are for training and are not computed."""
-    return [_max_pool(step), step.number(0.0)]
+    """Return the maxima, the first result of two; their places are not computed."""
+    return [_max_pool(step)]
 
 
 def _avg_pool(step: Step) -> Result:
@@ -193,8 +192,7 @@ def _adaptive_avg_pool(step: Step) -> Result:
 def _adaptive_max_pool(step: Step) -> Result:
     if _output_size(step) != [1, 1]:
         raise NotImplementedError(f"adaptive maxima of {step.arguments.get('output_size')}")
-    y = relax.op.max(step.x, [2, 3], keepdims=True)
-    return [y, step.number(0.0)]
+    return [relax.op.max(step.x, [2, 3], keepdims=True)]
 
 
 def _output_size(step: Step) -> list[int]:

@@ -35,7 +35,8 @@ def _parameters(step: Step, kind: str) -> tuple[np.ndarray, np.ndarray, int]:
         arrays[1] = np.zeros(np.shape(arrays[0]))
     if any(array is None for array in arrays):
         raise NotImplementedError("its scale or zero point is computed, not constant")
-    scale: np.ndarray = np.asarray(arrays[0], np.float32)
+    with np.errstate(over="ignore"):  # infinite ones are refused below
+        scale: np.ndarray = np.asarray(arrays[0], np.float64).astype(np.float32)
     zero: np.ndarray = np.asarray(arrays[1], np.int64)
     axis = axis_of(step.integer("axis"), step.rank) if by_channel else 0
     wanted = (shape(step.x)[axis],) if by_channel else ()

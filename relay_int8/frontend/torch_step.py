@@ -136,5 +136,6 @@ def axis_of(axis: int, rank: int) -> int:
 
 Result = relax.Expr | Sequence[relax.Expr] | int
 Converter = Callable[[Step], Result]
-"""Returns an operator's result, or one for each of several; raises ValueError where a node does not
-fit the operator, NotImplementedError where we lack something, each with what was found."""
+"""Returns an operator's result, or the first ones of several as a list; raises ValueError where a
+node does not fit the operator, NotImplementedError where we lack something, each with what was
+found."""

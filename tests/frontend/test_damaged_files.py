@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[2]
         ("onnx", "int8"),
         ("tflite", "float"),
         ("tflite", "int8"),
+        ("torch", "archive"),
+        ("torch", "program"),
     ],
 )
 def test_damaged_files(tmp_path, form, kind, full):

@@ -1,0 +1,18 @@
+"""Programs that PyTorch 2.13 exported (benchmarks/torch_exporter.py --networks --size 16)."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+PROGRAMS = Path(__file__).with_name("torch_programs.zip")
+
+
+def program(folder: Path, name: str) -> tuple[Path, np.ndarray, np.ndarray]:
+    """Return a .pt2 file, an input, and what PyTorch computed from it."""
+    with zipfile.ZipFile(PROGRAMS) as found:
+        file = Path(found.extract(f"{name}.pt2", folder))
+        arrays = np.load(io.BytesIO(found.read(f"{name}.npz")))
+        x = next(array for key, array in arrays.items() if key != "output0")
+        return file, x, arrays["output0"]

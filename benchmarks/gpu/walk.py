@@ -89,7 +89,7 @@ class Walk:
     @cached_property
     def tiles(self) -> Tiles:
         """Return what the rule of the default loops chooses."""
-        return default_tiles(self.kernel.schedule(), self.kernel.spec, self.target)
+        return default_tiles(self.kernel.schedule(), self.integers[0], self.target)
 
     @cached_property
     def source(self) -> str:

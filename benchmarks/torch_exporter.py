@@ -150,7 +150,7 @@ FUNCTIONS: list[Case] = [
     ("repeat", lambda a: a.repeat(1, 2, 1, 3).flip(1, -1), [IMAGES]),
     ("in_place", lambda a: (a * 2).add_(a).relu_(), [IMAGES]),
     ("several", lambda a: (a + 1, {"b": a.relu()}), [IMAGES]),
-    ("half", lambda a: a.half().float().to(torch.float32) + a.double().float(), [ROWS]),
+    ("cast", lambda a: a.double().float() + a.to(torch.float32), [ROWS]),
 ]
 
 

@@ -19,7 +19,7 @@ from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import TARGETS
-from tests import reference
+from tests import modern_networks, reference
 from tests.adopted_networks import run_on, with_oracle
 from tests.onnx_models import model, run_onnx
 from tests.quantized_networks import image
@@ -68,9 +68,14 @@ NETWORKS = {
 
 
 def quantized_by_onnxruntime(
-    proto: onnx.ModelProto, folder: Path, form: str, per_channel: bool = True
+    proto: onnx.ModelProto,
+    folder: Path,
+    form: str,
+    *,
+    per_channel: bool = True,
+    prepared: bool = True,
 ) -> onnx.ModelProto:
-    """Return a model as ONNX Runtime's own static quantization writes it."""
+    """Return a model as ONNX Runtime's static quantization writes it; ``prepared`` folds norms."""
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -85,7 +90,8 @@ def quantized_by_onnxruntime(
 
     source, target = folder / "float.onnx", folder / "quantized.onnx"
     onnx.save(proto, source)
-    quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
+    if prepared:
+        quant_pre_process(str(source), str(source), skip_symbolic_shape=True)
     quantization.quantize_static(
         str(source),
         str(target),
@@ -114,6 +120,15 @@ def test_keeps_the_scales_and_equals_the_oracle(name: str, form: str, tmp_path: 
     (y,) = run_on(adopted)
     (theirs,) = run_onnx(proto, *image(adopted.mod).values())
     assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
+
+
+def test_batch_norms_that_were_not_folded_are_integers_too(tmp_path: Path):
+    proto = quantized_by_onnxruntime(modern_networks.u_net(), tmp_path, "QDQ", prepared=False)
+    adopted = adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
+    assert [layer for layer in adopted.plan.layers if not layer.integer] == []
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.03 * np.abs(theirs).max()
 
 
 def test_one_scale_for_all_channels_of_a_weight(tmp_path: Path):

@@ -35,8 +35,9 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
     if mode == "align_corners" and 1 in wanted[2:]:
         raise NotImplementedError("it aligns the corners of a single pixel; use asymmetric")
-    if scales is not None and constant(scales).size and mode not in WITHOUT_SCALE:
-        exact = np.asarray([x_shape[axis] for axis in axes]) * constant(scales).astype("float64")
+    factors = None if scales is None else constant(scales)
+    if factors is not None and factors.size and mode not in WITHOUT_SCALE:
+        exact = np.asarray([x_shape[axis] for axis in axes]) * factors.astype("float64")
         if not np.allclose(exact, np.rint(exact), rtol=0, atol=1e-3):
             raise NotImplementedError(
                 f"its scales give a part of a pixel ({exact.tolist()}): export it with sizes"
@@ -49,11 +50,12 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
 def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -> list[int]:
     """Return the whole shape that is wanted."""
     found = list(x_shape)
-    if sizes is not None and constant(sizes) is not None and constant(sizes).size:
-        extents = constant(sizes).tolist()
-    elif scales is not None and constant(scales) is not None:
-        factors = constant(scales).astype("float64")
-        extents = [int(np.floor(x_shape[a] * f + 1e-6)) for a, f in zip(axes, factors, strict=True)]
+    written, factors = (None if given is None else constant(given) for given in (sizes, scales))
+    if written is not None and written.size:
+        extents = written.tolist()
+    elif factors is not None:
+        spans = [x_shape[axis] for axis in axes] * factors.astype("float64")
+        extents = np.floor(spans + 1e-6).tolist()
     else:
         raise NotImplementedError("its sizes are computed, not constant")
     for axis, extent in zip(axes, extents, strict=True):

@@ -31,6 +31,7 @@ from tvm import IRModule, relax
 from relay_int8 import graph
 from relay_int8.kernel_call import operands, spec_of
 from relay_int8.passes.rewriting import Scope, rewrite_main
+from relay_int8.passes.weight_pair import weight_pair
 from schedules.spec import Sample2d
 
 OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
@@ -118,14 +119,11 @@ class _Canonicalizer:
             raise TypeError(f"{scope.name}: scale and zero point of a constant are no constants")
         steps = q.astype(np.int64) - _along(zero.astype(np.int64), value, q.ndim)
         reals = steps * _along(scale.astype(np.float64), value, q.ndim)
-        constant = relax.const(np.ascontiguousarray(reals, np.float32))
         axis = self._channels.get(scope.name)
         if axis is None or not _fits(steps) or not _is_by_channel(scale, value, axis, q.ndim):
-            return constant
-        scales = relax.const(np.broadcast_to(scale.reshape(-1), q.shape[axis]).astype(np.float32))
-        zeros = relax.const(np.zeros(q.shape[axis], np.int8))
-        quantized = scope.emit("q", relax.op.quantize(constant, scales, zeros, axis, "int8"))
-        return relax.op.dequantize(quantized, scales, zeros, axis)
+            return relax.const(np.ascontiguousarray(reals, np.float32))
+        scales = np.broadcast_to(scale.reshape(-1), q.shape[axis]).astype(np.float32)
+        return weight_pair(scope, reals, scales, axis)
 
 
 def _channel_axes(func: relax.Function) -> dict[str, int]:

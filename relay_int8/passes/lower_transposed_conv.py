@@ -28,6 +28,7 @@ from tvm import IRModule, relax
 
 from relay_int8.graph import constant, operator, shape
 from relay_int8.passes.rewriting import Scope, rewrite_main
+from relay_int8.passes.weight_pair import weight_pair
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ACTIVATIONS = ("nn.relu", "clip", "nn.leakyrelu", "maximum", "minimum")
@@ -190,7 +191,8 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | None:
     kernel: relax.Expr = relax.const(turned, str(w.dtype))
     if scale is not None:
         per_channel = scale if scale.size == phases.channels else np.tile(scale, groups)
-        kernel = _pair(scope, kernel, phases.spread(per_channel))
+        scales = phases.spread(per_channel).astype(np.float32)
+        kernel = scope.emit("weight", weight_pair(scope, turned, scales, 0))
     (top, bottom), (left, right) = rows.padding, columns.padding
     dilation = [axis.dilation if axis.is_dilated else 1 for axis in (rows, columns)]
     conv = relax.op.nn.conv2d(
@@ -239,12 +241,6 @@ def _turned(w: Array, groups: int, rows: Axis, columns: Axis) -> Array:
             (row, at), (column, beside) = rows.tap(i), columns.tap(j)
             turned[:, row, column, :, :, at, beside] = grouped[..., i, j]
     return turned.reshape(-1, inputs // groups, rows.window, columns.window)
-
-
-def _pair(scope: Scope, kernel: relax.Expr, scale: Array) -> relax.Var:
-    scales, zeros = relax.const(scale, "float32"), relax.const(np.zeros(len(scale), np.int8))
-    q = scope.emit("weight/q", relax.op.quantize(kernel, scales, zeros, 0, "int8"))
-    return scope.emit("weight", relax.op.dequantize(q, scales, zeros, 0))
 
 
 def _joined(scope: Scope, phases: Phases) -> relax.Var:

@@ -20,6 +20,7 @@ from relay_int8.tuning.network import network_tasks
 from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
 from schedules.spec import Requantizing
 from schedules.targets import TARGETS
+from tests import deformable_networks
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NETWORKS, any_params
 from tests.x86_targets import X86
@@ -38,6 +39,21 @@ def test_small_network(name: str, rounding: Requantize, target: str, full: bool)
             NETWORKS[name](), any_params, preset=preset, requantize=rounding
         )
         assert_equals_oracle(network, Target(TARGETS[target]))
+
+
+@pytest.mark.parametrize("name", deformable_networks.NETWORKS)
+def test_samples_at_moved_places_stay_float(name: str, full: bool):
+    """Where a deformable convolution looks is said by floats; what it multiplies is integers."""
+    if not full:
+        pytest.skip("needs --full")
+    network = QuantizedNetwork.make(deformable_networks.NETWORKS[name](), requantize="tflite")
+    calls = kernel_calls(network.mod, AVX2)
+    specs = [
+        call.spec for call in calls if call.spec is not None and call.spec.dtype("y") != "float32"
+    ]
+    scaled = {spec.rounding for spec in specs if isinstance(spec, Requantizing) and spec.params}
+    assert scaled == {"tflite"}
+    assert_equals_oracle(network, AVX2)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

@@ -29,6 +29,7 @@ from schedules.spec import Sample2d
 from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "sample2d_cuda"
+WARP = 32
 BLOCKS = 8  # of channels that one thread computes for its place
 _ANY_CPU = Target({"kind": "llvm"})
 
@@ -45,7 +46,7 @@ def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
 
 def default(sch: Schedule, spec: Sample2d, target: Target) -> None:
     """Apply fixed tiles."""
-    _apply(sch, spec, THREADS, sampled=False)
+    _apply(sch, spec, None, sampled=False)
 
 
 def space(sch: Schedule, spec: Sample2d, target: Target) -> None:
@@ -54,7 +55,7 @@ def space(sch: Schedule, spec: Sample2d, target: Target) -> None:
     _apply(sch, spec, threads, sampled=True)
 
 
-def _apply(sch: Schedule, spec: Sample2d, threads: int | ExprRV, *, sampled: bool) -> None:
+def _apply(sch: Schedule, spec: Sample2d, threads: ExprRV | int | None, *, sampled: bool) -> None:
     (block,) = template_blocks(sch)
     sch.unannotate(block, "template")
     sch.annotate(block, "template", NAME)
@@ -64,6 +65,7 @@ def _apply(sch: Schedule, spec: Sample2d, threads: int | ExprRV, *, sampled: boo
         places, own = _places(sch, spec, block, sampled)
     else:
         places = sch.fuse(*sch.get_loops(block))
+    threads = _threads(sch, places) if threads is None else threads
     grid, thread = sch.split(places, [None, threads])
     sch.bind(grid, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
@@ -88,6 +90,16 @@ def _places(sch: Schedule, spec: Sample2d, block: SBlockRV, sampled: bool) -> tu
     words, lane = sch.split(lane, [None, LANES])
     sch.reorder(n, tap, some, row, col, several, words, lane)
     return sch.fuse(n, tap, some, row, col), words
+
+
+def _threads(sch: Schedule, places: LoopRV) -> int:
+    """Return the most threads that divide the places, if these are warps, else ``THREADS``.
+
+    Without a rest TVM sees that a thread looks at one place, and keeps its corners in registers.
+    """
+    extent = sch.get(places).extent
+    count = int(extent) if isinstance(extent, tirx.IntImm) else 1
+    return next((size for size in range(THREADS, 0, -WARP) if count % size == 0), THREADS)
 
 
 def divisor(blocks: int) -> int:

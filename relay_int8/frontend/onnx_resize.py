@@ -54,7 +54,7 @@ def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -
     if written is not None and written.size:
         extents = written.tolist()
     elif factors is not None:
-        spans = [x_shape[axis] for axis in axes] * factors.astype("float64")
+        spans = np.asarray([x_shape[axis] for axis in axes]) * factors.astype("float64")
         extents = np.floor(spans + 1e-6).tolist()
     else:
         raise NotImplementedError("its sizes are computed, not constant")

@@ -164,7 +164,7 @@ def written_later(x: torch.Tensor) -> torch.Tensor:
 FUNCTIONS.append(("written_later", written_later, [IMAGES]))
 
 
-class Wrapped(nn.Module):
+class Wrapped(nn.Module):  # type: ignore[misc]
     """A function as a module."""
 
     def __init__(self, compute: Callable[..., Any]) -> None:
@@ -176,7 +176,7 @@ class Wrapped(nn.Module):
         return self.compute(*inputs)
 
 
-class Squeeze(nn.Module):
+class Squeeze(nn.Module):  # type: ignore[misc]
     """Squeeze-and-excite."""
 
     def __init__(self, channels: int) -> None:
@@ -196,7 +196,7 @@ def unit(inputs: int, outputs: int, kernel: int, act: type[nn.Module], **more: A
     return [conv, nn.BatchNorm2d(outputs), act()]
 
 
-class Residual(nn.Module):
+class Residual(nn.Module):  # type: ignore[misc]
     """Two convolutions beside a shortcut, which is a convolution where the shape changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -211,7 +211,7 @@ class Residual(nn.Module):
         return F.relu(self.body(x) + self.shortcut(x))
 
 
-class Inverted(nn.Module):
+class Inverted(nn.Module):  # type: ignore[misc]
     """An inverted residual of MobileNet V2 and V3."""
 
     def __init__(
@@ -270,7 +270,7 @@ def mobile_v3() -> nn.Module:
     )
 
 
-class Mixed(nn.Module):
+class Mixed(nn.Module):  # type: ignore[misc]
     """Operators of many kinds on few channels."""
 
     def __init__(self) -> None:
@@ -362,8 +362,12 @@ def networks(folder: Path, size: int) -> None:
 
 def quantizers() -> dict[str, Any]:
     """Return PT2E's quantizers: int8 activations with zero points, and uint8 ones."""
-    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
-    from torchao.testing.pt2e import _xnnpack_quantizer as xnnpack
+    from torchao.quantization.pt2e.quantizer import (  # type: ignore[import-not-found]
+        x86_inductor_quantizer as x86,
+    )
+    from torchao.testing.pt2e import (  # type: ignore[import-not-found]
+        _xnnpack_quantizer as xnnpack,
+    )
 
     signed = xnnpack.get_symmetric_quantization_config(is_per_channel=True)
     whole = xnnpack.get_symmetric_quantization_config(is_per_channel=False)
@@ -377,7 +381,10 @@ def quantizers() -> dict[str, Any]:
 
 def quantize(module: nn.Module, quantizer: Any, size: int) -> nn.Module:
     """Return the module quantized by PT2E, calibrated on seeded images."""
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantize_pt2e import (  # type: ignore[import-not-found]
+        convert_pt2e,
+        prepare_pt2e,
+    )
 
     prepared = prepare_pt2e(module, quantizer)
     for _ in range(4):
@@ -388,7 +395,7 @@ def quantize(module: nn.Module, quantizer: Any, size: int) -> nn.Module:
 
 def vision(folder: Path, names: list[str]) -> None:
     """Write networks of torchvision with seeded weights."""
-    import torchvision
+    import torchvision  # type: ignore[import-not-found]
 
     for name in names or TORCHVISION:
         size = 299 if name == "inception_v3" else 224

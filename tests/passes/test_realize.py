@@ -73,7 +73,11 @@ def fixed(name: str, requantize: Requantize, preset: str = "int8-asymmetric") ->
 @pytest.mark.parametrize("name", NETWORKS)
 def test_fixed_point_equals_oracle(name: str, rounding):
     assert_equals_oracle(fixed(name, rounding))
-    assert_equals_oracle(fixed(name, rounding, "int8-symmetric"), shift=128)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_fixed_point_shifted_signs_equal_oracle(name: str):
+    assert_equals_oracle(fixed(name, "gemmlowp", "int8-symmetric"), shift=128)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

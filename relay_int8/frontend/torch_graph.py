@@ -123,9 +123,12 @@ class GraphImporter:
     def _follow_change(self, node: Node) -> None:
         """Let readers of an operand that was overwritten see its new value."""
         self._families.join(node)
-        if node.changes and node.outputs:
-            (changed, *_) = _reads(node)
-            self._values[changed] = self._values[node.outputs[0]]
+        if not node.changes:
+            return
+        reads, result = _reads(node), [v for v in node.outputs[:1] if v in self._values]
+        if not reads or not result:
+            raise FrontendError(f"{node.title} changes an operand in place that it does not have")
+        self._values[reads[0]] = self._values[result[0]]
 
     def _argument(self, node: Node, given: Any) -> Any:
         if isinstance(given, list):

@@ -37,13 +37,22 @@ def axis_taps(size: int, out: int, coordinates: str) -> npt.NDArray[np.int32]:
     coordinates
         One of ``COORDINATES``.
     """
-    taps = np.zeros((3, out), np.int32)
+    pairs = axis_pairs(size, out, coordinates)
+    weights = (round(share * UNIT) for _, _, share in pairs)  # of a Fraction, half to even
+    taps = [
+        (first, second, weight) for (first, second, _), weight in zip(pairs, weights, strict=True)
+    ]
+    return np.array(taps, np.int32).T.reshape(-1)
+
+
+def axis_pairs(size: int, out: int, coordinates: str) -> list[tuple[int, int, Fraction]]:
+    """Return for each output pixel the two it lies between, and the exact weight of the second."""
+    pairs = []
     for i in range(out):
         position = min(max(_position(i, size, out, coordinates), Fraction(0)), Fraction(size - 1))
         first = int(position)
-        weight = round((position - first) * UNIT)  # of a Fraction, half to even
-        taps[:, i] = first, min(first + 1, size - 1), weight
-    return taps.reshape(-1)
+        pairs.append((first, min(first + 1, size - 1), position - first))
+    return pairs
 
 
 def _position(i: int, size: int, out: int, coordinates: str) -> Fraction:

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from relay_int8 import graph
 from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky
 from relay_int8.geometry import conv2d_fields, pool2d_counts, pool2d_fields
-from relay_int8.interpolation import UNIT, axis_taps
+from relay_int8.interpolation import axis_pairs
 from relay_int8.kernel_call import spec_of
 from relay_int8.unary import UNARY
 from schedules.reference import reference
@@ -198,10 +198,10 @@ def _sample(group: Group, xs: Sequence[Array]) -> Array:
 def _interpolate(group: Group, xs: Sequence[Array]) -> Array:
     y, mode = xs[0], str(group.root.attrs.coordinate_transformation_mode)
     for axis, out in zip((2, 3), graph.shape(group.output)[2:], strict=True):
-        first, second, weight = axis_taps(y.shape[axis], out, mode).reshape(3, -1)
-        share = (weight / np.float32(UNIT)).reshape(-1, *(1,) * (3 - axis))
+        first, second, shares = zip(*axis_pairs(y.shape[axis], out, mode), strict=True)
+        share = np.array(shares, np.float32).reshape(-1, *(1,) * (3 - axis))
         y = y.take(first, axis) * (1 - share) + y.take(second, axis) * share
-    return y.astype(np.float32)
+    return y
 
 
 def _activation(group: Group, xs: Sequence[Array]) -> Array:

@@ -4,7 +4,7 @@
 
 A ``DeformConv`` of as many groups as channels, whose weights are 1 at one tap each, gives what the
 taps see, channels outside of taps; they are turned by Reshape, Transpose, Reshape. The way back are
-``frontend.onnx_deformable`` and ``passes.fold_samples``.
+``frontend.onnx.deformable`` and ``passes.fold_samples``.
 """
 
 from __future__ import annotations

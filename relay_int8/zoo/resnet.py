@@ -68,9 +68,7 @@ class ResNet:
 
     def middle(self, net: Network, x: Tensor, name: str, width: int, stride: int) -> Tensor:
         """Add the 3x3 of a bottleneck."""
-        return net.conv(
-            x, f"{name}.conv2", width, 3, stride=stride, padding=1, groups=self.groups
-        )
+        return net.conv(x, f"{name}.conv2", width, 3, stride=stride, padding=1, groups=self.groups)
 
 
 RESNET_18 = ResNet((2, 2, 2, 2), (1, 1, 1, 1), bottleneck=False)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from relay_int8.frontend.mxnet import import_mxnet
-from relay_int8.frontend.mxnet_converters import CONVERTERS
+from relay_int8.frontend.mxnet.converters import CONVERTERS
 from tests.frontend.mutations import (
     Mutation,
     absurd_at,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from relay_int8.frontend.torch import import_torch
-from relay_int8.frontend.torch_converters import CONVERTERS
+from relay_int8.frontend.torch.converters import CONVERTERS
 from tests.frontend.mutate_mxnet import absurd_number
 from tests.frontend.mutations import Mutation, absurd_at, flipped, repeated, survive, truncated
 from tests.frontend.torch_programs import program

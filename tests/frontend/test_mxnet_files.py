@@ -9,9 +9,9 @@ import pytest
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.model import import_model
 from relay_int8.frontend.mxnet import import_mxnet
-from relay_int8.frontend.mxnet_attributes import Attributes
-from relay_int8.frontend.mxnet_params import read_params
-from relay_int8.frontend.mxnet_symbol import read_symbol
+from relay_int8.frontend.mxnet.attributes import Attributes
+from relay_int8.frontend.mxnet.params import read_params
+from relay_int8.frontend.mxnet.symbol import read_symbol
 from relay_int8.graph import calls, dtype, operator, results, shape
 from tests.mxnet_models import MxnetModel, params_bytes
 

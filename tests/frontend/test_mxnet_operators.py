@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.mxnet_converters import CONVERTERS
-from relay_int8.frontend.mxnet_reshapes import reshaped
+from relay_int8.frontend.mxnet.converters import CONVERTERS
+from relay_int8.frontend.mxnet.reshapes import reshaped
 from tests.mxnet_models import MxnetModel, run_fast
 from tests.onnx_models import model, run_onnx
 

@@ -10,8 +10,8 @@ from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.model import import_model
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.frontend.tflite import import_tflite
-from relay_int8.frontend.tflite_file import read_model
-from relay_int8.frontend.tflite_schema import OPERATORS, OPTIONS, TYPES
+from relay_int8.frontend.tflite.file import read_model
+from relay_int8.frontend.tflite.schema import OPERATORS, OPTIONS, TYPES
 from relay_int8.graph import calls, constant, dtype, is_quantized, operator, results, shape
 from tests.mxnet_models import run_fast
 from tests.tflite_models import TYPES as TYPES_OF_NAMES

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from relay_int8.adopt import adopt
-from relay_int8.frontend.tflite_converters import CONVERTERS
+from relay_int8.frontend.tflite.converters import CONVERTERS
 from tests import reference
 from tests.mxnet_models import run_fast
 from tests.tflite_models import TfliteModel, quantized, run_interpreter

@@ -10,8 +10,8 @@ from relay_int8.adopt import adopt
 from relay_int8.build import compile_module
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.torch import import_torch
-from relay_int8.frontend.torch_file import read_archive
-from relay_int8.frontend.torch_program import read_program
+from relay_int8.frontend.torch.file import read_archive
+from relay_int8.frontend.torch.program import read_program
 from relay_int8.pipeline import normalize
 from schedules.targets import TARGETS
 from tests import reference

@@ -1,0 +1,70 @@
+"""All MXNet operators that can be imported, and why some others cannot."""
+
+from __future__ import annotations
+
+from relay_int8.frontend.mxnet.activations import NONLINEAR
+from relay_int8.frontend.mxnet.arithmetic import ARITHMETIC
+from relay_int8.frontend.mxnet.deformable import DEFORMABLE
+from relay_int8.frontend.mxnet.images import IMAGES
+from relay_int8.frontend.mxnet.layers import LAYERS
+from relay_int8.frontend.mxnet.moves import MOVES
+from relay_int8.frontend.mxnet.regions import REGIONS
+from relay_int8.frontend.mxnet.reshapes import RESHAPES
+from relay_int8.frontend.mxnet.slices import SLICES
+from relay_int8.frontend.mxnet.step import Converter
+from relay_int8.frontend.mxnet.symbol import Entry, Node
+
+CONVERTERS: dict[str, Converter] = {
+    **ARITHMETIC,
+    **DEFORMABLE,
+    **IMAGES,
+    **LAYERS,
+    **MOVES,
+    **NONLINEAR,
+    **REGIONS,
+    **RESHAPES,
+    **SLICES,
+}
+
+REFUSED = {
+    "Custom": "Python code of the model's author",
+    "Embedding": "integer inputs",
+    "RNN": "recurrent networks",
+    "_contrib_DeformablePSROIPooling": "position-sensitive pooling of regions",
+    "_contrib_MultiProposal": "region proposals: cut the model there, and make boxes an input",
+    "_contrib_PSROIPooling": "position-sensitive pooling of regions",
+    "_contrib_Proposal": "region proposals: cut the model there, and make boxes an input",
+}
+"""Operator -> what stands in the way."""
+
+WEIGHTED = frozenset(
+    (
+        "BatchNorm",
+        "BatchNorm_v1",
+        "Convolution",
+        "Convolution_v1",
+        "CuDNNBatchNorm",
+        "Deconvolution",
+        "FullyConnected",
+        "InstanceNorm",
+        "LayerNorm",
+        "LeakyReLU",
+        "_contrib_DeformableConvolution",
+        "_contrib_ModulatedDeformableConvolution",
+    )
+)
+"""Operators whose later operands are weights."""
+
+LABELLED = (
+    "LinearRegressionOutput",
+    "LogisticRegressionOutput",
+    "MAERegressionOutput",
+    "SVMOutput",
+    "Softmax",
+    "SoftmaxOutput",
+)
+
+
+def data_inputs(node: Node) -> tuple[Entry, ...]:
+    """Return the inputs that inference reads: no labels."""
+    return node.inputs[:1] if node.op in LABELLED else node.inputs

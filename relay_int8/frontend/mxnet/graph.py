@@ -1,0 +1,201 @@
+"""From the nodes of an MXNet graph to Relax, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import IRModule, relax
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
+from relay_int8.frontend.model import Shapes
+from relay_int8.frontend.mxnet.attributes import Attributes
+from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
+from relay_int8.frontend.mxnet.step import Step
+from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Node, Symbol
+from relay_int8.graph import FunctionWriter, shape
+
+Array = np.ndarray[Any, Any]
+
+
+class GraphImporter:
+    """One graph on its way into Relax.
+
+    Parameters
+    ----------
+    graph, weights
+        What the two files hold.
+    inputs, batch
+        Shapes of data inputs, and their leading extent.
+    """
+
+    def __init__(
+        self, graph: Symbol, weights: Mapping[str, Array], inputs: Shapes, batch: int | None
+    ) -> None:
+        self._nodes = graph.nodes
+        self._heads = graph.heads
+        self._weights = weights
+        self._inputs = inputs
+        self._batch = batch
+        self._writer = FunctionWriter()
+        self._params: list[relax.Var] = []
+        self._values: dict[Entry, relax.Expr] = {}
+
+    def run(self) -> IRModule:
+        """Return the module."""
+        needed = self._needed()
+        self._refuse_unsupported(needed)
+        self._check_variables(needed)
+        for index in needed:
+            node = self._nodes[index]
+            values = [self._variable(node)] if node.op == VARIABLE else self._converted(node)
+            self._values.update({(index, place): value for place, value in enumerate(values)})
+        if not self._params:
+            raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
+        return self._writer.finish(self._params, [self._output(entry) for entry in self._heads])
+
+    def _needed(self) -> list[int]:
+        """Return the nodes that the results depend on, in order; labels are none of them."""
+        needed = {index for index, _ in self._heads}
+        for index in reversed(range(len(self._nodes))):
+            if index in needed:
+                needed.update(source for source, _ in data_inputs(self._nodes[index]))
+        return sorted(needed)
+
+    def _refuse_unsupported(self, needed: list[int]) -> None:
+        missing: dict[str, list[str]] = {}
+        for node in (self._nodes[index] for index in needed):
+            if node.op != VARIABLE and node.op not in CONVERTERS:
+                missing.setdefault(node.op, []).append(node.name)
+        if missing:
+            found = "; ".join(
+                f"{op} ({', '.join(names)}{': ' + REFUSED[op] if op in REFUSED else ''})"
+                for op, names in missing.items()
+            )
+            raise UnsupportedOpError(
+                f"{len(missing)} kinds of operator cannot be imported: {found}; export the model "
+                "without them, or cut it before them"
+            )
+
+    def _check_variables(self, needed: list[int]) -> None:
+        """Refuse weights that are missing, inputs without a shape, and shapes without an input."""
+        variables = [self._nodes[i] for i in needed if self._nodes[i].op == VARIABLE]
+        unknown = sorted(set(self._inputs) - {node.name for node in variables})
+        if unknown:
+            names = ", ".join(n.name for n in variables if n.name not in self._weights)
+            raise FrontendError(
+                f"the model has no input {', '.join(unknown)}; it has {names or 'weights alone'}"
+            )
+        operands = {
+            source
+            for index in needed
+            for source, _ in data_inputs(self._nodes[index])[1:]
+            if self._nodes[index].op in WEIGHTED
+        }
+        known = {*self._weights, *self._inputs}
+        missing = [
+            node.name
+            for node in (self._nodes[index] for index in sorted(operands))
+            if node.op == VARIABLE and node.name not in known
+        ]
+        if missing:
+            raise FrontendError(
+                f"{len(missing)} weights of the symbol are not in the parameters: "
+                f"{', '.join(missing[:5])}{', ...' if missing[5:] else ''}; "
+                "do the two files belong together?"
+            )
+
+    def _variable(self, node: Node) -> relax.Expr:
+        if node.name in self._weights and node.name not in self._inputs:
+            return relax.const(_weight(node.name, self._weights[node.name]))
+        if any(str(param.name) == node.name for param in self._params):
+            raise FrontendError(f"two inputs of the model are called {node.name}")
+        param = relax.Var(node.name, relax.TensorType(self._input_shape(node), "float32"))
+        self._params.append(param)
+        return param
+
+    def _input_shape(self, node: Node) -> tuple[int, ...]:
+        """Return the shape of an input: as given, or as the symbol holds it."""
+        if node.name in self._inputs:
+            found = tuple(self._inputs[node.name])
+        else:
+            try:
+                held = Attributes(node.attributes).integers("__shape__")
+            except ValueError as err:
+                raise FrontendError(f"input {node.name}: {err}") from err
+            found = tuple(extent or 0 for extent in held)
+        if found and self._batch is not None:
+            found = (self._batch, *found[1:])
+        if not found or min(found) < 1:
+            batch = " (or --batch N)" if found and min(found[1:], default=1) > 0 else ""
+            raise FrontendError(
+                f"{node.name} is none of the parameters, and as an input its shape is open "
+                f"({list(found) or 'nothing'}); give --input {node.name}=1,3,224,224{batch} with "
+                "its own numbers"
+            )
+        return found
+
+    def _converted(self, node: Node) -> list[relax.Expr]:
+        """Return the outputs of an operator."""
+        operands = [self._operand(node, entry) for entry in data_inputs(node)]
+        step = Step(
+            inputs=operands,
+            attributes=Attributes(node.attributes),
+            emit=lambda name, value: self._emit(f"{node.name}/{name}", value),
+        )
+        try:
+            found = CONVERTERS[node.op](step)
+            values = list(found) if isinstance(found, list | tuple) else [found]
+            return [
+                self._bound(f"{node.name}_output{place}" if place else node.name, value)
+                for place, value in enumerate(values)
+            ]
+        except NotImplementedError as err:
+            raise UnsupportedOpError(f"{node.title} cannot be imported: {err}") from err
+        except CONVERTER_ERRORS as err:
+            reason = str(err).strip().splitlines()
+            raise FrontendError(
+                f"{node.title} cannot be read: {reason[-1] if reason else type(err).__name__}"
+            ) from err
+
+    def _operand(self, node: Node, entry: Entry) -> relax.Expr:
+        if entry not in self._values:
+            source = self._nodes[entry[0]]
+            raise FrontendError(
+                f"{node.title} reads output {entry[1]} of {source.title}, which is not computed "
+                "in inference"
+            )
+        return self._values[entry]
+
+    def _bound(self, name: str, value: relax.Expr) -> relax.Expr:
+        """Bind a call; what a node only hands on keeps its name."""
+        return (
+            self._emit(name, value) if isinstance(value, relax.Call | relax.TupleGetItem) else value
+        )
+
+    def _emit(self, name: str, value: relax.Expr) -> relax.Var:
+        var = self._writer.emit(name, value)
+        if isinstance(var.ty, relax.TensorType) and not all(
+            isinstance(extent, int) and 0 < extent < 2**31 for extent in shape(var)
+        ):
+            raise ValueError(f"its result would be {list(shape(var))}")
+        return var
+
+    def _output(self, entry: Entry) -> relax.Var:
+        node = self._nodes[entry[0]]
+        value = self._operand(node, entry)
+        return value if isinstance(value, relax.Var) else self._emit(node.name, value)
+
+
+def _weight(name: str, array: Array) -> Array:
+    """Return a weight as the network computes with it."""
+    if array.dtype.kind != "f":
+        return array
+    if not np.isfinite(array).all():
+        raise FrontendError(
+            f"parameter {name} has NaN or infinite values; weights must be finite: check the "
+            "training or the export"
+        )
+    return array.astype(np.float32)

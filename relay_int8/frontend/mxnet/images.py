@@ -1,0 +1,197 @@
+"""MXNet operators on images without weights: pooling, resizing, cropping."""
+
+from __future__ import annotations
+
+import math
+
+from tvm import relax
+
+from relay_int8.frontend.mxnet.layers import expect_shape, window
+from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.graph import shape
+
+MAX_POOLS = (relax.op.nn.max_pool1d, relax.op.nn.max_pool2d, relax.op.nn.max_pool3d)
+AVERAGE_POOLS = (relax.op.nn.avg_pool1d, relax.op.nn.avg_pool2d, relax.op.nn.avg_pool3d)
+
+
+def pooling(step: Step) -> relax.Expr:
+    """Pool by windows, or the whole image.
+
+    The convention ``full`` rounds the number of windows up, ``same`` (one dimension) makes as many
+    as strides fit. An average counts padding unless ``count_include_pad`` is False, and never what
+    hangs over.
+    """
+    attrs = step.attributes
+    kind = attrs.text("pool_type", "max")
+    if attrs.flag("global_pool", False):
+        return _global_pool(step, kind)
+    kernel, strides, _, pad = window(step)
+    convention = attrs.text("pooling_convention", "valid")
+    if convention not in ("valid", "full", "same"):
+        raise ValueError(f"its pooling_convention is {convention!r}, not valid, full or same")
+    include_pad = attrs.flag("count_include_pad", True)
+    _expect_image(step, kernel, pad)
+    sides = (*pad, *pad)
+    if convention == "same":
+        sides = _same(step, kind, kernel, strides, pad)
+    options = {"strides": strides, "padding": sides, "ceil_mode": convention == "full"}
+    if kind == "max":
+        return MAX_POOLS[len(kernel) - 1](step.x, kernel, **options)
+    if kind == "sum" and convention == "valid":
+        include_pad = True
+    elif kind != "avg":
+        raise NotImplementedError(f"{kind} pooling by the convention {convention}")
+    y = AVERAGE_POOLS[len(kernel) - 1](step.x, kernel, count_include_pad=include_pad, **options)
+    if kind == "avg":
+        return y
+    return relax.op.multiply(step.emit("mean", y), step.number(float(math.prod(kernel))))
+
+
+def _expect_image(step: Step, kernel: tuple[int, ...], pad: tuple[int, ...]) -> None:
+    sizes = shape(step.x)[2:]
+    for size, k, p in zip(sizes, kernel, pad, strict=True):
+        if k > size + 2 * p or p >= k:
+            raise ValueError(
+                f"its kernel {list(kernel)} with pad {list(pad)} does not fit {list(sizes)}"
+            )
+
+
+def _same(
+    step: Step,
+    kind: str,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    pad: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Return the padding that makes ``ceil((size + 2 pad) / stride)`` windows."""
+    if len(kernel) != 1 or kind != "max":
+        raise NotImplementedError(
+            f"{kind} pooling in {len(kernel)} dimensions by the convention same; only max in one"
+        )
+    padded = shape(step.x)[2] + 2 * pad[0]
+    last = (-(-padded // strides[0]) - 1) * strides[0] + kernel[0]
+    if last < padded:
+        raise NotImplementedError("the convention same with strides beyond the kernel")
+    return pad[0], pad[0] + last - padded
+
+
+def _global_pool(step: Step, kind: str) -> relax.Expr:
+    reductions = {"avg": relax.op.mean, "max": relax.op.max, "sum": relax.op.sum}
+    rank = len(shape(step.x))
+    if kind not in reductions or rank < 3:
+        raise NotImplementedError(f"global {kind} pooling of {rank} dimensions")
+    return reductions[kind](step.x, list(range(2, rank)), keepdims=True)
+
+
+def up_sampling(step: Step) -> relax.Expr:
+    """Repeat pixels, or interpolate by given weights (a transposed convolution of each channel).
+
+    Several inputs whose pixels are repeated all reach the size of the first, then are put together.
+    """
+    attrs = step.attributes
+    kind = attrs.text("sample_type")
+    scale = attrs.integer("scale", least=1)
+    if kind == "bilinear":
+        return _interpolated(step, scale)
+    if kind != "nearest":
+        raise ValueError(f"its sample_type is {kind!r}, not nearest or bilinear")
+    height, width = (extent * scale for extent in _image(step.x))
+    parts = []
+    for x in step.inputs:
+        rows, columns = _image(x)
+        if height % rows or width % columns or height // rows != width // columns:
+            raise ValueError(f"an input of {rows} x {columns} does not reach {height} x {width}")
+        parts.append(step.emit("resize", _resized(x, height, width, "nearest_neighbor")))
+    if len(parts) == 1:
+        return parts[0]
+    if attrs.text("multi_input_mode", "concat") == "concat":
+        return relax.op.concat(parts, axis=1)
+    total = parts[0]
+    for part in parts[1:]:
+        total = step.emit("add", relax.op.add(total, part))
+    return total
+
+
+def _interpolated(step: Step, scale: int) -> relax.Expr:
+    x, w = step.operands("data", "weight")
+    _image(x)
+    channels, kernel = shape(x)[1], 2 * scale - scale % 2
+    expect_shape("weight", w, (channels, 1, kernel, kernel))
+    pad = (scale // 2,) * 2
+    return relax.op.nn.conv2d_transpose(x, w, (scale, scale), pad, groups=channels)
+
+
+def _image(x: relax.Expr) -> tuple[int, int]:
+    """Return height and width."""
+    dims = shape(x)
+    if len(dims) != 4:
+        raise ValueError(f"its input is {list(dims)}, not a batch of images")
+    return dims[2], dims[3]
+
+
+def _resized(x: relax.Expr, height: int, width: int, method: str) -> relax.Expr:
+    corners = "align_corners" if method == "linear" else "asymmetric"
+    return relax.op.image.resize2d(
+        x,
+        (height, width),
+        layout="NCHW",
+        method=method,
+        coordinate_transformation_mode=corners,
+        rounding_method="" if method == "linear" else "floor",
+    )
+
+
+def bilinear_resize(step: Step) -> relax.Expr:
+    """Interpolate to a given size or by given factors, corners on corners."""
+    attrs = step.attributes
+    mode = attrs.text("mode", "size")
+    if mode != "size" or not attrs.flag("align_corners", True) or len(step.inputs) != 1:
+        raise NotImplementedError(f"bilinear resizing, mode {mode}, other than corners on corners")
+    height, width = _image(step.x)
+    if "scale_height" in attrs:
+        height = math.floor(height * attrs.real("scale_height"))
+        width = math.floor(width * attrs.real("scale_width", 1.0))
+    else:
+        height = attrs.integer("height", height, least=1)
+        width = attrs.integer("width", width, least=1)
+    return _resized(step.x, height, width, "linear")
+
+
+def adaptive_average_pooling(step: Step) -> relax.Expr:
+    """Average over as many windows as the result has pixels."""
+    _image(step.x)
+    size = step.attributes.integers("output_size") or (1,)
+    rows, columns = (size * 2)[:2]
+    if not rows or not columns or min(rows, columns) < 1:
+        raise ValueError(f"its output_size is {list(size)}")
+    return relax.op.nn.adaptive_avg_pool2d(step.x, (rows, columns))
+
+
+def crop(step: Step) -> relax.Expr:
+    """Cut a window out of an image: of a given size, or of the second input's."""
+    attrs = step.attributes
+    height, width = _image(step.x)
+    like = _image(step.inputs[1]) if len(step.inputs) > 1 else (1, 1)
+    given = attrs.sizes("h_w", (0, 0), least=0)
+    rows, columns = like if len(step.inputs) > 1 else given
+    top, left = attrs.sizes("offset", (0, 0), least=0)
+    if attrs.flag("center_crop", False):
+        top, left = (height - rows) // 2, (width - columns) // 2
+    if (
+        min(rows, columns) < 1
+        or min(top, left) < 0
+        or top + rows > height
+        or left + columns > width
+    ):
+        raise ValueError(f"a window of {rows} x {columns} does not fit {height} x {width}")
+    return relax.op.strided_slice(step.x, [2, 3], [top, left], [top + rows, left + columns])
+
+
+IMAGES: dict[str, Converter] = {
+    "Crop": crop,
+    "Pooling": pooling,
+    "Pooling_v1": pooling,
+    "UpSampling": up_sampling,
+    "_contrib_AdaptiveAvgPooling2D": adaptive_average_pooling,
+    "_contrib_BilinearResize2D": bilinear_resize,
+}

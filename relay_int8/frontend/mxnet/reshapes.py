@@ -1,0 +1,107 @@
+"""MXNet operators that give a tensor another shape and leave its elements in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tvm import relax
+
+from relay_int8.frontend.mxnet.layers import axis_of
+from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.graph import shape
+
+COPY, INFER, REST, MERGE, SPLIT = 0, -1, -2, -3, -4
+"""What numbers below one mean in ``Reshape``: copy an extent, infer one, copy all that are left,
+merge two, split one into the next two numbers."""
+
+
+def _reshape(step: Step) -> relax.Expr:
+    """Reshape by a list with MXNet's special numbers, from the right if ``reverse``."""
+    attrs, dims = step.attributes, shape(step.x)
+    target = [value if value is not None else COPY for value in attrs.integers("shape")]
+    if not target:
+        target = [value or INFER for value in attrs.integers("target_shape")]
+        if attrs.flag("keep_highest", False) and target:
+            target[0] = COPY
+    if not target:
+        raise ValueError("it has no shape")
+    if attrs.flag("reverse", False):
+        return relax.op.reshape(step.x, reshaped(dims[::-1], target[::-1])[::-1])
+    return relax.op.reshape(step.x, reshaped(dims, target))
+
+
+def reshaped(dims: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that MXNet's special numbers ask for.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit ``dims``.
+    """
+    fault = ValueError(f"a reshape of {list(dims)} to {list(target)}")
+    left, numbers, found = list(dims), list(target), list[int]()
+    while numbers:
+        number = numbers.pop(0)
+        taken = {MERGE: 2, REST: len(left)}.get(number, 1)
+        if number < SPLIT or (number < 1 and number != INFER and taken > len(left)):
+            raise fault
+        source, left = left[:taken], left[taken:]
+        if number == SPLIT:
+            found += _split(source[0], numbers[:2], fault)
+            del numbers[:2]
+        else:
+            found += {COPY: source, REST: source, MERGE: [math.prod(source)]}.get(number, [number])
+    if found.count(INFER) == 1:
+        known = math.prod(extent for extent in found if extent != INFER)
+        found[found.index(INFER)] = math.prod(dims) // known
+    if INFER in found or math.prod(found) != math.prod(dims):
+        raise fault
+    return tuple(found)
+
+
+def _split(extent: int, parts: Sequence[int], fault: ValueError) -> list[int]:
+    """Return the two factors of an extent, of which one may be left open."""
+    if len(parts) != 2 or max(parts) < 1 or min(parts) == COPY or min(parts) < INFER:
+        raise fault
+    a, b = parts
+    factors = [extent // b if a == INFER else a, extent // a if b == INFER else b]
+    if math.prod(factors) != extent:
+        raise fault
+    return factors
+
+
+def _flatten(step: Step) -> relax.Expr:
+    batch, *rest = shape(step.x)
+    return relax.op.reshape(step.x, (batch, math.prod(rest)))
+
+
+def _reshape_like(step: Step) -> relax.Expr:
+    x, like = step.operands("lhs", "rhs")
+    if any(name in step.attributes for name in ("lhs_begin", "rhs_begin")):
+        raise NotImplementedError("reshape_like of a part of the axes")
+    return relax.op.reshape(x, shape(like))
+
+
+def _expand_dims(step: Step) -> relax.Expr:
+    axis = axis_of(step.attributes.integer("axis"), len(shape(step.x)) + 1)
+    return relax.op.expand_dims(step.x, axis)
+
+
+def _squeeze(step: Step) -> relax.Expr:
+    dims = shape(step.x)
+    axes = [axis_of(axis or 0, len(dims)) for axis in step.attributes.integers("axis")]
+    if any(dims[axis] != 1 for axis in axes):
+        raise ValueError(f"its axes {axes} are not all of extent 1 in {list(dims)}")
+    return relax.op.squeeze(step.x, axes or None)
+
+
+RESHAPES: dict[str, Converter] = {
+    "Flatten": _flatten,
+    "Reshape": _reshape,
+    "expand_dims": _expand_dims,
+    "flatten": _flatten,
+    "reshape": _reshape,
+    "reshape_like": _reshape_like,
+    "squeeze": _squeeze,
+}

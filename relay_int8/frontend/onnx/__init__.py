@@ -1,0 +1,182 @@
+"""Import an ONNX model into Relax under the names of the file.
+
+What comes out is ``main`` with one dataflow block, one call a binding, the model's data inputs as
+parameters and its initializers as constants. A variable that stands for an ONNX tensor has that
+tensor's name, letter by letter; steps that the importer adds are called ``<output>/<operator>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from tvm import IRModule
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.model import ImportOptions, refuse_options
+from relay_int8.frontend.onnx.file import read_model
+from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
+from relay_int8.passes.insert_qdq import QRANGE
+
+OLDEST_OPSET = 7
+FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+PLAIN_OPSET = 13  # the oldest whose operators TVM's importer reads as the standard says
+
+
+def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = None) -> IRModule:
+    """Return the Relax module of an ONNX model.
+
+    Parameters
+    ----------
+    source
+        A file (weights in external files are found beside it) or a model in memory.
+    batch
+        Extent of the leading dimension of every input; needed where the model leaves it open.
+
+    Raises
+    ------
+    FrontendError
+        The file is not a whole ONNX model, its shapes stay open, its weights are not finite.
+    UnsupportedOpError
+        Operators that cannot be imported; all of them are listed with their nodes.
+    """
+    model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
+    _check_weights(model.graph)
+    shapes = _input_shapes(model.graph, batch)
+    missing = unsupported_nodes(model.graph)
+    if missing:
+        found = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in missing.items())
+        raise UnsupportedOpError(
+            f"{len(missing)} kinds of operator cannot be imported: {found}; export the model "
+            "without them, or cut it before them"
+        )
+    model = _to_plain_opset(model)
+    importer = NamedImporter(shapes, opset=_opset(model))
+    try:
+        mod = importer.run(model.graph)
+    except UnsupportedOpError as err:
+        if batch is None:
+            raise
+        raise FrontendError(f"with batch {batch}: {err}") from err
+    ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
+    if ranges is not None:
+        mod["main"] = mod["main"].with_attr(QRANGE, ranges)
+    if batch is not None:
+        _check_outputs(model.graph, shapes, importer.output_shapes, batch)
+    return mod
+
+
+def import_file(path: Path, options: ImportOptions) -> IRModule:
+    """Import an ONNX file as :func:`relay_int8.import_model` wants it."""
+    refuse_options(path, options)
+    return import_onnx(path, batch=options.batch)
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    """Version of the standard operators that a model uses."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    return int(versions[0]) if versions else 1
+
+
+def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Rewrite an old model in newer operators.
+
+    TVM's importer reads the attributes of old Pad, Upsample, Dropout, ReduceSum and others as the
+    newer standard has them; ONNX's own converter knows every such change.
+    """
+    opset, newest = _opset(model), onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opset <= newest:
+        raise FrontendError(
+            f"the model uses opset {opset}; opsets {OLDEST_OPSET} to {newest} can be read: "
+            "export it again with one of these"
+        )
+    if opset >= PLAIN_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, PLAIN_OPSET)
+    except (RuntimeError, onnx.onnx_cpp2py_export.ConvertError) as err:
+        raise FrontendError(
+            f"the model uses opset {opset} and ONNX cannot convert it to {PLAIN_OPSET} ({err}); "
+            f"export it again with opset {PLAIN_OPSET} or newer"
+        ) from err
+
+
+def _check_weights(graph: onnx.GraphProto) -> None:
+    broken = [name for name, array in _weights(graph) if not np.isfinite(array).all()]
+    if broken:
+        raise FrontendError(
+            f"initializers with NaN or infinite values: {', '.join(broken)}; "
+            "weights must be finite: check the training or the export"
+        )
+
+
+def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield name and value of the float weights; a scalar may be infinite: it is a clip bound."""
+    written = [(tensor.name, tensor) for tensor in graph.initializer]
+    for node in graph.node:
+        if node.op_type == "Constant":
+            written += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
+    for name, tensor in written:
+        try:
+            array = numpy_helper.to_array(tensor)
+        except (TypeError, ValueError, KeyError) as err:
+            raise FrontendError(f"tensor {name} of the file cannot be read: {err}") from err
+        if tensor.dims and tensor.data_type in FLOATS:
+            yield name, array
+
+
+def _input_shapes(graph: onnx.GraphProto, batch: int | None) -> dict[str, list[int]]:
+    """Return the static shape of every data input."""
+    if batch is not None and batch < 1:
+        raise FrontendError(f"batch is {batch}; it must be at least 1")
+    weights = {tensor.name for tensor in graph.initializer}
+    shapes: dict[str, list[int]] = {}
+    for value in graph.input:
+        if value.name in weights:
+            continue
+        if not value.type.tensor_type.HasField("shape"):
+            raise FrontendError(f"input {value.name} has no shape; export the model with one")
+        dims = value.type.tensor_type.shape.dim
+        shapes[value.name] = [_extent(value.name, i, dim, batch) for i, dim in enumerate(dims)]
+    if not shapes:
+        raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
+    return shapes
+
+
+def _extent(name: str, axis: int, dim: onnx.TensorShapeProto.Dimension, batch: int | None) -> int:
+    if axis == 0 and batch is not None:
+        return batch
+    if dim.HasField("dim_value") and dim.dim_value > 0:
+        return int(dim.dim_value)
+    label = dim.dim_param or "?"
+    if axis == 0:
+        raise FrontendError(
+            f"input {name} leaves its batch open (dimension 0 is {label!r}); pass --batch N"
+        )
+    raise FrontendError(
+        f"input {name} leaves dimension {axis} open ({label!r}); only the batch may be open: "
+        "export the model with a fixed size"
+    )
+
+
+def _check_outputs(
+    graph: onnx.GraphProto, inputs: Iterable[str], shapes: dict[str, tuple[int, ...]], batch: int
+) -> None:
+    """Refuse a batch that shapes written into the graph did not follow."""
+    written = {_leading(value) for value in graph.input if value.name in inputs} - {None, ""}
+    for value in graph.output:
+        label, shape = _leading(value), shapes[value.name]
+        if label in written and shape[0] != batch:
+            raise FrontendError(
+                f"shapes inside the model are written for batch {shape[0]}: with batch {batch} its "
+                f"output {value.name} would be {list(shape)}; export it with that batch"
+            )
+
+
+def _leading(value: onnx.ValueInfoProto) -> int | str | None:
+    """Return the extent or the name of a tensor's first dimension."""
+    dims = value.type.tensor_type.shape.dim
+    return (dims[0].dim_value or dims[0].dim_param) if dims else None

@@ -1,0 +1,166 @@
+"""ONNX operators that we turn into Relax ourselves.
+
+TVM's importer makes opaque kernels of Clip and Pad, keeps Dropout, pads in front of a convolution
+with ``auto_pad``, scales the input of a Gemm, stacks the operands of Max and computes with float
+constants in float32; the passes after it want plain Relax operators on what the file holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.onnx.conv_transpose import conv_transpose
+from relay_int8.frontend.onnx.deformable import deform_conv
+from relay_int8.frontend.onnx.resize import resize
+from relay_int8.graph import constant, shape
+
+Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
+
+
+def _clip(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Clip with constant bounds; a missing bound, or one that is NaN, is no bound."""
+    bounds = []
+    for index, name in ((1, "min"), (2, "max")):
+        given = inputs[index] if index < len(inputs) else None
+        value = attributes.get(name) if given is None else constant(given)
+        if given is not None and value is None:
+            raise NotImplementedError(f"its {name} is computed, not constant")
+        missing = value is None or np.isnan(value).any()
+        bounds.append((-np.inf if name == "min" else np.inf) if missing else np.float32(value))
+    low, high = (float(np.asarray(bound).reshape(())) for bound in bounds)
+    x = inputs[0]
+    if np.isfinite(low) and np.isfinite(high):
+        return relax.op.clip(x, relax.prim_value(low), relax.prim_value(high))
+    dtype = x.ty.dtype.dtype
+    if np.isfinite(low):
+        return relax.op.maximum(x, relax.const(low, dtype))
+    return relax.op.minimum(x, relax.const(high, dtype)) if np.isfinite(high) else x
+
+
+def _pad(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Pad by constant widths; ``axes`` (opset 18) names those that are padded."""
+    x, *rest = inputs
+    widths, value, axes = [
+        None if given is None else constant(given) for given in (*rest, None, None, None)[:3]
+    ]
+    if widths is None:
+        raise NotImplementedError("its widths are computed, not constant")
+    mode = attributes.get("mode", b"constant").decode()
+    modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+    rank = len(shape(x))
+    padded = range(rank) if axes is None else [int(axis) % rank for axis in axes]
+    before, after = np.split(widths, 2)
+    sides = np.zeros((rank, 2), "int64")
+    sides[list(padded)] = np.stack([before, after], axis=1)
+    if (sides < 0).any():
+        raise NotImplementedError("it crops (negative widths); use Slice")
+    fill = 0.0 if value is None or not value.size else float(value.reshape(()))
+    return relax.op.nn.pad(x, sides.reshape(-1).tolist(), modes[mode], fill)
+
+
+def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Convolve in one to three dimensions, ``auto_pad`` written out as four widths."""
+    x, w, *bias = inputs
+    rank = len(shape(x)) - 2
+    kernel = shape(w)[2:]
+    strides = attributes.get("strides", (1,) * rank)
+    dilation = attributes.get("dilations", (1,) * rank)
+    mode = attributes.get("auto_pad", b"NOTSET").decode()
+    padding = (
+        attributes.get("pads", (0,) * 2 * rank)
+        if mode == "NOTSET"
+        else auto_pad(mode, shape(x)[2:], kernel, strides, dilation)
+    )
+    op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
+    y = op(
+        x,
+        w,
+        strides=list(strides),
+        padding=list(padding),
+        dilation=list(dilation),
+        groups=attributes.get("group", 1),
+    )
+    if not bias or bias[0] is None:
+        return y
+    return relax.op.add(bb.emit(y), relax.op.reshape(bias[0], (1, -1, *(1,) * rank)))
+
+
+def auto_pad(
+    mode: str,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> list[int]:
+    """Widths before each axis, then after each, as the ONNX standard's SAME modes define them."""
+    if mode == "VALID":
+        return [0] * 2 * len(sizes)
+    before, after = [], []
+    for size, k, stride, d in zip(sizes, kernel, strides, dilation, strict=True):
+        total = max(0, (-(-size // stride) - 1) * stride + (k - 1) * d + 1 - size)
+        small, large = total // 2, total - total // 2
+        before.append(small if mode == "SAME_UPPER" else large)
+        after.append(large if mode == "SAME_UPPER" else small)
+    return [*before, *after]
+
+
+def _dropout(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
+    return inputs[0]
+
+
+def _gemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """``alpha * a @ b + beta * c``, alpha after the product so that it can fold into constant b."""
+    a, b, *c = inputs
+    dtype = a.ty.dtype.dtype
+    if attributes.get("transA", 0):
+        a = bb.emit(relax.op.permute_dims(a, [1, 0]))
+    if attributes.get("transB", 0):
+        b = bb.emit(relax.op.permute_dims(b, [1, 0]))
+    y = relax.op.matmul(a, b)
+    alpha, beta = (float(attributes.get(name, 1.0)) for name in ("alpha", "beta"))
+    if alpha != 1.0:
+        y = relax.op.multiply(bb.emit(y), relax.const(alpha, dtype))
+    if not c or c[0] is None:
+        return y
+    bias = c[0] if beta == 1.0 else relax.op.multiply(c[0], relax.const(beta, dtype))
+    return relax.op.add(bb.emit(y), bias)
+
+
+def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
+    return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
+
+
+def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
+    """Combine any number of operands two by two, from the left; constants are folded later."""
+
+    def convert(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
+        total, *others = inputs
+        for other in others:
+            total = combine(bb.emit(total) if isinstance(total, relax.Call) else total, other)
+        return total
+
+    return convert
+
+
+CONVERTERS: dict[str, Converter] = {
+    "Add": _pairwise(relax.op.add),
+    "Clip": _clip,
+    "Conv": _conv,
+    "ConvTranspose": conv_transpose,
+    "DeformConv": deform_conv,
+    "Div": _pairwise(relax.op.divide),
+    "Dropout": _dropout,
+    "Gemm": _gemm,
+    "GlobalMaxPool": _global_max_pool,
+    "Max": _pairwise(relax.op.maximum),
+    "Min": _pairwise(relax.op.minimum),
+    "Mul": _pairwise(relax.op.multiply),
+    "Pad": _pad,
+    "Resize": resize,
+    "Sub": _pairwise(relax.op.subtract),
+    "Sum": _pairwise(relax.op.add),
+}

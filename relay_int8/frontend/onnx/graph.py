@@ -1,0 +1,236 @@
+"""TVM's ONNX importer, made to keep names and to leave the arithmetic of shapes to NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+from tvm import IRModule, relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
+from relay_int8.frontend.onnx.converters import CONVERTERS
+from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
+from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute
+
+MS = "com.microsoft"
+SEQUENCES = {
+    "ConcatFromSequence",
+    "SequenceAt",
+    "SequenceConstruct",
+    "SequenceEmpty",
+    "SequenceErase",
+    "SequenceInsert",
+    "SequenceLength",
+    "SplitToSequence",
+}
+"""Of lists of tensors: TVM's importer takes any operand for one, and no kernel here takes them."""
+CONTRIB = {"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization"}
+
+OURS = CONVERTERS | QUANTIZED | MICROSOFT
+
+# Operators that move values or make them of shapes: no rounding, whatever the type.
+MOVES = {
+    "Cast",
+    "Concat",
+    "ConstantOfShape",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Range",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+}
+
+
+MAX_ELEMENTS = 1 << 24
+"""Of a constant that the graph computes; weights are in the file and have no such bound."""
+
+
+def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
+    """Return the operators that cannot be imported, each with the names of its nodes."""
+    standard_ones = set(onnx_frontend._get_convert_map()) | set(CONVERTERS) | set(QUANTIZED)
+    known = {"": standard_ones - CONTRIB - SEQUENCES - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
+    missing: dict[str, list[str]] = {}
+    for node in graph.node:
+        if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
+            operator_name = f"{node.domain}.{node.op_type}".removeprefix(".")
+            missing.setdefault(operator_name, []).append(_title(node))
+    return missing
+
+
+class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
+    """Import a graph whose operators are known and whose shapes are static.
+
+    Parameters
+    ----------
+    shapes
+        Shape of each data input.
+    opset
+        Version of the standard operators.
+    """
+
+    def __init__(self, shapes: dict[str, list[int]], *, opset: int) -> None:
+        super().__init__(shapes, "float32", sanitize=False)
+        self.opset = opset
+        self.output_shapes: dict[str, tuple[int, ...]] = {}
+        self._names: dict[relax.Var, str] = {}
+        self._of_shapes: set[str] = set()
+
+    def run(self, graph: onnx.GraphProto) -> IRModule:
+        """Return the module of ``graph``."""
+        try:
+            self._parse_graph_initializers(graph)
+            self._dtype = None
+            self._parse_graph_input(graph)
+        except CONVERTER_ERRORS as err:
+            raise FrontendError(f"its inputs or initializers cannot be read: {err}") from err
+        params = [self._nodes[name] for name in self._input_names]
+        with self.bb.function("main", params=params):
+            with self.bb.dataflow():
+                for node in graph.node:
+                    self._import_node(node)
+                outputs = [self._output(value.name) for value in graph.output]
+                returned = self.bb.emit_output(relax.Tuple(outputs))
+            self.bb.emit_func_output(returned)
+        return self._renamed(self.bb.get())
+
+    def _output(self, name: str) -> relax.Var:
+        value = self._nodes.get(name)
+        if value is None:
+            raise FrontendError(f"output {name} is computed by no node: the file is incomplete")
+        if not isinstance(value, relax.Var):
+            value = self.bb.emit(value)
+        self.output_shapes[name] = shape(value)
+        if value not in self._nodes.values() or value.name not in self._input_names:
+            self._names[value] = name
+        return value
+
+    def _import_node(self, node: onnx.NodeProto) -> None:
+        try:
+            inputs = onnx_frontend.onnx_input(self._nodes[i] if i else None for i in node.input)
+        except KeyError as err:
+            raise FrontendError(
+                f"node {_title(node)} reads {err}, which nothing computes: the file is incomplete"
+            ) from err
+        try:
+            values = self._fold(node, list(inputs)) or self._convert(node, inputs)
+        except CONVERTER_ERRORS as err:
+            reason = str(err).strip().splitlines()
+            raise UnsupportedOpError(
+                f"node {_title(node)} ({node.op_type}) cannot be imported: "
+                f"{reason[-1] if reason else type(err).__name__}"
+            ) from err
+        for name, value in zip(node.output, values, strict=False):
+            self._nodes[name] = value
+            if isinstance(value, relax.Var) and value.name not in self._input_names:
+                self._names.setdefault(value, name)
+
+    def _fold(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr] | None:
+        """Compute a node of constants, unless it is float arithmetic: FoldConstants does that."""
+        if node.op_type == "Shape" and inputs[0].ty.shape is not None:
+            extents = np.array(shape(inputs[0]), "int64")
+            start, end = (_attribute(node, key) for key in ("start", "end"))
+            self._of_shapes.update(node.output)
+            return [relax.const(extents[start:end], "int64")]
+        arrays = [None if value is None else constant(value) for value in inputs]
+        present = [name for name in node.input if name]
+        if any(a is None and v is not None for a, v in zip(arrays, inputs, strict=True)):
+            return None
+        of_shapes = bool(self._of_shapes & set(present))
+        exact = node.op_type in MOVES or all(a.dtype.kind in "iub" for a in arrays if a is not None)
+        if node.op_type == "DequantizeLinear" or not (exact or of_shapes):
+            return None
+        if of_shapes:
+            self._of_shapes.update(node.output)
+        return [relax.const(array) for array in _evaluate(node, arrays, self.opset)]
+
+    def _convert(self, node: onnx.NodeProto, inputs: Any) -> list[relax.Expr]:
+        attributes = self._parse_attr(node.attribute)
+        attributes["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
+        if node.op_type in OURS:
+            value = OURS[node.op_type](self.bb, list(inputs), attributes)
+        else:
+            value = self._convert_operator(node.op_type, inputs, attributes, self.opset)
+        value = self._emitted(value, len(node.output))
+        return list(value.fields) if isinstance(value, relax.Tuple) else [value]
+
+    def _emitted(self, value: relax.Expr, count: int) -> relax.Expr:
+        """Bind every call, so that each tensor of the file has a variable of its own."""
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._emitted(field, 1) for field in value.fields[:count]])
+        if isinstance(value, relax.Call | relax.TupleGetItem):
+            value = self.bb.emit(value)
+        if isinstance(value.ty, relax.TupleType):
+            items = [relax.TupleGetItem(value, i) for i in range(count)]
+            return relax.Tuple([self.bb.emit(item) for item in items])
+        return value
+
+    def _renamed(self, mod: IRModule) -> IRModule:
+        """Write the function again, each variable under its tensor's name."""
+        func = mod["main"]
+        names: dict[relax.Var, str] = {}
+        owner = "output"
+        for var, value in reversed(list(calls(func))):
+            owner = self._names.get(var, owner)
+            names[var] = self._names.get(var, f"{owner}/{operator(value).split('.')[-1]}")
+        writer = FunctionWriter(mod)
+        written: dict[relax.Var, relax.Expr] = {}
+        for var, value in calls(func):
+            written[var] = writer.emit(names[var], substitute(value, written))
+        outputs = [written.get(var, var) for var in results(func)]
+        return writer.finish(list(func.params), outputs)
+
+
+def _evaluate(
+    node: onnx.NodeProto, arrays: list[np.ndarray | None], opset: int
+) -> list[np.ndarray]:
+    """Compute one node with ONNX's reference implementation."""
+    if (count := _elements(node.op_type, arrays)) > MAX_ELEMENTS:
+        raise ValueError(f"it makes a constant of {count} elements; {MAX_ELEMENTS} are the most")
+    given = {n: a for n, a in zip(node.input, arrays, strict=True) if a is not None}
+    graph = onnx.helper.make_graph(
+        [node],
+        "constant",
+        [
+            onnx.helper.make_tensor_value_info(
+                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in given.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in node.output],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, given)]
+
+
+def _elements(op_type: str, arrays: list[np.ndarray | None]) -> int:
+    """Return how many elements an operator makes that can make more than it reads."""
+    given = [np.zeros(0) if array is None else array.reshape(-1) for array in arrays]
+    if op_type == "ConstantOfShape":
+        return math.prod(int(extent) for extent in given[0])
+    if op_type in ("Expand", "Tile"):
+        return given[0].size * math.prod(int(extent) for extent in given[1])
+    if op_type == "Range":
+        start, limit, delta = (float(array[0]) for array in given)
+        return math.ceil((limit - start) / delta)
+    return 0
+
+
+def _attribute(node: onnx.NodeProto, name: str) -> int | None:
+    return next((int(a.i) for a in node.attribute if a.name == name), None)
+
+
+def _title(node: onnx.NodeProto) -> str:
+    """Return a node's name, or its first output's where it has none."""
+    return str(node.name or node.output[0])

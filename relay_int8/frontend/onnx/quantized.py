@@ -1,0 +1,176 @@
+"""ONNX operators on integers, as the real arithmetic they stand for between Q/DQ pairs.
+
+    Before:  QLinearConv(x_q, s_x, z_x, w_q, s_w, z_w, s_y, z_y, b_q)
+    After:   quantize(conv(dequantize(x_q), dequantize(w_q)) + dequantize(b_q))
+
+So a model of ONNX Runtime's QOperator format becomes the QDQ model that its tool could have
+written instead. ConvInteger and MatMulInteger give int32 and have no scale: their sums are float32
+here, exact to 2**24, and stay in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.onnx.converters import CONVERTERS, Converter
+from relay_int8.graph import constant, dtype, shape
+
+Attributes = dict[str, Any]
+OPSET_OF_ONE_AXIS = 13  # of Softmax
+
+
+class _Pairs:
+    """Emit Q/DQ pairs; a missing zero point is 0."""
+
+    def __init__(self, bb: relax.BlockBuilder) -> None:
+        self.bb = bb
+
+    def real(self, q: Any, scale: Any, zero: Any = None, axis: int = 0) -> relax.Expr:
+        """Return what integers stand for."""
+        s, z = _scale(scale), _zero(zero, dtype(q))
+        return self.bb.emit(relax.op.dequantize(q, s, z, axis))
+
+    def integers(self, x: relax.Expr, scale: Any, zero: Any) -> relax.Expr:
+        """Return the integers that stand for ``x``; their type is the zero point's."""
+        x = self.bb.emit(x) if isinstance(x, relax.Call) else x
+        z = _zero(zero, "uint8")
+        return relax.op.quantize(x, _scale(scale), z, 0, dtype(z))
+
+
+def _array(value: Any, what: str) -> np.ndarray:
+    array = constant(value)
+    if array is None:
+        raise NotImplementedError(f"its {what} is computed, not constant")
+    return array
+
+
+def _scale(value: Any) -> relax.Expr:
+    array = _array(value, "scale").astype(np.float32)
+    return relax.const(array.reshape(()) if array.size == 1 else array.reshape(-1))
+
+
+def _zero(value: Any, kind: str) -> relax.Expr:
+    array = np.zeros((), kind) if value is None else _array(value, "zero point")
+    return relax.const(array.reshape(()) if array.size == 1 else array.reshape(-1))
+
+
+def _bias(pairs: _Pairs, bias: Any, s_x: Any, s_w: Any, factor: float = 1.0) -> relax.Expr:
+    """Return an int32 bias in reals: its scale is the product of the operands' scales."""
+    scale = _array(s_x, "scale").reshape(-1) * _array(s_w, "scale").reshape(-1) * np.float32(factor)
+    count = _array(bias, "bias").size
+    scales = relax.const(np.broadcast_to(scale, (count,)).astype(np.float32))
+    zeros = relax.const(np.zeros(count, np.int32))
+    return pairs.bb.emit(relax.op.dequantize(bias, scales, zeros, -1))
+
+
+def _padded(inputs: Sequence[Any], count: int) -> list[Any]:
+    return [*inputs, *[None] * (count - len(inputs))]
+
+
+def _qlinear_conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    x, s_x, z_x, w, s_w, z_w, s_y, z_y, bias = _padded(inputs, 9)
+    pairs = _Pairs(bb)
+    operands = [pairs.real(x, s_x, z_x), pairs.real(w, s_w, z_w)]
+    if bias is not None:
+        operands.append(_bias(pairs, bias, s_x, s_w))
+    return pairs.integers(CONVERTERS["Conv"](bb, operands, attributes), s_y, z_y)
+
+
+def _qlinear_matmul(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+    a, s_a, z_a, b, s_b, z_b, s_y, z_y = inputs
+    pairs = _Pairs(bb)
+    reals = pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b, axis=-1)
+    return pairs.integers(relax.op.matmul(*reals), s_y, z_y)
+
+
+def _qgemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    a, s_a, z_a, b, s_b, z_b, c, s_y, z_y = _padded(inputs, 9)
+    pairs = _Pairs(bb)
+    axis = 0 if attributes.get("transB", 0) else 1
+    operands = [pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b, axis=axis)]
+    if c is not None:
+        operands.append(_bias(pairs, c, s_a, s_b, float(attributes.get("alpha", 1.0))))
+    y = CONVERTERS["Gemm"](bb, operands, attributes)
+    return y if s_y is None else pairs.integers(y, s_y, z_y)
+
+
+def _binary(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
+    def convert(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+        a, s_a, z_a, b, s_b, z_b, s_y, z_y = _padded(inputs, 8)
+        pairs = _Pairs(bb)
+        return pairs.integers(combine(pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b)), s_y, z_y)
+
+    return convert
+
+
+def _unary(compute: Callable[[relax.Expr, Attributes], relax.Expr]) -> Converter:
+    def convert(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+        x, s_x, z_x, s_y, z_y = _padded(inputs, 5)
+        pairs = _Pairs(bb)
+        return pairs.integers(compute(pairs.real(x, s_x, z_x), attributes), s_y, z_y)
+
+    return convert
+
+
+def _qlinear_concat(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
+) -> relax.Expr:
+    s_y, z_y, *rest = inputs
+    pairs = _Pairs(bb)
+    parts = [pairs.real(*rest[start : start + 3]) for start in range(0, len(rest), 3)]
+    return pairs.integers(relax.op.concat(parts, axis=int(attributes["axis"])), s_y, z_y)
+
+
+def _global_average(x: relax.Expr, attributes: Attributes) -> relax.Expr:
+    if attributes.get("channels_last", 0):
+        raise NotImplementedError("channels are last; export it in NCHW")
+    return relax.op.nn.avg_pool2d(x, pool_size=list(shape(x)[2:]))
+
+
+def _softmax(x: relax.Expr, attributes: Attributes) -> relax.Expr:
+    """Softmax along ``axis``; that of opsets before 13 over all axes from there on."""
+    axis = int(attributes.get("axis", -1))
+    if attributes.get("opset", OPSET_OF_ONE_AXIS) >= OPSET_OF_ONE_AXIS:
+        return relax.op.nn.softmax(x, axis)
+    extents = shape(x)
+    rows = relax.op.reshape(x, (int(np.prod(extents[:axis])), int(np.prod(extents[axis:]))))
+    return relax.op.reshape(relax.op.nn.softmax(rows, 1), extents)
+
+
+def _leaky(x: relax.Expr, attributes: Attributes) -> relax.Expr:
+    return relax.op.nn.leakyrelu(x, float(attributes.get("alpha", 0.01)))
+
+
+def _sums(convert: Callable[..., relax.Expr]) -> Converter:
+    def converted(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+        x, w, z_x, z_w = _padded(inputs, 4)
+        pairs, one = _Pairs(bb), relax.const(np.float32(1))
+        sums = convert(bb, [pairs.real(x, one, z_x), pairs.real(w, one, z_w)], attributes)
+        return relax.op.astype(bb.emit(sums), "int32")
+
+    return converted
+
+
+QUANTIZED: dict[str, Converter] = {
+    "ConvInteger": _sums(CONVERTERS["Conv"]),
+    "MatMulInteger": _sums(lambda _bb, inputs, _attributes: relax.op.matmul(*inputs)),
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+}
+"""Standard operators."""
+
+MICROSOFT: dict[str, Converter] = {
+    "QGemm": _qgemm,
+    "QLinearAdd": _binary(relax.op.add),
+    "QLinearConcat": _qlinear_concat,
+    "QLinearGlobalAveragePool": _unary(_global_average),
+    "QLinearLeakyRelu": _unary(_leaky),
+    "QLinearMul": _binary(relax.op.multiply),
+    "QLinearSigmoid": _unary(lambda x, _: relax.op.sigmoid(x)),
+    "QLinearSoftmax": _unary(_softmax),
+}
+"""Operators of the domain com.microsoft."""

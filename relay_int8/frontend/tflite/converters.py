@@ -1,0 +1,35 @@
+"""All TFLite operators that can be imported, and which of their operands are settings."""
+
+from __future__ import annotations
+
+from relay_int8.frontend.tflite.arithmetic import ARITHMETIC
+from relay_int8.frontend.tflite.images import IMAGES
+from relay_int8.frontend.tflite.layers import LAYERS
+from relay_int8.frontend.tflite.moves import MOVES
+from relay_int8.frontend.tflite.slices import SLICES
+from relay_int8.frontend.tflite.step import Converter
+
+CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **MOVES, **SLICES}
+
+SETTINGS: dict[str, tuple[int, ...]] = {
+    "ARG_MAX": (1,),
+    "BATCH_TO_SPACE_ND": (1, 2),
+    "EXPAND_DIMS": (1,),
+    "MEAN": (1,),
+    "MIRROR_PAD": (1,),
+    "PAD": (1,),
+    "PADV2": (1, 2),
+    "REDUCE_MAX": (1,),
+    "RESHAPE": (1,),
+    "RESIZE_BILINEAR": (1,),
+    "RESIZE_NEAREST_NEIGHBOR": (1,),
+    "SLICE": (1, 2),
+    "SPACE_TO_BATCH_ND": (1, 2),
+    "SPLIT": (0,),
+    "SPLIT_V": (1, 2),
+    "STRIDED_SLICE": (1, 2, 3),
+    "SUM": (1,),
+    "TRANSPOSE": (1,),
+    "TRANSPOSE_CONV": (0,),
+}
+"""Operator -> places of operands that say how it computes: shapes, axes, widths."""

@@ -1,0 +1,229 @@
+"""Read a TFLite file: the tensors and operators of its one graph, weights as views of the file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.tflite.schema import (
+    CUSTOM,
+    IDENTIFIER,
+    INTEGERS,
+    OPERATORS,
+    OPTIONS,
+    OTHER_TYPES,
+    TYPES,
+    VERSION,
+)
+from relay_int8.frontend.tflite.tables import Array, Flatbuffer, Table
+
+MAX_RANK = 8
+OptionValue = int | float | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """``real = (integer - zero) * scale``, of a whole tensor or by index along ``axis``."""
+
+    scale: Array
+    zero: Array
+    axis: int
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor; ``values`` of a constant, None of what is computed."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    values: Array | None = None
+    quantization: Quantization | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: indices of the tensors it reads (-1 where it leaves one out) and gives."""
+
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The graph of a file; ``operators`` in an order in which they can run."""
+
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def read_model(path: Path) -> Model:
+    """Return the graph of a TFLite file.
+
+    Raises
+    ------
+    FrontendError
+        There is no such file, it is no whole TFLite model, or its parts do not fit together.
+    UnsupportedOpError
+        It has several graphs, or tensors of a type or encoding that cannot be read.
+    """
+    if not path.is_file():
+        raise FrontendError(f"{path}: no such file; expected a TFLite model")
+    data = path.read_bytes()
+    if data[4:8] != IDENTIFIER:
+        raise FrontendError(
+            f"{path}: expected a TFLite model, found {len(data)} bytes that start with "
+            f"{data[:8].hex(' ')}, not TFL3 from byte 4; check the download"
+        )
+    root = Flatbuffer(path, data).root
+    version = root.number(0, "I")
+    if version != VERSION:
+        raise FrontendError(f"{path}: version {version} of the TFLite format; expected {VERSION}")
+    return _Reader(path, data, root).model()
+
+
+class _Reader:
+    def __init__(self, path: Path, data: bytes, root: Table) -> None:
+        self._path, self._data, self._root = path, data, root
+        self._kinds = [_kind(code) for code in root.tables(1)]
+        self._buffers = list(root.tables(4))
+
+    def model(self) -> Model:
+        graphs = list(self._root.tables(2))
+        if not graphs:
+            raise self._fault("it has no graph")
+        if len(graphs) > 1:
+            raise UnsupportedOpError(
+                f"{self._path}: {len(graphs)} graphs (branches, loops or states); only models of "
+                "one can be imported: convert it without control flow"
+            )
+        (graph,) = graphs
+        tensors = tuple(self._tensor(i, table) for i, table in enumerate(graph.tables(0)))
+        operators = tuple(self._operator(table, len(tensors)) for table in graph.tables(3))
+        inputs, outputs = (
+            self._indices(graph.array(field, "i4"), len(tensors), "an input or output of the model")
+            for field in (1, 2)
+        )
+        if not inputs or not outputs:
+            raise self._fault("it has no inputs or no outputs")
+        return Model(tensors, operators, inputs, outputs)
+
+    def _fault(self, found: str) -> FrontendError:
+        return FrontendError(f"{self._path}: {found}; check the download")
+
+    def _indices(self, found: Array, count: int, what: str, least: int = 0) -> tuple[int, ...]:
+        wrong = [int(index) for index in found if not least <= index < count]
+        if wrong:
+            raise self._fault(f"{what} is tensor {wrong[0]} of {count}")
+        return tuple(int(index) for index in found)
+
+    def _operator(self, table: Table, tensors: int) -> Operator:
+        index = int(table.number(0, "I"))
+        if index >= len(self._kinds):
+            raise self._fault(f"an operator of kind {index}, and there are {len(self._kinds)}")
+        kind = self._kinds[index]
+        inputs, outputs = (table.array(field, "i4") for field in (1, 2))
+        return Operator(
+            kind=kind,
+            inputs=self._indices(inputs, tensors, f"an input of {kind}", -1),
+            outputs=self._indices(outputs, tensors, f"an output of {kind}"),
+            options=self._options(kind, table),
+        )
+
+    def _options(self, kind: str, table: Table) -> dict[str, OptionValue]:
+        known = OPTIONS.get(kind)
+        if known is None:
+            return {}
+        number, found = int(table.number(3, "B")), table.table(4)
+        if found is not None and number != known.number:
+            raise self._fault(f"{kind} has options of type {number}, not {known.number}")
+        return {name: _option(found, *place) for name, place in known.fields.items()}
+
+    def _tensor(self, index: int, table: Table) -> Tensor:
+        name = table.text(3).split(";")[0] or f"tensor{index}"
+        code = int(table.number(1, "b"))
+        if table.table(6) is not None or bool(table.number(5, "?")):
+            what = "sparse" if table.table(6) is not None else "a state kept between runs"
+            raise UnsupportedOpError(f"tensor {name} is {what}; only dense tensors can be imported")
+        shape = tuple(int(extent) for extent in self._dims(name, table.array(0, "i4")))
+        if code not in TYPES:
+            kind = OTHER_TYPES.get(code, f"type {code}")
+            raise UnsupportedOpError(f"tensor {name} is of {kind}, which cannot be imported")
+        return Tensor(
+            name=name,
+            shape=shape,
+            dtype=TYPES[code],
+            values=self._values(name, int(table.number(2, "I")), shape, TYPES[code]),
+            quantization=self._quantization(name, table.table(4), shape, TYPES[code]),
+        )
+
+    def _dims(self, name: str, dims: Array) -> Array:
+        if len(dims) > MAX_RANK or (dims < 0).any():
+            raise self._fault(f"tensor {name} has shape {dims[: MAX_RANK + 1].tolist()}")
+        return dims
+
+    def _values(self, name: str, index: int, shape: tuple[int, ...], dtype: str) -> Array | None:
+        """Return the elements of a constant, or None where the file has none."""
+        if index >= len(self._buffers):
+            raise self._fault(f"tensor {name} is in buffer {index} of {len(self._buffers)}")
+        buffer = self._buffers[index]
+        offset, size = (int(buffer.number(field, "Q")) for field in (1, 2))
+        data = buffer.array(0, "u1")
+        if offset > 1:  # of files beyond 2 GB weights follow the tables
+            if offset + size > len(self._data):
+                raise self._fault(f"tensor {name} is {size} bytes from {offset}")
+            data = np.frombuffer(self._data, np.uint8, size, offset)
+        if not data.size:
+            return None
+        kind = np.dtype(dtype).newbyteorder("<")
+        if data.size != math.prod(shape) * kind.itemsize:
+            raise self._fault(f"tensor {name}, {list(shape)} of {dtype}, has {data.size} bytes")
+        return data.view(kind).reshape(shape)
+
+    def _quantization(
+        self, name: str, table: Table | None, shape: tuple[int, ...], dtype: str
+    ) -> Quantization | None:
+        """Return scale and zero point, or None where there are none."""
+        scale = np.empty(0, "<f4") if table is None else table.array(2, "f4")
+        if table is None or not scale.size:
+            return None
+        zero, axis = table.array(3, "i8"), int(table.number(6, "i"))
+        zero = zero if zero.size else np.zeros(1, "<i8")
+        by_channel = scale.size > 1
+        if by_channel and not (0 <= axis < len(shape) and scale.size == shape[axis]):
+            raise self._fault(
+                f"tensor {name} of {list(shape)} has {scale.size} scales along axis {axis}"
+            )
+        if zero.size not in (1, scale.size):
+            raise self._fault(f"tensor {name} has {scale.size} scales, {zero.size} zero points")
+        if np.dtype(dtype).kind in "iu" and (zero.astype(dtype) != zero).any():
+            raise self._fault(f"tensor {name} of {dtype} has a zero point of {zero[0]}")
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            raise self._fault(f"tensor {name} has a scale that is not positive and finite")
+        return Quantization(scale, np.broadcast_to(zero, scale.shape), axis if by_channel else 0)
+
+
+def _kind(code: Table) -> str:
+    """Return the name of an operator; the old field was a byte, the new one may be absent."""
+    number = max(int(code.number(0, "b")), int(code.number(3, "i")))
+    if number == CUSTOM:
+        return f"CUSTOM {code.text(1)}"
+    return OPERATORS.get(number, f"operator {number}")
+
+
+def _option(found: Table | None, index: int, form: str, default: float) -> OptionValue:
+    """Return an option, or its default where the file leaves it out."""
+    if form == INTEGERS:
+        values = () if found is None else found.array(index, "i4")[: MAX_RANK + 1]
+        return tuple(int(value) for value in values)
+    value: OptionValue = default if found is None else found.number(index, form, default)
+    return value

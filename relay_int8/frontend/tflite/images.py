@@ -1,0 +1,127 @@
+"""TFLite operators on images without weights: pooling, resizing, blocks of pixels."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from relay_int8.frontend.tflite.layers import mode, padding, sizes
+from relay_int8.frontend.tflite.step import Converter, Step
+from relay_int8.frontend.tflite.tensors import Image, Result
+from relay_int8.graph import shape
+
+
+def _average(step: Step) -> Result:
+    """Average over windows; padding does not count."""
+    x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
+    pad = _pad(step, x)
+    y = relax.op.nn.avg_pool2d(x, kernel, strides, pad, count_include_pad=False)
+    return Image(step.activated(y))
+
+
+def _maximum(step: Step) -> Result:
+    x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
+    return Image(step.activated(relax.op.nn.max_pool2d(x, kernel, strides, _pad(step, x))))
+
+
+def _pad(step: Step, x: relax.Expr) -> list[int]:
+    image, kernel = shape(x)[2:], sizes(step, "filter")
+    if mode(step) == "VALID" and any(k > size for k, size in zip(kernel, image, strict=True)):
+        raise ValueError(f"its filter {list(kernel)} does not fit {list(image)}")
+    return padding(step, image, kernel, sizes(step, "stride"))
+
+
+def _resize(method: str) -> Converter:
+    def convert(step: Step) -> Result:
+        corners, half = step.options["align_corners"], step.options["half_pixel"]
+        size = step.outputs[0].shape[1:3]
+        if step.tensor(1).values is not None:
+            size = step.integers(1, "size")
+        if len(size) != 2 or min(size) < 1 or (corners and half):
+            raise ValueError(f"its size is {list(size)}, or it has two kinds of coordinates")
+        places = "align_corners" if corners else "half_pixel" if half else "asymmetric"
+        nearest = "floor" if places == "asymmetric" else "round_prefer_ceil"
+        y = relax.op.image.resize2d(
+            step.image(0),
+            size,
+            layout="NCHW",
+            method=method,
+            coordinate_transformation_mode=places,
+            rounding_method="" if method == "linear" else nearest,
+        )
+        return Image(y)
+
+    return convert
+
+
+def _depth_to_space(step: Step) -> Result:
+    """Move blocks of channels into space, the block's position slowest."""
+    block = step.integer("block_size", 1)
+    n, c, h, w = shape(step.image(0))
+    if c % block**2:
+        raise ValueError(f"{c} channels are no blocks of {block} x {block}")
+    parts = (n, block, block, c // block**2, h, w)
+    x = step.emit("blocks", relax.op.reshape(step.image(0), parts))
+    x = step.emit("moved", relax.op.permute_dims(x, [0, 3, 4, 1, 5, 2]))
+    return Image(relax.op.reshape(x, (n, c // block**2, h * block, w * block)))
+
+
+def _space_to_depth(step: Step) -> Result:
+    """Move blocks of space into channels, the block's position slowest."""
+    block = step.integer("block_size", 1)
+    n, c, h, w = shape(step.image(0))
+    if h % block or w % block:
+        raise ValueError(f"{h} x {w} is no multiple of {block} x {block}")
+    x = relax.op.reshape(step.image(0), (n, c, h // block, block, w // block, block))
+    x = relax.op.permute_dims(step.emit("blocks", x), [0, 3, 5, 1, 2, 4])
+    return Image(relax.op.reshape(step.emit("moved", x), (n, c * block**2, h // block, w // block)))
+
+
+def _space_to_batch(step: Step) -> Result:
+    """Pad with zero, then make an image of every position within blocks, positions slowest."""
+    rows, columns, widths = _blocks(step)
+    x = step.emit("padded", relax.op.nn.pad(step.image(0), [0, 0, 0, 0, *widths]))
+    n, c, h, w = shape(x)
+    if h % rows or w % columns:
+        raise ValueError(f"{h} x {w} is no multiple of {rows} x {columns}")
+    x = relax.op.reshape(x, (n, c, h // rows, rows, w // columns, columns))
+    x = relax.op.permute_dims(step.emit("blocks", x), [3, 5, 0, 1, 2, 4])
+    y = relax.op.reshape(step.emit("moved", x), (rows * columns * n, c, h // rows, w // columns))
+    return Image(y)
+
+
+def _batch_to_space(step: Step) -> Result:
+    """Put images together that are the positions within blocks, then crop."""
+    rows, columns, (top, bottom, left, right) = _blocks(step)
+    images, c, h, w = shape(step.image(0))
+    if images % (rows * columns) or top + bottom >= h * rows or left + right >= w * columns:
+        raise ValueError(f"blocks of {rows} x {columns}, cropped, of {images} images {h} x {w}")
+    n = images // (rows * columns)
+    x = relax.op.reshape(step.image(0), (rows, columns, n, c, h, w))
+    x = relax.op.permute_dims(step.emit("blocks", x), [2, 3, 4, 0, 5, 1])
+    y = relax.op.reshape(step.emit("moved", x), (n, c, h * rows, w * columns))
+    if not any((top, bottom, left, right)):
+        return Image(y)
+    ends = [h * rows - bottom, w * columns - right]
+    return Image(relax.op.strided_slice(step.emit("whole", y), [2, 3], [top, left], ends))
+
+
+def _blocks(step: Step) -> tuple[int, int, tuple[int, ...]]:
+    """Return height and width of blocks, and what is padded or cropped on each side."""
+    block, widths = step.integers(1, "block"), step.integers(2, "widths")
+    if len(block) != 2 or len(widths) != 4:
+        raise NotImplementedError(f"blocks of {len(block)} dimensions; only images have them here")
+    if min(block) < 1 or min(widths) < 0:
+        raise ValueError(f"its block is {list(block)}, its widths {list(widths)}")
+    return block[0], block[1], widths
+
+
+IMAGES: dict[str, Converter] = {
+    "AVERAGE_POOL_2D": _average,
+    "BATCH_TO_SPACE_ND": _batch_to_space,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "MAX_POOL_2D": _maximum,
+    "RESIZE_BILINEAR": _resize("linear"),
+    "RESIZE_NEAREST_NEIGHBOR": _resize("nearest_neighbor"),
+    "SPACE_TO_BATCH_ND": _space_to_batch,
+    "SPACE_TO_DEPTH": _space_to_depth,
+}

@@ -1,0 +1,130 @@
+"""TFLite operators with weights: convolutions, transposed ones, fully connected layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tvm import relax
+
+from relay_int8.frontend.onnx.converters import auto_pad
+from relay_int8.frontend.tflite.schema import PADDINGS
+from relay_int8.frontend.tflite.step import Converter, Step
+from relay_int8.frontend.tflite.tensors import Image, Result
+from relay_int8.graph import shape
+
+Pair = tuple[int, int]
+MODES = {"SAME": "SAME_UPPER", "VALID": "VALID"}
+
+
+def _convolution(step: Step) -> Result:
+    """Convolve; fewer channels of weights than of the image make groups."""
+    x, w = step.image(0), step.moved(1, (0, 3, 1, 2))
+    channels, fan_in = shape(x)[1], shape(w)[1]
+    if channels % fan_in:
+        raise ValueError(f"{channels} channels for weights {list(step.tensor(1).shape)}")
+    return _convolved(step, x, w, channels // fan_in)
+
+
+def _depthwise(step: Step) -> Result:
+    """Convolve each channel by filters of its own."""
+    x, w = step.image(0), step.moved(1, (3, 0, 1, 2))
+    channels = shape(x)[1]
+    if shape(w)[0] % channels or shape(w)[1] != 1:
+        raise ValueError(f"{channels} channels for weights {list(step.tensor(1).shape)}")
+    return _convolved(step, x, w, channels)
+
+
+def _convolved(step: Step, x: relax.Expr, w: relax.Expr, groups: int) -> Result:
+    strides = sizes(step, "stride")
+    dilation = sizes(step, "dilation")
+    y = relax.op.nn.conv2d(
+        x,
+        w,
+        strides=strides,
+        padding=padding(step, shape(x)[2:], shape(w)[2:], strides, dilation),
+        dilation=dilation,
+        groups=groups,
+    )
+    return Image(step.activated(_with_bias(step, y, 2)))
+
+
+def sizes(step: Step, name: str) -> Pair:
+    """Return an option of height and width, each 1 or more."""
+    return step.integer(f"{name}_h", 1), step.integer(f"{name}_w", 1)
+
+
+def padding(
+    step: Step,
+    image: Sequence[int],
+    kernel: Sequence[int],
+    strides: Pair,
+    dilation: Pair = (1, 1),
+) -> list[int]:
+    """Return the widths at top, left, bottom and right: SAME puts the odd pixel last."""
+    return auto_pad(MODES[mode(step)], image, kernel, strides, dilation)
+
+
+def mode(step: Step) -> str:
+    """Return how an operator pads: SAME or VALID."""
+    found = step.integer("padding", 0)
+    if found >= len(PADDINGS):
+        raise ValueError(f"its padding is {found}, neither SAME nor VALID")
+    return PADDINGS[found]
+
+
+def _with_bias(step: Step, y: relax.Expr, index: int) -> relax.Expr:
+    """Add the bias of a convolution, where it has one."""
+    if not step.has(index):
+        return y
+    bias = step.emit("bias", relax.op.reshape(step.plain(index), (1, -1, 1, 1)))
+    return relax.op.add(step.emit("conv", y), bias)
+
+
+def _transposed(step: Step) -> Result:
+    """Convolve transposed to a given size, as the gradient of a convolution of that size."""
+    x, w = step.image(2), step.moved(1, (3, 0, 1, 2))
+    strides, kernel = sizes(step, "stride"), shape(w)[2:]
+    wanted = step.outputs[0].shape
+    if step.tensor(0).values is not None:
+        wanted = step.integers(0, "shape")
+    if len(wanted) != 4:
+        raise ValueError(f"its shape is {list(wanted)}")
+    before, after, added = [], [], []
+    same = mode(step) == "SAME"
+    for size, s, k, out in zip(shape(x)[2:], strides, kernel, wanted[1:3], strict=True):
+        surplus = (size - 1) * s + k - out
+        before.append(max(0, surplus) // 2 if same else 0)
+        after.append(max(0, surplus) - before[-1])
+        added.append(max(0, -surplus))
+        if added[-1] >= s:
+            raise ValueError(f"{size} pixels with stride {s} do not reach {out}")
+    y = relax.op.nn.conv2d_transpose(
+        x, w, strides=strides, padding=[*before, *after], output_padding=added
+    )
+    return Image(step.activated(_with_bias(step, y, 3)))
+
+
+def _fully_connected(step: Step) -> Result:
+    """Multiply rows by the transposed weights."""
+    if step.integer("weights_format", 0):
+        raise NotImplementedError("weights in a shuffled order")
+    x, w = step.plain(0), step.moved(1, (1, 0))
+    fan_in, dims = shape(w)[0], shape(x)
+    if not (step.options["keep_num_dims"] and dims[-1] == fan_in) and len(dims) != 2:
+        if math.prod(dims) % fan_in:
+            raise ValueError(f"{list(dims)} for weights {list(step.tensor(1).shape)}")
+        rows = (math.prod(dims) // fan_in, fan_in)
+        x = step.emit("rows", relax.op.reshape(x, rows))
+    y = relax.op.matmul(x, w)
+    if step.has(2):
+        y = relax.op.add(step.emit("matmul", y), step.plain(2))
+    return step.activated(y)
+
+
+LAYERS: dict[str, Converter] = {
+    "CONV_2D": _convolution,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "FULLY_CONNECTED": _fully_connected,
+    "TRANSPOSE_CONV": _transposed,
+}

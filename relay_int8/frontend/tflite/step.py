@@ -1,0 +1,219 @@
+"""What a converter of a TFLite operator gets: its operands in Relax, in the order it asks for.
+
+TFLite's images are NHWC, those of the compiler NCHW. A tensor is held in the order in which it was
+computed; the other one is made where it is asked for, once. Elementwise operators take what there
+is (:meth:`Step.together`), so that transposes are left only at inputs, outputs and reshapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.tflite.file import Operator, OptionValue, Tensor
+from relay_int8.frontend.tflite.schema import ACTIVATIONS
+from relay_int8.frontend.tflite.tables import Array
+from relay_int8.frontend.tflite.tensors import (
+    QUANTIZED,
+    TO_NCHW,
+    TO_NHWC,
+    Held,
+    Image,
+    Result,
+    axis_of,
+    dequantize,
+    ordered,
+    quantization_of,
+    quantize,
+)
+from relay_int8.graph import shape
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator on its way into Relax.
+
+    Parameters
+    ----------
+    operator
+        Its kind and options.
+    inputs, outputs
+        Its tensors, as the file has them; None for an operand that is left out.
+    held
+        Index of an operand -> what was computed of it, constants left out.
+    bind
+        Binds a value to a variable of a given name.
+    scaled
+        Whether the shapes are for another batch than the one that settings were written for.
+    """
+
+    operator: Operator
+    inputs: Sequence[Tensor | None]
+    outputs: Sequence[Tensor]
+    bind: Callable[[str, relax.Expr], relax.Var]
+    held: Mapping[int, Held] = field(default_factory=dict)
+    scaled: bool = False
+
+    def emit(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind a value on the way to the result, as ``<result>/<name>``."""
+        return self.bind(f"{self.outputs[0].name}/{name}", value)
+
+    @property
+    def options(self) -> Mapping[str, OptionValue]:
+        """Return the operator's options by name."""
+        return self.operator.options
+
+    def integer(self, name: str, least: int = -(2**31)) -> int:
+        """Return an option that is an integer of ``least`` or more."""
+        value = int(self.options[name])  # type: ignore[arg-type]
+        if value < least:
+            raise ValueError(f"its {name} is {value}, not {least} or more")
+        return value
+
+    def has(self, index: int) -> bool:
+        """Whether the operator has such an operand."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def tensor(self, index: int) -> Tensor:
+        """Return an operand as the file has it."""
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise ValueError(f"it has no operand {index}")
+        return found
+
+    def integers(self, index: int, what: str) -> tuple[int, ...]:
+        """Return a constant operand of integers."""
+        values = self.tensor(index).values
+        if values is None:
+            raise NotImplementedError(f"its {what} is computed, not constant")
+        if values.dtype.kind not in "iu" or values.size > 64:
+            raise ValueError(f"its {what} is {values.size} of {values.dtype}")
+        return tuple(int(value) for value in values.reshape(-1))
+
+    def plain(self, index: int) -> relax.Expr:
+        """Return an operand in the order of the file."""
+        held = self.held.get(index)
+        if held is None:
+            return self.moved(index, range(len(self.tensor(index).shape)))
+        if held.plain is None:
+            held.plain = self._emit(index, "nhwc", relax.op.permute_dims(held.image, TO_NHWC))
+        return held.plain
+
+    def image(self, index: int) -> relax.Expr:
+        """Return an operand of four dimensions in NCHW; a smaller one as it would be broadcast."""
+        held = self.held.get(index)
+        rank = len(self.tensor(index).shape) if held is None else len(shape(self._any(held)))
+        if rank > 4:
+            raise ValueError(f"an operand of {rank} dimensions, where an image has four")
+        if held is None:
+            return self.moved(index, TO_NCHW)
+        if held.image is None:
+            x = held.plain
+            if rank < 4:
+                dims = (*(1,) * (4 - rank), *shape(x))
+                x = self._emit(index, "nhwc", relax.op.reshape(x, dims))
+            image = self._emit(index, "nchw", relax.op.permute_dims(x, TO_NCHW))
+            if rank < 4:
+                return image
+            held.image = image
+        return held.image
+
+    def moved(self, index: int, order: Sequence[int]) -> relax.Expr:
+        """Return an operand transposed; a constant of fewer axes gets leading ones."""
+        tensor = self.tensor(index)
+        if tensor.values is None:
+            return self._emit(index, "moved", relax.op.permute_dims(self.plain(index), list(order)))
+        found, lead = tensor.quantization, len(order) - tensor.values.ndim
+        if lead < 0:
+            raise ValueError(f"its operand {tensor.name} has {tensor.values.ndim} dimensions")
+        if found is None or not self._reads_integers:
+            is_real = found is not None or tensor.dtype.startswith("float")
+            values = self.reals(index) if is_real else tensor.values
+            return relax.const(ordered(values, lead, order))
+        q = relax.const(ordered(tensor.values, lead, order))
+        axis = list(order).index(found.axis + lead)
+        return self._emit(index, "dq", dequantize(q, tensor, axis))
+
+    def reals(self, index: int) -> Array:
+        """Return what a constant operand stands for, float32."""
+        tensor = self.tensor(index)
+        values, found = tensor.values, tensor.quantization
+        if values is None or (found and tensor.dtype not in (*QUANTIZED, "int32")):
+            raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
+        if found:
+            along = [-1 if place == found.axis else 1 for place in range(values.ndim)]
+            steps = values.astype(np.float64) - found.zero.reshape(along)
+            return (steps * found.scale.reshape(along)).astype(np.float32)
+        if not np.isfinite(values).all():
+            raise FrontendError(
+                f"tensor {tensor.name} has NaN or infinite values; weights must be finite: check "
+                "the training or the export"
+            )
+        return values.astype(np.float32)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether an operand was computed in NCHW."""
+        return any(held.is_image for held in self.held.values())
+
+    def together(self, *indices: int) -> tuple[list[relax.Expr], Callable[[relax.Expr], Result]]:
+        """Return operands in one order, NCHW if one has it, and what says so of a result."""
+        if self.is_image:
+            return [self.image(index) for index in indices], Image
+        return [self.plain(index) for index in indices], lambda value: value
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return where an axis of the file is among those that :meth:`together` gives."""
+        place = axis_of(axis, rank)
+        return TO_NCHW.index(place) if self.is_image else place
+
+    def activated(self, value: relax.Expr) -> relax.Expr:
+        """Return ``value`` under the operator's fused activation."""
+        kind = self.integer("activation", 0)
+        name = ACTIVATIONS[kind] if kind < len(ACTIVATIONS) else str(kind)
+        if name == "NONE":
+            return value
+        if name not in FUSED:
+            raise NotImplementedError(f"a fused activation {name}")
+        return FUSED[name](self.emit("linear", value))
+
+    def quantized(self, value: relax.Expr) -> relax.Var:
+        """Return ``value``, bound, rounded to the integers of the first result if it has such."""
+        real = self.emit("kept", value)
+        if quantization_of(self.outputs[0]) is None:
+            return real
+        q = self.emit("q", quantize(real, self.outputs[0]))
+        return self.emit("dq", dequantize(q, self.outputs[0]))
+
+    @property
+    def _reads_integers(self) -> bool:
+        """Whether it computes with integers; float operators take weights as reals."""
+        return any(quantization_of(self.tensor(index)) for index in self.held)
+
+    def _emit(self, index: int, what: str, value: relax.Expr) -> relax.Var:
+        return self.bind(f"{self.tensor(index).name}/{what}", value)
+
+    @staticmethod
+    def _any(held: Held) -> relax.Expr:
+        return held.image if held.plain is None else held.plain
+
+
+def _clip(low: float, high: float) -> Callable[[relax.Expr], relax.Expr]:
+    return lambda x: relax.op.clip(x, relax.prim_value(low), relax.prim_value(high))
+
+
+FUSED: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "RELU": relax.op.nn.relu,
+    "RELU6": _clip(0.0, 6.0),
+    "RELU_N1_TO_1": _clip(-1.0, 1.0),
+    "TANH": relax.op.tanh,
+}
+"""Activations that other operators may end with."""
+
+Converter = Callable[[Step], "Result | Sequence[Result]"]
+"""Returns an operator's result, or one for each of several; raises ValueError where a file does not
+fit the operator, NotImplementedError where we lack something, each with what was found."""

@@ -1,0 +1,48 @@
+"""Import a program of ``torch.export`` (.pt2), float or PT2E-quantized; PyTorch is not needed.
+
+What comes out is as the ONNX importer's: ``main`` with one dataflow block, the data inputs as
+parameters, the weights as constants. A variable has the name of the module that computes it, as
+``layer1.0.conv1``; what a larger module computes itself is called ``layer1.0/add_``, the name of
+the node behind that of the module; steps in between ``<variable>/<step>``. Weights of half and
+double precision become float32.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tvm import IRModule
+
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.model import ImportOptions, refuse_options
+from relay_int8.frontend.torch.file import read_archive
+from relay_int8.frontend.torch.graph import GraphImporter
+from relay_int8.frontend.torch.program import read_program
+
+
+def import_file(path: Path, options: ImportOptions) -> IRModule:
+    """Import a .pt2 file as :func:`relay_int8.import_model` wants it."""
+    refuse_options(path, options)
+    return import_torch(path, batch=options.batch)
+
+
+def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
+    """Return the Relax module of an exported PyTorch program.
+
+    Parameters
+    ----------
+    source
+        A file that ``torch.export.save`` of PyTorch 2.9 or newer wrote.
+    batch
+        Leading extent of every input; needed where the program leaves it open.
+
+    Raises
+    ------
+    FrontendError
+        The file is damaged or of another kind, its shapes stay open, its weights are not finite.
+    UnsupportedOpError
+        Operators that cannot be imported; all of them are listed with their nodes.
+    """
+    if batch is not None and batch < 1:
+        raise FrontendError(f"batch is {batch}; it must be at least 1")
+    return GraphImporter(read_program(read_archive(Path(source))), batch).run()

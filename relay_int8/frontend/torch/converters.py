@@ -1,0 +1,34 @@
+"""Every PyTorch operator that can be imported, by torch's name with its namespace."""
+
+from __future__ import annotations
+
+from relay_int8.frontend.torch.arithmetic import ARITHMETIC
+from relay_int8.frontend.torch.images import IMAGES
+from relay_int8.frontend.torch.layers import LAYERS
+from relay_int8.frontend.torch.moves import EXTENTS, MOVES
+from relay_int8.frontend.torch.quantized import QUANTIZED
+from relay_int8.frontend.torch.step import Converter
+
+CONVERTERS: dict[str, Converter] = (
+    {
+        f"aten.{name}": converter
+        for name, converter in (LAYERS | ARITHMETIC | MOVES | IMAGES).items()
+    }
+    | EXTENTS
+    | QUANTIZED
+)
+
+VIEWS = {f"aten.{name}" for name in (*MOVES, "alias", "contiguous", "detach", "dropout", "to")}
+"""Operators whose result may be a part of their operand, not a copy."""
+CHECKS = (
+    "aten._assert_scalar",
+    "aten.sym_constrain_range_for_size",
+    "aten.sym_constrain_range",
+    "_operator.eq",
+    "_operator.ge",
+    "_operator.le",
+    "_operator.lt",
+    "_operator.gt",
+    "_operator.ne",
+)
+"""What the exporter states about extents; the import finds them itself."""

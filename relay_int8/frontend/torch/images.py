@@ -1,0 +1,100 @@
+"""PyTorch operators on images without weights: resizing, and pixels that become channels."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.graph import shape
+
+
+def _resize(method: str) -> Converter:
+    """Resize to ``output_size``, or by ``scale_factors``: torch writes one or the other."""
+
+    def convert(step: Step) -> Result:
+        sizes = _image(step)
+        if step.arguments.get("output_size") is not None:
+            target = step.sizes("output_size", 2)
+            if any(step.arguments.get(name) is not None for name in ("scales_h", "scales_w")):
+                _expect_ratio(step, sizes, target)
+        else:
+            target = _scaled(step, sizes)
+        corners = method == "linear" and step.flag("align_corners", False)
+        if method == "nearest_neighbor":
+            where = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
+        else:
+            where = {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
+        return relax.op.image.resize2d(step.x, tuple(target), layout="NCHW", method=method, **where)
+
+    return convert
+
+
+def _image(step: Step) -> tuple[int, int]:
+    if step.rank != 4:
+        raise NotImplementedError(f"resizing {list(shape(step.x))}; images have 4 axes")
+    height, width = shape(step.x)[2:]
+    return height, width
+
+
+def _scaled(step: Step, sizes: tuple[int, int]) -> list[int]:
+    """Return the target of whole factors; torch places pixels of others by the factor itself."""
+    factors = step.arguments.get("scale_factors")
+    if not isinstance(factors, list) or len(factors) != 2:
+        raise ValueError("it has neither output_size nor two scale_factors")
+    if any(not isinstance(f, int | float) or f < 1 or f != int(f) for f in factors):
+        raise NotImplementedError(f"scale_factors {factors}; export it with a size")
+    return [size * int(factor) for size, factor in zip(sizes, factors, strict=True)]
+
+
+def _expect_ratio(step: Step, sizes: tuple[int, int], target: list[int]) -> None:
+    for name, size, wanted in zip(("scales_h", "scales_w"), sizes, target, strict=True):
+        if step.arguments.get(name) is not None and step.real(name) * size != wanted:
+            raise NotImplementedError(f"{name} {step.real(name)} from {size} to {wanted}")
+
+
+def _pixel_shuffle(step: Step) -> Result:
+    """Turn each ``r * r`` channels into pixels."""
+    r = step.integer("upscale_factor")
+    height, width = _image(step)
+    batch, channels = shape(step.x)[:2]
+    if r < 1 or channels % (r * r):
+        raise ValueError(f"{channels} channels do not become {r} x {r} pixels")
+    inner = (batch, channels // r**2, r, r, height, width)
+    apart = step.emit("apart", relax.op.reshape(step.x, inner))
+    turned = step.emit("turned", relax.op.permute_dims(apart, [0, 1, 4, 2, 5, 3]))
+    return relax.op.reshape(turned, (batch, channels // r**2, height * r, width * r))
+
+
+def _pixel_unshuffle(step: Step) -> Result:
+    """Turn each ``r * r`` pixels into channels."""
+    r = step.integer("downscale_factor")
+    height, width = _image(step)
+    batch, channels = shape(step.x)[:2]
+    if r < 1 or height % r or width % r:
+        raise ValueError(f"{height} x {width} pixels are no multiple of {r} x {r}")
+    inner = (batch, channels, height // r, r, width // r, r)
+    apart = step.emit("apart", relax.op.reshape(step.x, inner))
+    turned = step.emit("turned", relax.op.permute_dims(apart, [0, 1, 3, 5, 2, 4]))
+    return relax.op.reshape(turned, (batch, channels * r**2, height // r, width // r))
+
+
+def _channel_shuffle(step: Step) -> Result:
+    """Deal channels of groups out in turn."""
+    groups = step.integer("groups")
+    batch, channels, *sizes = shape(step.x)
+    if groups < 1 or channels % groups:
+        raise ValueError(f"{channels} channels in {groups} groups")
+    inner = (batch, groups, channels // groups, *sizes)
+    apart = step.emit("apart", relax.op.reshape(step.x, inner))
+    order = [0, 2, 1, *range(3, 3 + len(sizes))]
+    turned = step.emit("turned", relax.op.permute_dims(apart, order))
+    return relax.op.reshape(turned, (batch, channels, *sizes))
+
+
+IMAGES: dict[str, Converter] = {
+    "channel_shuffle": _channel_shuffle,
+    "pixel_shuffle": _pixel_shuffle,
+    "pixel_unshuffle": _pixel_unshuffle,
+    "upsample_bilinear2d": _resize("linear"),
+    "upsample_nearest2d": _resize("nearest_neighbor"),
+}

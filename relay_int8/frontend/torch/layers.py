@@ -1,0 +1,229 @@
+"""PyTorch operators with weights, and pooling."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.graph import dtype, shape
+
+
+def _convolution(step: Step) -> Result:
+    """Convolve in one to three dimensions; ``padding`` may be the text "same" or "valid"."""
+    x, w = step.x, step.tensor("weight")
+    rank = len(shape(w)) - 2
+    if not 1 <= rank <= 3 or len(shape(x)) != rank + 2:
+        raise ValueError(f"its weight {shape(w)} does not fit an input {shape(x)}")
+    if step.arguments.get("transposed"):
+        return _transposed_convolution(step)
+    strides = step.sizes("stride", rank, 1)
+    dilation = step.sizes("dilation", rank, 1)
+    y = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1](
+        x,
+        w,
+        strides=strides,
+        padding=_padding(step, shape(w)[2:], dilation),
+        dilation=dilation,
+        groups=step.integer("groups", 1),
+    )
+    return _with_bias(step, y, shape(w)[0])
+
+
+def _padding(step: Step, kernel: tuple[int, ...], dilation: list[int]) -> list[int]:
+    """Return widths before each axis, then after each."""
+    if not isinstance(step.arguments.get("padding"), str):
+        return step.sizes("padding", len(kernel), 0, least=0) * 2
+    mode = step.text("padding", "valid")
+    if mode not in ("same", "valid"):
+        raise ValueError(f"its padding is {mode!r}, not 'same' or 'valid'")
+    total = [d * (k - 1) * (mode == "same") for k, d in zip(kernel, dilation, strict=True)]
+    return [width // 2 for width in total] + [width - width // 2 for width in total]
+
+
+def _transposed_convolution(step: Step) -> Result:
+    """Convolve transposed, in one or two dimensions."""
+    x, w = step.x, step.tensor("weight")
+    rank, groups = len(shape(w)) - 2, step.integer("groups", 1)
+    if rank not in (1, 2) or len(shape(x)) != rank + 2:
+        raise NotImplementedError(f"a transposed convolution of {shape(x)} by {shape(w)}")
+    y = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose)[rank - 1](
+        x,
+        w,
+        strides=step.sizes("stride", rank, 1),
+        padding=step.sizes("padding", rank, 0, least=0) * 2,
+        output_padding=step.sizes("output_padding", rank, 0, least=0),
+        dilation=step.sizes("dilation", rank, 1),
+        groups=groups,
+    )
+    return _with_bias(step, y, shape(w)[1] * groups)
+
+
+def _with_bias(step: Step, y: relax.Expr, channels: int) -> relax.Expr:
+    bias = step.optional_tensor("bias")
+    if bias is None:
+        return y
+    if shape(bias) != (channels,):
+        raise ValueError(f"its bias is {shape(bias)}, not {channels}")
+    var = step.emit("conv", y)
+    ones = (1,) * (len(shape(var)) - 2)
+    return relax.op.add(var, step.emit("bias", relax.op.reshape(bias, (1, channels, *ones))))
+
+
+def _linear(step: Step) -> Result:
+    """Multiply by the transposed weights."""
+    w, bias = step.tensor("weight"), step.optional_tensor("bias")
+    if len(shape(w)) != 2:
+        raise NotImplementedError(f"a linear layer with weight {shape(w)}")
+    y = relax.op.matmul(step.x, step.emit("weight", relax.op.permute_dims(w, [1, 0])))
+    return y if bias is None else relax.op.add(step.emit("matmul", y), bias)
+
+
+def _addmm(step: Step) -> Result:
+    """``beta * self + alpha * mat1 @ mat2``; torch writes a linear layer so."""
+    if step.real("beta", 1.0) != 1.0 or step.real("alpha", 1.0) != 1.0:
+        raise NotImplementedError("factors alpha and beta other than 1")
+    y = relax.op.matmul(step.tensor("mat1"), step.tensor("mat2"))
+    return relax.op.add(step.emit("matmul", y), step.x)
+
+
+def _matmul(step: Step) -> Result:
+    other = "other" if "other" in step.arguments else "mat2"
+    return relax.op.matmul(step.x, step.tensor(other))
+
+
+def _batch_norm(step: Step) -> Result:
+    """Normalize with the moving statistics; a factor or a shift that is left out does nothing."""
+    if step.arguments.get("training"):
+        raise ValueError("it is in training mode: call model.eval() before the export")
+    channels = shape(step.x)[1]
+    neutral = {"weight": 1, "bias": 0, "running_mean": 0, "running_var": 1}
+    values = []
+    for name, value in neutral.items():
+        given = step.optional_tensor(name)
+        if given is None:
+            if name.startswith("running"):
+                raise NotImplementedError("it has no moving statistics")
+            given = relax.const(np.full(channels, value, dtype(step.x)))
+        if shape(given) != (channels,):
+            raise ValueError(f"its {name} is {shape(given)}, not {channels}")
+        values.append(given)
+    norm = relax.op.nn.batch_norm(step.x, *values, 1, step.real("eps", 1e-5), training=False)
+    return relax.TupleGetItem(step.emit("batch_norm", norm), 0)
+
+
+def _batch_norm_with_statistics(step: Step) -> Result:
+    """Return the first result of three: statistics are for training and are not computed."""
+    return [_batch_norm(step)]
+
+
+def _layer_norm(step: Step) -> Result:
+    axes = list(range(step.rank - len(step.integers("normalized_shape")), step.rank))
+    dims = [shape(step.x)[axis] for axis in axes]
+    gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
+    return relax.op.nn.layer_norm(
+        step.x,
+        relax.const(np.ones(dims, dtype(step.x))) if gamma is None else gamma,
+        relax.const(np.zeros(dims, dtype(step.x))) if beta is None else beta,
+        axes,
+        step.real("eps", 1e-5),
+    )
+
+
+def _group_norm(step: Step) -> Result:
+    channels = shape(step.x)[1]
+    gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
+    return relax.op.nn.group_norm(
+        step.x,
+        relax.const(np.ones(channels, dtype(step.x))) if gamma is None else gamma,
+        relax.const(np.zeros(channels, dtype(step.x))) if beta is None else beta,
+        step.integer("num_groups"),
+        1,
+        list(range(2, step.rank)),
+        step.real("eps", 1e-5),
+    )
+
+
+def _window(step: Step) -> tuple[list[int], list[int], list[int]]:
+    """Return kernel, stride and padding of a pooling over images; the stride is the kernel's."""
+    if step.rank != 4:
+        raise NotImplementedError(f"pooling of {shape(step.x)}; images have 4 axes")
+    kernel = step.sizes("kernel_size", 2)
+    strides = step.sizes("stride", 2) if step.arguments.get("stride") else kernel
+    pad = step.sizes("padding", 2, 0, least=0)
+    if any(2 * p > k for p, k in zip(pad, kernel, strict=True)):
+        raise ValueError(f"its padding {pad} is more than half of its kernel {kernel}")
+    return kernel, strides, pad
+
+
+def _max_pool(step: Step) -> Result:
+    kernel, strides, pad = _window(step)
+    dilation = step.sizes("dilation", 2, 1)
+    ceil = step.flag("ceil_mode", False)
+    return relax.op.nn.max_pool2d(step.x, kernel, strides, pad * 2, dilation, ceil)
+
+
+def _max_pool_with_indices(step: Step) -> Result:
+    """Return the maxima, the first result of two; their places are not computed."""
+    return [_max_pool(step)]
+
+
+def _avg_pool(step: Step) -> Result:
+    kernel, strides, pad = _window(step)
+    if step.arguments.get("divisor_override") is not None:
+        raise NotImplementedError("divisor_override")
+    if step.flag("ceil_mode", False) and any(
+        (size + 2 * p - k) % s
+        for size, k, s, p in zip(shape(step.x)[2:], kernel, strides, pad, strict=True)
+    ):
+        raise NotImplementedError("ceil_mode where windows reach beyond the image")
+    counted = step.flag("count_include_pad", True)
+    return relax.op.nn.avg_pool2d(
+        step.x, kernel, strides, pad * 2, [1, 1], count_include_pad=counted
+    )
+
+
+def _adaptive_avg_pool(step: Step) -> Result:
+    return relax.op.nn.adaptive_avg_pool2d(step.x, _output_size(step))
+
+
+def _adaptive_max_pool(step: Step) -> Result:
+    if _output_size(step) != [1, 1]:
+        raise NotImplementedError(f"adaptive maxima of {step.arguments.get('output_size')}")
+    return [relax.op.max(step.x, [2, 3], keepdims=True)]
+
+
+def _output_size(step: Step) -> list[int]:
+    if step.rank != 4:
+        raise NotImplementedError(f"pooling of {shape(step.x)}; images have 4 axes")
+    sizes = step.sizes("output_size", 2)
+    if math.prod(sizes) > math.prod(shape(step.x)[2:]):
+        raise NotImplementedError(f"pooling {shape(step.x)} to the larger {sizes}")
+    return sizes
+
+
+LAYERS: dict[str, Converter] = {
+    "_native_batch_norm_legit_no_training": _batch_norm_with_statistics,
+    "adaptive_avg_pool2d": _adaptive_avg_pool,
+    "adaptive_max_pool2d": _adaptive_max_pool,
+    "_adaptive_avg_pool2d": _adaptive_avg_pool,
+    "addmm": _addmm,
+    "avg_pool2d": _avg_pool,
+    "batch_norm": _batch_norm,
+    "bmm": _matmul,
+    "conv1d": _convolution,
+    "conv2d": _convolution,
+    "conv3d": _convolution,
+    "conv_transpose1d": _transposed_convolution,
+    "conv_transpose2d": _transposed_convolution,
+    "convolution": _convolution,
+    "group_norm": _group_norm,
+    "layer_norm": _layer_norm,
+    "linear": _linear,
+    "matmul": _matmul,
+    "max_pool2d": _max_pool,
+    "max_pool2d_with_indices": _max_pool_with_indices,
+    "mm": _matmul,
+}

@@ -1,0 +1,251 @@
+"""PyTorch operators that move elements and compute nothing, and those that compute with shapes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+
+from tvm import relax
+
+from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.graph import shape
+
+MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} | {
+    "replicate": "replicate"
+}
+
+
+def reshaped(x: relax.Expr, target: list[int]) -> relax.Expr:
+    """Reshape; one -1 stands for what is left."""
+    total = math.prod(shape(x))
+    known = math.prod(size for size in target if size != -1)
+    if target.count(-1) > 1 or any(size < -1 for size in target):
+        raise ValueError(f"it reshapes to {target}")
+    if -1 in target and known:
+        target = [total // known if size == -1 else size for size in target]
+    if math.prod(target) != total:
+        raise ValueError(f"it reshapes {list(shape(x))} to {target}")
+    return relax.op.reshape(x, target)
+
+
+def _view(step: Step) -> Result:
+    name = "size" if "size" in step.arguments else "shape"
+    if not isinstance(step.arguments.get(name), list):
+        raise NotImplementedError("a view as another type")
+    return reshaped(step.x, step.integers(name))
+
+
+def _flatten(step: Step) -> Result:
+    first, last = step.axis("start_dim", 0), step.axis("end_dim", -1)
+    dims = list(shape(step.x))
+    if last < first:
+        raise ValueError(f"it flattens axes {first} to {last}")
+    return reshaped(step.x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]])
+
+
+def _unflatten(step: Step) -> Result:
+    axis, dims = step.axis("dim"), list(shape(step.x))
+    return reshaped(step.x, [*dims[:axis], *step.integers("sizes"), *dims[axis + 1 :]])
+
+
+def _transpose(step: Step) -> Result:
+    order = list(range(step.rank))
+    a, b = (step.axis("dim0"), step.axis("dim1")) if "dim0" in step.arguments else (0, -1)
+    order[a], order[b] = order[b], order[a]
+    return relax.op.permute_dims(step.x, order)
+
+
+def _permute(step: Step) -> Result:
+    return relax.op.permute_dims(
+        step.x, [axis_of(axis, step.rank) for axis in step.integers("dims")]
+    )
+
+
+def _concat(step: Step) -> Result:
+    parts = step.tensors()
+    return relax.op.concat(parts, step.axis("dim", 0, rank=len(shape(parts[0]))))
+
+
+def _stack(step: Step) -> Result:
+    parts = step.tensors()
+    axis = step.axis("dim", 0, rank=len(shape(parts[0])) + 1)
+    apart = [step.emit("part", relax.op.expand_dims(part, axis)) for part in parts]
+    return relax.op.concat(apart, axis)
+
+
+def _slice(step: Step) -> Result:
+    axis = step.axis("dim", 0)
+    size, stride = shape(step.x)[axis], step.integer("step", 1)
+    begin, end = (_bound(step.integer(name, default), size) for name, default in
+                  (("start", 0), ("end", size)))  # fmt: skip
+    if (begin, end, stride) == (0, size, 1):
+        return step.x
+    if stride < 1 or end <= begin:
+        raise ValueError(f"it keeps {begin} to {end} by {stride} of {size}")
+    return relax.op.strided_slice(step.x, [axis], [begin], [end], [stride])
+
+
+def _bound(place: int, size: int) -> int:
+    return min(max(place + size if place < 0 else place, 0), size)
+
+
+def _narrow(step: Step) -> Result:
+    axis, length = step.axis("dim"), step.integer("length")
+    begin = _bound(step.integer("start"), shape(step.x)[axis])
+    if length < 1 or begin + length > shape(step.x)[axis]:
+        raise ValueError(f"it keeps {begin} to {begin + length} of {shape(step.x)[axis]}")
+    return relax.op.strided_slice(step.x, [axis], [begin], [begin + length])
+
+
+def _select(step: Step) -> Result:
+    axis, place = step.axis("dim"), step.integer("index")
+    dims = list(shape(step.x))
+    place += dims[axis] if place < 0 else 0
+    if not 0 <= place < dims[axis]:
+        raise ValueError(f"it selects {place} of {dims[axis]}")
+    part = step.emit("part", relax.op.strided_slice(step.x, [axis], [place], [place + 1]))
+    return relax.op.reshape(part, dims[:axis] + dims[axis + 1 :])
+
+
+def _parts(step: Step, sizes: list[int], axis: int) -> Result:
+    begin, found = 0, []
+    if min(sizes, default=0) < 1 or sum(sizes) != shape(step.x)[axis]:
+        raise ValueError(f"it splits {shape(step.x)[axis]} into {sizes}")
+    for size in sizes:
+        part = relax.op.strided_slice(step.x, [axis], [begin], [begin + size])
+        found.append(step.x if len(sizes) == 1 else part)
+        begin += size
+    return found
+
+
+def _split(step: Step) -> Result:
+    """Split into parts of one size, the last one smaller, or into parts of given sizes."""
+    axis = step.axis("dim", 0)
+    size = shape(step.x)[axis]
+    name = "split_sizes" if "split_sizes" in step.arguments else "split_size"
+    given = step.integers(name)
+    if isinstance(step.arguments[name], list):
+        return _parts(step, given, axis)
+    return _parts(step, _equal_parts(size, given[0]), axis)
+
+
+def _chunk(step: Step) -> Result:
+    axis, count = step.axis("dim", 0), step.integer("chunks")
+    if count < 1:
+        raise ValueError(f"it makes {count} parts")
+    size = shape(step.x)[axis]
+    return _parts(step, _equal_parts(size, -(-size // count)), axis)
+
+
+def _equal_parts(size: int, part: int) -> list[int]:
+    if part < 1 or size // part > 4096:
+        raise ValueError(f"it splits {size} into parts of {part}")
+    return [min(part, size - begin) for begin in range(0, size, part)]
+
+
+def _unbind(step: Step) -> Result:
+    axis, dims = step.axis("dim", 0), list(shape(step.x))
+    parts = _parts(step, _equal_parts(dims[axis], 1), axis)
+    rest = dims[:axis] + dims[axis + 1 :]
+    return [relax.op.reshape(step.emit("part", part), rest) for part in parts]
+
+
+def _squeeze(step: Step) -> Result:
+    dims = shape(step.x)
+    named = step.integers("dim", list(range(step.rank)))
+    gone = {axis_of(axis, step.rank) for axis in named if dims[axis] == 1}
+    return relax.op.reshape(step.x, [size for i, size in enumerate(dims) if i not in gone])
+
+
+def _unsqueeze(step: Step) -> Result:
+    dims = list(shape(step.x))
+    dims.insert(step.axis("dim", rank=step.rank + 1), 1)
+    return relax.op.reshape(step.x, dims)
+
+
+def _expand(step: Step) -> Result:
+    sizes = step.integers("size")
+    dims = [1] * (len(sizes) - step.rank) + list(shape(step.x))
+    if len(sizes) != len(dims):
+        raise ValueError(f"it expands {list(shape(step.x))} to {sizes}")
+    target = [old if new == -1 else new for new, old in zip(sizes, dims, strict=True)]
+    return step.x if target == list(shape(step.x)) else relax.op.broadcast_to(step.x, target)
+
+
+def _pad(step: Step) -> Result:
+    """Pad by widths from the last axis on, each before and after."""
+    widths = step.integers("pad")
+    mode = step.text("mode", "constant")
+    if mode not in MODES or len(widths) % 2 or len(widths) > 2 * step.rank:
+        raise ValueError(f"it pads by {widths} ({mode})")
+    if min(widths, default=0) < 0:
+        raise NotImplementedError("it crops (negative widths)")
+    sides = [0] * (2 * step.rank - len(widths))
+    for place in range(len(widths) - 2, -1, -2):
+        sides += widths[place : place + 2]
+    return relax.op.nn.pad(step.x, sides, MODES[mode], step.real("value", 0.0))
+
+
+def _repeat(step: Step) -> Result:
+    return relax.op.tile(step.x, step.integers("repeats"))
+
+
+def _flip(step: Step) -> Result:
+    value = step.x
+    for axis in step.integers("dims"):
+        value = step.emit("flip", relax.op.flip(value, axis_of(axis, step.rank)))
+    return value
+
+
+def _size(step: Step) -> Result:
+    return int(shape(step.x)[step.axis("dim")])
+
+
+def _number(compute: Callable[[int, int], int]) -> Converter:
+    """Compute with extents."""
+
+    def convert(step: Step) -> Result:
+        a, b = (step.integer(name) for name in ("a", "b"))
+        return compute(a, b)
+
+    return convert
+
+
+MOVES: dict[str, Converter] = {
+    "_unsafe_view": _view,
+    "cat": _concat,
+    "chunk": _chunk,
+    "concat": _concat,
+    "constant_pad_nd": _pad,
+    "expand": _expand,
+    "flatten": _flatten,
+    "flip": _flip,
+    "narrow": _narrow,
+    "pad": _pad,
+    "permute": _permute,
+    "repeat": _repeat,
+    "reshape": _view,
+    "select": _select,
+    "slice": _slice,
+    "split": _split,
+    "split_with_sizes": _split,
+    "squeeze": _squeeze,
+    "stack": _stack,
+    "t": _transpose,
+    "transpose": _transpose,
+    "unbind": _unbind,
+    "unflatten": _unflatten,
+    "unsqueeze": _unsqueeze,
+    "view": _view,
+}
+"""Operators of the namespace aten."""
+
+EXTENTS: dict[str, Converter] = {
+    "_operator.add": _number(operator.add),
+    "_operator.floordiv": _number(operator.floordiv),
+    "_operator.mul": _number(operator.mul),
+    "_operator.sub": _number(operator.sub),
+    "aten.sym_size": _size,
+}
+"""Arithmetic of shapes: whole numbers in, whole numbers out."""

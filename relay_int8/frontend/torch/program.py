@@ -1,0 +1,219 @@
+"""The graph of an exported PyTorch program: what the JSON of a .pt2 file says, checked.
+
+An argument is a one-entry object that names its kind: ``{"as_ints": [2, 2]}``. Arguments that keep
+their default are not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.torch.file import DTYPES, Archive, Array
+
+SCHEMA = 8  # major version of the JSON
+PLAIN = {
+    "as_bool": bool,
+    "as_float": float,
+    "as_int": int,
+    "as_scalar_type": int,
+    "as_string": str,
+}
+"""Kind of an argument that stands for itself -> its Python type."""
+NESTED = ("as_optional_tensor", "as_sym_bool", "as_sym_float", "as_sym_int")
+LISTS = {
+    "as_bools": "as_bool",
+    "as_floats": "as_float",
+    "as_ints": "as_int",
+    "as_optional_tensors": "as_optional_tensor",
+    "as_strings": "as_string",
+    "as_sym_ints": "as_sym_int",
+    "as_tensors": "as_tensor",
+}
+"""Kind of a list -> the kind of its entries, which are written without it."""
+NAMED = ("as_name", "as_tensor")
+IGNORED = ("as_device", "as_layout", "as_memory_format")
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value that an earlier node computes, by name."""
+
+    name: str
+
+
+Argument = Any  # None, bool, int, float, str, Ref, or a list of these
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One call: ``operator`` is torch's name of it, as ``aten.conv2d``.
+
+    ``changes`` says whether it writes its result over its first operand, ``path`` is the module it
+    was called in, ``leaf`` whether that is one of torch's own.
+    """
+
+    name: str
+    operator: str
+    arguments: Mapping[str, Argument]
+    outputs: tuple[str, ...]
+    changes: bool
+    path: str
+    leaf: bool
+
+    @property
+    def title(self) -> str:
+        """How messages call it."""
+        return f"node {self.name} ({self.operator}{f' in {self.path}' if self.path else ''})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A graph in order.
+
+    Attributes
+    ----------
+    inputs
+        Name -> element type and sizes of every data input; None where a size is open.
+    tensors
+        Name in the graph -> value, of parameters, buffers and constants.
+    nodes, outputs
+        The calls, and the names of what is returned.
+    sizes
+        Name -> sizes that torch found; None where they are open.
+    """
+
+    inputs: Mapping[str, tuple[str, tuple[int | None, ...]]]
+    tensors: Mapping[str, Array]
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    sizes: Mapping[str, tuple[int | None, ...]]
+
+
+def read_program(archive: Archive) -> Program:
+    """Return the program of an archive.
+
+    Raises
+    ------
+    FrontendError
+        The JSON is not that of a program, or a program of another kind.
+    """
+    try:
+        return _program(archive)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as err:
+        reason = f"{err} is missing" if isinstance(err, KeyError) else str(err)
+        raise FrontendError(f"no program of torch.export that can be read: {reason}") from err
+
+
+def _program(archive: Archive) -> Program:
+    found = archive.program
+    version = found["schema_version"]["major"]
+    if version != SCHEMA:
+        raise FrontendError(
+            f"the file has version {version} of PyTorch's schema, expected {SCHEMA}: load it with "
+            "torch.export.load, save it again with PyTorch 2.9 or newer"
+        )
+    graph, signature = found["graph_module"]["graph"], found["graph_module"]["signature"]
+    kinds = {name: _tensor_kind(meta) for name, meta in graph["tensor_values"].items()}
+    inputs, tensors = {}, {}
+    for spec in signature["input_specs"]:
+        name, source = _input(spec)
+        if source is None:
+            inputs[name] = kinds[name]
+        elif source in archive.tensors:
+            tensors[name] = archive.tensors[source]
+        else:
+            raise ValueError(f"tensor {source} is not in the archive")
+    return Program(
+        inputs=inputs,
+        tensors=tensors,
+        nodes=tuple(_node(entry) for entry in graph["nodes"]),
+        outputs=tuple(_output(spec) for spec in signature["output_specs"]),
+        sizes={name: sizes for name, (_, sizes) in kinds.items()},
+    )
+
+
+def _tensor_kind(meta: dict[str, Any]) -> tuple[str, tuple[int | None, ...]]:
+    sizes = tuple(extent.get("as_int") for extent in meta["sizes"])
+    if any(size is not None and type(size) is not int for size in sizes):
+        raise ValueError(f"sizes are {meta['sizes']}")
+    return DTYPES.get(meta["dtype"], f"element type {meta['dtype']}"), sizes
+
+
+def _input(spec: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the name of an input, and that of the tensor it stands for, if it is no data."""
+    ((kind, entry),) = spec.items()
+    for source in ("parameter", "buffer", "tensor_constant"):
+        if kind == source:
+            return _text(entry["arg"]["name"]), _text(entry[f"{source}_name"])
+    if kind != "user_input" or list(entry["arg"]) != ["as_tensor"]:
+        raise FrontendError(f"input {str(spec)[:100]} is no tensor; export the model without it")
+    return _text(entry["arg"]["as_tensor"]["name"]), None
+
+
+def _output(spec: dict[str, Any]) -> str:
+    ((kind, entry),) = spec.items()
+    if kind == "buffer_mutation":
+        raise FrontendError(
+            f"the model changes its buffer {entry.get('buffer_name')} as it runs: call "
+            "model.eval() before the export"
+        )
+    if kind != "user_output" or list(entry["arg"]) != ["as_tensor"]:
+        raise FrontendError(f"output {str(spec)[:100]} is no tensor; export the model without it")
+    return _text(entry["arg"]["as_tensor"]["name"])
+
+
+def _node(entry: dict[str, Any]) -> Node:
+    target = _text(entry["target"])
+    call = target.removeprefix("torch.ops.").split(".")
+    operator = ".".join(call[:2])
+    changes = operator.endswith("_") and not operator.endswith("__")
+    outputs = tuple(name for found in entry["outputs"] for name in _names(_argument(found)))
+    path, leaf = _module(entry.get("metadata", {}).get("nn_module_stack", ""))
+    return Node(
+        name=_text(entry.get("name") or (outputs[0] if outputs else target)),
+        operator=operator.removesuffix("_") if changes else operator,
+        arguments={_text(given["name"]): _argument(given["arg"]) for given in entry["inputs"]},
+        outputs=outputs,
+        changes=changes,
+        path=path,
+        leaf=leaf,
+    )
+
+
+def _module(stack: str) -> tuple[str, bool]:
+    """Return path and kind of the innermost module of a stack ``key,path,class;...``."""
+    _, path, kind = [*_text(stack).rpartition(";")[2].split(",", 2), "", "", ""][:3]
+    return path, kind.startswith("torch.nn.modules.")
+
+
+def _argument(found: dict[str, Any]) -> Argument:
+    ((kind, value),) = found.items()
+    if kind in NAMED:
+        return Ref(_text(value["name"] if kind == "as_tensor" else value))
+    if kind in NESTED:
+        return _argument(value)
+    if kind in LISTS:
+        nested = LISTS[kind]
+        return [_argument({nested: entry}) for entry in value]
+    if kind in PLAIN and type(value) is PLAIN[kind]:
+        return value
+    if kind == "as_float" and (type(value) is int or value in ("Infinity", "-Infinity", "NaN")):
+        return float(value)
+    if kind == "as_none" or kind in IGNORED:
+        return None
+    raise ValueError(f"an argument is {str(found)[:100]}")
+
+
+def _names(found: Argument) -> Iterator[str]:
+    for entry in found if isinstance(found, list) else [found]:
+        if isinstance(entry, Ref):
+            yield entry.name
+
+
+def _text(found: Any) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f"expected a text, found {str(found)[:60]}")
+    return found

@@ -15,6 +15,7 @@ LEAST = {
 }
 """FP32 has 0.941, 0.906, 0.630, 0.615, 66/80 and, by definition, 1."""
 
+QUICKEST = "resnet8"
 LEAST_SNR_DB = {
     "resnet20": 30.0,
     "resnet8": 33.0,
@@ -28,7 +29,9 @@ LEAST_SNR_DB = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEAST)
-def test_accuracy_by_default(shared_data, tmp_path, name):
+def test_accuracy_by_default(shared_data, tmp_path, name, full):
+    if not full and name != QUICKEST:
+        pytest.skip("half a minute a network; --full runs it")
     subject = Subject(open_networks(shared_data)[name])
     report = compile_model(
         subject.model,

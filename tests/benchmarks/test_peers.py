@@ -36,8 +36,10 @@ SYSTEMS = [
 
 
 @pytest.mark.slow
-def test_whole_comparison(tmp_path, capfd):
+def test_whole_comparison(tmp_path, capfd, full):
     """All that comes with the extra "dev": no OpenVINO."""
+    if not full:
+        pytest.skip("loads four systems twice; --full runs it")
     arguments = "--networks resnet18 --image-size 32 --batch 1 2 --threads 1 --rounds 2 --turn 0.01"
     systems = ["--systems", *SYSTEMS]
     files = [f"--{kind}={tmp_path / kind}" for kind in ("cache", "json", "markdown")]

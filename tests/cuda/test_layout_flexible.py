@@ -47,6 +47,7 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
     fill = {"fill": np.array([7], np.uint8)}
     concat = Concat(shapes=((2, 3, 5, 8), (2, 6, 5, 8), (2, 8, 5, 8)), axis=1, x="int8")
     whole = Concat(shapes=((2, 4, 5, 8), (2, 8, 5, 8)), axis=1, x="uint8")
+    moved = moves(6) | {"interleave": moves(20)["interleave"]}  # its channels are four phases
     return {
         "add": row(binary("add"), SUM),
         "add_flat": row(binary("add", (7,), shape=(7,)), SUM, ROW),
@@ -69,7 +70,7 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "concat": row(concat, {}),
         "concat_whole": row(whole, {}),
         "concat_to_row": row(concat, {}, NCHW4C, ROW),
-        **{f"move_{name}": row(spec, fill) for name, spec in moves(6).items()},
+        **{f"move_{name}": row(spec, fill) for name, spec in moved.items()},
         "move_rows": row(moves(6)["resize"], fill, ROW),
         "pack": row(Move(move="copy", x_shape=IMAGE, y_shape=IMAGE, x="int8"), {}, ROW, NCHW4C),
         "unpack": row(Move(move="copy", x_shape=IMAGE, y_shape=IMAGE, x="int8"), {}, NCHW4C, ROW),

@@ -9,13 +9,12 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
+from relay_int8.frontend.importing import ImportWriter, converting, finite_weight
 from relay_int8.frontend.model import Shapes
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
 from relay_int8.frontend.mxnet.step import Step
 from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Node, Symbol
-from relay_int8.graph import FunctionWriter, shape
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +38,7 @@ class GraphImporter:
         self._weights = weights
         self._inputs = inputs
         self._batch = batch
-        self._writer = FunctionWriter()
+        self._writer = ImportWriter()
         self._params: list[relax.Var] = []
         self._values: dict[Entry, relax.Expr] = {}
 
@@ -109,7 +108,7 @@ class GraphImporter:
 
     def _variable(self, node: Node) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
-            return relax.const(_weight(node.name, self._weights[node.name]))
+            return relax.const(finite_weight(node.name, self._weights[node.name]))
         if any(str(param.name) == node.name for param in self._params):
             raise FrontendError(f"two inputs of the model are called {node.name}")
         param = relax.Var(node.name, relax.TensorType(self._input_shape(node), "float32"))
@@ -143,22 +142,16 @@ class GraphImporter:
         step = Step(
             inputs=operands,
             attributes=Attributes(node.attributes),
-            emit=lambda name, value: self._emit(f"{node.name}/{name}", value),
+            emit=lambda name, value: self._writer.emit(f"{node.name}/{name}", value),
         )
-        try:
+        with converting(node.title):
             found = CONVERTERS[node.op](step)
             values = list(found) if isinstance(found, list | tuple) else [found]
-            return [
-                self._bound(f"{node.name}_output{place}" if place else node.name, value)
+            bound = [
+                self._writer.bound(f"{node.name}_output{place}" if place else node.name, value)
                 for place, value in enumerate(values)
             ]
-        except NotImplementedError as err:
-            raise UnsupportedOpError(f"{node.title} cannot be imported: {err}") from err
-        except CONVERTER_ERRORS as err:
-            reason = str(err).strip().splitlines()
-            raise FrontendError(
-                f"{node.title} cannot be read: {reason[-1] if reason else type(err).__name__}"
-            ) from err
+        return bound
 
     def _operand(self, node: Node, entry: Entry) -> relax.Expr:
         if entry not in self._values:
@@ -169,33 +162,7 @@ class GraphImporter:
             )
         return self._values[entry]
 
-    def _bound(self, name: str, value: relax.Expr) -> relax.Expr:
-        """Bind a call; what a node only hands on keeps its name."""
-        return (
-            self._emit(name, value) if isinstance(value, relax.Call | relax.TupleGetItem) else value
-        )
-
-    def _emit(self, name: str, value: relax.Expr) -> relax.Var:
-        var = self._writer.emit(name, value)
-        if isinstance(var.ty, relax.TensorType) and not all(
-            isinstance(extent, int) and 0 < extent < 2**31 for extent in shape(var)
-        ):
-            raise ValueError(f"its result would be {list(shape(var))}")
-        return var
-
     def _output(self, entry: Entry) -> relax.Var:
         node = self._nodes[entry[0]]
         value = self._operand(node, entry)
-        return value if isinstance(value, relax.Var) else self._emit(node.name, value)
-
-
-def _weight(name: str, array: Array) -> Array:
-    """Return a weight as the network computes with it."""
-    if array.dtype.kind != "f":
-        return array
-    if not np.isfinite(array).all():
-        raise FrontendError(
-            f"parameter {name} has NaN or infinite values; weights must be finite: check the "
-            "training or the export"
-        )
-    return array.astype(np.float32)
+        return value if isinstance(value, relax.Var) else self._writer.emit(node.name, value)

@@ -12,7 +12,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
+from relay_int8.frontend.importing import CONVERTER_ERRORS
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
+from relay_int8.frontend.importing import MAX_EXTENT, ImportWriter, converting
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite.file import Model, Operator, Tensor
 from relay_int8.frontend.tflite.step import Step
@@ -28,9 +28,7 @@ from relay_int8.frontend.tflite.tensors import (
     quantization_of,
     quantize,
 )
-from relay_int8.graph import FunctionWriter, shape
-
-MAX_EXTENT = 2**31
+from relay_int8.graph import shape
 
 
 class GraphImporter:
@@ -47,7 +45,7 @@ class GraphImporter:
     def __init__(self, model: Model, batch: int | None) -> None:
         self._model = model if batch is None else _with_batch(model, batch)
         self._batch = batch
-        self._writer = FunctionWriter()
+        self._writer = ImportWriter()
         self._held: dict[int, Held] = {}
         self._inputs: set[str] = set()
 
@@ -84,7 +82,7 @@ class GraphImporter:
         param = relax.Var(tensor.name, relax.TensorType(tensor.shape, tensor.dtype))
         self._held[index] = Held(plain=param)
         if quantization_of(tensor):
-            real = self._emit(f"{tensor.name}/dq", dequantize(param, tensor))
+            real = self._writer.emit(f"{tensor.name}/dq", dequantize(param, tensor))
             self._held[index] = Held(plain=real, integers=param)
         return param
 
@@ -97,24 +95,17 @@ class GraphImporter:
             operator=operator,
             inputs=[None if index < 0 else tensors[index] for index in operator.inputs],
             outputs=outputs,
-            bind=self._emit,
+            bind=self._writer.emit,
             held=self._operands(operator, title),
             scaled=self._batch is not None,
         )
-        try:
+        with converting(title):
             found = CONVERTERS[operator.kind](step)
             results = [found] if isinstance(found, relax.Expr | Image) else list(found)
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
                 self._bind(index, result)
-        except NotImplementedError as err:
-            raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
-        except CONVERTER_ERRORS as err:
-            reason = str(err).strip().splitlines()
-            raise FrontendError(
-                f"{title} cannot be read: {reason[-1] if reason else type(err).__name__}"
-            ) from err
 
     def _operands(self, operator: Operator, title: str) -> dict[int, Held]:
         """Return the computed operands by their place; weights and settings are none."""
@@ -139,13 +130,13 @@ class GraphImporter:
         value = result.value if isinstance(result, Image) else result
         if isinstance(value, relax.Call):
             is_moved = index in self._model.outputs and (quantization_of(tensor) or wrap is Image)
-            value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
+            value = self._writer.emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
         self._check_shape(tensor, value, wrap is Image)
         if quantization_of(tensor) is None:
             self._held[index] = Held.of(wrap(value))
             return
-        q = self._emit(f"{tensor.name}/q", quantize(value, tensor))
-        real = self._emit(f"{tensor.name}/dq", dequantize(q, tensor))
+        q = self._writer.emit(f"{tensor.name}/q", quantize(value, tensor))
+        real = self._writer.emit(f"{tensor.name}/dq", dequantize(q, tensor))
         self._held[index] = Held.of(wrap(real), wrap(q))
 
     def _check_shape(self, tensor: Tensor, value: relax.Expr, is_image: bool) -> None:
@@ -167,18 +158,12 @@ class GraphImporter:
         value = held.plain
         if value is None:
             name = f"{tensor.name}/nhwc" if quantization_of(tensor) else tensor.name
-            value = self._emit(name, relax.op.permute_dims(held.image, TO_NHWC))
+            value = self._writer.emit(name, relax.op.permute_dims(held.image, TO_NHWC))
         if quantization_of(tensor):
-            value = self._emit(tensor.name, quantize(value, tensor))
+            value = self._writer.emit(tensor.name, quantize(value, tensor))
         if not isinstance(value, relax.Var):
             raise FrontendError(f"output {tensor.name} is constant; check the conversion")
         return value
-
-    def _emit(self, name: str, value: relax.Expr) -> relax.Var:
-        var = self._writer.emit(name, value)
-        if not all(isinstance(e, int) and 0 < e < MAX_EXTENT for e in shape(var)):
-            raise ValueError(f"its result would be {list(shape(var))}")
-        return var
 
 
 def _with_batch(model: Model, batch: int) -> Model:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.converter_errors import CONVERTER_ERRORS
+from relay_int8.frontend.importing import ImportWriter, converting, finite_weight
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS, VIEWS
-from relay_int8.frontend.torch.file import Array
 from relay_int8.frontend.torch.program import Node, Program, Ref
 from relay_int8.frontend.torch.step import Step
-from relay_int8.graph import FunctionWriter, shape
+from relay_int8.graph import shape
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
@@ -34,7 +32,7 @@ class GraphImporter:
     def __init__(self, program: Program, batch: int | None) -> None:
         self._program = program
         self._batch = batch
-        self._writer = FunctionWriter()
+        self._writer = ImportWriter()
         self._values: dict[str, Value] = {}
         self._families = _Families()
 
@@ -97,27 +95,19 @@ class GraphImporter:
         """Bind the results of a node to their names."""
         self._families.refuse_stale(node)
         title = _bound_name(node)
-        try:
+        batch = "" if self._batch is None else f" with batch {self._batch}"
+        with converting(node.title, batch):
             step = Step(
                 arguments={key: self._argument(node, a) for key, a in node.arguments.items()},
-                emit=lambda name, value: self._emit(f"{title}/{name}", value),
+                emit=lambda name, value: self._writer.emit(f"{title}/{name}", value),
                 operator=node.operator,
             )
             found = CONVERTERS[node.operator](step)
             values: list[Value] = list(found) if isinstance(found, list | tuple) else [found]
             for place, (name, value) in enumerate(zip(node.outputs, values, strict=False)):
-                bound = self._bound(f"{title}_output{place}" if place else title, value)
+                bound = self._writer.bound(f"{title}_output{place}" if place else title, value)
                 self._check_sizes(name, bound)
                 self._values[name] = bound
-        except NotImplementedError as err:
-            raise UnsupportedOpError(f"{node.title} cannot be imported: {err}") from err
-        except CONVERTER_ERRORS as err:
-            reason = str(err).strip().splitlines()
-            batch = "" if self._batch is None else f" with batch {self._batch}"
-            raise FrontendError(
-                f"{node.title} cannot be read{batch}: "
-                f"{reason[-1] if reason else type(err).__name__}"
-            ) from err
         self._follow_change(node)
 
     def _follow_change(self, node: Node) -> None:
@@ -139,22 +129,8 @@ class GraphImporter:
         if name not in self._values:
             if name not in self._program.tensors:
                 raise FrontendError(f"{reader} reads {name}, which nothing computes")
-            self._values[name] = relax.const(_weight(name, self._program.tensors[name]))
+            self._values[name] = relax.const(finite_weight(name, self._program.tensors[name]))
         return self._values[name]
-
-    def _bound(self, name: str, value: Value) -> Any:
-        """Bind a call; what a node only hands on keeps its name."""
-        return (
-            self._emit(name, value) if isinstance(value, relax.Call | relax.TupleGetItem) else value
-        )
-
-    def _emit(self, name: str, value: relax.Expr) -> relax.Var:
-        var = self._writer.emit(name, value)
-        if isinstance(var.ty, relax.TensorType) and not all(
-            isinstance(extent, int) and 0 < extent < 2**31 for extent in shape(var)
-        ):
-            raise ValueError(f"its result would be {list(shape(var))}")
-        return var
 
     def _check_sizes(self, name: str, value: Value) -> None:
         """Refuse a result of another shape than torch found; another batch may change axis 0."""
@@ -172,7 +148,7 @@ class GraphImporter:
         if isinstance(value, int):
             raise FrontendError(f"output {name} is no tensor")
         self._check_batch(name, shape(value))
-        return value if isinstance(value, relax.Var) else self._emit(name, value)
+        return value if isinstance(value, relax.Var) else self._writer.emit(name, value)
 
     def _check_batch(self, name: str, found: tuple[int, ...]) -> None:
         """Refuse a batch that shapes written into the graph did not follow."""
@@ -226,15 +202,3 @@ def _reads(node: Node) -> list[str]:
 def _bound_name(node: Node) -> str:
     """Return the name of a result: of the module, and the node in a module of several."""
     return node.path if node.leaf else f"{node.path}/{node.name}" if node.path else node.name
-
-
-def _weight(name: str, array: Array) -> Array:
-    """Return a weight as the network computes with it."""
-    if array.dtype.kind != "f":
-        return array
-    if not np.isfinite(array).all():
-        raise FrontendError(
-            f"parameter {name} has NaN or infinite values; weights must be finite: check the "
-            "training or the export"
-        )
-    return array.astype(np.float32)

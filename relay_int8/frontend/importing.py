@@ -1,0 +1,79 @@
+"""What importers of graphs have in common: results of a size, finite weights, errors by a title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.graph import FunctionWriter, shape
+
+Array = np.ndarray[Any, Any]
+MAX_EXTENT = 2**31
+CONVERTER_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What TVM's converters, its shape inference and NumPy raise at an operator that they do not
+understand: RuntimeError is the base of TVM's own errors and of NotImplementedError."""
+
+
+class ImportWriter(FunctionWriter):
+    """Binds results whose every extent is known, positive and less than 2**31."""
+
+    def emit(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind ``value`` under ``name``; ValueError at another extent."""
+        var = super().emit(name, value)
+        if isinstance(var.ty, relax.TensorType) and not all(
+            isinstance(extent, int) and 0 < extent < MAX_EXTENT for extent in shape(var)
+        ):
+            raise ValueError(f"its result would be {list(shape(var))}")
+        return var
+
+    def bound(self, name: str, value: Any) -> Any:
+        """Bind a call; what a node only hands on keeps its name."""
+        is_new = isinstance(value, relax.Call | relax.TupleGetItem)
+        return self.emit(name, value) if is_new else value
+
+
+@contextmanager
+def converting(title: str, wish: str = "") -> Iterator[None]:
+    """Have what a converter raises name its operator, and the ``wish`` it could not follow.
+
+    Raises
+    ------
+    UnsupportedOpError
+        If the converter raised NotImplementedError.
+    FrontendError
+        If it raised another of :data:`CONVERTER_ERRORS`.
+    """
+    try:
+        yield
+    except NotImplementedError as err:
+        raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
+    except CONVERTER_ERRORS as err:
+        reason = str(err).strip().splitlines()
+        raise FrontendError(
+            f"{title} cannot be read{wish}: {reason[-1] if reason else type(err).__name__}"
+        ) from err
+
+
+def finite_weight(name: str, array: Array) -> Array:
+    """Return a weight as the network computes with it; FrontendError if it is not finite."""
+    if array.dtype.kind != "f":
+        return array
+    if not np.isfinite(array).all():
+        raise FrontendError(
+            f"parameter {name} has NaN or infinite values; weights must be finite: check the "
+            "training or the export"
+        )
+    return array.astype(np.float32)

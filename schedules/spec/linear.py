@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedules.spec.operator_spec import DType, Padding, Pair, Shape, Size
+from schedules.spec.operator_spec import DType, Padding, Pair, Shape, Size, window_places
 from schedules.spec.requantizing import Requantizing
 
 PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "alpha")
@@ -51,11 +51,8 @@ class Conv2d(Requantizing):
     @property
     def out_size(self) -> Pair:
         """Height and width of the output."""
-        top, left, bottom, right = self.padding
-        (kh, kw), (sh, sw), (dh, dw) = self.kernel, self.strides, self.dilation
-        rows = (self.height + top + bottom - dh * (kh - 1) - 1) // sh + 1
-        cols = (self.width + left + right - dw * (kw - 1) - 1) // sw + 1
-        return rows, cols
+        size = (self.height, self.width)
+        return window_places(size, self.kernel, self.strides, self.dilation, self.padding)
 
     @property
     def tensors(self) -> tuple[str, ...]:

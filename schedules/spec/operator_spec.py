@@ -14,6 +14,18 @@ Padding = tuple[int, int, int, int]  # top, left, bottom, right
 Shape = tuple[Size, ...]
 
 
+def window_places(
+    size: Pair, kernel: Pair, strides: Pair, dilation: Pair, padding: Padding
+) -> Pair:
+    """Return down and across how many places a window fits into a padded image."""
+    padded = (size[0] + padding[0] + padding[2], size[1] + padding[1] + padding[3])
+    down, across = (
+        (extent - step * (taps - 1) - 1) // stride + 1
+        for extent, taps, stride, step in zip(padded, kernel, strides, dilation, strict=True)
+    )
+    return down, across
+
+
 class OperatorSpec:
     """One operator; subclasses are frozen dataclasses with a field or constant for each type."""
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, Shape, Size
+from schedules.spec.operator_spec import (
+    DType,
+    OperatorSpec,
+    Padding,
+    Pair,
+    Shape,
+    Size,
+    window_places,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +59,8 @@ class Sample2d(OperatorSpec):
     @property
     def out_size(self) -> Pair:
         """Height and width of the output."""
-        top, left, bottom, right = self.padding
-        (kh, kw), (sh, sw), (dh, dw) = self.kernel, self.strides, self.dilation
-        rows = (self.height + top + bottom - dh * (kh - 1) - 1) // sh + 1
-        cols = (self.width + left + right - dw * (kw - 1) - 1) // sw + 1
-        return rows, cols
+        size = (self.height, self.width)
+        return window_places(size, self.kernel, self.strides, self.dilation, self.padding)
 
     @property
     def tensors(self) -> tuple[str, ...]:

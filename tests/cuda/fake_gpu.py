@@ -7,13 +7,32 @@ finding it, loading the library, memory, launches, graphs. Processes that see it
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
+from schedules.cuda import compiler
+from schedules.cuda.nvrtc import Compiled
 from tests.cuda.emulator import Kernel, compile_kernels, kernels
 
 HERE = Path(__file__).parent
 RUNTIME = "libcudart.so.13"
+
+
+@contextmanager
+def noted_sources() -> Iterator[list[str]]:
+    """Give the CUDA C that is compiled in this context, in order."""
+    found: list[str] = []
+    compile_parts = compiler.compile_parts
+
+    def noted(source: str, names: Sequence[str]) -> list[Compiled]:
+        found.append(source)
+        return compile_parts(source, names)
+
+    with patch.object(compiler, "compile_parts", noted):
+        yield found
 
 
 @dataclass(frozen=True)

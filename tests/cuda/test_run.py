@@ -21,8 +21,7 @@ from relay_int8.cli import app
 from relay_int8.demo import MODEL, load_images
 from relay_int8.deploy import Place, deploy
 from relay_int8.errors import DeployError
-from schedules.cuda import compiler
-from tests.cuda.fake_gpu import FakeGpu
+from tests.cuda.fake_gpu import FakeGpu, noted_sources
 from tests.remote import processes
 
 pytestmark = pytest.mark.skipif(
@@ -90,14 +89,7 @@ def case(tmp_path_factory) -> Case:
         **options,
     )
     table = CalibrationTable.load(folder / "table.json")
-    sources: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        compile_parts = compiler.compile_parts
-        patch.setattr(
-            compiler,
-            "compile_parts",
-            lambda source, names: (sources.append(source), compile_parts(source, names))[1],
-        )
+    with noted_sources() as sources:
         for name, graphs in (("gpu.ri8", True), ("launches.ri8", False)):
             relay_int8.compile_model(
                 MODEL,

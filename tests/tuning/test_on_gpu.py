@@ -14,10 +14,9 @@ from relay_int8.frontend.model import import_model
 from relay_int8.tuning.bench import Batch, compile_batch
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.session import obstacle
-from schedules.cuda import compiler
 from schedules.space import first
 from schedules.targets import named_target, target_config
-from tests.cuda.fake_gpu import FakeGpu
+from tests.cuda.fake_gpu import FakeGpu, noted_sources
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
@@ -56,14 +55,7 @@ def batch():
 @pytest.fixture(scope="module")
 def source(batch):
     """Return the CUDA C of both."""
-    found: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        compile_parts = compiler.compile_parts
-        patch.setattr(
-            compiler,
-            "compile_parts",
-            lambda text, names: (found.append(text), compile_parts(text, names))[1],
-        )
+    with noted_sources() as found:
         compile_batch(batch)
     return found[0]
 

@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.gpu import __main__ as bench_gpu
 from relay_int8.tuning.log import read_manifest
-from schedules.cuda import compiler
-from tests.cuda.fake_gpu import FakeGpu
+from tests.cuda.fake_gpu import FakeGpu, noted_sources
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -37,21 +36,14 @@ def with_clock(gpu):
 
 
 @pytest.mark.slow
-def test_build_and_run(full, tmp_path, monkeypatch):
+def test_build_and_run(full, tmp_path):
     if not full:
         pytest.skip("needs --full")
     if importlib.util.find_spec("nvidia") is None:
         pytest.skip("needs NVIDIA's compilers, of the extra cuda")
-    sources: list[str] = []
-    compile_parts = compiler.compile_parts
-
-    def noted(source, names):
-        sources.append(source)
-        return compile_parts(source, names)
-
-    monkeypatch.setattr(compiler, "compile_parts", noted)
     build, result = tmp_path / "build", tmp_path / "result.json"
-    assert bench_gpu.main(["--build", str(build), *BUILD.split()]) == 0
+    with noted_sources() as sources:
+        assert bench_gpu.main(["--build", str(build), *BUILD.split()]) == 0
     gpu = FakeGpu.make(tmp_path / "gpu", sources[-1])
     with_clock(gpu)
     command = [sys.executable, "-m", "benchmarks.gpu", "--run", str(build), "--json", str(result)]

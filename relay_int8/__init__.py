@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from relay_int8.artifact import load, read_manifest, save_artifact
     from relay_int8.calibrate_file import calibrate_model
     from relay_int8.calibration import Preprocessing, open_data
-    from relay_int8.compile import compile_model, preview
+    from relay_int8.compile import compile_model
     from relay_int8.config import QuantConfig
     from relay_int8.errors import Int8Error
     from relay_int8.export.onnx_file import export_model
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from relay_int8.frontend.onnx import import_onnx
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
+    from relay_int8.preview_file import preview
     from relay_int8.streams import Streams
 
 __version__ = "0.1.0"
@@ -64,7 +65,7 @@ _HOMES = {
     "import_torch": "frontend.torch",
     "load": "artifact",
     "open_data": "calibration",
-    "preview": "compile",
+    "preview": "preview_file",
     "read_manifest": "artifact",
     "save_artifact": "artifact",
 }

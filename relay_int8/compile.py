@@ -14,10 +14,8 @@ from tvm.target import Target
 
 from relay_int8 import graph
 from relay_int8.adopt import adopt
-from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import Report
 from relay_int8.analysis.report_page import is_page, write_report_page
-from relay_int8.annotate import annotate
 from relay_int8.artifact import LIBRARY, TensorInfo, save_artifact
 from relay_int8.build import Built, KernelCall, build, check_float16
 from relay_int8.calibration.data import Batches, Dataset
@@ -32,17 +30,9 @@ from relay_int8.frontend.model import Shapes, import_model, model_bytes
 from relay_int8.images import open_images
 from relay_int8.interface import outputs_of
 from relay_int8.module import refusal
-from relay_int8.pipeline import normalize
 from relay_int8.pixels import PixelLayout
-from relay_int8.quantize import quantize
-from relay_int8.reporting import (
-    layers_of,
-    report_of,
-    tuning_of,
-    with_fidelity,
-    with_sensitivity,
-    with_times,
-)
+from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.reporting import report_of, with_fidelity, with_sensitivity, with_times
 from relay_int8.shipping import manifest_of, shipped_model
 from relay_int8.target import resolve, resolve_target
 from relay_int8.tuning.records import Records, shipped_logs
@@ -143,31 +133,19 @@ def compile_model(
     destination = resolve(target, architectures)
     where = resolve_target(destination.target, threads)
     check_float16(float16, where)
-    if not records and (tuning_logs or require_tuned):
-        raise ConfigError("tuned kernels are asked for, and records are switched off; choose one")
+    known = _known_records(tuning_logs, where, records, require_tuned)
     _check_folders(output, report, table, qdq)
-    own = Path(tuning_logs) if tuning_logs else None
-    known = Records(own, where, shipped_logs()) if records else None
-    seconds: dict[str, float] = {}
-    with _timed("import", seconds, progress):
-        if max_batch is not None:
-            _check_open_batch(batch, max_batch)
-        first = 1 if max_batch is not None else batch
+    _check_open_batch(batch, max_batch)
+    clock = _Clock(progress)
+
+    with clock.stage("import"):
+        first = batch if max_batch is None else 1
         mod = import_model(model, batch=first, inputs=inputs, params=params)
     source = _source(mod, data, preprocessing)
-    if sensitivity and (graph.is_quantized(mod) or not isinstance(source, Dataset)):
-        raise ConfigError(
-            "sensitivity quantizes a float model anew on images; give both, or leave it out"
-        )
-    if table is not None and graph.is_quantized(mod):
-        raise ConfigError("the model is quantized already: there is no calibration table to write")
-    with _timed("quantize", seconds, progress):
-        if graph.is_quantized(mod):
-            quantized = adopt(mod, config)
-        else:
-            assert source is not None
-            quantized = quantize(mod, source, config, keep_histograms=as_page, progress=progress)
-    with _timed("build", seconds, progress):
+    _check_goals(mod, source, sensitivity, table)
+    with clock.stage("quantize"):
+        quantized = _quantized(mod, source, config, as_page, progress)
+    with clock.stage("build"):
         shipped = shipped_model(quantized, preprocessing, pixels, max_batch)
         built = build(
             shipped,
@@ -180,67 +158,63 @@ def compile_model(
     if require_tuned and known is not None:
         _require_tuned(built, known)
     built = dataclasses.replace(built, calls=_named(built.calls, outputs_of(mod)))
-    result = report_of(quantized, built, Path(model).name, seconds)
-    if known is not None:
-        result = dataclasses.replace(result, tuning=tuning_of(built, known))
+    result = report_of(quantized, built, known, Path(model).name)
     manifest = manifest_of(mod, quantized, built, result, preprocessing, pixels, max_batch)
+
     if sensitivity:
-        with _timed("sensitivity", seconds, progress):
+        with clock.stage("sensitivity"):
             assert isinstance(source, Dataset)
             result = with_sensitivity(result, quantized, source, sensitivity, progress)
     with tempfile.TemporaryDirectory() as folder:
         library, trial = Path(folder) / LIBRARY, Path(folder) / "network.ri8"
-        with _timed("export", seconds, progress):
+        with clock.stage("export"):
             built.export(library)
             save_artifact(trial, library, manifest)
         if samples and isinstance(source, Dataset):
-            with _timed("compare", seconds, progress):
+            with clock.stage("compare"):
                 result = with_fidelity(result, quantized, source, samples, progress)
         if not refusal(manifest):
-            with _timed("measure", seconds, progress):
+            with clock.stage("measure"):
                 result = with_times(result, built, trial, threads)
         result = dataclasses.replace(
             result,
             model_bytes=model_bytes(model, params),
             artifact_bytes=trial.stat().st_size,
-            seconds=seconds,
+            seconds=clock.seconds,
         )
-        if table is not None:
-            quantized.table.save(table)
-        if qdq is not None:
-            write_qdq(quantized, qdq)
-        if report is not None and as_page:
-            write_report_page(result, quantized.table, report)
-        elif report is not None:
-            result.save(report)
+        _write_beside(result, quantized, report, table, qdq)
         save_artifact(output, library, manifest)
     return result
 
 
-def preview(
-    model: str | Path,
-    *,
-    preset: str = "int8",
-    batch: int | None = None,
-    inputs: Shapes | None = None,
-    params: str | Path | None = None,
-) -> Report:
-    """Return what would become of each layer of a model, before any data is seen."""
-    imported = import_model(model, batch=batch, inputs=inputs, params=params)
-    if graph.is_quantized(imported):
-        adopted = adopt(imported)
-        mod, plan, settings = adopted.reference, adopted.plan, adopted.settings
-    else:
-        mod = normalize()(imported)
-        plan, settings = annotate(mod, QuantConfig(preset=preset)), {"preset": preset}
-    return Report(
-        model=Path(model).name,
-        digest="",
-        settings=settings,
-        layers=layers_of(plan, {}),
-        hazards=find_hazards(mod, plan),
-        model_bytes=model_bytes(model, params),
-    )
+class _Clock:
+    """Keeps how long each stage took, and tells ``progress`` that one starts and ends."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._progress = progress
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time what stands in the ``with`` block; a block that raises is not kept."""
+        start = time.perf_counter()
+        if self._progress:
+            self._progress(name, 0, 1)
+        yield
+        if self._progress:
+            self._progress(name, 1, 1)
+        self.seconds[name] = round(time.perf_counter() - start, 3)
+
+
+def _known_records(
+    tuning_logs: str | Path | None, target: Target, wanted: bool, require_tuned: bool
+) -> Records | None:
+    """Return the records of the caller's logs, then of the shipped ones; None if not ``wanted``."""
+    if wanted:
+        return Records(Path(tuning_logs) if tuning_logs else None, target, shipped_logs())
+    if tuning_logs or require_tuned:
+        raise ConfigError("tuned kernels are asked for, and records are switched off; choose one")
+    return None
 
 
 def _check_folders(*files: str | Path | None) -> None:
@@ -252,7 +226,10 @@ def _check_folders(*files: str | Path | None) -> None:
             )
 
 
-def _check_open_batch(batch: int | None, max_batch: int) -> None:
+def _check_open_batch(batch: int | None, max_batch: int | None) -> None:
+    """Refuse two answers to how many images a run takes, and a range of one."""
+    if max_batch is None:
+        return
     if batch is not None:
         raise ConfigError(
             f"batch {batch} and batches 1 to {max_batch} are both asked for; choose one"
@@ -278,16 +255,52 @@ def _source(
     return open_images(mod, data, preprocessing)
 
 
-@contextmanager
-def _timed(stage: str, seconds: dict[str, float], progress: Progress | None) -> Iterator[None]:
-    """Report that ``stage`` starts and ends, and keep how long it took."""
-    start = time.perf_counter()
-    if progress:
-        progress(stage, 0, 1)
-    yield
-    if progress:
-        progress(stage, 1, 1)
-    seconds[stage] = round(time.perf_counter() - start, 3)
+def _check_goals(
+    mod: IRModule,
+    source: Dataset | CalibrationTable | None,
+    sensitivity: int,
+    table: str | Path | None,
+) -> None:
+    """Refuse results that such a model, or such a source of ranges, cannot give."""
+    quantized = graph.is_quantized(mod)
+    if sensitivity and (quantized or not isinstance(source, Dataset)):
+        raise ConfigError(
+            "sensitivity quantizes a float model anew on images; give both, or leave it out"
+        )
+    if table is not None and quantized:
+        raise ConfigError("the model is quantized already: there is no calibration table to write")
+
+
+def _quantized(
+    mod: IRModule,
+    source: Dataset | CalibrationTable | None,
+    config: QuantConfig,
+    keep_histograms: bool,
+    progress: Progress | None,
+) -> QuantizedModel:
+    """Quantize a float model; a model that is quantized already keeps its scales."""
+    if graph.is_quantized(mod):
+        return adopt(mod, config)
+    assert source is not None
+    return quantize(mod, source, config, keep_histograms=keep_histograms, progress=progress)
+
+
+def _write_beside(
+    result: Report,
+    quantized: QuantizedModel,
+    report: str | Path | None,
+    table: str | Path | None,
+    qdq: str | Path | None,
+) -> None:
+    """Write what was asked for beside the artifact."""
+    if table is not None:
+        quantized.table.save(table)
+    if qdq is not None:
+        write_qdq(quantized, qdq)
+    if report is not None and is_page(report):
+        write_report_page(result, quantized.table, report)
+    elif report is not None:
+        result.save(report)
 
 
 def _named(

@@ -30,12 +30,9 @@ from schedules.targets import native_target, target_config
 
 
 def report_of(
-    quantized: QuantizedModel,
-    built: Built,
-    model: str,
-    seconds: dict[str, float],
+    quantized: QuantizedModel, built: Built, records: Records | None, model: str
 ) -> Report:
-    """Return the report of a network that was built, nothing measured yet."""
+    """Return the report of a network that was built with ``records``, nothing measured yet."""
     kernels = {call.tensor: call.template or call.function for call in built.calls}
     return Report(
         model=model,
@@ -49,7 +46,7 @@ def report_of(
         hazards=find_hazards(quantized.reference, quantized.plan, quantized.table),
         repacks=tuple(call.tensor for call in built.calls if call.is_repack),
         gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},
-        seconds=seconds,
+        tuning=_tuning(built, records) if records is not None else {},
     )
 
 
@@ -76,7 +73,7 @@ def _tensors(calls: tuple[KernelCall, ...]) -> dict[str, list[str]]:
     return found
 
 
-def tuning_of(built: Built, records: Records) -> dict[str, Any]:
+def _tuning(built: Built, records: Records) -> dict[str, Any]:
     """Return how many kernels run as tuned, how many by default, and why records were refused."""
     kernels = [call for call in built.calls if call.template]
     tuned = sum(call.tuned for call in kernels)

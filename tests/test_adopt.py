@@ -14,9 +14,9 @@ from tvm.target import Target
 import relay_int8
 from relay_int8 import graph, zoo
 from relay_int8.adopt import adopt
-from relay_int8.compile import preview
 from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.preview_file import preview
 from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import TARGETS
 from tests import modern_networks, reference

@@ -5,9 +5,9 @@ import pytest
 
 import relay_int8
 from relay_int8.adopt import adopt
-from relay_int8.compile import preview
 from relay_int8.config import QuantConfig
 from relay_int8.graph import is_quantized, results
+from relay_int8.preview_file import preview
 from tests import reference
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast

@@ -82,7 +82,7 @@ def draw(kernel: Kernel, choose: Choose, count: int) -> Choices:
     """Return the ``count`` choices that ``choose`` makes; much cheaper than :func:`trace`."""
     drawn: list[Option] = []
 
-    def note(position: int, options: Options) -> Option:
+    def _note(position: int, options: Options) -> Option:
         drawn.append(choose(position, options))
         if len(drawn) == count:
             raise _EnoughError
@@ -90,17 +90,17 @@ def draw(kernel: Kernel, choose: Choose, count: int) -> Choices:
 
     if count:
         with suppress(_EnoughError):
-            trace(kernel, note)
+            trace(kernel, _note)
     return tuple(drawn)
 
 
 def point(kernel: Kernel, choices: Choices) -> Point:
     """Return the point of ``choices``; ScheduleError if there is none, or no GPU can run it."""
 
-    def choose(position: int, options: Options) -> Option:
+    def _choose(position: int, options: Options) -> Option:
         return choices[position] if position < len(choices) else -1
 
-    found = trace(kernel, choose)
+    found = trace(kernel, _choose)
     if len(found.choices) != len(choices):
         raise ScheduleError(
             f"{kernel.template.name} makes {len(found.choices)} choices, {len(choices)} are given"
@@ -153,14 +153,14 @@ class _EnoughError(Exception):
 def _options_after(kernel: Kernel, prefix: Choices) -> Options:
     found: list[Options] = []
 
-    def choose(position: int, options: Options) -> Option:
+    def _choose(position: int, options: Options) -> Option:
         if position == len(prefix):
             found.append(options)
             raise _EnoughError
         return prefix[position]
 
     try:
-        trace(kernel, choose)
+        trace(kernel, _choose)
     except _EnoughError:
         return found[0]
     raise ScheduleError(f"{kernel.template.name} makes {len(prefix)} choices here, elsewhere more")
@@ -181,10 +181,12 @@ class _Guided:
         return getattr(self.schedule, name)
 
     def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float]) -> Any:
+        """Sample as ``Schedule`` does, but the candidate that was chosen; ``probs`` has no say."""
         index = self._choice(tuple(int(candidate) for candidate in candidates))
         return self.schedule.sample_categorical(list(candidates), list(probs), decision=index)
 
     def sample_perfect_tile(self, loop: Any, n: int, max_innermost_factor: int = 16) -> Any:
+        """Sample as ``Schedule`` does, but the tiling that was chosen."""
         extent = int(self.schedule.get(loop).extent)
         tiles = tuple(tile for tile in tilings(extent, n) if tile[-1] <= max_innermost_factor)
         decision = list(tiles[self._choice(tiles)])

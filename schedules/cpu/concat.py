@@ -64,20 +64,20 @@ def _aligned(point: Point) -> Expr:
     ]
     place = point.physical
 
-    def read(name: str, start: int) -> Expr:
+    def _read(name: str, start: int) -> Expr:
         return point.tensors[name](*place[:axis], place[axis] - start, *place[axis + 1 :])
 
-    return _chosen(point.spec.tensors, sizes, place[axis], read)
+    return _chosen(point.spec.tensors, sizes, place[axis], _read)
 
 
 def _gathered(point: Point) -> Expr:
     axis, place = point.spec.axis, point.logical
     sizes = [int(shape[axis]) for shape in point.spec.shapes]
 
-    def read(name: str, start: int) -> Expr:
+    def _read(name: str, start: int) -> Expr:
         return point.at(name, (*place[:axis], place[axis] - start, *place[axis + 1 :]))
 
-    return _chosen(point.spec.tensors, sizes, place[axis], read)
+    return _chosen(point.spec.tensors, sizes, place[axis], _read)
 
 
 def _chosen(

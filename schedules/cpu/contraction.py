@@ -160,11 +160,11 @@ def _store(
         T.reads(acc[tuple(p)], *(_whole(buffers[name]) for name in read))
         T.writes(_lanes_of(buffers["y"], parts.y(p)))
 
-        def load(name: str, element: int | None = None) -> Expr:
+        def _load(name: str, element: int | None = None) -> Expr:
             return buffers[name][p[1], ramp(LANES)] if element is None else buffers[name][element]
 
         r = buffers["r"][tuple(parts.y(p))] if "r" in buffers else None
-        y = epilogue(spec, acc[tuple(p)], load, r)
+        y = epilogue(spec, acc[tuple(p)], _load, r)
         if isinstance(spec, Conv2d):
             y = clear_tail(spec, p[1], y)
         store = parts.store or _store_lanes(parts)

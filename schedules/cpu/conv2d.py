@@ -88,11 +88,12 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     width = -(-cols.out // ROUND) * ROUND if wide else cols.out
     classes = (len(rows.classes), 1 if wide else len(cols.classes), ocb, LANES)
 
-    def guards(p: Index, k: Index) -> list[list[Expr]]:
+    def _guards(p: Index, k: Index) -> list[list[Expr]]:
         columns = [] if wide else cols.inside(p[3], k[2])
         return [rows.inside(p[2], k[1]), columns]
 
     def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
+        """Read channels of a pixel; in the border of a wide row, select the zero point instead."""
         group = tirx.floordiv(p[1], ocb // spec.groups) * icb
         row, col = rows.source(p[2], k[1]), cols.source(p[3], k[2])
         near = tirx.max(tirx.min(col, spec.width - 1), 0) if wide else col
@@ -109,7 +110,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
         buffers=buffers_of(spec, (ocb, icb, *spec.kernel, steps, LANES * dot.width), classes),
         spatial=(spec.batch, ocb, rows.out, width),
         reduction=(icb, *spec.kernel, steps),
-        guards=guards,
+        guards=_guards,
         x=x,
         w=lambda p, k: (p[1], *k),
         bias=lambda p: (

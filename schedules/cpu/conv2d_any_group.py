@@ -68,6 +68,7 @@ class _Emitter:
     buffers: dict[str, Any]
 
     def emit(self, name: str) -> None:
+        """Sum in 16 lanes, and store them; ``name`` is the template's."""
         y, extents = self.buffers["y"], image(self.spec, "y")[:-1]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
             place = spatial("n c h w", extents, loops)

@@ -73,6 +73,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     length = -(-length // CHUNK) * CHUNK
 
     def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
+        """Read the next elements of a window's row, which lies in one run of the staged copy."""
         start = p[3] * (cols.stride * spec.in_channels) + k[1] * dot.width
         return buffers["x"][p[0], _row(rows, p, k), ramp(dot.width, start)]
 
@@ -131,7 +132,7 @@ def _stage(spec: Conv2d, rows: Axis, length: int, buffers: dict[str, Any]) -> An
         T.reads(x[n, 0 : spec.height, 0 : spec.width, 0 : spec.in_channels])
         T.writes(staged[n, h, first : first + CHUNK])
 
-        def element(offset: Expr) -> Expr:
+        def _element(offset: Expr) -> Expr:
             inside = tirx.all(offset >= 0, offset < elements)
             return tirx.if_then_else(inside, x[n, row, T.int64(0), offset], fill)
 
@@ -141,7 +142,7 @@ def _stage(spec: Conv2d, rows: Axis, length: int, buffers: dict[str, Any]) -> An
                 chunk = x[n, row, T.int64(0), ramp(CHUNK, start)]
                 T.buffer_store(staged, chunk, [n, h, ramp(CHUNK, first)])
             with T.Else(), T.serial(T.int64(0), T.int64(CHUNK)) as i:
-                T.buffer_store(staged, element(start + i), [n, h, first + i])
+                T.buffer_store(staged, _element(start + i), [n, h, first + i])
     return staged
 
 

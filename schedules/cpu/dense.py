@@ -58,24 +58,25 @@ def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of template ``name``; symbolic rows are outermost."""
     blocks, steps, symbolic = -(-spec.n // LANES), _steps(dot, spec), not isinstance(spec.rows, int)
 
-    def row(p: Index) -> Expr:
+    def _row(p: Index) -> Expr:
         return p[0] if symbolic else p[3]
 
     def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
+        """Read the next elements of a row; the last step begins early enough to end with it."""
         start = (k[0] * steps[1] + k[1]) * dot.width
         if spec.k % dot.width:
             start = tirx.min(start, spec.k - dot.width)
-        return buffers["x"][row(p), ramp(dot.width, start)]
+        return buffers["x"][_row(p), ramp(dot.width, start)]
 
-    def store(buffer: Any, p: Index, y: Expr) -> None:
+    def _store(buffer: Any, p: Index, y: Expr) -> None:
         value = IRBuilder.name("lanes", T.Bind(y))
         with T.If(p[1] < spec.n // LANES):
             with T.Then():
-                T.buffer_store(buffer, value, [row(p), ramp(LANES, p[1] * LANES)])
+                T.buffer_store(buffer, value, [_row(p), ramp(LANES, p[1] * LANES)])
             with T.Else():
                 for lane in range(spec.n % LANES):
                     element = tirx.Shuffle([value], [lane])
-                    T.buffer_store(buffer, element, [row(p), p[1] * LANES + lane])
+                    T.buffer_store(buffer, element, [_row(p), p[1] * LANES + lane])
 
     parts = Contraction(
         template=name,
@@ -86,8 +87,8 @@ def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
         x=x,
         w=lambda p, k: (p[1], *k),
         bias=lambda p: (p[1],),
-        y=lambda p: (row(p), ramp(LANES, p[1] * LANES)),
-        store=store if spec.n % LANES else None,
+        y=lambda p: (_row(p), ramp(LANES, p[1] * LANES)),
+        store=_store if spec.n % LANES else None,
     )
     return contraction_kernel(spec, dot, parts)
 

@@ -99,7 +99,7 @@ def elementwise_kernel(
     if zeroed:
         run = min(run, 1)
 
-    def element(*physical: Expr) -> Expr:
+    def _element(*physical: Expr) -> Expr:
         point = Point(spec, layouts, tensors, params, physical)
         if not (zeroed or (padded and run == 0)):
             return value(point)
@@ -110,7 +110,7 @@ def elementwise_kernel(
         )
 
     name = f"{spec.kind}_y" if spec.kind in params else spec.kind
-    y = te.compute(shape, element, name=name, attrs={"template": template, "run": run})
+    y = te.compute(shape, _element, name=name, attrs={"template": template, "run": run})
     inputs = [*tensors.values(), *params.values(), y]
     func = te.create_prim_func(inputs, index_dtype_override="int64")
     return func.without_attr("global_symbol")

@@ -35,10 +35,10 @@ def _template(
 ) -> ScheduleTemplate:
     """Return what ``operator`` (its module) computes with ``dot``, in the one loop body."""
 
-    def default(sch: Schedule, spec: Any, target: Target) -> None:
+    def _default(sch: Schedule, spec: Any, target: Target) -> None:
         register_tiles.default(sch, target, operator.row_of(spec), *stage)
 
-    def space(sch: Schedule, spec: Any, target: Target) -> None:
+    def _space(sch: Schedule, spec: Any, target: Target) -> None:
         register_tiles.space(sch, target, operator.row_of(spec), *stage)
 
     return ScheduleTemplate(
@@ -47,8 +47,8 @@ def _template(
         refuses=partial(operator.refuses, dot),
         layouts=operator.layouts,
         kernel=lambda spec, _layouts: operator.kernel(dot, name, spec),
-        default=default,
-        space=space,
+        default=_default,
+        space=_space,
         pack=partial(operator.pack, dot),
         x_types=dot.x_types,
         finish=prefetched,

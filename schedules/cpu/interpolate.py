@@ -40,13 +40,13 @@ def _interpolated(point: Point) -> Expr:
         for name, size, at in zip(AXES, point.spec.out_size, place, strict=True)
     )
 
-    def along(row: Expr) -> Expr:
+    def _along(row: Expr) -> Expr:
         left, right = (
             centred(point.at("x", (n, c, row, j)), point.param("z")) for j in columns[:2]
         )
         return _between(left, right, columns[2])
 
-    acc = _between(along(rows[0]), along(rows[1]), rows[2])
+    acc = _between(_along(rows[0]), _along(rows[1]), rows[2])
     factors = [point.param(name) for name in point.spec.scaled_by("m")]
     return requantize(point.spec, acc, factors, point.param("z", 1), point.bounds)
 

@@ -119,12 +119,12 @@ def _range(memory: Memory) -> tirx.PrimFunc:
     first, length, load, whole = memory.first, memory.length, memory.load, _whole
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
 
-    def key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
+    def _key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
         value = load(x, item, i)
         is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
         return tirx.Select(is_counted, _sortable(tirx.reinterpret("int32", value)), otherwise)
 
-    def is_bad(x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
+    def _is_bad(x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
         value = tirx.all(memory.is_value(item, i), tirx.Not(_is_finite(load(x, item, i))))
         return tirx.Select(value, T.int32(1), T.int32(0))
 
@@ -133,6 +133,7 @@ def _range(memory: Memory) -> tirx.PrimFunc:
     def observe_range(
         x: T.Buffer(memory.shape, "float32"), y: T.Buffer((T.int64(3),), "float32")
     ) -> None:
+        """Write the least and the largest finite value, and how many are not finite."""
         T.func_attr({"tirx.noalias": True})
         low = T.sblock_alloc_buffer((tasks,), "int32")
         high = T.sblock_alloc_buffer((tasks,), "int32")
@@ -149,9 +150,9 @@ def _range(memory: Memory) -> tirx.PrimFunc:
                 bad[t] = 0
                 for k in range(first(t + T.int64(1)) - first(t)):
                     for i in range(length(first(t) + k)):
-                        low[t] = T.min(low[t], key(flat, first(t) + k, i, most))
-                        high[t] = T.max(high[t], key(flat, first(t) + k, i, least))
-                        bad[t] = bad[t] + is_bad(flat, first(t) + k, i)
+                        low[t] = T.min(low[t], _key(flat, first(t) + k, i, most))
+                        high[t] = T.max(high[t], _key(flat, first(t) + k, i, least))
+                        bad[t] = bad[t] + _is_bad(flat, first(t) + k, i)
         for unit in range(T.int64(1)):
             with T.sblock("merge"):
                 T.axis.spatial(T.int64(1), unit)
@@ -177,7 +178,7 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
     first, length, whole = memory.first, memory.length, _whole
     copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
 
-    def left(item: Expr, chunk: Expr) -> Expr:
+    def _left(item: Expr, chunk: Expr) -> Expr:
         return length(item) - chunk * CHUNK
 
     def slot(x: tirx.Buffer, low: Expr, inverse: Expr, item: Expr, i: Expr) -> Expr:
@@ -197,6 +198,7 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
         inverse: T.Buffer((T.int64(1),), "float32"),
         y: T.Buffer((bins,), "int32"),
     ) -> None:
+        """Count values by bin: every task for itself, then all together."""
         T.func_attr({"tirx.noalias": True})
         partial = T.sblock_alloc_buffer((tasks, copies * slots), "int32")
         for task in range(tasks):
@@ -211,11 +213,11 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                     partial[t, b] = 0
                 for k in range(first(t + T.int64(1)) - first(t)):
                     for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
-                        for j in range(T.min(chunk_size, left(first(t) + k, chunk))):
+                        for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
                             place[j] = slot(
                                 flat, low[0], inverse[0], first(t) + k, chunk * chunk_size + j
                             ) + T.Cast("int32", j % copies * slots)
-                        for j in range(T.min(chunk_size, left(first(t) + k, chunk))):
+                        for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
                             partial[t, place[j]] = partial[t, place[j]] + 1
         for unit in range(T.int64(1)):
             with T.sblock("merge"):

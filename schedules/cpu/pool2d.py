@@ -60,19 +60,19 @@ def kernel(spec: Pool2d, layouts: Layouts) -> tirx.PrimFunc:
     shape = layouts.output.physical_shape(spec.shape("y"))
     attrs = {"template": POOL2D_CPU.name, "run": 0 if layouts.output == ROW else 1}
 
-    def compute(
+    def _compute(
         value: Callable[[Point], Expr], name: str, attrs: dict[str, str | int]
     ) -> te.Tensor:
-        def element(*place: Expr) -> Expr:
+        def _element(*place: Expr) -> Expr:
             return value(Point(spec, layouts, tensors, params, place))
 
-        return te.compute(shape, element, name=name, attrs=attrs)
+        return te.compute(shape, _element, name=name, attrs=attrs)
 
     if spec.reduce == "max":
-        y = compute(lambda point: _largest(point, window), spec.kind, attrs)
+        y = _compute(lambda point: _largest(point, window), spec.kind, attrs)
     else:
-        total = compute(lambda point: _sum(point, window), "window_sum", {})
-        y = compute(lambda point: _scaled(point, total), spec.kind, attrs)
+        total = _compute(lambda point: _sum(point, window), "window_sum", {})
+        y = _compute(lambda point: _scaled(point, total), spec.kind, attrs)
     inputs = [*tensors.values(), *params.values(), y]
     func = te.create_prim_func(inputs, index_dtype_override="int64")
     return func.without_attr("global_symbol")

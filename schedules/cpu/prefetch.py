@@ -34,7 +34,7 @@ def fetch_ahead(sch: Schedule, loop: LoopRV, blocks: int | ExprRV, rows: int | E
 def prefetched(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel with the prefetches that its loops ask for."""
 
-    def add(loop: tirx.For) -> tirx.For:
+    def _add(loop: tirx.For) -> tirx.For:
         if AHEAD not in loop.annotations:
             return loop
         blocks, rows = (int(value) for value in loop.annotations[AHEAD])
@@ -44,7 +44,7 @@ def prefetched(func: tirx.PrimFunc) -> tirx.PrimFunc:
             loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, others
         )
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, add)))
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, _add)))
 
 
 def _prefetch(loop: tirx.For, blocks: int, rows: int) -> tirx.Stmt:
@@ -73,11 +73,11 @@ def _update(loop: tirx.For) -> Any:
     """Return the block realize inside ``loop``."""
     found: list[Any] = []
 
-    def note(node: object) -> None:
+    def _note(node: object) -> None:
         if hasattr(node, "iter_values"):
             found.append(node)
 
-    tvm_ffi.structural_walk(loop.body, (object, note))
+    tvm_ffi.structural_walk(loop.body, (object, _note))
     return found[0]
 
 

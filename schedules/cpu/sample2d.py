@@ -62,7 +62,7 @@ def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
     run = moves_blocks(spec, layouts.output) and layouts.inputs[0] == layouts.output
     corners = Corners(spec, layouts, tensors, params)
 
-    def element(*physical: Expr) -> Expr:
+    def _element(*physical: Expr) -> Expr:
         point = Point(spec, layouts, tensors, params, physical)
         if run:
             return _sampled(point, corners, _block_of(spec, layouts.output.block, physical))
@@ -72,7 +72,7 @@ def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
 
     shape = layouts.output.physical_shape(spec.shape("y"))
     attrs = {"template": SAMPLE2D_CPU.name, "run": int(run)}
-    y = te.compute(shape, element, name=spec.kind, attrs=attrs)
+    y = te.compute(shape, _element, name=spec.kind, attrs=attrs)
     inputs = [*tensors.values(), *params.values(), y]
     func = te.create_prim_func(inputs, index_dtype_override="int64")
     return func.without_attr("global_symbol")
@@ -91,6 +91,7 @@ def _channel_of(spec: Sample2d, column: Expr) -> _Column:
     channel, tap = _channel_and_tap(spec, column, spec.channels // spec.groups)
 
     def x(point: Point, row: Expr, col: Expr) -> Expr:
+        """Read the channel at a pixel, wherever the layout of x has it."""
         return point.at("x", (point.logical[0], channel, row, col))
 
     return _Column(tirx.floordiv(channel, spec.channels // spec.parts), tap, x)
@@ -101,6 +102,7 @@ def _block_of(spec: Sample2d, block: int, physical: tuple[Expr, ...]) -> _Column
     channels, tap = _channel_and_tap(spec, physical[1], spec.channels // spec.groups // block)
 
     def x(point: Point, row: Expr, col: Expr) -> Expr:
+        """Read the lane of y's own place: blocks of x and y have the same channels."""
         n, _, _, _, lane = point.physical
         return point.tensors["x"](n, channels, row, col, lane)
 

@@ -138,6 +138,7 @@ class _Emitter:
         return self.strip.lanes.staged or self.spec.x
 
     def emit(self) -> None:
+        """Emit the copy of x with its border, then the sums over it."""
         padded = self._pad()
         self._windows(padded)
 
@@ -229,14 +230,14 @@ class _Emitter:
         """Emit one output pixel: its sum, its epilogue, its store."""
         c = place[1]
 
-        def load(name: str, index: int | None = None) -> Expr:
+        def _load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
             return buffer[c, ramp(LANES)] if index is None else buffer[index]
 
-        acc = T.Bind(self._sum(window, c, taps, load("bias")))
+        acc = T.Bind(self._sum(window, c, taps, _load("bias")))
         IRBuilder.name("acc", acc)
         r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-        y = clear_tail(self.spec, c, epilogue(self.spec, acc, load, r))
+        y = clear_tail(self.spec, c, epilogue(self.spec, acc, _load, r))
         T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])
 
     def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:

@@ -38,18 +38,18 @@ def strip_template(
     """
     name = f"{operator}_{lanes.dot.name}"
 
-    def kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
+    def _kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         return strip_kernel(spec, strip_of(lanes, name, spec))
 
-    def pack(spec: Conv2d, params: Arrays) -> Arrays:
+    def _pack(spec: Conv2d, params: Arrays) -> Arrays:
         weights = pack_weights(lanes, spec, params["w"].astype(lanes.weights))
         return pack_with(weights, fold_zero_point(spec, params))
 
-    def default(sch: Schedule, spec: Conv2d, target: Target) -> None:
+    def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
         strip = strip_of(lanes, name, spec)
         apply(sch, default_tiles(spec, strip), parallel=is_parallel(spec, strip))
 
-    def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
+    def _space(sch: Schedule, spec: Conv2d, target: Target) -> None:
         strip = strip_of(lanes, name, spec)
         apply(sch, sample_tiles(sch, spec, strip), parallel=is_parallel(spec, strip))
 
@@ -58,9 +58,9 @@ def strip_template(
         kind="conv2d",
         refuses=partial(refuses, lanes),
         layouts=blocked,
-        kernel=kernel,
-        default=default,
-        space=space,
-        pack=pack,
+        kernel=_kernel,
+        default=_default,
+        space=_space,
+        pack=_pack,
         x_types=lanes.dot.x_types,
     )

@@ -74,13 +74,13 @@ def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
     """Return the tile of least estimated cost, and rows enough to pay for fetching weights."""
     cores = int(target.attrs.get("num-cores", 1))
 
-    def cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
+    def _cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
         groups = shape.blocks // tile[0]
         tasks = (shape.batch or 1) * shape.rows * groups
         cycles = _cycles(shape, *tile) + row.staged * groups
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
 
-    blocks, columns = min(_candidates(shape, accumulators(target), row), key=cost)
+    blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
     reuse = STAGED_ROWS * shape.columns if row.staged else REUSE
     return Tiles(blocks, columns, _rows(shape, blocks, cores, reuse))
 

@@ -46,12 +46,12 @@ def fat_binaries(architectures: Sequence[str]) -> Iterator[list[Compiled]]:
     load_cuda_runtime()
     compiled: list[Compiled] = []
 
-    def fat_binary(source: str) -> bytes:
+    def _fat_binary(source: str) -> bytes:
         parts = compile_parts(source, architectures)
         compiled.extend(parts)
         return bundle(parts)
 
-    with compiled_by(fat_binary):
+    with compiled_by(_fat_binary):
         yield compiled
 
 

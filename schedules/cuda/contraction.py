@@ -203,7 +203,7 @@ def _emit_requantize(
         T.reads(acc[(*p, c)], *(_whole(buffer) for buffer in read))
         T.writes(values[(*p, c)])
 
-        def load(name: str, element: int | None = None) -> Expr:
+        def _load(name: str, element: int | None = None) -> Expr:
             return buffers[name][p[1], c] if element is None else buffers[name][element]
 
         r = None
@@ -211,7 +211,7 @@ def _emit_requantize(
             zero = tirx.const(0, spec.dtype("r"))
             index = (parts.r or parts.y)(p, c)
             r = where(parts.keep(p, c), buffers["r"][tuple(index)], zero)
-        y = epilogue(spec, acc[(*p, c)] + load("bias"), load, r)
+        y = epilogue(spec, acc[(*p, c)] + _load("bias"), _load, r)
         T.buffer_store(values, _clear_tail(spec, p[1], c, y), [*p, c])
     return values
 

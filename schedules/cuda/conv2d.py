@@ -48,14 +48,14 @@ def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
     channel are not written, and floats there must be zero.
     """
 
-    def word_wise(name: str, layout: Layout) -> Layout:
+    def _word_wise(name: str, layout: Layout) -> Layout:
         ragged = spec.dtype(name) == "float32" and spec.shape(name)[1] % max(layout.block, 1)
         return layout if layout.block and layout.block % LANES == 0 and not ragged else NCHW4C
 
     names = zip(spec.tensors, wanted.inputs, strict=False)
     return Layouts(
-        inputs=tuple(word_wise(name, layout) for name, layout in names),
-        output=word_wise("y", wanted.output),
+        inputs=tuple(_word_wise(name, layout) for name, layout in names),
+        output=_word_wise("y", wanted.output),
     )
 
 
@@ -91,20 +91,22 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     before = _whole_runs(spec.padding[1], run)
     lead = before - spec.padding[1]
 
-    def source(p: Index, k: Index) -> Index:
+    def _source(p: Index, k: Index) -> Index:
         first = tirx.floordiv(p[1], groups.outputs) * groups.inputs if groups.count > 1 else 0
         return (p[0], first + k[0], p[2] * sh + k[1] * dh, p[3] * sw + k[2] * dw + lead)
 
-    def keep(p: Index, c: Expr) -> list[Expr]:
+    def _keep(p: Index, c: Expr) -> list[Expr]:
         limits = ((p[1], -(-spec.out_channels // LANES), groups.blocks), (p[2], rows, high))
         return [axis < size for axis, size, room in (*limits, (p[3], cols, wide)) if size < room]
 
     def x(buffers: dict[str, Any], place: Index, i: Expr) -> Expr:
+        """Read the word ``i`` lanes behind a staged place, from whichever layout x has."""
         word = (*place[:2], *_x_pixel(spec, place[2:], before))
         first = _in_memory(places["x"], word, tirx.const(0, "int64"))
         return step_of(spec).load(buffers["x"], first, i)
 
     def at(name: str) -> Callable[[Index, Expr], Index]:
+        """Return what finds a channel of an output place in tensor ``name``, r or y."""
         return lambda p, c: _in_memory(places[name], (*p[:2], *_pixel(spec, p[2:])), c)
 
     staged = (
@@ -122,10 +124,10 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
         x=x,
         run=run,
         strides=(sw, dw),
-        source=source,
+        source=_source,
         y=at("y"),
         r=at("r") if spec.residual else None,
-        keep=keep,
+        keep=_keep,
         slices=_slices(spec),
     )
     return contraction_kernel(spec, parts)

@@ -96,11 +96,11 @@ def _source(spec: Conv2d, f: Expr, c: Expr, k: Expr) -> tuple[Expr, Expr]:
 def _finished(spec: Conv2d, tensors: dict[str, te.Tensor], p: Any, acc: Expr) -> Expr:
     _n, f, _h, _w, c = p
 
-    def load(name: str, element: int | None = None) -> Expr:
+    def _load(name: str, element: int | None = None) -> Expr:
         return tensors[name](f, c) if element is None else tensors[name](element)
 
     r = tensors["r"](*p) if spec.residual else None
-    y = epilogue(spec, acc + load("bias"), load, r)
+    y = epilogue(spec, acc + _load("bias"), _load, r)
     if spec.y != "float32" or spec.out_channels % LANES == 0:
         return y
     return tirx.Select(f * LANES + c < spec.out_channels, y, tirx.const(0, "float32"))

@@ -46,6 +46,7 @@ def gemm(spec: Conv2d) -> Gemm:
         return n, tirx.floormod(h, rows) if is_static else h, tirx.floormod(row, cols)
 
     def x(image: Expr, row: Expr, group: Expr, slab: Expr, byte: Expr) -> tuple[Index, list[Expr]]:
+        """Find a byte of a pixel's slab in the image: a slab is one tap's block of channels."""
         n, y_h, y_w = pixel(image, row)
         tap = tirx.floormod(slab, kh * kw)
         place = (
@@ -56,6 +57,7 @@ def gemm(spec: Conv2d) -> Gemm:
         return (n, channels, *place, byte), _inside(spec, place)
 
     def y(image: Expr, row: Expr, channel: Expr) -> Index:
+        """Find a channel of a pixel of y in blocks of channels."""
         n, h, w = pixel(image, row)
         return n, tirx.floordiv(channel, BLOCK), h, w, tirx.floormod(channel, BLOCK)
 

@@ -170,7 +170,7 @@ def _window(extents: Extents, spec: Conv2d | Dense, split: Split) -> tuple[int, 
         strides, dilation = spec.strides, spec.dilation
     (sh, sw), (dh, dw) = strides, dilation
 
-    def shared(k: int, kh: int, kw: int) -> int:
+    def _shared(k: int, kh: int, kw: int) -> int:
         rows, cols = (h - 1) * sh + (kh - 1) * dh + 1, (w - 1) * sw + (kw - 1) * dw + 1
         groups = f // extents.readers(f)
         weights = f * kh * kw * LANES if h * w > 1 else 0
@@ -182,7 +182,7 @@ def _window(extents: Extents, spec: Conv2d | Dense, split: Split) -> tuple[int, 
         for k in _divisors(extents.k, 64)
         for kh in _divisors(extents.kh, extents.kh)
         for kw in _divisors(extents.kw, extents.kw)
-        if shared(k, kh, kw) <= SHARED_BYTES
+        if _shared(k, kh, kw) <= SHARED_BYTES
     ]
     return max(candidates, key=lambda c: (c[0] * c[1] * c[2], c[2], c[1]), default=(1, 1, 1))
 

@@ -54,10 +54,10 @@ def kernel(name: str, spec: Dense) -> tirx.PrimFunc:
     images, pixels = (spec.rows, 1) if isinstance(spec.rows, tirx.Var) else (1, spec.rows)
     wide, out = roomy(pixels), roomy(-(-spec.n // LANES))
 
-    def row(n: Expr, w: Expr) -> Expr:
+    def _row(n: Expr, w: Expr) -> Expr:
         return n if is_symbolic else w
 
-    def keep(p: Index, c: Expr) -> list[Expr]:
+    def _keep(p: Index, c: Expr) -> list[Expr]:
         column, in_row = p[1] * LANES + c, [p[3] < pixels] if pixels < wide else []
         if spec.n % LANES:
             return [*in_row, column < spec.n]
@@ -71,12 +71,12 @@ def kernel(name: str, spec: Dense) -> tirx.PrimFunc:
         staged=(images, -(-spec.k // LANES), 1, wide),
         inside=lambda place: [place[3] < pixels] if pixels < wide else [],
         x=lambda buffers, place, i: _word(
-            spec, buffers["x"], row(place[0], place[3]), place[1] * LANES, i
+            spec, buffers["x"], _row(place[0], place[3]), place[1] * LANES, i
         ),
         run=0,
         source=lambda p, k: (p[0], k[0], 0, p[3]),
-        y=lambda p, c: (row(p[0], p[3]), p[1] * LANES + c),
-        keep=keep,
+        y=lambda p, c: (_row(p[0], p[3]), p[1] * LANES + c),
+        keep=_keep,
         slices=slices(-(-spec.k // LANES), 1, out * pixels),
     )
     return contraction_kernel(spec, parts)

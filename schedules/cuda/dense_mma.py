@@ -34,10 +34,12 @@ def gemm(spec: Dense) -> Gemm:
     is_static = isinstance(spec.rows, int)
 
     def x(image: Expr, row: Expr, _group: Expr, slab: Expr, byte: Expr) -> tuple[Index, list[Expr]]:
+        """Find a byte of a row's slab; the last slab may reach past the row."""
         k = slab * BLOCK + byte
         return (row if is_static else image, k), [k < spec.k] if spec.k % BLOCK else []
 
     def y(image: Expr, row: Expr, channel: Expr) -> Index:
+        """Find a channel of a row of y, which is row major."""
         return row if is_static else image, channel
 
     return Gemm(

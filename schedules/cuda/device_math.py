@@ -32,7 +32,7 @@ def for_cuda(func: tirx.PrimFunc) -> tirx.PrimFunc:
         llvm_lookup_intrinsic_id(intrinsic): name for intrinsic, name in DEVICE_FUNCTIONS.items()
     }
 
-    def translated(call: ir.Call) -> Expr:
+    def _translated(call: ir.Call) -> Expr:
         if getattr(call.op, "name", "") != _CALL:
             return call
         identifier, *arguments = call.args
@@ -41,4 +41,4 @@ def for_cuda(func: tirx.PrimFunc) -> tirx.PrimFunc:
             raise ScheduleError(f"{call}: has no device function; known are {DEVICE_FUNCTIONS}")
         return tirx.call_pure_extern(str(dtype), names[int(identifier)], *arguments)
 
-    return tvm_ffi.structural_map(func, (ir.Call, translated))
+    return tvm_ffi.structural_map(func, (ir.Call, _translated))

@@ -35,19 +35,19 @@ def on_cuda(cpu: ScheduleTemplate) -> ScheduleTemplate:
     """Return the template that computes on a GPU what ``cpu`` does: "<kind>_cuda"."""
     name = f"{cpu.name.removesuffix('_cpu')}_cuda"
 
-    def refuses(spec: Spec, target: Target) -> str | None:
+    def _refuses(spec: Spec, target: Target) -> str | None:
         # What is left of the refusals of ``cpu`` on a CPU is about the spec.
         return refuses_cuda(target) or cpu.refuses(spec, _ANY_CPU)
 
-    def kernel(spec: Spec, layouts: Layouts) -> tirx.PrimFunc:
+    def _kernel(spec: Spec, layouts: Layouts) -> tirx.PrimFunc:
         return for_cuda(cpu.kernel(spec, layouts))
 
     return ScheduleTemplate(
         name=name,
         kind=cpu.kind,
-        refuses=refuses,
+        refuses=_refuses,
         layouts=cpu.layouts,
-        kernel=kernel,
+        kernel=_kernel,
         default=partial(default, name),
         space=partial(space, name),
         pack=cpu.pack,

@@ -61,11 +61,11 @@ class Step:
 
 
 def _bytes_as(word: str) -> Load:
-    def load(buffer: Any, index: Any, _i: Any) -> Expr:
+    def _load(buffer: Any, index: Any, _i: Any) -> Expr:
         *place, start = index
         return tirx.reinterpret(word, buffer[(*place, tirx.Ramp(start, T.int64(1), LANES))])
 
-    return load
+    return _load
 
 
 def _element(buffer: Any, index: Any, i: Any) -> Expr:
@@ -86,10 +86,10 @@ def _dp4a(acc: Expr, x: Expr, w: Expr) -> Expr:
 
 
 def _in_every_byte(word: str) -> Callable[[Expr], Expr]:
-    def fill(z: Expr) -> Expr:
+    def _fill(z: Expr) -> Expr:
         return ((z & tirx.const(0xFF, "int32")) * tirx.const(0x01010101, "int32")).astype(word)
 
-    return fill
+    return _fill
 
 
 def _dp4a_of(word: str) -> Step:

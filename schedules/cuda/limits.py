@@ -66,19 +66,19 @@ def _use(func: tirx.PrimFunc) -> tuple[int, dict[str, int]]:
     extents: dict[str, int] = {}
     shared = {STATIC: 0, DYNAMIC: 0}
 
-    def note_extent(attribute: tirx.AttrStmt) -> None:
+    def _note_extent(attribute: tirx.AttrStmt) -> None:
         if attribute.attr_key == "thread_extent":
             tag = str(attribute.node.thread_tag)
             if tag.startswith("threadIdx"):
                 extents[tag] = max(int(attribute.value), extents.get(tag, 1))
 
-    def note_buffer(allocation: tirx.AllocBuffer) -> None:
+    def _note_buffer(allocation: tirx.AllocBuffer) -> None:
         buffer = allocation.buffer
         if buffer.scope() in shared:
             shared[buffer.scope()] += _bytes(buffer)
 
-    tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, note_extent))
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, note_buffer))
+    tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, _note_extent))
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, _note_buffer))
     return math.prod(extents.values()), shared
 
 

@@ -109,18 +109,18 @@ def join(place: Place, acc: Any) -> None:
     tile = place.warp_block * tiles.warp_rows + place.warp_row
     count = tiles.warp_rows * tiles.warp_blocks
 
-    def at(warp_slab: Expr, i: Expr) -> Expr:
+    def _at(warp_slab: Expr, i: Expr) -> Expr:
         word = ((warp_slab - 1) * count + tile) * tiles.sums + i
         return (word * WARP + place.lane) * WORD
 
     barrier()
     with where([place.warp_slab >= 1]), unrolled(tiles.sums) as i:
-        run("write_4", place.staged, at(place.warp_slab, i), acc[i])
+        run("write_4", place.staged, _at(place.warp_slab, i), acc[i])
     barrier()
     with (
         where([place.warp_slab < 1]),
         unrolled(tiles.warp_slabs, start=1) as other,
         unrolled(tiles.sums) as i,
     ):
-        theirs = call("read_4", place.staged, at(other, i), dtype="int32")
+        theirs = call("read_4", place.staged, _at(other, i), dtype="int32")
         T.buffer_store(acc, acc[i] + theirs, [i])

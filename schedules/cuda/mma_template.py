@@ -44,15 +44,15 @@ def mma_template(
         The only one that x, r and y have.
     """
 
-    def default(sch: Schedule, spec: Any, target: Target) -> None:
+    def _default(sch: Schedule, spec: Any, target: Target) -> None:
         product = gemm(spec)
         apply(sch, spec, product, default_tiles(product, target))
 
-    def space(sch: Schedule, spec: Any, target: Target) -> None:
+    def _space(sch: Schedule, spec: Any, target: Target) -> None:
         product = gemm(spec)
         apply(sch, spec, product, sampled(sch, product.rows, product.blocks))
 
-    def kernel(spec: Any, _layouts: Layouts) -> tirx.PrimFunc:
+    def _kernel(spec: Any, _layouts: Layouts) -> tirx.PrimFunc:
         return gemm_kernel(spec, gemm(spec))
 
     return ScheduleTemplate(
@@ -62,9 +62,9 @@ def mma_template(
             refuses_mma(spec.x, target) or type_refusal(spec) or refuses(spec)
         ),
         layouts=lambda spec, _wanted: Layouts(inputs=(layout,) * len(spec.tensors), output=layout),
-        kernel=kernel,
-        default=default,
-        space=space,
+        kernel=_kernel,
+        default=_default,
+        space=_space,
         pack=_pack,
         x_types=("uint8", "int8"),
     )

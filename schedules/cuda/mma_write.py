@@ -79,13 +79,13 @@ class Writer:
                 T.buffer_store(self.r, place.buffers["r"][tuple(index)], [c])
         with unrolled(OWN) as c:
 
-            def load(name: str, element: int | None = None) -> Expr:
+            def _load(name: str, element: int | None = None) -> Expr:
                 if element is None:
                     return self.constants[name][constant + c]
                 return place.buffers[name][element]
 
             r = None if self.r is None else self.r[c]
-            value = epilogue(spec, self.acc[start + c], load, r)
+            value = epilogue(spec, self.acc[start + c], _load, r)
             T.buffer_store(self.y, self._clear_tail(channel + c, value), [c])
         self._store(row, channel)
 

@@ -184,13 +184,13 @@ def with_few_blocks(text: str, names: Collection[str]) -> str:
     it does not where it is told how many blocks are enough.
     """
 
-    def bounded(found: re.Match[str]) -> str:
+    def _bounded(found: re.Match[str]) -> str:
         threads, name = int(found[1]), found[2]
         if name not in names:
             return found[0]
         return f"__launch_bounds__({threads}, {max(1, BUSY // threads)}) {name}("
 
-    return _BOUNDS.sub(bounded, text)
+    return _BOUNDS.sub(_bounded, text)
 
 
 def kernel_usage(log: str) -> dict[str, KernelUsage]:

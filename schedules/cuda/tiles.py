@@ -60,29 +60,29 @@ def sampled(sch: Schedule) -> Tiles:
     n, f, h, w, _c = sch.get_loops(sch.get_sblock(WRITE))
     k, kh, kw, _i = sch.get_loops(sch.get_sblock(DOT))[-4:]
 
-    def choose(candidates: Sequence[int]) -> ExprRV:
+    def _choose(candidates: Sequence[int]) -> ExprRV:
         return sch.sample_categorical(list(candidates), [1 / len(candidates)] * len(candidates))
 
-    def chosen(candidates: Sequence[int]) -> int:
-        return int(sch.get(choose(candidates)))
+    def _chosen(candidates: Sequence[int]) -> int:
+        return int(sch.get(_choose(candidates)))
 
-    def split(loop: LoopRV, ways: int) -> Split:
+    def _split(loop: LoopRV, ways: int) -> Split:
         factors: Split = sch.sample_perfect_tile(loop, ways, max_innermost_factor=ANY)
         return factors
 
     is_static = isinstance(sch.get(n).extent, tirx.IntImm)
     return Tiles(
-        n=split(n, 4) if is_static else None,
-        f=split(f, 4),
-        h=split(h, 4),
-        w=split(w, 4),
-        k=split(k, 2),
-        kh=split(kh, 2),
-        kw=split(kw, 2),
-        order=ORDERS[chosen(range(len(ORDERS)))],
-        pipeline=chosen(tuple(PIPELINES)),
-        unroll=choose((0, 64, 512, 1500)),
-        w_shared=bool(chosen(SWITCH)),
-        padded=bool(chosen(SWITCH)),
-        wide=bool(chosen(SWITCH)),
+        n=_split(n, 4) if is_static else None,
+        f=_split(f, 4),
+        h=_split(h, 4),
+        w=_split(w, 4),
+        k=_split(k, 2),
+        kh=_split(kh, 2),
+        kw=_split(kw, 2),
+        order=ORDERS[_chosen(range(len(ORDERS)))],
+        pipeline=_chosen(tuple(PIPELINES)),
+        unroll=_choose((0, 64, 512, 1500)),
+        w_shared=bool(_chosen(SWITCH)),
+        padded=bool(_chosen(SWITCH)),
+        wide=bool(_chosen(SWITCH)),
     )

@@ -48,19 +48,19 @@ def begins_runs(sch: Schedule, dot: SBlockRV, w: Split, kw: Sequence[LoopRV]) ->
 def stage_in_runs(sch: Schedule, x_shared: SBlockRV, run: int) -> None:
     """Lay staged columns out in runs, so that whole ones are fetched for whatever part is read."""
 
-    def in_runs(n: Expr, k: Expr, h: Expr, w: Expr, _word: Expr) -> list[Expr]:
+    def _in_runs(n: Expr, k: Expr, h: Expr, w: Expr, _word: Expr) -> list[Expr]:
         return [n, k, h, w // run, w % run]
 
-    sch.transform_layout(x_shared, ("write", 0), in_runs)
+    sch.transform_layout(x_shared, ("write", 0), _in_runs)
 
 
 def widened(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel whose loops annotated ``WIDE`` are one access each."""
 
-    def widen(loop: tirx.For) -> tirx.Stmt:
+    def _widen(loop: tirx.For) -> tirx.Stmt:
         return _one_access(loop) if WIDE in loop.annotations else loop
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, widen)))
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, _widen)))
 
 
 def _one_access(loop: tirx.For) -> tirx.Stmt:
@@ -68,7 +68,7 @@ def _one_access(loop: tirx.For) -> tirx.Stmt:
     words, realize = int(loop.extent), loop.body
     first = {loop.loop_var: tirx.const(0, "int64")}
 
-    def at_first(value: Expr) -> Expr:
+    def _at_first(value: Expr) -> Expr:
         found = tvm_ffi.structural_map(value, (ir.Var, lambda var: first.get(var, var)))
         return Analyzer().simplify(found)
 
@@ -85,8 +85,8 @@ def _one_access(loop: tirx.For) -> tirx.Stmt:
         tirx.BufferStore(store.buffer, _vector(store.value, words), [*place, _ramp(word, words)]),
         annotations=block.annotations,
     )
-    values = [at_first(value) for value in realize.iter_values]
-    return SBlockRealize(values, at_first(realize.predicate), wide)
+    values = [_at_first(value) for value in realize.iter_values]
+    return SBlockRealize(values, _at_first(realize.predicate), wide)
 
 
 def _vector(value: Any, words: int) -> Expr:

@@ -72,11 +72,11 @@ def from_json(text: str) -> Spec:
     fields = json.loads(text)
     cls, symbols = SPECS[fields.pop("kind")], dict[str, tirx.Var]()
 
-    def restored(value: Any, is_size: bool) -> Any:
+    def _restored(value: Any, is_size: bool) -> Any:
         if isinstance(value, list):
-            return tuple(restored(item, True) for item in value)
+            return tuple(_restored(item, True) for item in value)
         if is_size and isinstance(value, str):
             return symbols.setdefault(value, tirx.Var(value, "int64"))
         return value
 
-    return cls(**{key: restored(value, key in _SIZES) for key, value in fields.items()})
+    return cls(**{key: _restored(value, key in _SIZES) for key, value in fields.items()})

@@ -26,6 +26,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.export.onnx_file import write_qdq
+from relay_int8.files import require_folders
 from relay_int8.frontend.model import Shapes, import_model, model_bytes
 from relay_int8.images import open_images
 from relay_int8.interface import outputs_of
@@ -134,7 +135,7 @@ def compile_model(
     where = resolve_target(destination.target, threads)
     check_float16(float16, where)
     known = _known_records(tuning_logs, where, records, require_tuned)
-    _check_folders(output, report, table, qdq)
+    require_folders(output, report, table, qdq)
     _check_open_batch(batch, max_batch)
     clock = _Clock(progress)
 
@@ -215,15 +216,6 @@ def _known_records(
     if tuning_logs or require_tuned:
         raise ConfigError("tuned kernels are asked for, and records are switched off; choose one")
     return None
-
-
-def _check_folders(*files: str | Path | None) -> None:
-    """Refuse to begin what could not be written in the end."""
-    for file in files:
-        if file is not None and not Path(file).parent.is_dir():
-            raise ConfigError(
-                f"{file}: there is no folder {Path(file).parent} to write it to; make it first"
-            )
 
 
 def _check_open_batch(batch: int | None, max_batch: int | None) -> None:

@@ -6,6 +6,23 @@ import os
 import secrets
 from pathlib import Path
 
+from relay_int8.errors import ConfigError
+
+
+def require_folders(*files: str | Path | None) -> None:
+    """Refuse to begin what could not be written in the end.
+
+    Raises
+    ------
+    ConfigError
+        A file's folder does not exist.
+    """
+    for file in files:
+        if file is not None and not Path(file).parent.is_dir():
+            raise ConfigError(
+                f"{file}: there is no folder {Path(file).parent} to write it to; make it first"
+            )
+
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write ``content`` beside ``path``, flush it to disk, then move it to ``path``.

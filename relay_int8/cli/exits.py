@@ -13,7 +13,7 @@ FAILED, UNMET = 1, 3
 
 
 class ErrorGroup(TyperGroup):
-    """Commands whose :class:`Int8Error` ends the program with a message and an exit code.
+    """Commands whose errors, and the system's, end the program with a message and an exit code.
 
     3 where the user demanded more int8 layers than there can be, 1 for any other.
     """
@@ -22,7 +22,9 @@ class ErrorGroup(TyperGroup):
         """Run the command that ``ctx`` holds."""
         try:
             return super().invoke(ctx)
-        except Int8Error as error:
+        except BrokenPipeError:
+            raise  # the reader of a pipe has gone: nobody is left to tell
+        except (Int8Error, OSError) as error:  # OSError: a full disk, a file that may not be read
             typer.echo(f"error: {error}", err=True)
             code = UNMET if isinstance(error, CoverageError) else FAILED
             raise typer.Exit(code) from error

@@ -9,8 +9,10 @@ import typer
 
 from relay_int8.calibration import METHODS, CalibrationTable
 from relay_int8.calibration.formats import read_table
+from relay_int8.calibration.formats.ncnn import NAME as NCNN
 from relay_int8.cli.preprocess import PREPARATIONS
 from relay_int8.config import PRESETS
+from relay_int8.errors import ConfigError
 from schedules.rounding import ROUNDINGS, Requantize
 
 _DATA = typer.Option(
@@ -95,7 +97,17 @@ def chosen_source(data: Path | None, table: Path | None) -> Path | CalibrationTa
     ------
     typer.BadParameter
         For both.
+    ConfigError
+        The table names layers, not tensors.
     """
     if data and table:
         raise typer.BadParameter("give either --data or --table")
-    return data if table is None else read_table(table)[0].table
+    if table is None:
+        return data
+    exchange, form = read_table(table)
+    if form.name == NCNN:
+        raise ConfigError(
+            f"{table}: ncnn names layers and holds the ranges of their inputs; find the tensors "
+            f"with: relay-int8 table convert {table} table.json --model MODEL"
+        )
+    return exchange.table

@@ -10,13 +10,15 @@ import typer
 from relay_int8.analysis import summary
 from relay_int8.calibration.formats import FORMATS, find_format, format_of_name, read_table
 from relay_int8.calibration.formats.exchange import threshold
-from relay_int8.calibration.formats.qtable import excluded, read_qtable
+from relay_int8.calibration.formats.ncnn import NAME as NCNN
+from relay_int8.calibration.formats.qtable import excluded, is_qtable, load_qtable
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Exclude, Preset
 from relay_int8.config import QuantConfig
-from relay_int8.files import write_atomic
+from relay_int8.errors import ConfigError
+from relay_int8.files import require_folders, write_atomic
 
 NAMES = ", ".join(FORMATS)
 table = typer.Typer(
@@ -53,7 +55,13 @@ def convert(
     For example: relay-int8 table convert calib.trt table.json --from tensorrt --model resnet50.onnx
     """
     form = find_format(target_format) if target_format else format_of_name(target)
+    require_folders(target)
     exchange, found = read_table(source, find_format(source_format) if source_format else None)
+    if model is None and (form.name == NCNN) != (found.name == NCNN):
+        raise ConfigError(
+            f"{source}: ncnn names layers and holds the ranges of their inputs, {found.name} and "
+            f"{form.name} do not agree on that; give --model, which knows the inputs of each layer"
+        )
     if model is not None:
         # Reading a model needs TVM; converting text does not.
         from relay_int8.model_tensors import ModelTensors
@@ -64,9 +72,9 @@ def convert(
             inputs=input_shapes(inputs),
             params=params,
         )
-        by_layers = found.name == "ncnn"
+        by_layers = found.name == NCNN
         exchange = tensors.by_tensor(exchange) if by_layers else tensors.fitted(exchange)
-        exchange = tensors.by_layer(exchange) if form.name == "ncnn" else exchange
+        exchange = tensors.by_layer(exchange) if form.name == NCNN else exchange
     lost = form.losses(exchange)
     write_atomic(target, form.write(exchange).encode())
     console = summary.terminal()
@@ -83,8 +91,8 @@ def show(
 ) -> None:
     """Show the ranges and scales of a calibration table."""
     console = summary.terminal()
-    if file.name.endswith("qtable"):
-        modes = read_qtable(file.read_text(encoding="utf-8"))
+    if is_qtable(file):
+        modes = load_qtable(file)
         rows = summary.table(console, "Operator", "Mode")
         for name, mode in modes.items():
             rows.add_row(name, mode)
@@ -113,7 +121,8 @@ def diff(
     ] = None,
 ) -> None:
     """Compare the thresholds of two calibration tables; the greatest differences come first."""
-    tables = [read_table(path)[0].table for path in (first, second)]
+    read = [read_table(path) for path in (first, second)]
+    tables = [exchange.table for exchange, _ in read]
     shares = _differences(*tables)
     names = [set(each.entries) for each in tables]
     only = [sorted(names[0] - names[1]), sorted(names[1] - names[0])]
@@ -128,6 +137,8 @@ def diff(
     for path, alone in zip((first, second), only, strict=True):
         if alone:
             console.print(f"only in {path}: {', '.join(alone)}", soft_wrap=True)
+    if sum(found.name == NCNN for _, found in read) == 1:
+        console.print("ncnn's names are layers, its ranges those of their inputs: convert it first")
     greatest = max(shares.values(), default=0.0)
     if max_relative is not None and (greatest > max_relative or any(only)):
         unmet(f"thresholds differ by {greatest:.3%} at most, {sum(map(len, only))} are in one only")

@@ -247,6 +247,44 @@ def test_aimet_encodings():
     np.testing.assert_array_equal(again.weights["w"], F([0.5, 0.25]))
 
 
+def test_aimet_encodings_of_version_2():
+    document = {
+        "version": "2.0.0",
+        "encodings": [
+            {"name": "a", "output_dtype": "uint8", "y_scale": 0.01, "y_zero_point": 41},
+            {"name": "r", "output_dtype": "uint8", "y_scale": 0.5},
+            {"name": "s", "output_dtype": "int8", "y_scale": 0.02, "y_zero_point": 0},
+            {"name": "m", "output_dtype": "uint8", "y_scale": 0.02, "y_zero_point": 128},
+            {"name": "w", "output_dtype": "int8", "y_scale": [0.5, 0.25], "axis": 0},
+            {"name": "b", "output_dtype": "int32", "y_scale": [0.1, 0.2], "axis": 0},
+        ],
+    }
+    text = json.dumps(document)
+    form = find_format("aimet")
+    assert [name for name, known in FORMATS.items() if known.recognizes(text)] == ["aimet"]
+    exchange = form.read(text)
+    entries = exchange.table.entries
+    schemes = {"a": "asymmetric", "r": "u8", "s": "s8", "m": "s8"}
+    assert {name: item.scheme for name, item in entries.items()} == schemes
+    params = {name: item.qparams() for name, item in entries.items()}
+    assert (params["a"].scale, params["a"].zero_point) == (F(0.01), 41)
+    assert (params["r"].scale, params["s"].scale) == (F(0.5), F(0.02))
+    assert params["m"] == params["s"]
+    np.testing.assert_array_equal(exchange.weights["w"], [0.5, 0.25])
+    again = form.read(form.write(exchange)).table.entries
+    assert {name: item.qparams() for name, item in again.items()} == params
+    document["encodings"][0]["output_dtype"] = "uint16"
+    with pytest.raises(CalibrationError, match="a is uint16; int8 or uint8 is needed"):
+        form.read(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", ["tensorrt", "tpu-mlir", "onnxruntime-text"])
+def test_names_that_no_line_can_hold(name):
+    broken = Exchange(table=CalibrationTable(entries={"a\nb": entry(-1, 1)}))
+    with pytest.raises(CalibrationError, match="line breaks"):
+        find_format(name).losses(broken)
+
+
 def test_losses_are_stated():
     grid = Grid(F(0), F(6), True, 4)
     counts = Histogram(grid, np.array([1, 2, 3, 4]))
@@ -290,6 +328,8 @@ def test_losses_are_stated():
         ("ranges", '{"x": [1, 2, 3]}', "x: 3 numbers found"),
         ("ranges", '{"x": "1", "y": -2}', "x: '1' found.*y: threshold -2"),
         ("ranges", '{"x": {"scale": 0}}', "s positive"),
+        ("ranges", '{"x": {"scale": "2"}}', "s positive"),
+        ("ranges", '{"x": null, "y": [null, 1]}', "x: None found.*y: .*two numbers are expected"),
         ("ranges", '{"x": [2, 1]}', "ascending"),
         ("ranges", '{"x": 1e39}', "3.4e38"),
         ("relay-int8", "{}", "not a calibration table"),
@@ -300,8 +340,31 @@ def test_broken_files(name, text, message):
         find_format(name).read(text)
 
 
+def test_files_of_other_systems(tmp_path):
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbfTRT-8601-EntropyCalibration2\r\nx: 3c8f5c29\r\n")
+    exchange, form = read_table(tmp_path / "file")
+    assert form.name == "tensorrt" and list(exchange.table.entries) == ["x"]
+
+
+def test_ncnn_without_weights_is_not_taken_for_ranges(tmp_path):
+    one = Exchange(table=CalibrationTable(entries={"conv1": entry(-254, 254)}))
+    (tmp_path / "file").write_text(find_format("ncnn").write(one))
+    exchange, form = read_table(tmp_path / "file")
+    assert form.name == "ncnn" and exchange.table.entries["conv1"].high == 254
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"x": 1.5, "y": NaN}', '{"x": 1.5, "y": [1, 2, 3]}', '{"x": 1.5, "y": null}'],
+)
+def test_wrong_numbers_of_your_own_are_named(text, tmp_path):
+    (tmp_path / "mine.json").write_text(text)
+    with pytest.raises(CalibrationError, match="these ranges make no sense: y: "):
+        read_table(tmp_path / "mine.json")
+
+
 def test_files_of_no_format(tmp_path):
-    for content in (b"", b"\xff\xfe", b"hello\n"):
+    for content in (b"", b"\xff\xfe", b"hello\n", b'{"layers": [{"name": "x"}]}'):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(CalibrationError, match="file"):
             read_table(tmp_path / "file")
@@ -353,6 +416,7 @@ def test_qtable():
     modes = read_qtable(text)
     assert modes == {"conv 1": "F16", "fc": "INT8"} and excluded(modes) == ("conv 1",)
     assert write_qtable(modes) == text
+    assert read_qtable("conv1\tBF16  \r\nfc   INT8\n") == {"conv1": "BF16", "fc": "INT8"}
     with pytest.raises(CalibrationError, match="line 1: 'conv1' is not: name mode"):
         read_qtable("conv1\n")
 

@@ -39,7 +39,7 @@ def scales(path):
 def test_tensorrt_and_back(invoke, table, tmp_path):
     code, out, err = invoke("table", "convert", table, tmp_path / "a.trt")
     assert code == 0, err
-    assert "table.json (relay-int8) -> " in out and "become symmetric unless --model tells" in out
+    assert "table.json (relay-int8) -> " in out and "ranges begin at zero (u8) is left out" in out
     back = tmp_path / "back.json"
     code, out, err = invoke("table", "convert", tmp_path / "a.trt", back, "--model", MODEL)
     assert code == 0, err
@@ -72,6 +72,23 @@ def test_ncnn_and_back(invoke, table, tensors, tmp_path):
     path.write_text("\n".join(wrong) + "\n")
     code, _, err = invoke("table", "convert", path, tmp_path / "b.json", "--model", MODEL)
     assert code == 1 and "scales, the model" in err
+
+
+def test_names_of_layers_are_not_taken_for_tensors(invoke, tmp_path):
+    ncnn = tmp_path / "a.table"
+    ncnn.write_text("conv1_param_0 2.000000 \nconv1 0.500000 \n")
+    mine = tmp_path / "mine.ranges.json"
+    mine.write_text('{"conv1": 254}')
+    for arguments in ((ncnn, tmp_path / "b.json"), (mine, tmp_path / "b.table")):
+        code, _, err = invoke("table", "convert", *arguments)
+        assert code == 1 and "ncnn names layers" in err and "--model" in err
+        assert not arguments[1].exists()
+    code, _, err = invoke(
+        "quantize", MODEL, "--batch", 1, "--table", ncnn, "-o", tmp_path / "a.ri8"
+    )
+    assert code == 1 and f"relay-int8 table convert {ncnn}" in err
+    code, out, _ = invoke("table", "diff", ncnn, mine)
+    assert code == 0 and "ncnn's names are layers" in out
 
 
 def test_a_table_that_misses_tensors_names_them(invoke, tmp_path):
@@ -118,5 +135,10 @@ def test_diff_and_errors(invoke, tmp_path):
     assert code == 3 and "50.000%" in err
     code, _, err = invoke("table", "convert", files[0], tmp_path / "c.txt")
     assert code == 1 and "no format has files of that name" in err
-    code, _, err = invoke("table", "show", tmp_path / "none")
-    assert code == 1 and "cannot be read" in err
+    for name in ("none", "none_qtable"):
+        code, _, err = invoke("table", "show", tmp_path / name)
+        assert code == 1 and "cannot be read" in err
+    code, _, err = invoke("table", "convert", files[0], tmp_path / "absent" / "c.trt")
+    assert code == 1 and "there is no folder" in err
+    code, _, err = invoke("table", "convert", files[0], tmp_path, "--to", "tensorrt")
+    assert code == 1 and str(tmp_path) in err

@@ -68,7 +68,7 @@ def read_table(path: Path | str, form: Format | None = None) -> tuple[Exchange, 
         The file cannot be read, or is of no known format.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CalibrationError(f"{path}: cannot be read as a calibration table: {error}") from error
     known = form or next((each for each in FORMATS.values() if each.recognizes(text)), None)

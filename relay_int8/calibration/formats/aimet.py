@@ -1,9 +1,13 @@
-"""AIMET's encodings: JSON, versions 0.x and 1.0.0, 8-bit integers.
+"""AIMET's encodings: JSON, versions 0.x, 1.0.0 and 2.x, 8-bit integers.
 
 0.x: ``activation_encodings`` is name -> [{bitwidth, dtype, is_symmetric, min, max, offset, scale}];
 ``param_encodings`` likewise, one per output channel. 1.0.0: lists of {name, bw, dtype, is_sym,
 enc_type, scale: [...], offset: [...]}. Integers are 0 .. 255, ``min = scale * offset``; symmetric
 is offset -128, or 0 for what is never negative. A symmetric range is ``127 * scale`` on both sides.
+
+2.x: one list, ``encodings``, of {name, output_dtype, y_scale, y_zero_point, axis}, as
+QuantizeLinear has them. A list of scales is one per channel and so a weight's; int32 is a bias, and
+left out. A zero point in the middle of the type is read as symmetric.
 """
 
 from __future__ import annotations
@@ -20,21 +24,27 @@ from relay_int8.calibration.formats.exchange import Exchange, Format, entry, lef
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
 
+Encodings = dict[str, list[dict[str, Any]]]
 NAME = "aimet"
 WRITTEN = "0.6.1"
 
 
 def recognizes(text: str) -> bool:
     """Say whether it is JSON with activation encodings."""
-    return text.lstrip().startswith("{") and '"activation_encodings"' in text
+    return text.lstrip().startswith("{") and (
+        '"activation_encodings"' in text or ('"encodings"' in text and '"y_scale"' in text)
+    )
 
 
 def read(text: str) -> Exchange:
     """Return ranges and the scales of weights."""
     try:
         document = json.loads(text)
-        activations = _by_name(document["activation_encodings"])
-        params = _by_name(document.get("param_encodings", {}))
+        if "encodings" in document:
+            activations, params = _of_version_2(document["encodings"])
+        else:
+            activations = _by_name(document["activation_encodings"])
+            params = _by_name(document.get("param_encodings", {}))
         entries = {name: _entry(found) for name, found in activations.items()}
         weights = {
             name: np.array([fields["scale"] for fields in found], np.float64)
@@ -47,7 +57,7 @@ def read(text: str) -> Exchange:
     return Exchange(table=CalibrationTable(entries=entries), weights=weights)
 
 
-def _by_name(encodings: Any) -> dict[str, list[dict[str, Any]]]:
+def _by_name(encodings: Any) -> Encodings:
     """Return name -> encodings, each with scale, offset, bitwidth and symmetry, of any version."""
     if isinstance(encodings, Mapping):
         return {name: [_old(fields) for fields in found] for name, found in encodings.items()}
@@ -58,6 +68,25 @@ def _by_name(encodings: Any) -> dict[str, list[dict[str, Any]]]:
         ]
         for fields in encodings
     }
+
+
+def _of_version_2(encodings: list[dict[str, Any]]) -> tuple[Encodings, Encodings]:
+    """Return those of tensors and those of weights."""
+    activations: Encodings = {}
+    weights: Encodings = {}
+    for fields in encodings:
+        name, dtype = fields["name"], fields["output_dtype"]
+        if dtype == "int32":
+            continue
+        lowest = {"int8": -128, "uint8": 0}.get(dtype)
+        if lowest is None:
+            raise ValueError(f"{name} is {dtype}; int8 or uint8 is needed")
+        scales, points = fields["y_scale"], fields.get("y_zero_point", 0)
+        (weights if isinstance(scales, list) else activations)[name] = [
+            {"scale": float(s), "offset": lowest - z, "bits": 8, "symmetric": z - lowest == 128}
+            for s, z in np.broadcast(scales, points)
+        ]
+    return activations, weights
 
 
 def _old(fields: Mapping[str, Any]) -> dict[str, Any]:

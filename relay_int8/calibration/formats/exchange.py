@@ -134,6 +134,16 @@ def per_line(text: str, kind: str, parse: Callable[[str], tuple[str, Entry]]) ->
     return entries
 
 
+def require_lines(exchange: Exchange) -> None:
+    """Require names that fit into a line each, as formats of lines need them."""
+    broken = [name for name in exchange.table.entries if len(name.splitlines()) != 1]
+    if broken:
+        raise CalibrationError(
+            f"tensors {broken} are empty names or have line breaks in them, which this format "
+            "cannot hold; rename them"
+        )
+
+
 def left_out(exchange: Exchange, *, ends: bool = True) -> list[str]:
     """Return what nearly every format leaves out, as sentences."""
     table, losses = exchange.table, []
@@ -151,7 +161,9 @@ def left_out(exchange: Exchange, *, ends: bool = True) -> list[str]:
         )
     half = len(unequal) - len(signed)
     if ends and half:
-        losses.append(f"{half} ranges from zero on (u8) become symmetric unless --model tells")
+        losses.append(
+            f"that {half} ranges begin at zero (u8) is left out; --model knows it when reading"
+        )
     return losses
 
 

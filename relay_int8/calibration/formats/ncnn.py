@@ -8,7 +8,8 @@
 A key with ``_param_`` holds a layer's weights, one multiplier per output channel or group. Any
 other key is a layer, and its multiplier the one of the layer's **input**. There are no comments:
 ``#conv1`` is a layer that ncnn never finds and so leaves in float, and a blank line ends the table.
-ncnn writes six decimals.
+ncnn writes six decimals, and a space behind every number: by this a table without weights is told
+from ONNX Runtime's text.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ PARAM = "_param_"
 
 
 def recognizes(text: str) -> bool:
-    """Say whether the first line is a key and numbers, the key one of weights."""
-    words = text.partition("\n")[0].split()
-    return len(words) > 1 and PARAM in words[0]
+    """Say whether the first line is a key of weights and numbers, or ends as ncnn ends lines."""
+    line = text.partition("\n")[0].rstrip("\r")
+    words = line.split()
+    if len(words) > 1 and PARAM in words[0]:
+        return True
+    return len(words) == 2 and line.endswith(" ") and words[1].replace(".", "", 1).isdigit()
 
 
 def read(text: str) -> Exchange:

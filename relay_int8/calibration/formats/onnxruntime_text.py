@@ -12,6 +12,7 @@ from relay_int8.calibration.formats.exchange import (
     Format,
     left_out,
     per_line,
+    require_lines,
     symmetric,
     threshold,
     verbatim,
@@ -61,6 +62,7 @@ def write(exchange: Exchange) -> str:
 
 def losses(exchange: Exchange) -> list[str]:
     """Return what the cache cannot carry."""
+    require_lines(exchange)
     return left_out(exchange)
 
 

@@ -14,11 +14,27 @@ skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from relay_int8.errors import CalibrationError
 
 FLOATS = ("F32", "F16", "BF16")
 COLUMNS = "# op_name   quantize_mode"
+
+
+def is_qtable(path: Path) -> bool:
+    """Say whether a file of this name is one by custom."""
+    return path.name.endswith("qtable")
+
+
+def load_qtable(path: Path) -> dict[str, str]:
+    """Return name -> mode of a file; a CalibrationError if it cannot be read."""
+    try:
+        return read_qtable(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CalibrationError(f"{path}: cannot be read as a qtable: {error}") from error
+    except CalibrationError as error:
+        raise CalibrationError(f"{path}: {error}") from error
 
 
 def read_qtable(text: str) -> dict[str, str]:
@@ -27,12 +43,12 @@ def read_qtable(text: str) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        name, _, mode = line.rstrip().rpartition(" ")
-        if not name or not mode[:1].isalpha():
+        name, *mode = line.rstrip().rsplit(None, 1)
+        if not mode or not mode[0][:1].isalpha():
             raise CalibrationError(
                 f"broken qtable: line {number}: {line[:60]!r} is not: name mode, as in conv1 F16"
             )
-        modes[name.rstrip()] = mode
+        modes[name] = mode[0]
     return modes
 
 

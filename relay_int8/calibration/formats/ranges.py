@@ -52,12 +52,13 @@ def _entry(value: Any) -> Entry:
     if isinstance(value, Mapping):
         if set(value) == {"threshold"}:
             return _entry(value["threshold"])
-        if set(value) != {"scale"} or not 0 < float(value["scale"]) < np.inf:
+        known = set(value) == {"scale"} and isinstance(value["scale"], int | float | np.floating)
+        if not known or not 0 < float(value["scale"]) < np.inf:
             raise ValueError(f'{dict(value)} found; {{"scale": s}}, s positive, is expected')
         scale = np.float32(value["scale"])
         item = symmetric(127 * float(scale), NAME)
         return item if item.qparams().scale == scale else replace(item, scale=scale)
-    if isinstance(value, bool | str):
+    if value is None or isinstance(value, bool | str):
         raise TypeError(f"{value!r} found; a number, [low, high] or a scale is expected")
     if np.ndim(value) == 0:
         if not 0 <= float(value) < np.inf:
@@ -65,18 +66,25 @@ def _entry(value: Any) -> Entry:
         return symmetric(float(value), NAME)
     if len(value) != 2:
         raise ValueError(f"{len(value)} numbers found; one range per tensor is needed, [low, high]")
+    if any(each is None or isinstance(each, bool | str) for each in value):
+        raise TypeError(f"{value!r} found; two numbers are expected, [low, high]")
     low, high = map(float, value)
     return entry(low, high, NAME, scheme="u8" if low == 0 else "asymmetric")
 
 
 def recognizes(text: str) -> bool:
-    """Say whether it is a JSON object of nothing but such numbers."""
+    """Say whether it is a JSON object of values that have such a form, whatever their numbers."""
     try:
         document = json.loads(text)
-        given_ranges(document)
-    except (json.JSONDecodeError, CalibrationError, AttributeError):
+    except json.JSONDecodeError:
         return False
-    return bool(document)
+    return isinstance(document, dict) and bool(document) and all(map(_has_form, document.values()))
+
+
+def _has_form(value: Any) -> bool:
+    if isinstance(value, dict):
+        return set(value) in ({"threshold"}, {"scale"})
+    return not isinstance(value, list) or not any(isinstance(each, list | dict) for each in value)
 
 
 def read(text: str) -> Exchange:

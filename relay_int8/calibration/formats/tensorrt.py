@@ -27,6 +27,7 @@ from relay_int8.calibration.formats.exchange import (
     Format,
     left_out,
     per_line,
+    require_lines,
     symmetric,
     threshold,
     verbatim,
@@ -101,9 +102,7 @@ def _digits(item: Entry) -> str:
 
 def losses(exchange: Exchange) -> list[str]:
     """Return what a cache cannot carry."""
-    broken = [name for name in exchange.table.entries if "\n" in name]
-    if broken:
-        raise CalibrationError(f"tensors {broken} have line breaks in their names")
+    require_lines(exchange)
     return left_out(exchange)
 
 

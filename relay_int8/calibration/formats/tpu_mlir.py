@@ -21,6 +21,7 @@ from relay_int8.calibration.formats.exchange import (
     entry,
     left_out,
     per_line,
+    require_lines,
     threshold,
     verbatim,
 )
@@ -90,6 +91,7 @@ def _numbers(item: Entry) -> str:
 
 def losses(exchange: Exchange) -> list[str]:
     """Return what the table cannot carry."""
+    require_lines(exchange)
     found = left_out(exchange)
     found.append("numbers have seven decimals")
     found.append("TPU-MLIR makes its scale of threshold / 128, relay-int8 of threshold / 127")

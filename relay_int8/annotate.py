@@ -121,7 +121,7 @@ def _reasons(
         for var in group.inputs:
             readers.setdefault(var, []).append(group)
 
-    def not_worth(group: Group) -> str | None:
+    def _not_worth(group: Group) -> str | None:
         for var in group.inputs:
             source = producer.get(var)
             if source is not None and reasons[source.name] is not None:
@@ -136,7 +136,7 @@ def _reasons(
         for group in groups:
             if group.kind in ALWAYS or reasons[group.name] is not None:
                 continue
-            reasons[group.name] = not_worth(group)
+            reasons[group.name] = _not_worth(group)
             changed |= reasons[group.name] is not None
     return reasons
 

@@ -37,9 +37,9 @@ def float_network(
     outputs = [str(var.name) for var in graph.results(func)]
     main = virtual_machine(compile_module(mod, native_target(cpu_flags())))["main"]
 
-    def run(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
         result = main(*(tvm.runtime.tensor(np.ascontiguousarray(arrays[name])) for name in names))
         tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
         return {name: tensor.numpy() for name, tensor in zip(outputs, tensors, strict=True)}
 
-    return run
+    return _run

@@ -101,16 +101,19 @@ class _Driver:
         self._call("cuInit", 0)
 
     def version(self) -> str:
+        """Return the CUDA version that the driver supports, as 12.6."""
         found = ctypes.c_int()
         self._call("cuDriverGetVersion", ctypes.byref(found))
         return f"{found.value // 1000}.{found.value % 1000 // 10}"
 
     def count(self) -> int:
+        """Return how many GPUs this process may use."""
         found = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(found))
         return found.value
 
     def describe(self, number: int) -> Gpu:
+        """Return what the driver says of GPU ``number``."""
         device, size = ctypes.c_int(), ctypes.c_size_t()
         name = ctypes.create_string_buffer(_NAME_BYTES)
         self._call("cuDeviceGet", ctypes.byref(device), number)

@@ -119,6 +119,7 @@ class _Reader:
         self.results = set(graph.results(func))
 
     def sole_reader(self, var: relax.Var) -> relax.Var | None:
+        """Return the only reader of a tensor that is no result of the function, or None."""
         readers = self.readers[var]
         return readers[0] if len(readers) == 1 and var not in self.results else None
 

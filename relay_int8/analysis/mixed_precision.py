@@ -122,12 +122,12 @@ def _best(
 ) -> str:
     """Return the layer that wins most noise for a microsecond."""
 
-    def worth(name: str) -> float:
+    def _worth(name: str) -> float:
         plan = variants.plan([*floats, name])
         added_us = costs.of(variants.quantized, plan) - current.time_us
         return gain[name] / max(added_us, LEAST_US)
 
-    return max(rest, key=worth)
+    return max(rest, key=_worth)
 
 
 def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, found: Mixed) -> Mixed:
@@ -135,14 +135,14 @@ def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, found: Mixed
     if not found.holds:
         return found
 
-    def others(name: str) -> list[str]:
+    def _others(name: str) -> list[str]:
         return [other for other in found.floats if other != name]
 
-    def left_us(name: str) -> float:
-        return costs.of(variants.quantized, variants.plan(others(name)))
+    def _left_us(name: str) -> float:
+        return costs.of(variants.quantized, variants.plan(_others(name)))
 
-    for name in sorted(found.floats, key=left_us):
-        without = _mixed(variants, costs, budget, others(name))
+    for name in sorted(found.floats, key=_left_us):
+        without = _mixed(variants, costs, budget, _others(name))
         if without.holds and without.time_us <= found.time_us:
             found = without
     return found

@@ -54,7 +54,7 @@ def find_shuffles(
 ) -> list[Shuffle]:
     """Return the rearrangements among ``values`` (in topological order), none overlapping."""
 
-    def follower(var: relax.Var, operator: str) -> relax.Var | None:
+    def _follower(var: relax.Var, operator: str) -> relax.Var | None:
         if len(readers[var]) != 1 or var in results:
             return None
         reader = readers[var][0]
@@ -69,11 +69,11 @@ def find_shuffles(
         before = value.args[0]
         if before in values and before not in taken:
             is_cut = graph.operator(values[before]) == "reshape"
-            if is_cut and follower(before, "permute_dims") is not None:
+            if is_cut and _follower(before, "permute_dims") is not None:
                 chain.insert(0, before)
-        if (joined := follower(var, "reshape")) is not None:
+        if (joined := _follower(var, "reshape")) is not None:
             chain.append(joined)
-            if (cropped := follower(joined, "strided_slice")) is not None:
+            if (cropped := _follower(joined, "strided_slice")) is not None:
                 chain.append(cropped)
         shuffle = _shuffle(tuple((member, values[member]) for member in chain))
         if shuffle is not None:

@@ -56,14 +56,14 @@ def kernel_times(
     names: list[str] = []
     times_ns: list[int] = []
 
-    def note(_func: Any, name: str, before: bool, *_values: Any) -> None:
+    def _note(_func: Any, name: str, before: bool, *_values: Any) -> None:
         if not name.startswith("vm.builtin."):
             wait()
             if before:
                 names.append(name)
             times_ns.append(time.perf_counter_ns())
 
-    machine["set_instrument"](tvm_ffi.convert(note))
+    machine["set_instrument"](tvm_ffi.convert(_note))
     try:
         for _ in range(repeats):
             machine["main"](*arguments)

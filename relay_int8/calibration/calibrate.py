@@ -217,11 +217,11 @@ class _Passes:
         """Observe and count over grids that grow."""
         smallest = smallest_grids(self.tally.observed, self.method.bins)
 
-        def task() -> CountAndGrow:
+        def _task() -> CountAndGrow:
             histograms = self.tally.histograms
             return CountAndGrow({name: item.grid for name, item in histograms.items()} or smallest)
 
-        for _ in self._found(task, self.tally.counted):
+        for _ in self._found(_task, self.tally.counted):
             self._report("histograms", self.tally.counted, None)
 
     def _found(self, task: Callable[[], Task], done: int) -> Iterator[Found]:

@@ -31,21 +31,21 @@ def _lines() -> Report:
     """Return a report that prints each stage once, when it starts."""
     seen: set[str] = set()
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def _report(stage: str, done: int, total: int | None) -> None:
         if stage not in seen:
             seen.add(stage)
             print(stage if total is None else f"{stage} ({total})", file=sys.stderr, flush=True)
 
-    return report
+    return _report
 
 
 def _bars(progress: Progress) -> Report:
     """Return a report that moves one bar a stage."""
     bars: dict[str, Bar] = {}
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def _report(stage: str, done: int, total: int | None) -> None:
         if stage not in bars:
             bars[stage] = progress.add_task(stage, total=total)
         progress.update(bars[stage], completed=done, total=total)
 
-    return report
+    return _report

@@ -80,7 +80,7 @@ def tuning_report(tasks: Sequence[Task]) -> Iterator[Report]:
     line = bar.add_task("defaults", total=None)
     with Live(bar, console=Console(stderr=True), refresh_per_second=4) as live:
 
-        def report(progress: Progress) -> None:
+        def _report(progress: Progress) -> None:
             standing.note(progress)
             if bar.tasks[0].total is None:  # trials of an earlier run say nothing about speed
                 bar.reset(line, total=progress.total, completed=progress.done)
@@ -89,7 +89,7 @@ def tuning_report(tasks: Sequence[Task]) -> Iterator[Report]:
             )
             live.update(Group(bar, standing.table()))
 
-        yield report
+        yield _report
 
 
 def summary(progress: Progress) -> str:
@@ -101,7 +101,7 @@ def summary(progress: Progress) -> str:
 def _lines(standing: Standing) -> Report:
     started: list[tuple[float, int]] = []  # when the first trial was reported, and which it was
 
-    def report(progress: Progress) -> None:
+    def _report(progress: Progress) -> None:
         standing.note(progress)
         started[:] = started or [(time.monotonic(), progress.done)]
         if progress.trial.measured.verdict == "wrong":
@@ -114,7 +114,7 @@ def _lines(standing: Standing) -> Report:
                 flush=True,
             )
 
-    return report
+    return _report
 
 
 def _time_left(progress: Progress, start_s: float, before: int) -> str:

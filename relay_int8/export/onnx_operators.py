@@ -99,7 +99,7 @@ def _reduce(writer: NodeWriter, op: Operation, name: str) -> str:
 
 
 def _arg_reduce(name: str) -> Converter:
-    def write(writer: NodeWriter, op: Operation) -> str:
+    def _write(writer: NodeWriter, op: Operation) -> str:
         x, axis = op.inputs[0], op.attrs.axis
         if axis is None:
             x = writer.node("Flatten", [x], f"{op.output}/flat", axis=0)
@@ -108,7 +108,7 @@ def _arg_reduce(name: str) -> Converter:
             name, [x], op.output, axis=1 if axis is None else int(axis), keepdims=keep
         )
 
-    return write
+    return _write
 
 
 def _reshape(writer: NodeWriter, op: Operation) -> str:

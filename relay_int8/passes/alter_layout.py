@@ -72,6 +72,7 @@ class _LayoutWriter:
         self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
 
     def run(self) -> IRModule:
+        """Write the function anew; its results stay in row-major order."""
         attributes = graph.attributes(self._func)
         params = [self._held_input(param, attributes) for param in self._func.params]
         attributes.pop(INPUT_LAYOUT, None)

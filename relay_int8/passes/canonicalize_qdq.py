@@ -56,6 +56,7 @@ class _Canonicalizer:
         self._convolved = _convolved_in_integers(func)
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        """Return what takes the place of ``value``, or None to keep it."""
         operator = graph.operator(value)
         if scope.name in self._convolved and isinstance(spec := spec_of(value), Sample2d):
             return self._sampled(scope, value, spec)
@@ -155,14 +156,14 @@ def _convolved_in_integers(func: relax.Function) -> set[str]:
     """Return the names of tensors that only convolutions of dequantized constants read."""
     values = dict(graph.calls(func))
 
-    def is_quantized(reader: relax.Expr) -> bool:
+    def _is_quantized(reader: relax.Expr) -> bool:
         weight = values.get(reader.args[1]) if graph.operator(reader) == "nn.conv2d" else None
         return weight is not None and graph.operator(weight) == "dequantize"
 
     return {
         str(var.name)
         for var, readers in graph.consumers(func).items()
-        if readers and all(is_quantized(values[reader]) for reader in readers)
+        if readers and all(_is_quantized(values[reader]) for reader in readers)
     }
 
 

@@ -44,7 +44,7 @@ class FoldAffine:
         """Return ``mod`` with such chains folded; ``mod`` itself is left alone."""
         chains: dict[relax.Expr, Affine] = {}
 
-        def rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
             start = _start(value)
             if start is not None:
                 var = scope.bind(scope.name, value)
@@ -57,7 +57,7 @@ class FoldAffine:
             chains[var] = step
             return var
 
-        return rewrite_main(mod.clone(), rewrite)
+        return rewrite_main(mod.clone(), _rewrite)
 
 
 def _start(value: relax.Expr) -> Affine | None:

@@ -59,7 +59,7 @@ class FoldConstants:
         """Return ``mod`` with constant expressions computed; ``mod`` itself is left alone."""
         wide: dict[relax.Expr, np.ndarray] = {}
 
-        def rewrite(_: Scope, value: relax.Expr) -> relax.Expr | None:
+        def _rewrite(_: Scope, value: relax.Expr) -> relax.Expr | None:
             result = _compute(value, wide)
             if result is None:
                 return None
@@ -69,7 +69,7 @@ class FoldConstants:
                 wide[folded] = result
             return folded
 
-        return rewrite_main(mod.clone(), rewrite)
+        return rewrite_main(mod.clone(), _rewrite)
 
 
 def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarray | None:

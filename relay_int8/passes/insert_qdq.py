@@ -60,6 +60,7 @@ class _Inserter:
         self._qrange: dict[str, tuple[int, int]] = {}
 
     def run(self) -> IRModule:
+        """Write the function anew, a Q/DQ pair behind every tensor that has parameters."""
         for param in self._func.params:
             self._pair(param, param)
         for var, value in graph.calls(self._func):

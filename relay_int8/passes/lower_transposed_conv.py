@@ -122,6 +122,7 @@ class _Lowering:
         self._phases: dict[relax.Expr, Phases] = {}
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        """Return the joined phases in the place of ``value``, or None to keep it."""
         op = operator(value)
         if op == "nn.conv2d_transpose":
             phases = _convolved(scope, value)

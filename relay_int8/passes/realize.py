@@ -80,6 +80,7 @@ class _Realizer:
         self.decided: list[tuple[Group, str | None]] = []
 
     def run(self) -> IRModule:
+        """Write the function anew, and fill ``decided``: groups, and why they stay in float."""
         for group in self._groups():
             if group.kind in ("quantize", "dequantize"):
                 if not self._is_realized_pair(group):

@@ -58,6 +58,7 @@ class _Shifter:
         self._shifted: dict[relax.Var, relax.Expr] = {}
 
     def run(self) -> IRModule:
+        """Write the function anew, its kernels on unsigned activations."""
         for var, value in graph.calls(self._func):
             spec = spec_of(value)
             reads = [arg for arg in graph.arguments(value) if isinstance(arg, relax.Var)]

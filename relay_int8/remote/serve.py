@@ -116,7 +116,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> NoReturn:
 def _signals_exit() -> Iterator[None]:
     """Turn signals that end a program into SystemExit, so that what is open gets closed."""
 
-    def leave(*_: object) -> NoReturn:
+    def _leave(*_: object) -> NoReturn:
         for number in before:
             signal.signal(number, signal.SIG_IGN)
         raise SystemExit(0)
@@ -126,7 +126,7 @@ def _signals_exit() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     for number in before:
-        signal.signal(number, leave)
+        signal.signal(number, _leave)
     try:
         yield
     finally:

@@ -97,11 +97,11 @@ def _register() -> None:
     tvm_ffi.register_global_func(DESCRIBE, describe, override=True)
 
     # TVM looks this one up whenever a session names a file.
-    def sha256(name: str) -> str:
+    def _sha256(name: str) -> str:
         path = tvm_ffi.get_global_func("tvm.rpc.server.workpath")(name)
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
-    tvm_ffi.register_global_func(DIGEST, sha256, override=True)
+    tvm_ffi.register_global_func(DIGEST, _sha256, override=True)
     TempDirectory.relpath = _confined
 
 

@@ -117,10 +117,10 @@ def measure_batch(batch: Batch, compiled: Compiled, given: Problem) -> Iterator[
     device = tvm.cuda() if batch.on_gpu else tvm.cpu()
     constants = [tvm.runtime.tensor(array, device) for array in given.arguments]
 
-    def contender(name: str) -> Contender:
+    def _contender(name: str) -> Contender:
         return Contender(library.mod, name, device, constants, given, batch.timing)
 
-    return measured(batch, refusals, contender, RuntimeError)
+    return measured(batch, refusals, _contender, RuntimeError)
 
 
 class Contender:

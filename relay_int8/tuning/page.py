@@ -71,6 +71,7 @@ class _Kernel:
 
     @property
     def of_peak(self) -> str:
+        """The share of the peak that it reaches, in percent; empty where no peak applies."""
         macs = multiplications(self.task.operator)
         if not macs or not self._peak_macs_s or self.task.template.endswith("_f32"):
             return ""

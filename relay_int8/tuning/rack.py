@@ -177,16 +177,16 @@ def _measured(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured
     device = session.cuda(0) if batch.on_gpu else session.cpu(0)
 
     @cache
-    def loaded() -> tuple[Any, list[Any]]:
+    def _loaded() -> tuple[Any, list[Any]]:
         session.upload(str(compiled.library), LIBRARY)
         constants = [tvm.runtime.tensor(array, device) for array in given.arguments]
         return session.load_module(LIBRARY), constants
 
-    def contender(name: str) -> Contender:
-        module, constants = loaded()
+    def _contender(name: str) -> Contender:
+        module, constants = _loaded()
         return Contender(module, name, device, constants, given, batch.timing)
 
     # An error that the device itself reports is the candidate's: the device is still there. A GPU's
     # context is of no use after one, so the session ends.
     own = () if batch.on_gpu else (tvm.error.RPCError,)
-    return measured(batch, compiled.refusals, contender, *own)
+    return measured(batch, compiled.refusals, _contender, *own)

@@ -51,7 +51,7 @@ def _pooled(net: Network, x: Tensor, name: str, channels: int) -> Tensor:
 
 
 def _a(pool_channels: int) -> Module:
-    def write(net: Network, x: Tensor, name: str) -> Tensor:
+    def _write(net: Network, x: Tensor, name: str) -> Tensor:
         b5 = _conv(net, x, f"{name}.branch5x5_1", 48, 1)
         b3 = _conv(net, x, f"{name}.branch3x3dbl_1", 64, 1)
         b3 = _conv(net, b3, f"{name}.branch3x3dbl_2", 96, 3, padding=1)
@@ -63,7 +63,7 @@ def _a(pool_channels: int) -> Module:
         ]
         return net.concat(parts, name)
 
-    return write
+    return _write
 
 
 def _b(net: Network, x: Tensor, name: str) -> Tensor:
@@ -86,7 +86,7 @@ def _down(net: Network, x: Tensor, name: str, channels: int) -> Tensor:
 
 
 def _c(width: int) -> Module:
-    def write(net: Network, x: Tensor, name: str) -> Tensor:
+    def _write(net: Network, x: Tensor, name: str) -> Tensor:
         b7 = _conv(net, x, f"{name}.branch7x7_1", width, 1)
         b7 = _across(net, b7, f"{name}.branch7x7_2", width)
         double = _conv(net, x, f"{name}.branch7x7dbl_1", width, 1)
@@ -100,7 +100,7 @@ def _c(width: int) -> Module:
         ]
         return net.concat(parts, name)
 
-    return write
+    return _write
 
 
 def _d(net: Network, x: Tensor, name: str) -> Tensor:

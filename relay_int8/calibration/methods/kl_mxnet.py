@@ -79,6 +79,7 @@ class _Slices:
 
     @classmethod
     def of(cls, bins: int, levels: int) -> _Slices:
+        """Return the slices around zero, one bin wider on both sides from one to the next."""
         half = np.arange(levels // 2, bins // 2 + 1)
         start, stop = bins // 2 - half, bins // 2 + half + 1
         edges = start[:, None] + np.arange(levels + 1) * ((stop - start) // levels)[:, None]
@@ -119,17 +120,17 @@ def _smoothed_xlogx(counts: Array, at: _Slices, less: Array) -> Array:
     """Return the sum of ``(c - less) log(c - less)`` over the inner bins that are not empty."""
     first, end = at.start + 1, at.stop - 1
 
-    def inside(values: Array) -> Array:
+    def _inside(values: Array) -> Array:
         sums = prefix_sums(values)
         inner: Array = sums[end] - sums[first]
         return inner
 
     result: Array = np.zeros(len(less))
     for count in range(1, SMALL):
-        result += inside(counts == count) * xlogx(count - less)
+        result += _inside(counts == count) * xlogx(count - less)
     large = counts >= SMALL
     c = np.where(large, counts, 1).astype(np.float64)
-    result += inside(xlogx(c)) - less * inside(large * (np.log(c) + 1))
+    result += _inside(xlogx(c)) - less * _inside(large * (np.log(c) + 1))
     for order in ORDERS:
-        result += less**order / (order * (order - 1)) * inside(large / c ** (order - 1))
+        result += less**order / (order * (order - 1)) * _inside(large / c ** (order - 1))
     return result

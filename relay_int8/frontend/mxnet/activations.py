@@ -79,7 +79,7 @@ def _elu(step: Step, slope: float) -> relax.Expr:
 
 
 def _softmax(op: Callable[..., relax.Expr], *, negate: bool = False) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         attrs = step.attributes
         (x,) = step.operands("data")
         axis = axis_of(attrs.integer("axis", -1), len(shape(x)))
@@ -88,7 +88,7 @@ def _softmax(op: Callable[..., relax.Expr], *, negate: bool = False) -> Converte
             x = step.emit("divide", relax.op.divide(x, step.number(temperature)))
         return op(step.emit("negative", relax.op.negative(x)) if negate else x, axis)
 
-    return convert
+    return _convert
 
 
 def _softmax_output(step: Step) -> relax.Expr:

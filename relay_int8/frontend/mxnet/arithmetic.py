@@ -15,11 +15,11 @@ Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
 def _unary(op: Unary) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         (x,) = step.operands("data")
         return op(x)
 
-    return convert
+    return _convert
 
 
 def _identity(step: Step) -> relax.Expr:
@@ -27,30 +27,30 @@ def _identity(step: Step) -> relax.Expr:
 
 
 def _elementwise(op: Binary) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         a, b = step.operands("lhs", "rhs")
         if shape(a) != shape(b):
             raise ValueError(f"its inputs are {list(shape(a))} and {list(shape(b))}, not alike")
         return op(a, b)
 
-    return convert
+    return _convert
 
 
 def _broadcast(op: Binary) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         a, b = step.operands("lhs", "rhs")
         return op(a, b)
 
-    return convert
+    return _convert
 
 
 def _scalar(op: Binary, *, reverse: bool = False) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         (x,) = step.operands("data")
         k = step.number(step.attributes.real("scalar", 0.0))
         return op(k, x) if reverse else op(x, k)
 
-    return convert
+    return _convert
 
 
 def _sum_of_all(step: Step) -> relax.Expr:
@@ -61,7 +61,7 @@ def _sum_of_all(step: Step) -> relax.Expr:
 
 
 def _reduction(op: Callable[..., relax.Expr]) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         attrs, rank = step.attributes, len(shape(step.x))
         given = [axis_of(axis or 0, rank) for axis in attrs.integers("axis")]
         if attrs.flag("exclude", False):
@@ -70,7 +70,7 @@ def _reduction(op: Callable[..., relax.Expr]) -> Converter:
         y = op(step.x, axes, keepdims=attrs.flag("keepdims", False))
         return y
 
-    return convert
+    return _convert
 
 
 def _cast(step: Step) -> relax.Expr:
@@ -102,10 +102,10 @@ def _reciprocal(step: Step) -> relax.Expr:
 
 
 def _filled(op: Callable[..., relax.Expr]) -> Converter:
-    def convert(step: Step) -> relax.Expr:
+    def _convert(step: Step) -> relax.Expr:
         return op(shape(step.x), dtype(step.x))
 
-    return convert
+    return _convert
 
 
 _UNARY: dict[str, Unary] = {

@@ -88,9 +88,11 @@ class _Reader:
 
     @property
     def left(self) -> int:
+        """How many bytes have not been read."""
         return len(self.data) - self.place
 
     def fault(self, found: str) -> FrontendError:
+        """Return the error of a file that is broken where reading stands."""
         return FrontendError(f"{self.path}, byte {self.place}: {found}; check the download")
 
     def take(self, size: int, what: str) -> memoryview:
@@ -101,9 +103,11 @@ class _Reader:
         return memoryview(self.data)[self.place - size : self.place]
 
     def number(self, form: str, what: str) -> int:
+        """Read one number of a form of ``struct``."""
         return int(struct.unpack(form, self.take(struct.calcsize(form), what))[0])
 
     def u64(self, what: str) -> int:
+        """Read a length or a count, which MXNet writes in eight bytes."""
         return self.number("<Q", what)
 
     def count(self, what: str, *, least_bytes: int) -> int:

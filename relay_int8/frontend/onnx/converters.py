@@ -137,13 +137,13 @@ def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any
 def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
     """Combine any number of operands two by two, from the left; constants are folded later."""
 
-    def convert(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
+    def _convert(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
         total, *others = inputs
         for other in others:
             total = combine(bb.emit(total) if isinstance(total, relax.Call) else total, other)
         return total
 
-    return convert
+    return _convert
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -99,21 +99,21 @@ def _qgemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) ->
 
 
 def _binary(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
-    def convert(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+    def _convert(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
         a, s_a, z_a, b, s_b, z_b, s_y, z_y = _padded(inputs, 8)
         pairs = _Pairs(bb)
         return pairs.integers(combine(pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b)), s_y, z_y)
 
-    return convert
+    return _convert
 
 
 def _unary(compute: Callable[[relax.Expr, Attributes], relax.Expr]) -> Converter:
-    def convert(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    def _convert(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
         x, s_x, z_x, s_y, z_y = _padded(inputs, 5)
         pairs = _Pairs(bb)
         return pairs.integers(compute(pairs.real(x, s_x, z_x), attributes), s_y, z_y)
 
-    return convert
+    return _convert
 
 
 def _qlinear_concat(
@@ -146,13 +146,13 @@ def _leaky(x: relax.Expr, attributes: Attributes) -> relax.Expr:
 
 
 def _sums(convert: Callable[..., relax.Expr]) -> Converter:
-    def converted(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    def _converted(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
         x, w, z_x, z_w = _padded(inputs, 4)
         pairs, one = _Pairs(bb), relax.const(np.float32(1))
         sums = convert(bb, [pairs.real(x, one, z_x), pairs.real(w, one, z_w)], attributes)
         return relax.op.astype(bb.emit(sums), "int32")
 
-    return converted
+    return _converted
 
 
 QUANTIZED: dict[str, Converter] = {

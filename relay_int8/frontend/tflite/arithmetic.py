@@ -17,20 +17,20 @@ Unary = Callable[[relax.Expr], relax.Expr]
 
 
 def _binary(combine: Binary, *, fused: bool = True) -> Converter:
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         (a, b), wrap = step.together(0, 1)
         y = combine(a, b)
         return wrap(step.activated(y) if fused else y)
 
-    return convert
+    return _convert
 
 
 def _unary(compute: Unary) -> Converter:
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         (x,), wrap = step.together(0)
         return wrap(compute(x))
 
-    return convert
+    return _convert
 
 
 def _add_all(step: Step) -> Result:
@@ -115,7 +115,7 @@ def _l2_normalization(step: Step) -> Result:
 def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
     """Reduce along axes; height and width of an image in NCHW, as pooling of the whole."""
 
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         (x,), _ = step.together(0)
         axes = sorted({axis_of(axis, len(shape(x))) for axis in step.integers(1, "axes")})
         if len(shape(x)) == 4 and axes == [1, 2]:
@@ -126,7 +126,7 @@ def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
             return relax.op.reshape(step.quantized(y), (n, c))
         return reduce(step.plain(0), axes, keepdims=bool(step.options["keep_dims"]))
 
-    return convert
+    return _convert
 
 
 def _quantize(step: Step) -> Result:

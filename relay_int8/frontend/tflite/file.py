@@ -98,6 +98,7 @@ class _Reader:
         self._buffers = list(root.tables(4))
 
     def model(self) -> Model:
+        """Return the only graph; UnsupportedOpError for the several that control flow makes."""
         graphs = list(self._root.tables(2))
         if not graphs:
             raise self._fault("it has no graph")

@@ -31,7 +31,7 @@ def _pad(step: Step, x: relax.Expr) -> list[int]:
 
 
 def _resize(method: str) -> Converter:
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         corners, half = step.options["align_corners"], step.options["half_pixel"]
         size = step.outputs[0].shape[1:3]
         if step.tensor(1).values is not None:
@@ -50,7 +50,7 @@ def _resize(method: str) -> Converter:
         )
         return Image(y)
 
-    return convert
+    return _convert
 
 
 def _depth_to_space(step: Step) -> Result:

@@ -17,7 +17,7 @@ Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 def _binary(combine: Binary) -> Converter:
     """Combine two operands; ``alpha`` scales the second."""
 
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         a, b = step.x, step.operand("other")
         alpha = step.real("alpha", 1.0)
         if alpha != 1.0:
@@ -26,7 +26,7 @@ def _binary(combine: Binary) -> Converter:
             raise NotImplementedError(f"operands of {dtype(a)} and {dtype(b)}")
         return combine(a, b)
 
-    return convert
+    return _convert
 
 
 def _reversed_subtract(step: Step) -> Result:
@@ -50,10 +50,10 @@ def _power(step: Step) -> Result:
 
 
 def _unary(compute: Callable[[relax.Expr], relax.Expr]) -> Converter:
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         return compute(step.x)
 
-    return convert
+    return _convert
 
 
 def _same(step: Step) -> Result:
@@ -69,14 +69,14 @@ def _dropout(step: Step) -> Result:
 def _clip(low: str, high: str, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Converter:
     """Clip between two arguments; of a missing one counts the bound."""
 
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         least, most = (
             default if step.arguments.get(name) is None else step.real(name)
             for name, default in zip((low, high), bounds, strict=True)
         )
         return _clipped(step.x, least, most)
 
-    return convert
+    return _convert
 
 
 def _clipped(x: relax.Expr, low: float, high: float) -> relax.Expr:
@@ -143,21 +143,21 @@ def _mish(step: Step) -> Result:
 
 
 def _along(op: Callable[[relax.Expr, int], relax.Expr]) -> Converter:
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         return op(step.x, step.axis("dim"))
 
-    return convert
+    return _convert
 
 
 def _reduce(op: Callable[..., relax.Expr]) -> Converter:
     """Reduce along axes, all of them where none is named."""
 
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         named = step.integers("dim", [])
         axes = [axis_of(axis, step.rank) for axis in named] or list(range(step.rank))
         return op(step.x, axes, keepdims=step.flag("keepdim", False))
 
-    return convert
+    return _convert
 
 
 def _argmax(step: Step) -> Result:

@@ -90,6 +90,7 @@ class _Reader:
         self._names = found.namelist()
 
     def archive(self) -> Archive:
+        """Return the program and its tensors; pickled ones are refused."""
         folder, model = self._model()
         tensors: dict[str, Array] = {}
         for kind in ("weights", "constants"):

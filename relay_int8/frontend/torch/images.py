@@ -11,7 +11,7 @@ from relay_int8.graph import shape
 def _resize(method: str) -> Converter:
     """Resize to ``output_size``, or by ``scale_factors``: torch writes one or the other."""
 
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         sizes = _image(step)
         if step.arguments.get("output_size") is not None:
             target = step.sizes("output_size", 2)
@@ -26,7 +26,7 @@ def _resize(method: str) -> Converter:
             where = {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
         return relax.op.image.resize2d(step.x, tuple(target), layout="NCHW", method=method, **where)
 
-    return convert
+    return _convert
 
 
 def _image(step: Step) -> tuple[int, int]:

@@ -205,11 +205,11 @@ def _size(step: Step) -> Result:
 def _number(compute: Callable[[int, int], int]) -> Converter:
     """Compute with extents."""
 
-    def convert(step: Step) -> Result:
+    def _convert(step: Step) -> Result:
         a, b = (step.integer(name) for name in ("a", "b"))
         return compute(a, b)
 
-    return convert
+    return _convert
 
 
 MOVES: dict[str, Converter] = {

@@ -14,7 +14,6 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
-from tests.aarch64.emulator import Emulator, missing
 from tests.schedules.numpy_kernels import random_arrays, reference
 from tests.schedules.run_template import WANTED
 
@@ -69,9 +68,7 @@ def network(template: ScheduleTemplate, spec: Conv2d | Dense, arrays: dict[str, 
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_integers(name, tmp_path_factory):
-    if missing():
-        pytest.skip(missing())
+def test_integers(name, emulator):
     template, spec = KERNELS[name]
     assert template.refuses(spec, TARGET) is None
     arrays = random_arrays(spec, np.random.default_rng(1))
@@ -79,7 +76,6 @@ def test_integers(name, tmp_path_factory):
     inputs = [
         layout.pack(arrays[name]) for name, layout in zip(spec.tensors, layouts.inputs, strict=True)
     ]
-    emulator = Emulator.make(tmp_path_factory.mktemp(name))
     (y,) = emulator.run(network(template, spec, arrays), inputs)
     np.testing.assert_array_equal(
         layouts.output.unpack(y, spec.shape("y")), reference(spec, arrays)

@@ -1,36 +1,18 @@
 """The plain kernels, cross-built for aarch64, give the oracle's integers under qemu."""
 
-import os
-
-import numpy as np
 import pytest
 import tvm
 from tvm import relax
 from tvm.target import Target
 
-from relay_int8.annotate import annotate
-from relay_int8.build import compile_module
-from relay_int8.config import QuantConfig
 from relay_int8.graph import shape
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.requantize import with_requantize
 from schedules.rounding import Requantize
 from schedules.targets import TARGETS
-from tests import reference
-from tests.aarch64.emulator import RUNTIME, Emulator, missing
-from tests.small_networks import NETWORKS, NetworkWriter, any_params, images
+from tests.aarch64.networks import assert_equals_oracle
+from tests.small_networks import NETWORKS, NetworkWriter
 
 nn = relax.op.nn
-
-
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory):
-    reason = missing()
-    if reason and os.environ.get("CI") == "true" and RUNTIME.exists():
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
-    return Emulator.make(tmp_path_factory.mktemp("aarch64"))
+PLAIN = Target(TARGETS["aarch64"])
 
 
 def every_kind() -> tvm.IRModule:
@@ -50,24 +32,9 @@ def every_kind() -> tvm.IRModule:
     return net.module(conv, depthwise, added, grouped, joined, pooled, curve, mean, dense)
 
 
-def assert_equals_oracle(
-    mod: tvm.IRModule, emulator: Emulator, preset: str, requantize: Requantize = "float"
-) -> None:
-    plan = annotate(mod, QuantConfig(preset=preset))
-    assert all(layer.integer for layer in plan.layers)
-    qdq = with_requantize(InsertQdq(plan, any_params(plan))(mod), requantize)
-    x = images(mod)[0]
-    found = emulator.run(compile_module(qdq, Target(TARGETS["aarch64"])), [x])
-    expected = reference.run(qdq, {"x": x})
-    names = reference.output_names(qdq, {"x": x})
-    for name, actual in zip(names, found, strict=True):
-        assert np.unique(actual).size > 3, name
-        np.testing.assert_array_equal(actual, expected[name], err_msg=name)
-
-
 @pytest.mark.parametrize("requantize", ["float", "gemmlowp"])
 def test_every_kind_of_layer(emulator, requantize: Requantize):
-    assert_equals_oracle(every_kind(), emulator, "int8", requantize)
+    assert_equals_oracle(every_kind(), emulator, PLAIN, requantize=requantize)
 
 
 @pytest.mark.slow
@@ -76,4 +43,4 @@ def test_every_kind_of_layer(emulator, requantize: Requantize):
 def test_small_network(emulator, full, name, preset):
     if not full:
         pytest.skip("needs --full: qemu is slow, and x86 compares the same kernels by default")
-    assert_equals_oracle(NETWORKS[name](), emulator, preset)
+    assert_equals_oracle(NETWORKS[name](), emulator, PLAIN, preset=preset)

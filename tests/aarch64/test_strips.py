@@ -6,7 +6,6 @@ import tvm
 from tvm.target import Target
 
 from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
-from tests.aarch64.emulator import Emulator, missing
 from tests.aarch64.test_dot_products import ARM, TARGET, network, scheduled
 from tests.schedules.conv_runs import conv
 from tests.schedules.numpy_kernels import random_arrays, reference
@@ -20,9 +19,7 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_integers(name, tmp_path_factory):
-    if missing():
-        pytest.skip(missing())
+def test_integers(name, emulator):
     template, spec = KERNELS[name]
     assert template.refuses(spec, TARGET) is None
     arrays = random_arrays(spec, np.random.default_rng(1))
@@ -30,7 +27,6 @@ def test_integers(name, tmp_path_factory):
     inputs = [
         layout.pack(arrays[name]) for name, layout in zip(spec.tensors, layouts.inputs, strict=True)
     ]
-    emulator = Emulator.make(tmp_path_factory.mktemp(name))
     (y,) = emulator.run(network(template, spec, arrays), inputs)
     np.testing.assert_array_equal(
         layouts.output.unpack(y, spec.shape("y")), reference(spec, arrays)

@@ -27,21 +27,22 @@ from relay_int8.build import compile_module
 from relay_int8.pipeline import finalize, lower, normalize
 from schedules.targets import TARGETS
 
-EXPORTER = Path(__file__).with_name("torch_exporter.py")
+EXPORTER = "benchmarks.torch_exporter"
 STEPS = 2
 FLOAT = Target({"kind": "llvm", "opt-level": 0})
 
 
 def export(torch: Path, folder: Path, *arguments: str) -> None:
-    """Run the exporter under PyTorch's Python."""
+    """Run the exporter under PyTorch's Python, which finds it in the folder that it starts in."""
     done = subprocess.run(
-        [str(torch), str(EXPORTER), str(folder), *arguments],
+        [str(torch.absolute()), "-m", EXPORTER, str(folder.absolute()), *arguments],
+        cwd=Path(__file__).parents[1],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        sys.exit(f"{EXPORTER.name} failed under PyTorch:\n{done.stderr}")
+        sys.exit(f"{EXPORTER} failed under PyTorch:\n{done.stderr}")
 
 
 def programs(folder: Path) -> Iterator[tuple[str, float]]:

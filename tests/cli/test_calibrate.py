@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from tvm.target import Target
+from typer.testing import CliRunner
 
 from relay_int8 import calibrate_file
-from relay_int8.calibration import CalibrationTable
+from relay_int8.cli import app
 from relay_int8.demo import MODEL, load_images
 
 
@@ -39,17 +41,24 @@ def command(data, output, *options):
     ]
 
 
-def test_the_table_is_that_of_quantize(invoke, data, tmp_path):
-    code, out, err = invoke(*command(data, tmp_path / "t.json"))
-    assert code == 0, err
-    assert "tensors from 120 images" in out
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    """Return the table of one process that was left alone."""
+    path = tmp_path_factory.mktemp("whole") / "t.json"
+    result = CliRunner().invoke(app, [str(argument) for argument in command(data, path)])
+    assert result.exit_code == 0, result.stderr
+    assert "tensors from 120 images" in result.stdout
+    assert [found.name for found in path.parent.iterdir()] == ["t.json"]
+    return path.read_bytes()
+
+
+def test_the_table_is_that_of_quantize(invoke, data, tmp_path, whole):
     code, _, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", data, "--method", "kl", "--samples", 0, "-o",
         tmp_path / "a.ri8", "--save-table", tmp_path / "q.json",
     )  # fmt: skip
     assert code == 0, err
-    assert (tmp_path / "t.json").read_bytes() == (tmp_path / "q.json").read_bytes()
-    assert not (tmp_path / "t.json.partial").exists()
+    assert (tmp_path / "q.json").read_bytes() == whole
 
 
 def test_two_places_to_run_are_one_too_many(invoke, data, tmp_path):
@@ -68,28 +77,42 @@ def test_tools_that_a_table_cannot_hold_are_refused(invoke, data, tmp_path, pres
     assert list(tmp_path.iterdir()) == []
 
 
-def killed_when(condition, arguments):
-    """Run the command line in a process of its own and kill it -9 once ``condition`` holds."""
+RUN = "from relay_int8.cli import app; app()"
+SMALL_SHARDS = """
+from functools import partial
+from relay_int8.calibration import cluster
+cluster.DaskMapper = partial(cluster.DaskMapper, shard_bytes=8 * 64 * 4)  # eight images
+"""
+
+
+def killed_when(condition, arguments, script=RUN):
+    """Run the command line in a process of its own and kill it -9 once ``condition`` holds.
+
+    Returns the exit code, and the processes that it had started.
+    """
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from relay_int8.cli import app; app()", *map(str, arguments)],
+        [sys.executable, "-c", script, *map(str, arguments)],
         cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(root)},
     )  # fmt: skip
+    children = []
     try:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while process.poll() is None and not condition() and time.monotonic() < deadline:
             time.sleep(0.002)
+        if process.poll() is None:
+            children = psutil.Process(process.pid).children(recursive=True)
     finally:
         process.send_signal(signal.SIGKILL)
-    return process.wait()
+    return process.wait(), children
 
 
-def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch):
+def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch, whole):
     output = tmp_path / "t.json"
     partial = tmp_path / "t.json.partial"
     arguments = command(data, output, "--checkpoint-seconds", 0)
-    assert killed_when(partial.exists, arguments) == -signal.SIGKILL
+    assert killed_when(partial.exists, arguments)[0] == -signal.SIGKILL
     assert partial.exists() and not output.exists()
     code, _, err = invoke(*command(data, output, "--resume", "--method", "max"))
     assert code == 1 and "another model, other data or other settings" in err
@@ -100,16 +123,32 @@ def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch):
     code, _, err = invoke(*command(data, output, "--resume"))
     assert code == 0, err
     assert not partial.exists()
-    code, _, err = invoke(*command(data, tmp_path / "whole.json"))
-    assert code == 0, err
-    assert output.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert output.read_bytes() == whole
 
 
 @pytest.mark.slow
-def test_workers_write_the_same_table(invoke, data, tmp_path, full):
+def test_killed_beside_two_workers_and_resumed_by_others(invoke, data, tmp_path, whole, full):
+    output = tmp_path / "t.json"
+    partial = tmp_path / "t.json.partial"
+    arguments = command(data, output, "--checkpoint-seconds", 0)
+    code, children = killed_when(
+        partial.exists, [*arguments, "--workers", 2], f"{SMALL_SHARDS}{RUN}"
+    )
+    assert code == -signal.SIGKILL and len(children) >= 2
+    assert partial.exists() and not output.exists()
+    # Nobody asks the workers to end: they notice that the process that started them is gone.
+    gone, alive = psutil.wait_procs(children, timeout=120)
+    assert len(gone) == len(children) and not alive
+    others = ("--workers", 3) if full else ()
+    code, _, err = invoke(*command(data, output, "--resume", *others))
+    assert code == 0, err
+    assert not partial.exists()
+    assert output.read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_workers_write_the_same_table(invoke, data, tmp_path, whole, full):
     if not full:
         pytest.skip("compiles the network in each of three processes: --full")
-    assert invoke(*command(data, tmp_path / "one.json"))[0] == 0
     assert invoke(*command(data, tmp_path / "three.json", "--workers", 3))[0] == 0
-    tables = [CalibrationTable.load(tmp_path / name) for name in ("one.json", "three.json")]
-    assert tables[0].to_json() == tables[1].to_json()
+    assert (tmp_path / "three.json").read_bytes() == whole

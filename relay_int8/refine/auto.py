@@ -1,15 +1,16 @@
 """Choose preset, method and tools for a network, by what they do to its outputs.
 
-Of the calibration images every fourth is held out. One question after the other is decided with the
-others' answers as they stand: every answer quantizes the network with the images that are left, and
-the one wins that leaves the outputs for the held-out images nearest to FP32, the least exact output
+One question after the other is decided with the others' answers as they stand. Every answer
+quantizes the network twice, each time with one half of the calibration images, and is judged by the
+outputs for the other half: the one wins that leaves them nearest to FP32, the least exact output
 of the network counting. A simpler answer, which comes first, wins unless another one is
-better by ``GAIN_DB``. What is chosen is then done again with all the images.
+better by ``GAIN_DB`` and by more than the choice of images explains
+(:mod:`relay_int8.refine.judgement`). What is chosen is then done again with all the images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -18,7 +19,6 @@ from typing import Any
 import tvm
 from tvm import IRModule
 
-from relay_int8.analysis.accuracy import least_snr_db
 from relay_int8.analysis.capability import macs
 from relay_int8.analysis.groups import find_groups
 from relay_int8.annotate import annotate
@@ -31,14 +31,14 @@ from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.passes.correct_bias import CorrectBias, averaged_tensors, linear_layers
 from relay_int8.plan import Plan
 from relay_int8.refine.equalize import equalize
-from relay_int8.refine.network import NumpyNetwork, Simulation
+from relay_int8.refine.judgement import Judgement
+from relay_int8.refine.network import Arrays, NumpyNetwork, Simulation
 from relay_int8.refine.reconstruct import reconstruct
 from relay_int8.refine.runner import StackRunner, Stacks
 from relay_int8.refine.thresholds import HISTOGRAMS, tuned_thresholds
 
 GAIN_DB = 0.1
-HELD_OUT = 4  # one image in so many
-IMAGES = 64  # at most, held-out ones counted
+IMAGES = 64  # at most, of both halves
 FEWEST = 16
 MACS = 10**11  # that one run of the images may take, where they are more than the fewest
 IMAGE_BYTES = 2**28  # that these images may take
@@ -54,7 +54,7 @@ class Choice:
 
     def __str__(self) -> str:
         tried = ", ".join(f"{answer} {ratio_db:.2f} dB" for answer, ratio_db in self.tried.items())
-        return f"{self.question}: {self.picked} (held-out images: {tried})"
+        return f"{self.question}: {self.picked} (on images not seen: {tried})"
 
 
 Answers = Mapping[str, QuantConfig]
@@ -84,25 +84,28 @@ def choose_config(
             f"preset {AUTO} chooses method and tools itself; leave yours out, or take another "
             "preset"
         )
-    ratio_db = lru_cache(maxsize=None)(_Trial(with_batch(mod, 1), data).ratio_db)
+    judged = lru_cache(maxsize=None)(_Trial(with_batch(mod, 1), data).judged)
     chosen = replace(config, preset="int8", tools=Tools(), method="max")
     choices = []
     for done, (question, answers) in enumerate(_QUESTIONS.items()):
         options = answers(chosen)
-        tried = {name: ratio_db(option) for name, option in options.items()}
+        tried = {name: judged(option) for name, option in options.items()}
         picked = _picked(tried)
         chosen = options[picked]
-        choices.append(Choice(question=question, picked=picked, tried=tried))
+        ratios_db = {name: judgement.ratio_db for name, judgement in tried.items()}
+        choices.append(Choice(question=question, picked=picked, tried=ratios_db))
         if progress:
             progress(AUTO, done + 1, len(_QUESTIONS))
     return chosen, tuple(choices)
 
 
-def _picked(tried: Mapping[str, float]) -> str:
-    """Return the best answer, the first one where no other is better by ``GAIN_DB``."""
-    first = next(iter(tried))
-    best = max(tried, key=lambda name: tried[name])
-    return best if tried[best] > tried[first] + GAIN_DB else first
+def _picked(tried: Mapping[str, Judgement]) -> str:
+    """Return the first answer that no later one beats."""
+    leader, *others = tried
+    for name in others:
+        if tried[name].beats(tried[leader], GAIN_DB):
+            leader = name
+    return leader
 
 
 def _with_tools(config: QuantConfig, **settings: Any) -> QuantConfig:
@@ -146,31 +149,45 @@ _QUESTIONS = {
 
 
 class _Trial:
-    """A network with images to fit to and images to judge by."""
+    """A network with two halves of images, each judged with what was made of the other."""
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
-        self._mod = mod
         work = sum(map(macs, find_groups(mod["main"])))
         images = list(islice(data, max(FEWEST, min(IMAGES, MACS // max(work, 1)))))
-        size = sum(array.nbytes for array in images[0].values()) if images else 0
         if not images:
             raise CalibrationError("no image found; preset auto needs calibration images")
-        images = images[: max(HELD_OUT, IMAGE_BYTES // max(size, 1))]
-        few = len(images) < 2 * HELD_OUT
-        self._fit = [image for i, image in enumerate(images) if few or i % HELD_OUT]
-        held = [image for i, image in enumerate(images) if few or i % HELD_OUT == 0]
+        size = sum(array.nbytes for array in images[0].values())
+        images = images[: max(2, IMAGE_BYTES // max(size, 1))]
+        halves = (images[::2], images[1::2]) if len(images) > 1 else (images, images)
         reference = NumpyNetwork(mod)
-        self._held = [(chunk, reference.run(chunk)) for chunk in reference.images(held)]
+        self._halves = [
+            (_Fit(mod, fit), [(chunk, reference.run(chunk)) for chunk in reference.images(held)])
+            for fit, held in (halves, halves[::-1])
+        ]
+
+    def judged(self, config: QuantConfig) -> Judgement:
+        """Return how near the outputs are to FP32, on images not seen."""
+        pairs = []
+        for fit, held in self._halves:
+            run = fit.quantized(config)
+            pairs += [(wanted, run(chunk)) for chunk, wanted in held]
+        return Judgement.of(pairs)
+
+
+class _Fit:
+    """A network quantized with some images."""
+
+    def __init__(self, mod: IRModule, images: list[Image]) -> None:
+        self._mod = mod
+        self._images = images
         self._equalized = lru_cache(maxsize=None)(self._equalize)
         self._calibrated = lru_cache(maxsize=1)(self._calibrate)
 
-    def ratio_db(self, config: QuantConfig) -> float:
-        """Return the signal-to-noise ratio of the least exact output, held-out images only."""
+    def quantized(self, config: QuantConfig) -> Callable[[Arrays], Arrays]:
+        """Return what runs the network quantized as ``config`` wants it."""
         simulation = self._simulation(config)
         network = self._network(config, simulation.plan)
-        return least_snr_db(
-            (wanted, network.run(chunk, simulation)) for chunk, wanted in self._held
-        )
+        return lambda images: network.run(images, simulation)
 
     def _simulation(self, config: QuantConfig) -> Simulation:
         plan, table = self._calibrated(replace(config, tools=_of_ranges(config.applied)))
@@ -187,14 +204,14 @@ class _Trial:
             biases = {layer.name: layer.bias for layer in layers if layer.bias is not None}
             return replace(simulation, biases=biases)
         network = self._network(config, plan)
-        found = reconstruct(network, simulation, self._fit, rounding=tools.rounding)
+        found = reconstruct(network, simulation, self._images, rounding=tools.rounding)
         return replace(simulation, weights=found.weights, biases=found.biases)
 
     def _network(self, config: QuantConfig, plan: Plan) -> NumpyNetwork:
         return NumpyNetwork(self._equalized(config.applied.equalization), plan.additions)
 
     def _equalize(self, how: Any) -> IRModule:
-        return equalize(self._mod, self._fit, how)
+        return equalize(self._mod, self._images, how)
 
     def _calibrate(self, config: QuantConfig) -> tuple[Plan, CalibrationTable]:
         mod = self._equalized(config.applied.equalization)
@@ -206,11 +223,11 @@ class _Trial:
         table = calibrate(
             StackRunner(network, schemes, means),
             schemes,
-            Stacks(network, self._fit),
+            Stacks(network, self._images),
             method=HISTOGRAMS if tuned else config.method,
             keep_histograms=tuned,
         )
-        return plan, tuned_thresholds(network, plan, table, self._fit) if tuned else table
+        return plan, tuned_thresholds(network, plan, table, self._images) if tuned else table
 
 
 def _of_ranges(tools: Tools) -> Tools:

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 LARGEST = 64.0  # a factor beyond it would blow up what calibration has not seen
+HEADROOM = 2.0
+"""How often the largest value that was seen of a channel fits into its tensor's range, once the
+channel has grown: other images have larger ones, and all channels would saturate, not a few."""
 
 
 def cross_layer_factors(produced: Array, read: Array) -> Array:
@@ -77,22 +80,26 @@ def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:
     return np.where(clipped, np.clip(factors, 1.0, np.maximum(room, 1.0)), factors)
 
 
-def within_range(factors: Array, largest: Array) -> Array:
-    """Return the factors by which no channel comes to exceed the largest one of its tensor.
+def within_range(factors: Array, largest: Array, bounds: Array) -> Array:
+    """Return the factors by which no channel grows beyond its share of the tensor's range.
 
-    Weights alone would let one grow without end: where they are zero but the bias is not. The
-    tensor has one scale, and all other channels would pay.
+    The tensor has one scale. Without a limit the weights could let a channel grow without end
+    (where they are zero but the bias is not), and all others would pay. A channel with a clip may
+    fill the range, as no image goes beyond; another one leaves ``HEADROOM``.
 
     Parameters
     ----------
     largest
         (channels,) largest magnitude of each channel on the calibration images; a channel that was
         zero throughout does not grow.
+    bounds
+        (channels,) the upper bound of each channel's clip; infinite: none.
     """
     largest = np.asarray(largest, np.float64)
     used = largest > 0
     room = np.where(used, largest.max() / np.where(used, largest, 1.0), 1.0)
-    return np.minimum(factors, room)
+    room /= np.where(np.isfinite(bounds), 1.0, HEADROOM)
+    return np.minimum(factors, np.maximum(room, 1.0))
 
 
 def _ratio(a: Array, b: Array) -> Array:

@@ -63,8 +63,8 @@ def equalized(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
 def smoothed(mod: IRModule, maxima: Mapping[str, Array], alpha: float = 0.5) -> IRModule:
     """Return ``mod`` with outliers of activations moved into the weights that read them.
 
-    Where every reader is depthwise the ranges of the channels become equal (alpha 1): there each
-    channel has a weight scale of its own, so that it costs nothing.
+    Where every reader is depthwise the ranges of the channels become as equal as the headroom lets
+    them (alpha 1): there each channel has a weight scale of its own, so that it costs nothing.
     """
     scaling = _Scaling(find_chains(mod["main"]), maxima)
     for chain in scaling.chains:
@@ -115,7 +115,8 @@ class _Scaling:
         """Multiply a chain's channels, as far as its clips and its range allow."""
         largest = self._maxima[chain.name]
         before = self._grown.get(chain.name, np.ones(len(factors)))
-        total = within_clip(within_range(before * factors, largest), largest, chain.bounds)
+        total = within_range(before * factors, largest, chain.bounds)
+        total = within_clip(total, largest, chain.bounds)
         factors = total / before
         self._grown[chain.name] = total
         parts = np.split(factors, np.cumsum(chain.sizes)[:-1])

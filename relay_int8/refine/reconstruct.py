@@ -35,7 +35,7 @@ from relay_int8.refine.operators import linear, patches, product
 from relay_int8.refine.rounding import ROUNDINGS, Rounding, nearest
 
 Array = npt.NDArray[Any]
-MEMORY_BYTES = 2**29  # of activations that live at a time
+MEMORY_BYTES = 2**30  # of activations that live at a time
 LARGEST_K = 4608  # a layer that sums more products (3 x 3 x 512) keeps its weights
 COLUMNS = 16384  # output positions that moments are taken from, spread over the images
 CHUNK = 8
@@ -54,7 +54,7 @@ def reconstruct(
     data: Iterable[Image],
     *,
     rounding: str = "nearest",
-    images: int = 64,
+    images: int = 128,
     progress: Progress | None = None,
 ) -> Layers:
     """Return weights and biases of the integer layers.
@@ -67,7 +67,7 @@ def reconstruct(
         Plan and parameters of its tensors; its weights and biases are not read.
     data
         Calibration images; the first ``images`` of them, fewer where memory would not hold the
-        activations (half a gibibyte).
+        activations (one gibibyte).
     rounding
         A name of ``ROUNDINGS``.
     progress

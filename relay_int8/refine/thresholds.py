@@ -44,7 +44,7 @@ def tuned_thresholds(
     table: CalibrationTable,
     data: Iterable[Image],
     *,
-    images: int = 16,
+    images: int = 32,
     progress: Progress | None = None,
 ) -> CalibrationTable:
     """Return ``table`` with the best range of every tensor; its method says whose range that is.

@@ -54,7 +54,7 @@ class Cost:
 def calibrated_by(method: str) -> Callable[[Path, Path], float]:
     """Return what calibrates by ``method`` and returns the seconds of its threshold search."""
 
-    def run(model: Path, data: Path) -> float:
+    def _run(model: Path, data: Path) -> float:
         from relay_int8.calibrate_file import calibrate_model
         from relay_int8.calibration.calibrate import choose
         from relay_int8.calibration.methods import find_method
@@ -74,7 +74,7 @@ def calibrated_by(method: str) -> Callable[[Path, Path], float]:
             choose(entry.scheme, entry.observed, entry.histogram, find_method(method))
         return time.perf_counter() - start
 
-    return run
+    return _run
 
 
 def onnxruntime_entropy(model: Path, data: Path) -> None:
@@ -86,13 +86,7 @@ def onnxruntime_entropy(model: Path, data: Path) -> None:
     from onnxruntime import quantization
     from onnxruntime.quantization.calibrate import create_calibrator
 
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self, part: list[np.ndarray]) -> None:
-            self._images = iter(part)
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            image = next(self._images, None)
-            return None if image is None else {INPUT: image}
+    from benchmarks.static_quantization import ImageReader
 
     with tempfile.TemporaryDirectory() as folder:
         calibrator = create_calibrator(
@@ -101,7 +95,7 @@ def onnxruntime_entropy(model: Path, data: Path) -> None:
             augmented_model_path=str(Path(folder) / "augmented.onnx"),
         )
         for part in parts(images(data), AT_ONCE):
-            calibrator.collect_data(Reader(part))
+            calibrator.collect_data(ImageReader(INPUT, part))
         calibrator.compute_data()
 
 

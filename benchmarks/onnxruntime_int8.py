@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 from onnxruntime import quantization
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from benchmarks.static_quantization import ImageReader, write_qdq
 from benchmarks.subject import BATCH, INPUT, Subject
 from benchmarks.turns import Turn, run_for, run_together
-
-
-class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, images: list[np.ndarray]) -> None:
-        self._images: Iterator[np.ndarray] = iter(images)
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        image = next(self._images, None)
-        return None if image is None else {INPUT: image}
 
 
 def quantize(subject: Subject, model: Path, output: Path, _batch: int) -> None:
@@ -32,20 +20,8 @@ def quantize(subject: Subject, model: Path, output: Path, _batch: int) -> None:
     Ranges are minimum and maximum. Activations are u8 with a zero point, the type that ONNX
     Runtime's VNNI kernels want.
     """
-    logging.getLogger().setLevel(logging.ERROR)  # it advises to do what is done here
-    with tempfile.TemporaryDirectory() as folder:
-        prepared = Path(folder) / "prepared.onnx"
-        quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
-        quantization.quantize_static(
-            str(prepared),
-            str(output),
-            _Reader(subject.calibration()),
-            quant_format=quantization.QuantFormat.QDQ,
-            activation_type=quantization.QuantType.QUInt8,
-            weight_type=quantization.QuantType.QInt8,
-            per_channel=True,
-            calibrate_method=quantization.CalibrationMethod.MinMax,
-        )
+    reader = ImageReader(INPUT, subject.calibration())
+    write_qdq(model, output, reader, quantization.QuantType.QUInt8)
 
 
 class Session:

@@ -68,7 +68,7 @@ def run_together(seconds: float, runs: Sequence[Callable[[], object]]) -> Turn:
     """
     watch = Stopwatch()
 
-    def repeat(run: Callable[[], object]) -> int:
+    def _repeat(run: Callable[[], object]) -> int:
         done = 0
         while watch.wall_s < seconds or not done:
             run()
@@ -76,7 +76,7 @@ def run_together(seconds: float, runs: Sequence[Callable[[], object]]) -> Turn:
         return done
 
     with ThreadPoolExecutor(len(runs)) as pool:
-        counts = list(pool.map(repeat, runs))
+        counts = list(pool.map(_repeat, runs))
     return watch.stop(sum(counts))
 
 

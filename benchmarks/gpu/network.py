@@ -65,10 +65,10 @@ class Network:
         """Return each kernel of a run, timed by itself in a graph of ``LAUNCHES`` of it."""
         calls: list[tuple[Any, str, tuple[Any, ...]]] = []
 
-        def note(function: Any, name: str, arguments: tuple[Any, ...]) -> None:
+        def _note(function: Any, name: str, arguments: tuple[Any, ...]) -> None:
             calls.append((function, name, arguments))
 
-        self._watch(note)
+        self._watch(_note)
         return [
             Launch(function=name, seconds=self._alone(function, arguments))
             for function, name, arguments in calls
@@ -78,24 +78,24 @@ class Network:
         """Run once, and show what each kernel wrote: its place in the order, its name, its y."""
         place = 0
 
-        def note(_function: Any, name: str, arguments: tuple[Any, ...]) -> None:
+        def _note(_function: Any, name: str, arguments: tuple[Any, ...]) -> None:
             nonlocal place
             self.device.synchronize()
             see(place, name, self._memory.get(arguments[-1]))
             place += 1
 
-        self._watch(note)
+        self._watch(_note)
 
     def _watch(self, note: Callable[[Any, str, tuple[Any, ...]], None]) -> None:
         """Run once, and call ``note`` after each kernel was enqueued."""
 
-        def instrument(
+        def _instrument(
             function: Any, name: str, before: bool, _result: Any, *arguments: Any
         ) -> None:
             if not before and not name.startswith("vm.builtin."):
                 note(function, name, arguments)
 
-        self._vm["set_instrument"](tvm_ffi.convert(instrument))
+        self._vm["set_instrument"](tvm_ffi.convert(_instrument))
         try:
             self._enqueue()
         finally:
@@ -103,13 +103,13 @@ class Network:
         self.device.synchronize()
 
     def _alone(self, function: Any, arguments: tuple[Any, ...]) -> float:
-        def enqueue() -> None:
+        def _launches() -> None:
             for _ in range(LAUNCHES):
                 function(*arguments)
 
-        enqueue()
+        _launches()
         self.device.synchronize()
-        run = self._captured(enqueue)
+        run = self._captured(_launches)
         once = max(self.device.seconds(run, 1), 1e-9)
         runs = max(1, round(KERNEL_S / once))
         return self.device.seconds(run, runs) / runs / LAUNCHES
@@ -118,11 +118,11 @@ class Network:
         """Return a function that replays what ``enqueue`` has TVM launch, as one graph."""
         place = tvm_ffi.device(self.device.kind, 0)
 
-        def on_stream() -> None:
+        def _on_stream() -> None:
             with tvm_ffi.use_raw_stream(place, self.device.capture_stream):
                 enqueue()
 
-        return self.device.capture(on_stream)
+        return self.device.capture(_on_stream)
 
     def _enqueue(self) -> None:
         self._result = self._vm["main"](self._images)

@@ -96,11 +96,11 @@ def _launch(driver: Driver, image: bytes) -> float:
     kernel = driver.kernel(image, "nothing")
     with driver.memory(4) as sums:
 
-        def enqueue() -> None:
+        def _enqueue() -> None:
             for _ in range(LAUNCHES):
                 driver.launch(kernel, 1, WARP, (sums,), driver.capture_stream)
 
-        run = driver.capture(enqueue)
+        run = driver.capture(_enqueue)
         return min(driver.seconds(run, 10) / 10 / LAUNCHES for _ in range(REPEATS))
 
 

@@ -107,7 +107,7 @@ def _conv(attributes: Attributes) -> Step:
 
 
 def _pool(pool: Callable[..., torch.Tensor]) -> Callable[[Attributes], Step]:
-    def step(attributes: Attributes) -> Step:
+    def _step(attributes: Attributes) -> Step:
         options = {
             "kernel_size": tuple(attributes["kernel_shape"]),
             "stride": tuple(attributes["strides"]),
@@ -115,7 +115,7 @@ def _pool(pool: Callable[..., torch.Tensor]) -> Callable[[Attributes], Step]:
         }
         return lambda x: pool(x, **options)
 
-    return step
+    return _step
 
 
 def _clip(attributes: Attributes) -> Step:
@@ -224,8 +224,8 @@ def _captured(device: Device, run: Callable[[], torch.Tensor]) -> Callable[[], t
     with torch.inference_mode(), torch.cuda.graph(graph):
         result = run()
 
-    def replay() -> torch.Tensor:
+    def _replay() -> torch.Tensor:
         graph.replay()
         return result
 
-    return replay
+    return _replay

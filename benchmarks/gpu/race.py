@@ -123,7 +123,7 @@ def _compare(
     wrong: dict[str, str] = {}
     checked = 0
 
-    def see(place: int, name: str, y: np.ndarray) -> None:
+    def _see(place: int, name: str, y: np.ndarray) -> None:
         nonlocal checked
         kernel = kernels[place]
         if not kernel.expected:
@@ -133,7 +133,7 @@ def _compare(
         if digest(logical) != kernel.expected:
             wrong[name] = f"{kernel.tensor}: other integers than the NumPy oracle's"
 
-    Network(artifact, images, kind).watch(see)
+    Network(artifact, images, kind).watch(_see)
     return wrong, checked
 
 

@@ -7,32 +7,23 @@ TensorRT 10; where a later one has no precision flags, the file's types alone de
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import tensorrt
 from onnxruntime import quantization
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from benchmarks.gpu.device import CudaDevice, Kind
 from benchmarks.gpu.driver import DriverError
 from benchmarks.gpu.pictures import CALIBRATION_SEED, pictures
 from benchmarks.gpu.turns import GpuTurn, take_turn
+from benchmarks.static_quantization import ImageReader, write_qdq
 
 CALIBRATION_IMAGES = 8
 PRECISIONS = ("INT8", "FP16")
-
-
-class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, name: str, images: np.ndarray) -> None:
-        self._feeds: Iterator[dict[str, np.ndarray]] = ({name: batch} for batch in images)
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        return next(self._feeds, None)
 
 
 class Engine:
@@ -97,26 +88,18 @@ def quantize(model: Path, output: Path, shape: tuple[int, ...]) -> None:
     """
     batches = -(-CALIBRATION_IMAGES // shape[0])
     images = pictures(batches * shape[0], shape[-1], CALIBRATION_SEED)
-    logging.getLogger().setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder:
-        prepared = Path(folder) / "prepared.onnx"
-        quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
-        quantization.quantize_static(
-            str(prepared),
-            str(output),
-            _Reader("input", images.reshape(batches, *shape)),
-            quant_format=quantization.QuantFormat.QDQ,
-            activation_type=quantization.QuantType.QInt8,
-            weight_type=quantization.QuantType.QInt8,
-            per_channel=True,
-            calibrate_method=quantization.CalibrationMethod.MinMax,
-            extra_options={
-                "ActivationSymmetric": True,
-                "WeightSymmetric": True,
-                "AddQDQPairToWeight": True,
-                "QuantizeBias": False,
-            },
-        )
+    write_qdq(
+        model,
+        output,
+        ImageReader("input", images.reshape(batches, *shape)),
+        quantization.QuantType.QInt8,
+        {
+            "ActivationSymmetric": True,
+            "WeightSymmetric": True,
+            "AddQDQPairToWeight": True,
+            "QuantizeBias": False,
+        },
+    )
 
 
 def build_engine(model: Path) -> bytes:

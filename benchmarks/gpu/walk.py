@@ -96,12 +96,12 @@ class Walk:
         """Return the CUDA C."""
         asked: list[str] = []
 
-        def keep(source: str) -> bytes:
+        def _keep(source: str) -> bytes:
             asked.append(source)
             return b""
 
         mod = tvm.IRModule({NAME: self.function})
-        with compiled_by(keep), self.target:
+        with compiled_by(_keep), self.target:
             built = tvm.compile(mod, target=self.target)
         return asked[0] if asked else str(built.mod.imports[0].inspect_source())
 
@@ -161,12 +161,12 @@ def generated(found: Walk) -> dict[str, str]:
 def written(page: str, excerpts: Mapping[str, str]) -> str:
     """Return ``page`` with ``excerpts`` between its marks."""
 
-    def replaced(match: re.Match[str]) -> str:
+    def _replaced(match: re.Match[str]) -> str:
         if match[2] not in excerpts:
             return match[0]
         return f"{match[1]}```\n{excerpts[match[2]]}\n```\n{match[4]}"
 
-    return _SECTION.sub(replaced, page)
+    return _SECTION.sub(_replaced, page)
 
 
 def excerpts_of(page: str) -> dict[str, str]:

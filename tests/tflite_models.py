@@ -40,6 +40,13 @@ WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0, "TRANSPO
 """Operator with weights, its operand 1 -> their axis of output channels."""
 
 
+def packed(model: Any) -> bytes:
+    """Return the file that says what a ``schema.ModelT`` says."""
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
 class TfliteModel:
     """A graph in the making; every method returns the index of a tensor to hand to the next."""
 
@@ -135,9 +142,7 @@ class TfliteModel:
         return self
 
     def written(self) -> bytes:
-        builder = flatbuffers.Builder(1 << 16)
-        builder.Finish(self.model.Pack(builder), file_identifier=b"TFL3")
-        return bytes(builder.Output())
+        return packed(self.model)
 
     def imported(self, folder: Path, **options: Any):
         path = folder / "model.tflite"

@@ -7,7 +7,6 @@
 
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from relay_int8.frontend.onnx import import_onnx
-from tests.frontend.mutations import (
-    ABSURD,
-    Mutation,
-    absurd_number,
-    flipped,
-    repeated,
-    survive,
-    truncated,
-)
+from tests.frontend.mutations import ABSURD, BYTES, Mutation, edited, survive
 from tests.onnx_models import model
 
 KINDS = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
@@ -84,38 +75,29 @@ def _quantized(entry: onnx.NodeProto) -> list[onnx.NodeProto]:
     ]
 
 
-def _edited(edit: Callable[[random.Random, onnx.GraphProto], None]) -> Mutation:
-    """Return a mutation of the file by ``edit`` of its graph."""
-
-    def mutation(rng: random.Random, data: bytes) -> bytes:
-        proto = onnx.load_model_from_string(data)
-        edit(rng, proto.graph)
-        return proto.SerializeToString()
-
-    mutation.__name__ = edit.__name__
-    return mutation
-
-
 def _number(rng: random.Random) -> int:
     value = rng.choice((*ABSURD, 2, 3, 5))
     return value - 2**64 if value >= 2**63 else value
 
 
-def other_operator(rng: random.Random, graph: onnx.GraphProto) -> None:
-    rng.choice(graph.node).op_type = rng.choice(KINDS)
+def other_operator(rng: random.Random, proto: onnx.ModelProto) -> None:
+    rng.choice(proto.graph.node).op_type = rng.choice(KINDS)
 
 
-def other_inputs(rng: random.Random, graph: onnx.GraphProto) -> None:
+def other_inputs(rng: random.Random, proto: onnx.ModelProto) -> None:
     """Let a node read something else, or more, or less."""
-    entry = rng.choice(graph.node)
-    names = [output for other in graph.node for output in other.output]
-    found = [*entry.input, rng.choice((*names, *(w.name for w in graph.initializer), "", "none"))]
+    entry = rng.choice(proto.graph.node)
+    names = [output for other in proto.graph.node for output in other.output]
+    found = [
+        *entry.input,
+        rng.choice((*names, *(w.name for w in proto.graph.initializer), "", "none")),
+    ]
     rng.shuffle(found)
     entry.input[:] = found[rng.randrange(3) :]
 
 
-def other_attribute(rng: random.Random, graph: onnx.GraphProto) -> None:
-    found = rng.choice([a for entry in graph.node for a in entry.attribute])
+def other_attribute(rng: random.Random, proto: onnx.ModelProto) -> None:
+    found = rng.choice([a for entry in proto.graph.node for a in entry.attribute])
     if found.ints and rng.random() < 0.7:
         found.ints[rng.randrange(len(found.ints))] = _number(rng)
     elif found.ints:
@@ -128,9 +110,9 @@ def other_attribute(rng: random.Random, graph: onnx.GraphProto) -> None:
         found.i = _number(rng)
 
 
-def other_weights(rng: random.Random, graph: onnx.GraphProto) -> None:
+def other_weights(rng: random.Random, proto: onnx.ModelProto) -> None:
     """Change the shape, the type or the values of an initializer."""
-    found = rng.choice(graph.initializer)
+    found = rng.choice(proto.graph.initializer)
     what = rng.choice(("dims", "dims", "type", "values", "data"))
     if what == "dims" and found.dims:
         found.dims[rng.randrange(len(found.dims))] = _number(rng)
@@ -146,9 +128,9 @@ def other_weights(rng: random.Random, graph: onnx.GraphProto) -> None:
         found.CopyFrom(numpy_helper.from_array(values, found.name))
 
 
-def other_input(rng: random.Random, graph: onnx.GraphProto) -> None:
+def other_input(rng: random.Random, proto: onnx.ModelProto) -> None:
     """Change what the graph says of its input or of its result."""
-    found = rng.choice((*graph.input, *graph.output)).type.tensor_type
+    found = rng.choice((*proto.graph.input, *proto.graph.output)).type.tensor_type
     if found.shape.dim and rng.random() < 0.7:
         rng.choice(found.shape.dim).dim_value = _number(rng)
     else:
@@ -156,13 +138,11 @@ def other_input(rng: random.Random, graph: onnx.GraphProto) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    truncated,
-    flipped,
-    flipped,
-    absurd_number,
-    absurd_number,
-    repeated,
-    *map(_edited, (other_operator, other_inputs, other_attribute, other_weights, other_input)),
+    *BYTES,
+    *(
+        edited(edit, onnx.load_model_from_string, onnx.ModelProto.SerializeToString)
+        for edit in (other_operator, other_inputs, other_attribute, other_weights, other_input)
+    ),
 )
 
 

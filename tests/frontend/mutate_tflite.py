@@ -7,25 +7,20 @@
 
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
-
 from relay_int8.frontend.tflite import import_tflite
-from tests.frontend.mutations import (
-    ABSURD,
-    Mutation,
-    absurd_number,
-    flipped,
-    repeated,
-    survive,
-    truncated,
-)
-from tests.tflite_models import TfliteModel, quantized, schema
+from tests.frontend.mutations import ABSURD, BYTES, Mutation, edited, survive
+from tests.tflite_models import TfliteModel, packed, quantized, schema
 
-BYTES = ("activation", "fusedActivationFunction", "padding", "weightsFormat", "quantizedBiasType")
+BYTE_OPTIONS = (
+    "activation",
+    "fusedActivationFunction",
+    "padding",
+    "weightsFormat",
+    "quantizedBiasType",
+)
 """Options that are numbers of one byte."""
 
 
@@ -57,18 +52,8 @@ def network() -> TfliteModel:
     return net.finish(net.op("SOFTMAX", net.dense(y, 5, 4), options="SoftmaxOptions", beta=1.0))
 
 
-def _edited(edit: Callable[[random.Random, Any], None]) -> Mutation:
-    """Return a mutation of the file by ``edit`` of what it says."""
-
-    def mutation(rng: random.Random, data: bytes) -> bytes:
-        model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
-        edit(rng, model)
-        builder = flatbuffers.Builder(len(data))
-        builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-        return bytes(builder.Output())
-
-    mutation.__name__ = edit.__name__
-    return mutation
+def _read(data: bytes) -> Any:
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
 
 
 def _number(rng: random.Random, bits: int = 32) -> int:
@@ -102,7 +87,7 @@ def other_option(rng: random.Random, model: Any) -> None:
     elif isinstance(value, float):
         setattr(found, name, rng.choice((float("nan"), float("inf"), -1e30, 0.0)))
     else:
-        setattr(found, name, _number(rng, 8 if name in BYTES else 32))
+        setattr(found, name, _number(rng, 8 if name in BYTE_OPTIONS else 32))
 
 
 def other_tensor(rng: random.Random, model: Any) -> None:
@@ -139,13 +124,11 @@ def other_setting(rng: random.Random, model: Any) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    truncated,
-    flipped,
-    flipped,
-    absurd_number,
-    absurd_number,
-    repeated,
-    *map(_edited, (other_operator, other_tensors, other_option, other_tensor, other_setting)),
+    *BYTES,
+    *(
+        edited(edit, _read, packed)
+        for edit in (other_operator, other_tensors, other_option, other_tensor, other_setting)
+    ),
 )
 
 

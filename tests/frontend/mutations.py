@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from relay_int8.errors import Int8Error
 
@@ -45,6 +46,33 @@ def absurd_at(rng: random.Random, data: bytes, place: int, size: int) -> bytes:
 def absurd_number(rng: random.Random, data: bytes) -> bytes:
     """Put an extreme number over four or eight bytes, where such numbers stand."""
     return absurd_at(rng, data, 4 * rng.randrange(len(data) // 4), rng.choice((4, 8)))
+
+
+BYTES: tuple[Mutation, ...] = (
+    truncated,
+    flipped,
+    flipped,
+    absurd_number,
+    absurd_number,
+    repeated,
+)
+"""Of files of any format with numbers in four and eight bytes; what is more likely, twice."""
+
+
+def edited(
+    edit: Callable[[random.Random, Any], None],
+    read: Callable[[bytes], Any],
+    write: Callable[[Any], bytes],
+) -> Mutation:
+    """Return a mutation of a file by ``edit`` of what it says."""
+
+    def mutation(rng: random.Random, data: bytes) -> bytes:
+        found = read(data)
+        edit(rng, found)
+        return write(found)
+
+    mutation.__name__ = edit.__name__
+    return mutation
 
 
 def survive(

@@ -8,7 +8,7 @@ import os
 import platform
 import signal
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -139,11 +139,11 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
             with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given with --tr"):
                 deploy(case.path, Place(address=tracker))
 
-            failure = _in_background(deploy, case.path, place, repeats=3000)
+            running = ThreadPoolExecutor(1).submit(deploy, case.path, place, repeats=3000)
             working = until(lambda: [s for s in (one, two) if s.files], "upload")[0]
             until(lambda: working.text.count("load_module") > _loads_before(working), "load")
             working.process.kill()
-            error = failure()
+            error = running.exception(60)
             assert isinstance(error, DeployError)
             assert f"{tracker}: could not " in str(error)
             assert "the device is lost" in str(error)
@@ -157,27 +157,6 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
 def _loads_before(served):
     """Return how many sessions have ended."""
     return served.text.count("finish serving")
-
-
-def _in_background(function, *arguments, **options):
-    """Call a function in a thread; return a function that waits and returns what it raised."""
-    raised = []
-
-    def call():
-        try:
-            function(*arguments, **options)
-        except Exception as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-
-    def wait():
-        thread.join(60)
-        assert raised, "nothing was raised"
-        return raised[0]
-
-    return wait
 
 
 def test_proxy(case, tmp_path):

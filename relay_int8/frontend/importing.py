@@ -1,8 +1,8 @@
-"""What importers of graphs have in common: results of a size, finite weights, errors by a title."""
+"""What importers of graphs have in common: what they refuse, how they bind, errors by a title."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,46 @@ CONVERTER_ERRORS = (
 )
 """What TVM's converters, its shape inference and NumPy raise at an operator that they do not
 understand: RuntimeError is the base of TVM's own errors and of NotImplementedError."""
+
+
+def check_batch(batch: int | None) -> None:
+    """Refuse a batch without images, where one is asked for."""
+    if batch is not None and batch < 1:
+        raise FrontendError(f"batch is {batch}; it must be at least 1")
+
+
+def check_inputs(inputs: Sized) -> None:
+    """Refuse a model that only constants go into."""
+    if not inputs:
+        raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
+
+
+def refuse_operators(
+    missing: Mapping[str, Sequence[str]],
+    advice: str = "export the model without them, or cut it before them",
+    reasons: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse operators that no converter knows, all of them at once.
+
+    Parameters
+    ----------
+    missing
+        Operator -> the names of its nodes; empty where all are known.
+    advice
+        What to do.
+    reasons
+        Operator -> why it is not known, where there is more to say.
+    """
+    if not missing:
+        return
+    why = reasons or {}
+    found = "; ".join(
+        f"{operator} ({', '.join(names)}{': ' + why[operator] if operator in why else ''})"
+        for operator, names in missing.items()
+    )
+    raise UnsupportedOpError(
+        f"{len(missing)} kinds of operator cannot be imported: {found}; {advice}"
+    )
 
 
 class ImportWriter(FunctionWriter):

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 from tvm import IRModule, relax
 
-from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import ImportWriter, converting, finite_weight
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.importing import (
+    ImportWriter,
+    check_inputs,
+    converting,
+    finite_weight,
+    refuse_operators,
+)
 from relay_int8.frontend.model import Shapes
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
@@ -51,8 +57,7 @@ class GraphImporter:
             node = self._nodes[index]
             values = [self._variable(node)] if node.op == VARIABLE else self._converted(node)
             self._values.update({(index, place): value for place, value in enumerate(values)})
-        if not self._params:
-            raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
+        check_inputs(self._params)
         return self._writer.finish(self._params, [self._output(entry) for entry in self._heads])
 
     def _needed(self) -> list[int]:
@@ -68,15 +73,7 @@ class GraphImporter:
         for node in (self._nodes[index] for index in needed):
             if node.op != VARIABLE and node.op not in CONVERTERS:
                 missing.setdefault(node.op, []).append(node.name)
-        if missing:
-            found = "; ".join(
-                f"{op} ({', '.join(names)}{': ' + REFUSED[op] if op in REFUSED else ''})"
-                for op, names in missing.items()
-            )
-            raise UnsupportedOpError(
-                f"{len(missing)} kinds of operator cannot be imported: {found}; export the model "
-                "without them, or cut it before them"
-            )
+        refuse_operators(missing, reasons=REFUSED)
 
     def _check_variables(self, needed: list[int]) -> None:
         """Refuse weights that are missing, inputs without a shape, and shapes without an input."""

@@ -16,6 +16,7 @@ from onnx import numpy_helper
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.importing import check_batch, check_inputs, refuse_operators
 from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
@@ -46,13 +47,7 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
     _check_weights(model.graph)
     shapes = _input_shapes(model.graph, batch)
-    missing = unsupported_nodes(model.graph)
-    if missing:
-        found = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in missing.items())
-        raise UnsupportedOpError(
-            f"{len(missing)} kinds of operator cannot be imported: {found}; export the model "
-            "without them, or cut it before them"
-        )
+    refuse_operators(unsupported_nodes(model.graph))
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:
@@ -130,8 +125,7 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
 
 def _input_shapes(graph: onnx.GraphProto, batch: int | None) -> dict[str, list[int]]:
     """Return the static shape of every data input."""
-    if batch is not None and batch < 1:
-        raise FrontendError(f"batch is {batch}; it must be at least 1")
+    check_batch(batch)
     weights = {tensor.name for tensor in graph.initializer}
     shapes: dict[str, list[int]] = {}
     for value in graph.input:
@@ -141,8 +135,7 @@ def _input_shapes(graph: onnx.GraphProto, batch: int | None) -> dict[str, list[i
             raise FrontendError(f"input {value.name} has no shape; export the model with one")
         dims = value.type.tensor_type.shape.dim
         shapes[value.name] = [_extent(value.name, i, dim, batch) for i, dim in enumerate(dims)]
-    if not shapes:
-        raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
+    check_inputs(shapes)
     return shapes
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.errors import FrontendError
+from relay_int8.frontend.importing import check_batch
 from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.graph import GraphImporter
@@ -41,6 +41,5 @@ def import_tflite(source: str | Path, *, batch: int | None = None) -> IRModule:
     UnsupportedOpError
         Operators, types or encodings that cannot be imported.
     """
-    if batch is not None and batch < 1:
-        raise FrontendError(f"batch is {batch}; it must be at least 1")
+    check_batch(batch)
     return GraphImporter(read_model(Path(source)), batch).run()

@@ -14,7 +14,12 @@ from dataclasses import replace
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import MAX_EXTENT, ImportWriter, converting
+from relay_int8.frontend.importing import (
+    MAX_EXTENT,
+    ImportWriter,
+    converting,
+    refuse_operators,
+)
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite.file import Model, Operator, Tensor
 from relay_int8.frontend.tflite.step import Step
@@ -200,12 +205,7 @@ def _refuse_unsupported(operators: Sequence[Operator], tensors: Sequence[Tensor]
     for operator in operators:
         if operator.kind not in CONVERTERS:
             missing.setdefault(operator.kind, []).append(tensors[operator.outputs[0]].name)
-    if missing:
-        found = "; ".join(f"{kind} ({', '.join(names)})" for kind, names in missing.items())
-        raise UnsupportedOpError(
-            f"{len(missing)} kinds of operator cannot be imported: {found}; convert the model "
-            "without them, or cut it before them"
-        )
+    refuse_operators(missing, "convert the model without them, or cut it before them")
 
 
 def _refuse_wide(tensor: Tensor) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.errors import FrontendError
+from relay_int8.frontend.importing import check_batch
 from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
@@ -43,6 +43,5 @@ def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed with their nodes.
     """
-    if batch is not None and batch < 1:
-        raise FrontendError(f"batch is {batch}; it must be at least 1")
+    check_batch(batch)
     return GraphImporter(read_program(read_archive(Path(source))), batch).run()

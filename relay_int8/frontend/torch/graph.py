@@ -8,7 +8,13 @@ from typing import Any
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import ImportWriter, converting, finite_weight
+from relay_int8.frontend.importing import (
+    ImportWriter,
+    check_inputs,
+    converting,
+    finite_weight,
+    refuse_operators,
+)
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS, VIEWS
 from relay_int8.frontend.torch.program import Node, Program, Ref
 from relay_int8.frontend.torch.step import Step
@@ -41,8 +47,7 @@ class GraphImporter:
         needed = self._needed()
         self._refuse_unsupported(needed)
         params = [self._input(name) for name in self._program.inputs]
-        if not params:
-            raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
+        check_inputs(params)
         for node in needed:
             self._convert(node)
         return self._writer.finish(params, [self._output(name) for name in self._program.outputs])
@@ -61,13 +66,11 @@ class GraphImporter:
         for node in nodes:
             if node.operator not in CONVERTERS:
                 missing.setdefault(node.operator, []).append(node.name)
-        if missing:
-            found = "; ".join(f"{op} ({', '.join(names)})" for op, names in missing.items())
-            raise UnsupportedOpError(
-                f"{len(missing)} kinds of operator cannot be imported: {found}; "
-                "program.run_decompositions() before torch.export.save writes many operators in "
-                "simpler ones; or export the model without them"
-            )
+        refuse_operators(
+            missing,
+            "program.run_decompositions() before torch.export.save writes many operators in "
+            "simpler ones; or export the model without them",
+        )
 
     def _input(self, name: str) -> relax.Var:
         kind, sizes = self._program.inputs[name]

@@ -9,6 +9,7 @@ on this computer (:mod:`relay_int8.analysis.costs`); the whole network is timed 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,8 @@ class Budget:
     def __post_init__(self) -> None:
         if self.snr_db is None and self.agreement is None:
             raise ConfigError("no accuracy is asked for; say a least SNR or a least agreement")
+        if self.snr_db is not None and math.isnan(self.snr_db):
+            raise ConfigError(f"SNR {self.snr_db} dB asked for; give a number of decibels")
         if self.agreement is not None and not 0 <= self.agreement <= 1:
             raise ConfigError(f"agreement {self.agreement} asked for; it is a fraction, 0 to 1")
 

@@ -14,6 +14,7 @@ from relay_int8.analysis.report_page import write_report_page
 from relay_int8.analysis.sensitivity_file import read_ratios, with_ratios
 from relay_int8.analysis.summary import terminal
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.files import require_folders
 
 
 def report(
@@ -37,6 +38,7 @@ def report(
 
     For example: relay-int8 report report.json --table table.json -o report.html
     """
+    require_folders(output)
     found = read_report(source)
     if sensitivity is not None:
         found = with_ratios(found, read_ratios(sensitivity))

@@ -20,7 +20,7 @@ from tests.pages import Reader, drawn
 
 pytestmark = pytest.mark.fast
 
-SCHEMES = {"image": "u8", "conv<1>&x": "s8", "gelu": "asymmetric"}
+SCHEMES = {"image": "u8", "a/conv<1>&x:0": "s8", "gelu": "asymmetric"}
 
 
 def entry(scheme, keep=True):
@@ -111,7 +111,7 @@ def test_figures_hold_all_counts_and_the_chosen_range(choices):
 
 def test_the_curve_is_least_at_the_chosen_threshold(choices):
     curves = dict(zip(TABLE.entries, (curve for *_, curve in choices["traces"]), strict=True))
-    for name in ("image", "conv<1>&x"):
+    for name in ("image", "a/conv<1>&x:0"):
         curve = curves[name][0]
         least = curve["x"][int(np.argmin(curve["y"]))]
         assert least == pytest.approx(float(TABLE.entries[name].high), rel=1e-4)

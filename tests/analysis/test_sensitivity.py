@@ -161,6 +161,8 @@ def test_what_is_no_plan(tmp_path):
 def test_budgets():
     with pytest.raises(ConfigError, match="no accuracy is asked for"):
         Budget()
+    with pytest.raises(ConfigError, match="SNR nan dB asked for"):
+        Budget(snr_db=float("nan"))
     with pytest.raises(ConfigError, match=r"agreement 99.0 asked for"):
         Budget(agreement=99.0)
     fit = Fit(snr_db=30.0, agreement=0.98)

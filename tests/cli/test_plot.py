@@ -21,7 +21,7 @@ def files(tmp_path):
 def test_a_tensor(invoke, files, kind):
     pytest.importorskip("matplotlib")
     picture = files / "x.png"
-    arguments = (files / "t.json", "--kind", kind, "--tensor", "conv<1>&x", "-o", picture)
+    arguments = (files / "t.json", "--kind", kind, "--tensor", "a/conv<1>&x:0", "-o", picture)
     code, out, err = invoke("plot", *arguments)
     assert code == 0, err
     assert out.split()[-1] == str(picture)
@@ -49,7 +49,8 @@ def assert_drawn(path, many_colours):
     [
         (("t.json", "--tensor", "x", "-o", "x.png"), 1, "no tensor is called 'x'; there are image"),
         (("t.json", "--tensor", "image", "-o", "x.svg"), 1, "pictures are PNG"),
-        (("t.json", "--tensor", "image", "-o", "no/x.png"), 1, "cannot be written"),
+        (("t.json", "--tensor", "image", "-o", "no/x.png"), 1, "there is no folder no"),
+        (("t.json", "--tensor", "image", "-o", "folder.png"), 1, "cannot be written"),
         (("t.json", "-o", "x.png"), 2, "the other kinds one --tensor"),
         (("r.json", "--kind", "layers", "--tensor", "image", "-o", "x.png"), 2, "draws a report"),
         (("r.json", "--tensor", "image", "-o", "x.png"), 1, "not a calibration table"),
@@ -59,6 +60,7 @@ def assert_drawn(path, many_colours):
 def test_wrong_uses_are_messages(invoke, files, monkeypatch, arguments, code, message):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(files)
+    (files / "folder.png").mkdir()
     found, _, err = invoke("plot", *arguments)
     assert found == code
     assert message in " ".join(err.replace("│", " ").split())

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.torch_deformable import Deformed
 from benchmarks.torch_networks import NETWORKS
 from benchmarks.torch_operators import FUNCTIONS, LAYERS, Wrapped
 
@@ -94,9 +95,10 @@ def operators(folder: Path) -> None:
 
 
 def networks(folder: Path, size: int) -> None:
-    """Write every small network: float, in core operators, and quantized in two ways."""
+    """Write every small network: float; most also in core operators, and quantized."""
     batch = torch.export.Dim("batch", min=1, max=64)
     x = torch.randn(2, 3, size, size)
+    save(folder, "deformed", trained(Deformed(), x), (x,), dynamic_shapes=({0: batch},))
     for name, build in NETWORKS.items():
         module = trained(build(), torch.randn(8, 3, size, size))
         save(folder, name, module, (x,), dynamic_shapes=({0: batch},))

@@ -294,6 +294,16 @@ def test_window_counts_leave_out_what_hangs_over():
     np.testing.assert_array_equal(inside, np.outer([2, 3, 1], [2, 3, 1]))
 
 
+def test_a_window_that_would_begin_in_the_padding_behind_is_none():
+    # 8 positions, padded by one: windows of 2 start at -1, 2, 5; the one at 8 would see no position.
+    at = {"pool_size": (2, 2), "strides": (3, 3), "dilation": (1, 1), "padding": (1, 1, 1, 1)}
+    at |= {"ceil_mode": True, "layout": "NCHW"}
+    x = np.zeros((1, 1, 8, 8))
+    for include_pad, inside in ((True, [2, 2, 2]), (False, [1, 2, 2])):
+        counts = window_counts(x, **at, count_include_pad=include_pad)
+        np.testing.assert_array_equal(counts, np.outer(inside, inside))
+
+
 @pytest.mark.parametrize("form", ["mean", "adaptive"])
 def test_global_average(form):
     net = QdqBuilder()

@@ -82,7 +82,7 @@ def deformable_conv2d(
         raise ValueError(f"its kernel {kernel} does not fit {[height, width]}")
     for name, operand in zip(spec.tensors, operands, strict=True):
         expected = spec.shape(name)
-        if shape(operand)[1:] != expected[1:] or len(shape(operand)) != 4:
+        if shape(operand) != tuple(expected):
             raise ValueError(f"its {name} is {list(shape(operand))}, not {list(expected)}")
     columns = kernel_call(spec, operands, {})
     if groups == channels and _picks_taps(w, spec):

@@ -381,6 +381,8 @@ def test_reshapes_that_do_not_fit(target):
         ("Convolution", {"kernel": (3, 3), "num_filter": 4}, [IMAGE, (4, 6, 3, 3)], FrontendError,
          "it has 2 inputs, not data, weight, bias"),
         ("Pooling", {"kernel": (3, 3), "pool_type": "lp"}, [IMAGE], UnsupportedOpError, "lp pooling"),
+        ("Pooling", {"kernel": (2, 2), "stride": (3, 3), "pad": (1, 1), "pooling_convention": "full"},
+         [(1, 3, 8, 8)], UnsupportedOpError, "would begin behind 8 positions padded by 1"),
         ("Pooling", {"kernel": (3, 3), "pooling_convention": "same"}, [IMAGE], UnsupportedOpError,
          "max pooling in 2 dimensions by the convention same"),
         ("Pooling", {"kernel": (8, 3)}, [IMAGE], FrontendError, r"its kernel \[8, 3\] .*not fit \[7, 9\]"),

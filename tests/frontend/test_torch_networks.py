@@ -16,7 +16,7 @@ from relay_int8.pipeline import normalize
 from schedules.targets import TARGETS
 from tests import reference
 from tests.frontend.torch_programs import program
-from tests.mxnet_models import run_fast
+from tests.mxnet_models import run_fast, run_lowered
 from tests.onnx_models import assert_close
 from tests.quantized_networks import (
     QuantizedNetwork,
@@ -25,26 +25,27 @@ from tests.quantized_networks import (
 )
 from tests.run_built import run_built
 
-FLOATS = ("residual", "mobile_v2_core", "mobile_v3")
+FLOATS = ("residual", "mobile_v2_core", "mobile_v3", "deformed")
 QUANTIZED = ("mobile_v3_s8", "residual_tensor", "residual_u8")
 
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_float(tmp_path, name):
     file, x, expected = program(tmp_path, name)
-    assert_close(run_fast(import_torch(file, batch=len(x)), x), [expected])
+    run = run_lowered if name == "deformed" else run_fast
+    assert_close(run(import_torch(file, batch=len(x)), x), [expected])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLOATS)
 def test_integers(tmp_path, name, full):
-    if not full and name != "mobile_v3":
+    if not full and name not in ("mobile_v3", "deformed"):
         pytest.skip("needs --full")
     file, x, _ = program(tmp_path, name)
     network = QuantizedNetwork.make(normalize()(import_torch(file, batch=len(x))))
     layers = [layer for layer in network.plan.layers if layer.macs]
     assert [layer.name for layer in layers if not layer.integer] == []
-    assert len(layers) >= 7
+    assert len(layers) >= (6 if name == "deformed" else 7)
     assert_equals_oracle(network, Target(TARGETS["x86"]))
 
 

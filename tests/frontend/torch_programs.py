@@ -1,4 +1,4 @@
-"""Programs that PyTorch 2.13 exported (benchmarks.torch_exporter --networks --size 16)."""
+"""Programs that PyTorch 2.13 and 2.15 exported (benchmarks.torch_exporter --networks --size 16)."""
 
 import io
 import zipfile

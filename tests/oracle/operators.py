@@ -95,12 +95,19 @@ def conv2d(x: Array, w: Array, **at: Any) -> Array:
 
 
 def window_size(x: Array, at: dict[str, Any]) -> Pair:
-    """Return height and width of a pooling's output; ceil_mode lets the last window hang over."""
+    """Return height and width of a pooling's output.
+
+    ceil_mode lets the last window hang over, but not begin beyond the input: in the padding there.
+    """
+    if "out_size" in at:
+        return at["out_size"]
     size = []
     for i in (0, 1):
         room = x.shape[2 + i] + at["padding"][i] + at["padding"][2 + i]
         room -= at["dilation"][i] * (at["pool_size"][i] - 1) + 1
         steps = -(-room // at["strides"][i]) if at["ceil_mode"] else room // at["strides"][i]
+        if at["ceil_mode"] and steps * at["strides"][i] >= x.shape[2 + i] + at["padding"][i]:
+            steps -= 1
         size.append(steps + 1)
     return size[0], size[1]
 
@@ -140,7 +147,7 @@ def window_counts(x: Array, **at: Any) -> Array:
     if at["count_include_pad"]:
         top, left, bottom, right = at["padding"]
         ones = np.pad(ones, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=1)
-        at = {**at, "padding": (0, 0, 0, 0)}
+        at = {**at, "padding": (0, 0, 0, 0), "out_size": window_size(x, at)}
     return np.maximum(window_sums(ones, **at)[0, 0], 1)
 
 

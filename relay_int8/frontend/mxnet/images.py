@@ -34,6 +34,8 @@ def pooling(step: Step) -> relax.Expr:
     sides = (*pad, *pad)
     if convention == "same":
         sides = _same(step, kind, kernel, strides, pad)
+    if convention == "full":
+        _expect_windows_that_begin_inside(step, kernel, strides, pad)
     options = {"strides": strides, "padding": sides, "ceil_mode": convention == "full"}
     if kind == "max":
         return MAX_POOLS[len(kernel) - 1](step.x, kernel, **options)
@@ -53,6 +55,18 @@ def _expect_image(step: Step, kernel: tuple[int, ...], pad: tuple[int, ...]) -> 
         if k > size + 2 * p or p >= k:
             raise ValueError(
                 f"its kernel {list(kernel)} with pad {list(pad)} does not fit {list(sizes)}"
+            )
+
+
+def _expect_windows_that_begin_inside(
+    step: Step, kernel: tuple[int, ...], strides: tuple[int, ...], pad: tuple[int, ...]
+) -> None:
+    """Refuse what MXNet alone counts as a window: one that sees only padding behind the image."""
+    for size, k, s, p in zip(shape(step.x)[2:], kernel, strides, pad, strict=True):
+        if -((k - size - 2 * p) // s) * s >= size + p:
+            raise NotImplementedError(
+                f"pooling_convention full: its last window of {k} would begin behind {size} "
+                f"positions padded by {p}"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
 from relay_int8.graph import constant, dtype, shape
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
+MOST_ZEROS = 1 << 20
 
 
 def _binary(combine: Binary) -> Converter:
@@ -179,6 +181,19 @@ def _cast(step: Step) -> Result:
     return step.x if wanted == dtype(step.x) else relax.op.astype(step.x, wanted)
 
 
+def _zeros(step: Step) -> Result:
+    """Return zeros, float32 where no other type is given; torchvision's stand for no bias."""
+    sizes, number = step.integers("size"), step.arguments.get("dtype")
+    if any(size < 0 for size in sizes) or math.prod(sizes) > MOST_ZEROS:
+        raise NotImplementedError(f"zeros of {sizes}; at most {MOST_ZEROS}")
+    kind = "float32" if number is None else DTYPES.get(number, f"type {number}")
+    if kind.startswith(("float", "bfloat")):
+        kind = "float32"
+    elif kind not in DTYPES.values():
+        raise NotImplementedError(f"element {kind}")
+    return relax.const(np.zeros(sizes, kind))
+
+
 ARITHMETIC: dict[str, Converter] = {
     "_assert_tensor_metadata": lambda step: [],
     "_log_softmax": _along(relax.op.nn.log_softmax),
@@ -241,4 +256,5 @@ ARITHMETIC: dict[str, Converter] = {
     "tanh": _unary(relax.op.tanh),
     "to": _cast,
     "type_as": _cast,
+    "zeros": _zeros,
 }

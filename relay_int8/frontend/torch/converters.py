@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from relay_int8.frontend.torch.arithmetic import ARITHMETIC
+from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.moves import EXTENTS, MOVES
@@ -14,6 +15,7 @@ CONVERTERS: dict[str, Converter] = (
         f"aten.{name}": converter
         for name, converter in (LAYERS | ARITHMETIC | MOVES | IMAGES).items()
     }
+    | DEFORMABLE
     | EXTENTS
     | QUANTIZED
 )

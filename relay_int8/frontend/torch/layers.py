@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from tvm import relax
@@ -146,23 +147,25 @@ def _group_norm(step: Step) -> Result:
     )
 
 
-def _window(step: Step) -> tuple[list[int], list[int], list[int]]:
-    """Return kernel, stride and padding of a pooling over images; the stride is the kernel's."""
+def _pooled(step: Step, pool: Callable[..., relax.Expr], **options: bool) -> Result:
+    """Pool over windows; the stride is the kernel's where none is given.
+
+    Relax rounds sizes up as torch does: a last window that ``ceil_mode`` lets hang over begins on
+    the image, or on its padding before.
+    """
     if step.rank != 4:
         raise NotImplementedError(f"pooling of {shape(step.x)}; images have 4 axes")
     kernel = step.sizes("kernel_size", 2)
     strides = step.sizes("stride", 2) if step.arguments.get("stride") else kernel
-    pad = step.sizes("padding", 2, 0, least=0)
+    pad, dilation = step.sizes("padding", 2, 0, least=0), step.sizes("dilation", 2, 1)
     if any(2 * p > k for p, k in zip(pad, kernel, strict=True)):
         raise ValueError(f"its padding {pad} is more than half of its kernel {kernel}")
-    return kernel, strides, pad
+    ceil = step.flag("ceil_mode", False)
+    return pool(step.x, kernel, strides, pad * 2, dilation, ceil, **options)
 
 
 def _max_pool(step: Step) -> Result:
-    kernel, strides, pad = _window(step)
-    dilation = step.sizes("dilation", 2, 1)
-    ceil = step.flag("ceil_mode", False)
-    return relax.op.nn.max_pool2d(step.x, kernel, strides, pad * 2, dilation, ceil)
+    return _pooled(step, relax.op.nn.max_pool2d)
 
 
 def _max_pool_with_indices(step: Step) -> Result:
@@ -171,18 +174,10 @@ def _max_pool_with_indices(step: Step) -> Result:
 
 
 def _avg_pool(step: Step) -> Result:
-    kernel, strides, pad = _window(step)
     if step.arguments.get("divisor_override") is not None:
         raise NotImplementedError("divisor_override")
-    if step.flag("ceil_mode", False) and any(
-        (size + 2 * p - k) % s
-        for size, k, s, p in zip(shape(step.x)[2:], kernel, strides, pad, strict=True)
-    ):
-        raise NotImplementedError("ceil_mode where windows reach beyond the image")
     counted = step.flag("count_include_pad", True)
-    return relax.op.nn.avg_pool2d(
-        step.x, kernel, strides, pad * 2, [1, 1], count_include_pad=counted
-    )
+    return _pooled(step, relax.op.nn.avg_pool2d, count_include_pad=counted)
 
 
 def _adaptive_avg_pool(step: Step) -> Result:

@@ -131,8 +131,8 @@ def _constants(config: QuantConfig) -> Answers:
     if not config.bias_correction:
         return {"as they are": config}
     return {
-        "analytic correction": config,
-        "empirical correction": _with_tools(config, correction="empirical"),
+        "analytic correction": _with_tools(config, correction="analytic", rounding="nearest"),
+        "empirical correction": _with_tools(config, correction="empirical", rounding="nearest"),
         "empirical correction, weights by descent": _with_tools(
             config, correction="empirical", rounding="descent"
         ),
@@ -144,8 +144,10 @@ _QUESTIONS = {
     "equalization": _equalizations,
     "signed tensors": _schemes,
     "ranges": _ranges,
+    "weights and biases, again": _constants,
 }
-"""Weights first: what rounding them well makes up for is no reason to choose anything else by."""
+"""Weights first: what rounding them well makes up for is no reason to choose anything else by. And
+last: with equalized channels and better ranges, what weights lose may be what is left."""
 
 
 class _Trial:

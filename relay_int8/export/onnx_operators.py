@@ -112,19 +112,19 @@ def _arg_reduce(name: str) -> Converter:
 
 
 def _reshape(writer: NodeWriter, op: Operation) -> str:
-    extents = list(op.shape)
-    if writer.open_batch:
-        extents[0] = _kept_batch(op, 0)
-    shape = writer.integers(f"{op.output}:shape", extents)
-    return writer.node("Reshape", [op.inputs[0], shape], op.output)
+    return writer.node("Reshape", [op.inputs[0], _extents(writer, op, 0)], op.output)
 
 
 def _broadcast(writer: NodeWriter, op: Operation) -> str:
+    return writer.node("Expand", [op.inputs[0], _extents(writer, op, 1)], op.output)
+
+
+def _extents(writer: NodeWriter, op: Operation, kept: int) -> str:
+    """Write the extents of the result; ``kept`` stands for a batch that is open."""
     extents = list(op.shape)
     if writer.open_batch:
-        extents[0] = _kept_batch(op, 1)
-    shape = writer.integers(f"{op.output}:shape", extents)
-    return writer.node("Expand", [op.inputs[0], shape], op.output)
+        extents[0] = _kept_batch(op, kept)
+    return writer.integers(f"{op.output}:shape", extents)
 
 
 def _kept_batch(op: Operation, kept: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 from relay_int8.calibration import Grid, Histogram
 from relay_int8.calibration.methods import KlTensorrt
 from relay_int8.calibration.methods.divergence import divergences as table
+from tests.calibration.samples import SAMPLES, magnitudes
 
 TIE = 1e-12
 
@@ -58,20 +59,9 @@ def histogram(counts, high=1.0, low=0.0, absolute=True):
 
 
 def sampled(name, bins, seed):
-    rng = np.random.default_rng(seed)
-    draw = {
-        "normal": lambda: np.abs(rng.normal(size=4000)),
-        "laplace": lambda: np.abs(rng.laplace(size=4000)),
-        "relu": lambda: np.maximum(rng.normal(size=4000), 0),
-        "heavy tail": lambda: np.abs(rng.standard_t(2, size=4000)),
-        "two humps": lambda: np.concatenate([rng.normal(1, 0.1, 2000), rng.normal(6, 0.2, 90)]),
-        "integers": lambda: rng.integers(0, 9, 4000).astype(float),
-    }[name]()
+    draw = magnitudes(name, seed)
     counts, _ = np.histogram(draw, bins=bins, range=(0, draw.max()))
     return counts
-
-
-SAMPLES = ["normal", "laplace", "relu", "heavy tail", "two humps", "integers"]
 
 
 @pytest.mark.fast

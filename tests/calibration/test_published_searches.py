@@ -10,23 +10,9 @@ from relay_int8.calibration.methods import aciq, kl_mxnet, kl_ncnn, mse
 from relay_int8.calibration.methods.divergence import divergences
 from relay_int8.calibration.methods.kl_tpu_mlir import whole_level_divergences
 from tests.calibration import published
+from tests.calibration.samples import SAMPLES, magnitudes
 
 F = np.float32
-
-
-def magnitudes(name, seed=1):
-    rng = np.random.default_rng(seed)
-    return {
-        "normal": lambda: np.abs(rng.normal(size=4000)),
-        "laplace": lambda: np.abs(rng.laplace(size=4000)),
-        "relu": lambda: np.maximum(rng.normal(size=4000), 0),
-        "heavy tail": lambda: np.abs(rng.standard_t(2, size=4000)),
-        "two humps": lambda: np.concatenate([rng.normal(1, 0.1, 2000), rng.normal(6, 0.2, 90)]),
-        "integers": lambda: rng.integers(0, 9, 4000).astype(float),
-    }[name]()
-
-
-SAMPLES = ["normal", "laplace", "relu", "heavy tail", "two humps", "integers"]
 every_sample = pytest.mark.parametrize("name", SAMPLES)
 
 

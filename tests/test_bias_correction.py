@@ -91,7 +91,7 @@ def network(bias):
     return net.module(net.emit("logits", relax.op.matmul(flat, net.constant(12, 6))))
 
 
-def pictures(count=60):
+def pictures(count=40):
     return np.random.default_rng(3).gamma(2.0, size=(count, 8, 9, 9)).astype(F)
 
 
@@ -108,10 +108,10 @@ def outputs(mod, x):
 def test_the_mean_error_of_a_network_shrinks(bias):
     mod, x = network(bias), pictures()
     wanted = outputs(mod, x)
+    table = quantize(mod, dataset(x), QuantConfig(method="max")).table
     found = {}
     for correction in (True, False):
-        config = QuantConfig(method="max", bias_correction=correction)
-        quantized = quantize(mod, dataset(x), config)
+        quantized = quantize(mod, table, QuantConfig(bias_correction=correction))
         assert all(layer.integer for layer in quantized.plan.layers if layer.macs)
         names = [str(var.name) for var in graph.results(quantized.mod["main"])]
         assert names == ["logits"]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,12 @@ from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle, ima
 from tests.small_networks import NETWORKS, NetworkWriter
 
 PRESETS = ("int8", "int8-symmetric", "int8-asymmetric")
+
+
+@cache
+def quantized(name: str, preset: str = "int8") -> QuantizedNetwork:
+    """Return a small network, made once for all tests."""
+    return QuantizedNetwork.make(NETWORKS[name](), preset=preset)
 
 
 def session(
@@ -66,7 +73,7 @@ def layers(model: onnx.ModelProto) -> Iterator[tuple[list[str], str]]:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_operator_is_within_one_step(name, preset, fused):
-    network = QuantizedNetwork.make(NETWORKS[name](), preset=preset)
+    network = quantized(name, preset)
     model = export_qdq(network.mod)
     extractor = Extractor(onnx.shape_inference.infer_shapes(model))
     qrange = json.loads(str(attributes(network.mod["main"])["int8.qrange"]))
@@ -88,7 +95,7 @@ def test_every_operator_is_within_one_step(name, preset, fused):
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_frontend_reads_the_same_integers_back(name, preset):
-    network = QuantizedNetwork.make(NETWORKS[name](), preset=preset)
+    network = quantized(name, preset)
     for bias in ("int32", "float"):
         again = normalize()(import_onnx(export_qdq(network.mod, bias=bias)))
         found = reference.run(again, network.inputs)
@@ -104,14 +111,14 @@ def test_the_frontend_reads_the_same_integers_back(name, preset):
 
 @pytest.mark.parametrize("name", ["activations"])
 def test_the_file_compiles_to_the_same_integers(name):
-    network = QuantizedNetwork.make(NETWORKS[name]())
+    network = quantized(name)
     adopted = adopt(import_onnx(export_qdq(network.mod)))
     again = replace(network, mod=adopted.mod, plan=adopted.plan)
     assert_equals_oracle(again, native_target())
 
 
 def test_onnx_runtime_computes_layers_in_integers(tmp_path):
-    model = export_qdq(QuantizedNetwork.make(NETWORKS["branches"]()).mod)
+    model = export_qdq(quantized("branches").mod)
     path = tmp_path / "optimized.onnx"
     session(model, fused=True, optimized=path)
     operators = [node.op_type for node in onnx.load(path).graph.node]
@@ -122,7 +129,7 @@ def test_onnx_runtime_computes_layers_in_integers(tmp_path):
 
 
 def test_integers_of_weights_and_biases_are_those_of_the_contract():
-    network = QuantizedNetwork.make(NETWORKS["depthwise"]())
+    network = quantized("depthwise")
     model = export_qdq(network.mod)
     arrays = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
     weights = [name for name in arrays if name.endswith(":w:q")]
@@ -140,7 +147,7 @@ def test_integers_of_weights_and_biases_are_those_of_the_contract():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_open_batch_takes_any(name):
-    network = QuantizedNetwork.make(NETWORKS[name]())
+    network = quantized(name)
     one, many = (export_qdq(network.mod, open_batch=flag) for flag in (False, True))
     images = [image(network.mod, seed)["x"] for seed in (1, 2, 3)]
     (found,) = session(many, fused=False).run(None, {"x": np.concatenate(images)})
@@ -158,9 +165,9 @@ def test_what_moves_the_batch_keeps_it_fixed():
 
 
 def test_what_the_type_does_not_imply_stays():
-    network = QuantizedNetwork.make(NETWORKS["residual"](), preset="int8-symmetric")
+    network = quantized("residual", "int8-symmetric")
     assert "Relu" in [node.op_type for node in export_qdq(network.mod).graph.node]
-    network = QuantizedNetwork.make(NETWORKS["residual"]())
+    network = quantized("residual")
     assert "Relu" not in [node.op_type for node in export_qdq(network.mod).graph.node]
 
 

@@ -47,13 +47,13 @@ def test_accuracy_by_default(shared_data, tmp_path, name, full):
 
 
 LEAST_AUTO = {
-    "mobilenetv1_0.25": (0.590, 22.0),
-    "squeezenet1.1": (0.605, 36.0),
-    "vww": (65 / 80, 25.0),
-    "ultraface": (0.975, 20.0),
+    "resnet8": (0.906 - 0.003, 35.5),
+    "mobilenetv1_0.25": (0.600, 23.0),
+    "squeezenet1.1": (0.625, 36.8),
+    "vww": (65 / 80, 26.0),
+    "ultraface": (0.975, 22.0),
 }
-"""Metric and decibels. Choices rest on decibels: at 37 of them SqueezeNet and FP32 differ in some
-five images of 200, and which of them go right or wrong is chance."""
+"""Metric and decibels, a good dB below what was measured. Choices rest on decibels alone."""
 
 
 @pytest.mark.slow

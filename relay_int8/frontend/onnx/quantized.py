@@ -6,6 +6,13 @@
 So a model of ONNX Runtime's QOperator format becomes the QDQ model that its tool could have
 written instead. ConvInteger and MatMulInteger give int32 and have no scale: their sums are float32
 here, exact to 2**24, and stay in float.
+
+DynamicQuantizeLinear finds a range for every run. It is left out: such a model is the float one
+whose weights it holds, and gets ranges by calibration as any other.
+
+    Before:  x_q, s, z = DynamicQuantizeLinear(x)
+             y = Cast(ConvInteger(x_q, w_q, z, z_w)) * (s * s_w)
+    After:   y = conv(x, w_q - z_w) * (1 * s_w)
 """
 
 from __future__ import annotations
@@ -17,9 +24,10 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.onnx.converters import CONVERTERS, Converter
-from relay_int8.graph import constant, dtype, shape
+from relay_int8.graph import constant, dtype, operator, shape
 
 Attributes = dict[str, Any]
+MOVES_OF_INTEGERS = ("nn.max_pool2d", "permute_dims", "reshape", "strided_slice")
 OPSET_OF_ONE_AXIS = 13  # of Softmax
 
 
@@ -145,9 +153,28 @@ def _leaky(x: relax.Expr, attributes: Attributes) -> relax.Expr:
     return relax.op.nn.leakyrelu(x, float(attributes.get("alpha", 0.01)))
 
 
+def _dynamic(_: relax.BlockBuilder, inputs: list[Any], __: Attributes) -> relax.Expr:
+    """Return the reals themselves, with a scale of 1 and a zero point of 0."""
+    one, zero = relax.const(np.float32(1)), relax.const(np.uint8(0))
+    return relax.Tuple([inputs[0], one, zero])
+
+
+def _centred(w: relax.Expr, zero: Any) -> relax.Expr:
+    """Return weights less their zero point, float32; that of a matrix may be one a column."""
+    if dtype(w) == "float32":  # of DynamicQuantizeLinear too
+        return w
+    array = _array(w, "weight").astype(np.float32)
+    z = np.zeros(1) if zero is None else _array(zero, "zero point of weights")
+    along = 1 if array.ndim == 2 else 0
+    dims = [z.size if axis == along else 1 for axis in range(array.ndim)]
+    return relax.const(array - z.reshape(dims).astype(np.float32))
+
+
 def _sums(convert: Callable[..., relax.Expr]) -> Converter:
     def _converted(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
         x, w, z_x, z_w = _padded(inputs, 4)
+        if dtype(x) == "float32":  # of DynamicQuantizeLinear
+            return convert(bb, [x, _centred(w, z_w)], attributes)
         pairs, one = _Pairs(bb), relax.const(np.float32(1))
         sums = convert(bb, [pairs.real(x, one, z_x), pairs.real(w, one, z_w)], attributes)
         return relax.op.astype(bb.emit(sums), "int32")
@@ -155,11 +182,34 @@ def _sums(convert: Callable[..., relax.Expr]) -> Converter:
     return _converted
 
 
+def _resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Resize integers as the reals they stand for; interpolation keeps scale and zero point."""
+    x = inputs[0]
+    if dtype(x) not in ("int8", "uint8"):
+        return CONVERTERS["Resize"](bb, inputs, attributes)
+    scale, zero = _pair_of(bb, x)
+    pairs = _Pairs(bb)
+    resized = CONVERTERS["Resize"](bb, [pairs.real(x, scale, zero), *inputs[1:]], attributes)
+    return pairs.integers(resized, scale, zero)
+
+
+def _pair_of(bb: relax.BlockBuilder, q: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
+    """Return scale and zero point of integers, 1 and 0 where the model does not say."""
+    value = bb.lookup_binding(q) if isinstance(q, relax.Var) else None
+    while isinstance(value, relax.Call) and operator(value) in MOVES_OF_INTEGERS:
+        value = bb.lookup_binding(value.args[0]) if isinstance(value.args[0], relax.Var) else None
+    if isinstance(value, relax.Call) and operator(value) == "quantize":
+        return value.args[1], value.args[2]
+    return relax.const(np.float32(1)), relax.const(np.zeros((), dtype(q)))
+
+
 QUANTIZED: dict[str, Converter] = {
     "ConvInteger": _sums(CONVERTERS["Conv"]),
+    "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _sums(lambda _bb, inputs, _attributes: relax.op.matmul(*inputs)),
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
+    "Resize": _resize,
 }
 """Standard operators."""
 

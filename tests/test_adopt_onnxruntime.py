@@ -1,0 +1,75 @@
+"""What else ONNX Runtime's quantizer writes: ranges of every run, resizes of integers."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import relay_int8
+from relay_int8 import graph
+from relay_int8.adopt import adopt
+from relay_int8.annotate import annotate
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.pipeline import normalize
+from tests import modern_networks
+from tests.adopted_networks import run_on
+from tests.mxnet_models import run_fast
+from tests.onnx_models import model, run_onnx
+from tests.quantized_networks import image
+from tests.test_adopt import branches, quantized_by_onnxruntime
+
+
+@pytest.mark.parametrize("weights", ["QInt8", "QUInt8"])
+def test_ranges_of_every_run_are_left_out(tmp_path: Path, weights: str):
+    """The model is the float one whose weights it holds, to be calibrated as any other."""
+    from onnxruntime import quantization
+
+    source, target = tmp_path / "float.onnx", tmp_path / "dynamic.onnx"
+    onnx.save(branches(), source)
+    kind = quantization.QuantType[weights]
+    quantization.quantize_dynamic(str(source), str(target), weight_type=kind)
+    proto = onnx.load(target)
+    kinds = {node.op_type for node in proto.graph.node}
+    assert {"DynamicQuantizeLinear", "ConvInteger", "MatMulInteger"} <= kinds
+    mod = import_onnx(proto)
+    assert not graph.is_quantized(mod)
+    x = image(mod)
+    (found,) = run_fast(mod, *x.values())
+    (theirs,) = run_onnx(proto, *x.values())
+    (exact,) = run_onnx(branches(), *x.values())
+    assert np.abs(found - theirs).max() <= 0.02 * np.abs(theirs).max()
+    assert np.abs(found - exact).max() <= 0.02 * np.abs(exact).max()
+    layers = annotate(normalize()(mod), relay_int8.QuantConfig()).layers
+    assert [layer.name for layer in layers if layer.macs and not layer.integer] == []
+
+
+def test_a_resize_of_integers_has_their_scale(tmp_path: Path):
+    proto = quantized_by_onnxruntime(modern_networks.deeplab_v3(), tmp_path, "QOperator")
+    assert "Resize" in {node.op_type for node in proto.graph.node}
+    adopted = adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
+    assert [layer for layer in adopted.plan.layers if not layer.integer] == []
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.03 * np.abs(theirs).max()
+
+
+@pytest.mark.fast
+def test_a_resize_of_integers_without_scale():
+    """Interpolation needs none: ONNX Runtime cuts fractions off, we round."""
+    sizes = {"sizes": np.array([1, 2, 9, 5], "int64")}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[1, 1]),
+        helper.make_node("Resize", ["p", "", "", "sizes"], ["y"], mode="linear"),
+    ]
+    proto = model(nodes, {"x": (1, 2, 5, 8)}, {"y": (1, 2, 9, 5)}, sizes, opset=13)
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    x = np.random.default_rng(0).integers(0, 256, (1, 2, 5, 8)).astype(np.uint8)
+    (found,) = run_fast(import_onnx(proto), x)
+    (theirs,) = run_onnx(proto, x)
+    assert found.dtype == np.uint8
+    step = found.astype(int) - theirs
+    assert step.min() >= 0
+    assert step.max() == 1

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
+from relay_int8.model_tensors import ModelTensors
 from tests.pages import Reader
 
 
@@ -19,6 +20,14 @@ def images(tmp_path_factory):
     np.save(folder / "test.npy", digits.test[:100])
     np.save(folder / "labels.npy", digits.labels[:100])
     return folder
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Return the options of a calibration table, for what is not about images."""
+    path = tmp_path_factory.mktemp("ranges") / "ranges.json"
+    path.write_text(json.dumps(dict.fromkeys(ModelTensors.of(MODEL).schemes, 4.0)))
+    return "--table", path, "--no-bias-correction"
 
 
 @pytest.mark.fast
@@ -110,10 +119,10 @@ def test_requantization_that_there_is_not(invoke, images, tmp_path, options, mes
 
 
 @pytest.mark.fast
-def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
+def test_excluded_layer_is_no_failure(invoke, table, tmp_path):
     code, out, err = invoke(
-        "quantize", MODEL, "--batch", 1, "--data", images / "calibration.npy", "--require-int8",
-        "--exclude", "logits", "--exclude", "pool", "--samples", 0, "-o", tmp_path / "a.ri8",
+        "quantize", MODEL, "--batch", 1, *table, "--require-int8",
+        "--exclude", "logits", "--exclude", "pool", "-o", tmp_path / "a.ri8",
         "--report", tmp_path / "r.json",
     )  # fmt: skip
     assert code == 0, err
@@ -127,14 +136,13 @@ def test_excluded_layer_is_no_failure(invoke, images, tmp_path):
 
 
 @pytest.mark.parametrize(("demand", "expected"), [((), 0), (("--require-int8",), 3)])
-def test_layer_without_an_integer_form(invoke, images, tmp_path, demand, expected):
+def test_layer_without_an_integer_form(invoke, table, tmp_path, demand, expected):
     model = onnx.load(MODEL)
     model.graph.node.append(onnx.helper.make_node("Softmax", ["logits"], ["p"], "softmax"))
     model.graph.output[0].name = "p"
     onnx.save(model, tmp_path / "m.onnx")
     code, out, err = invoke(
-        "quantize", tmp_path / "m.onnx", "--batch", 1, "--data", images / "calibration.npy",
-        "--samples", 0, "-o", tmp_path / "a.ri8", *demand,
+        "quantize", tmp_path / "m.onnx", "--batch", 1, *table, "-o", tmp_path / "a.ri8", *demand,
     )  # fmt: skip
     assert code == expected, err
     assert (tmp_path / "a.ri8").exists() == (not expected)

@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from onnx import helper, save
 
 from relay_int8.demo import MODEL, load_images
 from relay_int8.tuning.log import read_trials
+from tests.onnx_models import model
 
-TUNE = ("tune", MODEL, "--batch", 1, "--name", "digits", "--search", "random", "--workers", 1)
+TUNE = ("--batch", 1, "--name", "small", "--search", "random", "--workers", 1)
 
 
 @pytest.fixture(scope="module")
@@ -16,28 +18,43 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tuning")
 
 
-def test_list_shows_kernels_and_measures_no_candidate(invoke, folder):
-    code, out, err = invoke(*TUNE, "--list", "--logs", folder / "none")
+@pytest.fixture(scope="module")
+def network(folder):
+    """Return the file of a network of two kernels, and one of images for it."""
+    rng = np.random.default_rng(0)
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1])
+    relu = helper.make_node("Relu", ["c"], ["r"], "relu")
+    pool = helper.make_node("MaxPool", ["r"], ["y"], "pool", kernel_shape=[2, 2])
+    weights = {"w": rng.normal(size=(16, 8, 3, 3)).astype("float32")}
+    proto = model([conv, relu, pool], {"x": ["n", 8, 8, 8]}, {"y": None}, weights)
+    save(proto, folder / "small.onnx")
+    np.save(folder / "images.npy", rng.normal(size=(4, 8, 8, 8)).astype("float32"))
+    return folder / "small.onnx", folder / "images.npy"
+
+
+def test_list_shows_kernels_and_measures_no_candidate(invoke, folder, network):
+    code, out, err = invoke("tune", network[0], *TUNE, "--list", "--logs", folder / "none")
     assert code == 0, err
     assert "conv2d 1x" in out
     assert " ms with default schedules" in out
     assert not (folder / "none").exists()
 
 
-def test_tune_resume_and_build(invoke, folder, tmp_path):
-    code, out, err = invoke(*TUNE, "--logs", folder, "--trials", 3)
+def test_tune_resume_and_build(invoke, folder, network, tmp_path):
+    tune = ("tune", network[0], *TUNE, "--logs", folder)
+    code, out, err = invoke(*tune, "--trials", 3)
     assert code == 0, err
     (log,) = (path.parent for path in folder.rglob("manifest.json"))
-    assert log.name == "digits"
+    assert log.name == "small"
     assert str(log) in out.replace("\n", "")
     first = read_trials(log)
     assert len({(t.task, t.choices) for t in first if t.choices is not None}) == 3
     assert {trial.measured.verdict for trial in first} == {"ok"}
 
-    code, _, err = invoke(*TUNE, "--logs", folder, "--trials", 5)
+    code, _, err = invoke(*tune, "--trials", 5)
     assert code == 1
     assert "holds trials already; --resume goes on with them" in err
-    code, _, err = invoke(*TUNE, "--logs", folder, "--trials", 5, "--resume")
+    code, _, err = invoke(*tune, "--trials", 5, "--resume")
     assert code == 0, err
     trials = read_trials(log)
     assert trials[: len(first)] == first
@@ -52,12 +69,11 @@ def test_tune_resume_and_build(invoke, folder, tmp_path):
 
     code, out, err = invoke("tuning-logs", "show", folder)
     assert code == 0, err
-    assert "digits" in out
+    assert "small" in out
     assert "conv2d 1x" in out
 
-    np.save(tmp_path / "images.npy", load_images().calibration[:4])
     quantize = (
-        "quantize", MODEL, "--batch", 1, "--data", tmp_path / "images.npy", "--samples", 0,
+        "quantize", network[0], "--batch", 1, "--data", network[1], "--samples", 0,
         "-o", tmp_path / "a.ri8",
     )  # fmt: skip
     code, out, err = invoke(*quantize, "--tuning-logs", folder, "--require-tuned")
@@ -92,7 +108,7 @@ def test_tuned_without_records_is_a_contradiction(invoke, tmp_path, wish):
     ],
 )
 def test_devices_that_cannot_be_meant(invoke, folder, options, message):
-    code, _, err = invoke(*TUNE, "--logs", folder / "none", *options)
+    code, _, err = invoke("tune", MODEL, *TUNE, "--logs", folder / "none", *options)
     assert code == 2
     assert message in err
 

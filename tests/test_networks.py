@@ -53,6 +53,15 @@ def test_published_network(published: QuantizedNetwork, full: bool, target: str)
     assert_equals_oracle(published, Target(TARGETS[target]))
 
 
+@pytest.mark.parametrize("name", zoo.NETWORKS)
+def test_published_network_at_batch_16(name: str, full: bool):
+    if not full:
+        pytest.skip("needs --full")
+    size = IMAGE_SIZE.get(name, CUT_SIZE)
+    proto = zoo.build(name, image_size=size, depth="cut", batch=16)
+    assert_equals_oracle(quantized(import_onnx(proto)), Target(TARGETS["x86-vnni"]))
+
+
 @pytest.fixture(scope="module", params=TRAINED)
 def trained(request, shared_data) -> QuantizedNetwork:
     path = shared_data / "models" / f"{request.param}.onnx"

@@ -24,10 +24,10 @@ from benchmarks.subject import subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
 from relay_int8 import zoo
-from relay_int8.analysis.summary import terminal
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
 from relay_int8.host import cpu_name
+from relay_int8.terminal import terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from relay_int8.analysis.figures import LAYERS, layer_traces
 from relay_int8.analysis.report import Report
-from relay_int8.analysis.summary import decibels, gpu_rows, shares
 from relay_int8.analysis.tensor_sections import tensor_sections
+from relay_int8.analysis.wording import decibels, gpu_rows, shares
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import RecordError
 from relay_int8.pages.interactive import SCRIPT, sortable_table

@@ -1,44 +1,13 @@
-"""A report for people: tables on a terminal, plain columns in a pipe."""
+"""A report for people, as tables on a terminal."""
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from relay_int8.analysis.accuracy import Evaluation
 from relay_int8.analysis.report import LayerReport, Report
-
-PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
-
-
-def terminal() -> Console:
-    """Return the console of standard output; in a pipe, without colour and of a fixed width.
-
-    Text is printed as it is: brackets in the names of tensors are no markup.
-    """
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
-
-
-def show(console: Console, title: str, rows: Table) -> None:
-    """Print a table under its title; a title that is wider than the table stays on one line."""
-    console.print(title, style="bold", soft_wrap=True)
-    console.print(rows)
-
-
-def table(console: Console, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    """Return an empty table; rules only on a terminal, ``right`` columns flush right."""
-    result = Table(
-        box=Table("").box if console.is_terminal else None,
-        pad_edge=console.is_terminal,
-    )
-    for column in columns:
-        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return result
+from relay_int8.analysis.wording import decibels, gpu_rows
+from relay_int8.terminal import show, table
 
 
 def print_summary(report: Report, console: Console, *, layers: bool = True) -> None:
@@ -86,21 +55,6 @@ def _numbers(layer: LayerReport) -> tuple[str, str, str, str]:
     )
 
 
-def decibels(ratio: float | None) -> str:
-    """Return a signal-to-noise ratio as text: one decimal, "exact" where nothing differs."""
-    if ratio is None:
-        return "-"
-    return "exact" if ratio == float("inf") else f"{ratio:.1f}"
-
-
-def shares(evaluation: Evaluation, share: float | None) -> tuple[str, str]:
-    """Return a fraction of the evaluation's images and its 95 % interval as text."""
-    if share is None:
-        return "-", "-"
-    low, high = evaluation.interval(share)
-    return f"{share:.4f}", f"{low:.4f} to {high:.4f}"
-
-
 def _totals_table(report: Report, console: Console) -> Table:
     coverage = report.coverage
     rows = table(console, "", "")
@@ -138,31 +92,6 @@ def _totals_table(report: Report, console: Console) -> Table:
     for stage, seconds in report.seconds.items():
         rows.add_row(f"time to {stage}", f"{seconds:.1f} s")
     return rows
-
-
-def gpu_rows(gpu: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what there is to say of code for GPUs, as title and text."""
-    if not gpu:
-        return []
-    needs, graph = gpu["needs"], gpu["graph"]
-    usage = [use for kernel in gpu["kernels"].values() for use in kernel["usage"].values()]
-    spilling = [
-        name
-        for name, kernel in gpu["kernels"].items()
-        if any(use["spilled_bytes"] for use in kernel["usage"].values())
-    ]
-    most = max((use["registers"] for use in usage), default=0)
-    together, every = len(graph["captured"]), len(graph["captured"] + graph["launched"])
-    replayed = f"{together} of {every} launches are one" if together else "none"
-    oldest = needs["architectures"][0]
-    return [
-        ("GPUs", f"{', '.join(needs['architectures'])}, newer ones by PTX {needs['ptx_version']}"),
-        ("kernels chosen for", f"{oldest}, the oldest of them"),
-        ("driver", f"for CUDA {needs['driver']} or newer"),
-        ("GPU memory", f"{needs['memory_bytes'] / 1e6:.1f} MB and what CUDA itself takes"),
-        ("CUDA graph", replayed),
-        ("registers", f"at most {most} a thread, spilled: {', '.join(spilling) or 'none'}"),
-    ]
 
 
 def _sizes(report: Report) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from relay_int8.analysis.figures import TENSOR, tensor_traces
-from relay_int8.analysis.summary import decibels
+from relay_int8.analysis.wording import decibels
 from relay_int8.calibration.alternatives import alternatives
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.predicted import cut_share, predicted_snr_db

@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 import relay_int8
-from relay_int8.analysis.summary import show, table, terminal
 from relay_int8.analysis.timing import random_inputs
+from relay_int8.terminal import show, table, terminal
 
 
 def bench(

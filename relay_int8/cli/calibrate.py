@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.analysis.summary import terminal
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
+from relay_int8.terminal import terminal
 
 
 def calibrate(

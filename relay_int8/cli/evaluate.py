@@ -11,7 +11,7 @@ import typer
 import relay_int8
 from relay_int8.analysis.accuracy import Evaluation, Run
 from relay_int8.analysis.accuracy import evaluate as measure
-from relay_int8.analysis.summary import decibels, shares, show, table, terminal
+from relay_int8.analysis.wording import decibels, shares
 from relay_int8.artifact import TensorInfo
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
@@ -20,6 +20,7 @@ from relay_int8.cli.options import Labels, Preprocess
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
+from relay_int8.terminal import show, table, terminal
 
 
 def evaluate(

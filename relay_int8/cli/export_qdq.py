@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.analysis.summary import terminal
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import (
     Batch,
@@ -24,6 +23,7 @@ from relay_int8.cli.options import (
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
+from relay_int8.terminal import terminal
 
 
 class Bias(StrEnum):

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import relay_int8
-from relay_int8.analysis.summary import print_summary, terminal
+from relay_int8.analysis.summary import print_summary
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import (
     Batch,
@@ -30,6 +30,7 @@ from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig, chosen_tools
 from relay_int8.pixels import PixelLayout
 from relay_int8.plan import plan_exclusions
+from relay_int8.terminal import terminal
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")

@@ -12,9 +12,9 @@ from relay_int8.analysis.accuracy import read_evaluation
 from relay_int8.analysis.report import read_report
 from relay_int8.analysis.report_page import write_report_page
 from relay_int8.analysis.sensitivity_file import read_ratios, with_ratios
-from relay_int8.analysis.summary import terminal
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.files import require_folders
+from relay_int8.terminal import terminal
 
 
 def report(

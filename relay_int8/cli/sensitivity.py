@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import relay_int8
-from relay_int8.analysis.summary import decibels, show, table, terminal
+from relay_int8.analysis.wording import decibels
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import Data, Method, Preprocess, Preset
@@ -18,6 +18,7 @@ from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
 from relay_int8.files import require_folders, write_atomic
 from relay_int8.plan import save_plan
+from relay_int8.terminal import show, table, terminal
 
 if TYPE_CHECKING:
     from relay_int8.analysis.sensitivity import Sensitivity

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.analysis import summary
+from relay_int8 import terminal
 from relay_int8.calibration.formats import FORMATS, find_format, format_of_name, read_table
 from relay_int8.calibration.formats.exchange import threshold
 from relay_int8.calibration.formats.ncnn import NAME as NCNN
@@ -77,7 +77,7 @@ def convert(
         exchange = tensors.by_layer(exchange) if form.name == NCNN else exchange
     lost = form.losses(exchange)
     write_atomic(target, form.write(exchange).encode())
-    console = summary.terminal()
+    console = terminal.terminal()
     console.print(f"{source} ({found.name}) -> {target} ({form.name})", soft_wrap=True)
     console.print(f"{len(exchange.table.entries)} tensors", soft_wrap=True)
     for sentence in lost:
@@ -90,23 +90,23 @@ def show(
     form: Form = None,
 ) -> None:
     """Show the ranges and scales of a calibration table."""
-    console = summary.terminal()
+    console = terminal.terminal()
     if is_qtable(file):
         modes = load_qtable(file)
-        rows = summary.table(console, "Operator", "Mode")
+        rows = terminal.table(console, "Operator", "Mode")
         for name, mode in modes.items():
             rows.add_row(name, mode)
-        summary.show(console, f"{file} (tpu-mlir qtable)", rows)
+        terminal.show(console, f"{file} (tpu-mlir qtable)", rows)
         console.print(" ".join(f"--exclude {name!r}" for name in excluded(modes)), soft_wrap=True)
         return
     exchange, found = read_table(file, find_format(form) if form else None)
-    rows = summary.table(
+    rows = terminal.table(
         console, "Tensor", "Type", "Low", "High", "Scale", "Method", right=("Low", "High", "Scale")
     )
     for name, item in exchange.table.entries.items():
         scale = str(item.qparams().scale)
         rows.add_row(name, item.scheme, str(item.low), str(item.high), scale, item.method)
-    summary.show(console, f"{file} ({found.name})", rows)
+    terminal.show(console, f"{file} ({found.name})", rows)
     for note in exchange.table.notes:
         console.print(note, soft_wrap=True)
 
@@ -126,14 +126,14 @@ def diff(
     shares = _differences(*tables)
     names = [set(each.entries) for each in tables]
     only = [sorted(names[0] - names[1]), sorted(names[1] - names[0])]
-    console = summary.terminal()
-    rows = summary.table(console, "Tensor", "First", "Second", "Difference", right=("Difference",))
+    console = terminal.terminal()
+    rows = terminal.table(console, "Tensor", "First", "Second", "Difference", right=("Difference",))
     for name, share in shares.items():
         if share:
             limits = (str(threshold(each.entries[name])) for each in tables)
             rows.add_row(name, *limits, f"{share:.3%}")
     equal = sum(share == 0 for share in shares.values())
-    summary.show(console, f"{equal} of {len(shares)} common thresholds are equal", rows)
+    terminal.show(console, f"{equal} of {len(shares)} common thresholds are equal", rows)
     for path, alone in zip((first, second), only, strict=True):
         if alone:
             console.print(f"only in {path}: {', '.join(alone)}", soft_wrap=True)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from relay_int8.analysis.summary import show, table, terminal
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import (
     Batch,
@@ -21,6 +20,7 @@ from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.config import QuantConfig
 from relay_int8.remote.address import Address
+from relay_int8.terminal import show, table, terminal
 
 SEARCHES = ("xgb", "random", "grid")
 

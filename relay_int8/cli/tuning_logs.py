@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.analysis.summary import show as show_table
-from relay_int8.analysis.summary import table, terminal
 from relay_int8.errors import RecordError
+from relay_int8.terminal import show as show_table
+from relay_int8.terminal import table, terminal
 
 tuning_logs = typer.Typer(
     no_args_is_help=True, help="Look at tuning logs, put them together, make them small."

@@ -7,8 +7,10 @@ import pytest
 from rich.console import Console
 
 from relay_int8.analysis.report import LayerReport, OutputReport, Report
-from relay_int8.analysis.summary import decibels, print_summary, terminal
+from relay_int8.analysis.summary import print_summary
+from relay_int8.analysis.wording import decibels
 from relay_int8.errors import RecordError
+from relay_int8.terminal import terminal
 
 pytestmark = pytest.mark.fast
 

@@ -1,0 +1,36 @@
+"""Tables for people: with rules and colour on a terminal, plain columns in a pipe."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
+
+
+def terminal() -> Console:
+    """Return the console of standard output; in a pipe, without colour and of a fixed width.
+
+    Text is printed as it is: brackets in the names of tensors are no markup.
+    """
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def show(console: Console, title: str, rows: Table) -> None:
+    """Print a table under its title; a title that is wider than the table stays on one line."""
+    console.print(title, style="bold", soft_wrap=True)
+    console.print(rows)
+
+
+def table(console: Console, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    """Return an empty table; rules only on a terminal, ``right`` columns flush right."""
+    result = Table(
+        box=Table("").box if console.is_terminal else None,
+        pad_edge=console.is_terminal,
+    )
+    for column in columns:
+        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return result

@@ -26,9 +26,9 @@ def saturating_share(weights: npt.NDArray[Any]) -> float:
     if rows.shape[1] == 1:
         rows = rows.transpose(0, 2, 1)
     even = rows.shape[1] // 2 * 2
-    pairs = rows[:, :even].reshape(len(rows), even // 2, 2, -1)
-    if not pairs.size:
+    if not even:
         return 0.0
+    pairs = rows[:, :even].reshape(len(rows), even // 2, 2, -1)
     high, low = (np.clip(pairs * sign, 0, None).sum(axis=2) for sign in (1, -1))
     dangerous: npt.NDArray[np.bool_] = (high * U8_MAX > INT16_MAX) | (low * U8_MAX > INT16_MAX + 1)
     return float(dangerous.mean())

@@ -78,6 +78,10 @@ def test_int16_pairs(pair, dangerous):
     assert saturating_share(depthwise) == float(dangerous)
 
 
+def test_one_weight_a_channel_has_no_pairs():
+    assert saturating_share(np.full((16, 1, 1, 1), 127, np.int8)) == 0.0
+
+
 def test_int16_saturation_is_told_once_for_the_network():
     message = hazards(network(np.ones((2, 2, 1, 1), F)))["int16-saturation", ""]
     assert message.startswith("in 1 of 1 layers (y: 100.0%")

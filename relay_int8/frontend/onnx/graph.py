@@ -153,7 +153,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             return None
         if of_shapes:
             self._of_shapes.update(node.output)
-        return [relax.const(array) for array in _evaluate(node, arrays, self.opset)]
+        return [relax.const(a, str(a.dtype)) for a in _evaluate(node, arrays, self.opset)]
 
     def _convert(self, node: onnx.NodeProto, inputs: Any) -> list[relax.Expr]:
         attributes = self._parse_attr(node.attribute)

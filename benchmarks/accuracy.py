@@ -22,7 +22,7 @@ from relay_int8.build import build, virtual_machine
 from relay_int8.calibration import open_data
 from relay_int8.host import cpu_flags
 from relay_int8.interface import open_inputs
-from relay_int8.quantize import quantize
+from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ class Subject:
         self._splits = splits
         self.model = Path(network.path())
         self._mod = import_onnx(self.model, batch=1)
-        self._input = str(self._mod["main"].params[0].name)
+        self.input = str(self._mod["main"].params[0].name)
 
     @cached_property
     def fp32(self) -> Outputs:
@@ -83,19 +83,12 @@ class Subject:
     def quantized(self, config: QuantConfig) -> Outputs:
         """Return the outputs of the compiled integer network for the images that are scored."""
         model = quantize(self._mod, open_data(self.calibration, open_inputs(self._mod)), config)
-        main = virtual_machine(build(model, native_target(cpu_flags())))["main"]
-
-        def run(inputs: dict[str, Array]) -> dict[str, Array]:
-            found = main(tvm.runtime.tensor(np.ascontiguousarray(inputs[self._input])))
-            tensors = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
-            return {str(place): tensor.numpy() for place, tensor in enumerate(tensors)}
-
-        return self.outputs(run)
+        return self.outputs(compiled(model, self.input))
 
     def of_peer(self, name: str) -> Outputs:
         """Return the outputs of another tool's network."""
         quantized = import_module("benchmarks.accuracy_peers").PEERS[name]
-        return self.outputs(quantized(self.model, self._input, self.calibration()))
+        return self.outputs(quantized(self.model, self.input, self.calibration()))
 
     def score(self, outputs: Outputs) -> Score:
         """Return how good ``outputs`` are, as :meth:`quantized` gives them."""
@@ -109,7 +102,7 @@ class Subject:
     def outputs(self, run: Run) -> Outputs:
         """Run every image to score; return each output with the images along its first axis."""
         images = (row[None] for batch in self._network.inputs(self._splits[1]) for row in batch)
-        found = [run({self._input: image}).values() for image in images]
+        found = [run({self.input: image}).values() for image in images]
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
     def _metric(self, outputs: Outputs) -> float:
@@ -124,6 +117,18 @@ class Subject:
         with np.load(self.model.parent.parent / "images" / self._network.images) as data:
             labels: Array = data["label"][data[f"{self._splits[1]}_idx"]]
         return labels
+
+
+def compiled(model: QuantizedModel, name: str) -> Run:
+    """Return what runs the integer network on this computer; ``name`` is its input's."""
+    main = virtual_machine(build(model, native_target(cpu_flags())))["main"]
+
+    def _run(inputs: dict[str, Array]) -> dict[str, Array]:
+        found = main(tvm.runtime.tensor(np.ascontiguousarray(inputs[name])))
+        tensors = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
+        return {str(place): tensor.numpy() for place, tensor in enumerate(tensors)}
+
+    return _run
 
 
 def open_networks(folder: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,13 @@ def quantize(subject: Subject, model: Path, output: Path, _batch: int) -> None:
     """
     reader = ImageReader(INPUT, subject.calibration())
     write_qdq(model, output, reader, quantization.QuantType.QUInt8)
+
+
+def run_file(model: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Return what runs a file with ONNX Runtime's defaults."""
+    session = onnxruntime.InferenceSession(model.read_bytes())
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(None, inputs), strict=True))
 
 
 class Session:
@@ -51,7 +59,7 @@ class Session:
 
     def _bound(self) -> onnxruntime.IOBinding:
         binding = self._session.io_binding()
-        binding.bind_cpu_input(INPUT, self._images)
+        binding.bind_cpu_input(self._session.get_inputs()[0].name, self._images)
         binding.bind_output(self._session.get_outputs()[0].name)
         return binding
 

@@ -18,6 +18,7 @@ from relay_int8.build import build
 from relay_int8.calibration import open_data
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.quantize import QuantizedModel
 from relay_int8.quantize import quantize as quantize_module
 from relay_int8.runtime import set_threads
 from relay_int8.target import resolve_target
@@ -27,10 +28,7 @@ ONE_THREAD = ".one-thread"
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
-    """Write the network as shared libraries for this computer; ranges are minimum and maximum.
-
-    One is for all cores, one for a single thread.
-    """
+    """Write the network as shared libraries for this computer; ranges are minimum and maximum."""
     size = subject.image_size
     inputs = (TensorInfo(name=INPUT, shape=(-1, 3, size, size), dtype="float32"),)
     quantized = quantize_module(
@@ -38,6 +36,11 @@ def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
         open_data(subject.calibration(), inputs),
         QuantConfig(method="max", require_int8=True),
     )
+    write_libraries(quantized, output)
+
+
+def write_libraries(quantized: QuantizedModel, output: Path) -> None:
+    """Compile a network for all cores, and for a single thread beside it."""
     for file, threads in ((output, None), (_one_thread(output), 1)):
         target = resolve_target("native", threads)
         build(quantized, target, Records(None, target, shipped_logs())).export(file)

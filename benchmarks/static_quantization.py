@@ -32,8 +32,9 @@ def write_qdq(
     images: ImageReader,
     activations: quantization.QuantType,
     options: dict[str, Any] | None = None,
+    method: quantization.CalibrationMethod = quantization.CalibrationMethod.MinMax,
 ) -> None:
-    """Write the network with Q/DQ pairs, ranges the minimum and maximum over the images.
+    """Write the network with Q/DQ pairs, ranges by ``method``.
 
     ``options`` are ``extra_options`` of ``quantize_static``.
     """
@@ -49,6 +50,6 @@ def write_qdq(
             activation_type=activations,
             weight_type=quantization.QuantType.QInt8,
             per_channel=True,
-            calibrate_method=quantization.CalibrationMethod.MinMax,
+            calibrate_method=method,
             extra_options=options,
         )

@@ -1,0 +1,123 @@
+"""Networks that ONNX Runtime has quantized, run here as they are, and by ONNX Runtime itself.
+
+The folder is that of ``scripts/bench_accuracy``. ``quantize_static`` writes a QDQ file with the
+calibration split; here it keeps its scales and becomes integers. Scores are those of the evaluation
+split; "SNR" compares the outputs of both. Then both take turns, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnxruntime import quantization
+
+from benchmarks.accuracy import Array, Subject, compiled, open_networks
+from benchmarks.onnxruntime_int8 import run_file
+from benchmarks.race import cores_for
+from benchmarks.relay_int8_system import write_libraries
+from benchmarks.rounds import Rules, take_rounds
+from benchmarks.static_quantization import ImageReader, write_qdq
+from benchmarks.systems import SYSTEMS
+from benchmarks.turns import racers
+from relay_int8 import import_onnx
+from relay_int8.adopt import adopt
+from relay_int8.analysis.accuracy import snr_db
+from relay_int8.config import QuantConfig
+
+HERE, THERE = "relay-int8-latency", "onnxruntime-latency"
+DEFAULT = ("squeezenet1.1", "mobilenetv1_0.25")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A network, by ONNX Runtime and here.
+
+    ``ms`` are medians of one image's time; ``ratio`` is the median of the ratios within a round.
+    """
+
+    name: str
+    threads: int
+    theirs: float
+    ours: float
+    snr_db: float | None
+    their_ms: float
+    our_ms: float
+    ratio: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, measure, print; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench_adopted",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", type=Path, help="the folder")
+    parser.add_argument("--networks", nargs="+", default=list(DEFAULT))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each (9)")
+    options = parser.parse_args(arguments)
+    networks = open_networks(options.data)
+    print("| network | threads | ORT | here | SNR | ORT ms | here ms | ORT / here |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for name in options.networks:
+        with tempfile.TemporaryDirectory() as folder:
+            rules = Rules(
+                systems=(HERE, THERE), rounds=options.rounds, turn_s=0.25, folder=Path(folder)
+            )
+            for row in measured(name, Subject(networks[name]), options.threads, rules):
+                print(_line(row), flush=True)
+    return 0
+
+
+def measured(name: str, subject: Subject, threads: Sequence[int], rules: Rules) -> Iterator[Row]:
+    """Yield a row for every number of threads."""
+    file, library = rules.folder / "qdq.onnx", rules.folder / "library.so"
+    reader = ImageReader(subject.input, subject.calibration())
+    write_qdq(subject.model, file, reader, quantization.QuantType.QUInt8)
+    network = adopt(import_onnx(file, batch=1), QuantConfig(require_int8=True))
+    theirs = subject.outputs(run_file(file))
+    ours = subject.outputs(compiled(network, subject.input))
+    write_libraries(network, library)
+    image = next(subject.calibration())
+    for count in threads:
+        turns = _turns({HERE: library, THERE: file}, image, count, rules)
+        yield Row(
+            name=name,
+            threads=count,
+            theirs=subject.score(theirs).metric,
+            ours=subject.score(ours).metric,
+            snr_db=snr_db(theirs[0], ours[0]),
+            their_ms=1e3 * float(np.median(turns[THERE])),
+            our_ms=1e3 * float(np.median(turns[HERE])),
+            ratio=float(np.median(turns[THERE] / turns[HERE])),
+        )
+
+
+def _turns(files: dict[str, Path], image: Array, threads: int, rules: Rules) -> dict[str, Array]:
+    """Return the seconds of one image, (rounds,) each."""
+    cores = cores_for(threads)
+    starts = {key: (SYSTEMS[key], file, image, threads, cores) for key, file in files.items()}
+    with racers(starts) as (running, failures):
+        turns, ended = take_rounds(running, rules)
+    if failures | ended:
+        raise RuntimeError(f"{failures | ended}")
+    return {key: np.array([turn.wall_s for turn in taken]) for key, taken in turns.items()}
+
+
+def _line(row: Row) -> str:
+    ratio = "-" if row.snr_db is None else f"{row.snr_db:.1f} dB"
+    return (
+        f"| {row.name} | {row.threads} | {row.theirs:.3f} | {row.ours:.3f} | {ratio} | "
+        f"{row.their_ms:.2f} | {row.our_ms:.2f} | {row.ratio:.2f} |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

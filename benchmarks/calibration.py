@@ -56,7 +56,7 @@ def calibrated_by(method: str) -> Callable[[Path, Path], float]:
 
     def _run(model: Path, data: Path) -> float:
         from relay_int8.calibrate_file import calibrate_model
-        from relay_int8.calibration.calibrate import choose
+        from relay_int8.calibration.choose import choose
         from relay_int8.calibration.methods import find_method
         from relay_int8.config import QuantConfig
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.calibration.calibrate import choose
+from relay_int8.calibration.choose import choose
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods import METHODS, KlTensorrt, Method

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.analysis.groups import Group
-from relay_int8.calibration.calibrate import choose
+from relay_int8.calibration.choose import choose
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.methods import METHODS
 from relay_int8.calibration.observe import Image, Progress

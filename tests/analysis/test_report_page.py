@@ -12,7 +12,7 @@ from relay_int8.analysis.report import Hazard, LayerReport
 from relay_int8.analysis.report_page import is_page, write_report_page
 from relay_int8.analysis.sensitivity_file import with_ratios
 from relay_int8.calibration import METHODS, Histogram, Range
-from relay_int8.calibration.calibrate import choose
+from relay_int8.calibration.choose import choose
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import ConfigError, RecordError
 from tests.analysis.test_report import REPORT

@@ -5,7 +5,7 @@ import pytest
 
 from relay_int8.calibration import METHODS, Histogram, Range
 from relay_int8.calibration.alternatives import alternatives, divergence_curve
-from relay_int8.calibration.calibrate import choose
+from relay_int8.calibration.choose import choose
 from relay_int8.calibration.table import CalibrationTable
 
 pytestmark = pytest.mark.fast

@@ -54,11 +54,11 @@ def nncf_mixed(model: Path, name: str, images: Iterable[Array]) -> Run:
     )
     compiled = openvino.Core().compile_model(quantized, "CPU")
 
-    def run(inputs: dict[str, Array]) -> dict[str, Array]:
+    def _run(inputs: dict[str, Array]) -> dict[str, Array]:
         found = compiled(inputs)
         return {str(place): found[output].copy() for place, output in enumerate(compiled.outputs)}
 
-    return run
+    return _run
 
 
 PEERS: Mapping[str, Quantize] = {

@@ -163,6 +163,7 @@ class _State:
             }
 
     def compute(self, group: Group) -> Array:
+        """Return a group's tensor, and keep it; taken from the known run where only floats precede."""
         integer = group.name in self._integer
         names = [str(var.name) for var in group.inputs]
         floats = [str(var.name) for var in group.floats]
@@ -187,6 +188,7 @@ class _State:
         return self._quantized[name]
 
     def forget(self, name: str) -> None:
+        """Drop a tensor that nothing reads any more."""
         self._values.pop(name, None)
         self._quantized.pop(name, None)
 
@@ -259,8 +261,8 @@ def _compiled(
         executable = tvm.compile(lower(target)(mod), target=target, relax_pipeline=finalize())
     main = relax.VirtualMachine(executable, tvm.cpu())["main"]
 
-    def run(xs: Sequence[Array]) -> Array:
+    def _run(xs: Sequence[Array]) -> Array:
         result: Array = main(*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in xs)).numpy()
         return result
 
-    return run
+    return _run

@@ -47,10 +47,10 @@ class StackRunner(ArrayRunner):
     ) -> None:
         wanted = {*observed, *means}
 
-        def tensors(image: Image) -> dict[str, Array]:
+        def _tensors(image: Image) -> dict[str, Array]:
             return {**image, **network.run(image, keep=wanted.__contains__)}
 
-        super().__init__(tensors, means)
+        super().__init__(_tensors, means)
         self._observed = observed
 
     def _statistics(self, tensors: Mapping[str, Array]) -> Statistics:

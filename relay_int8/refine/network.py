@@ -163,7 +163,7 @@ class _State:
             }
 
     def compute(self, group: Group) -> Array:
-        """Return a group's tensor, and keep it; taken from the known run where only floats precede."""
+        """Return a group's tensor, and keep it; the known one where only floats precede."""
         integer = group.name in self._integer
         names = [str(var.name) for var in group.inputs]
         floats = [str(var.name) for var in group.floats]

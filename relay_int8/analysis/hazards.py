@@ -20,6 +20,7 @@ from relay_int8.analysis.groups import Group
 from relay_int8.analysis.report import Hazard
 from relay_int8.calibration.calibrate import FEW_IMAGES
 from relay_int8.calibration.entry import Entry
+from relay_int8.calibration.formats.fit import unseen
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.passes.correct_bias import linear_layers
 from relay_int8.plan import Plan
@@ -131,6 +132,9 @@ def _of_tensor(name: str, entry: Entry) -> Iterator[Hazard]:
             name=name,
             message=f"{observed.nonfinite} values were NaN or infinite on calibration images",
         )
+    if not entry.high > entry.low and unseen(entry):
+        message = "its range is [0, 0], and no image says so: what it holds becomes whole numbers"
+        yield Hazard(kind="no-range", name=name, message=f"{message}; exclude it or give a range")
     if observed.empty or not entry.high > entry.low:
         return
     largest = max(-float(observed.low), float(observed.high))

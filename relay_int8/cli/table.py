@@ -62,6 +62,7 @@ def convert(
             f"{source}: ncnn names layers and holds the ranges of their inputs, {found.name} and "
             f"{form.name} do not agree on that; give --model, which knows the inputs of each layer"
         )
+    told = exchange.table.notes
     if model is not None:
         # Reading a model needs TVM; converting text does not.
         from relay_int8.model_tensors import ModelTensors
@@ -82,6 +83,8 @@ def convert(
     console.print(f"{len(exchange.table.entries)} tensors", soft_wrap=True)
     for sentence in lost:
         console.print(f"lost: {sentence}", soft_wrap=True)
+    for note in exchange.table.notes[len(told) :]:
+        console.print(f"note: {note}", soft_wrap=True)
 
 
 @table.command()

@@ -9,6 +9,7 @@ from tvm import relax
 from relay_int8.analysis.hazards import find_hazards
 from relay_int8.annotate import annotate
 from relay_int8.calibration import CalibrationTable, Entry, Grid, Histogram, Range
+from relay_int8.calibration.formats import fit, given_ranges
 from relay_int8.config import QuantConfig
 from schedules.x86.saturating import saturating_share
 from tests.small_networks import NETWORKS, NetworkWriter
@@ -118,6 +119,14 @@ def test_tensors_that_waste_their_range():
     spike = histogram([10_000, 0, 0, 0, 0, 0, 0, 1])
     found = hazards(mod, {"x": entry(-8, 8, histogram=spike)})
     assert "within 16 integers of zero" in found["unused-range", "x"]
+
+
+def test_a_range_of_nothing_that_no_image_showed():
+    dead = given_ranges({"x": 0})
+    mod = network(tame((4, 2, 1, 1)))
+    fitted = fit(dead, {"x": "s8"})
+    assert "no image says so" in hazards(mod, fitted.entries)["no-range", "x"]
+    assert hazards(mod, {"x": entry(0, 0)}) == {}
 
 
 def test_values_that_are_not_finite():

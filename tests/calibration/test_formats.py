@@ -409,6 +409,8 @@ def test_fit_names_what_does_not_fit():
         fit(table, {"x": "s8", "z": "u8"}, others=["y"])
     found = fit(given_ranges({"x": 1, "y": 2}), {"x": "s8"}, others=["y"])
     assert list(found.entries) == ["x"] and "1 tensors" in found.notes[0]
+    dead = fit(given_ranges({"x": 1, "y": 0, "z": 0}), {"x": "s8", "y": "u8", "z": "asymmetric"})
+    assert "exclude them or give a range: y, z" in dead.notes[0]
 
 
 def test_qtable():

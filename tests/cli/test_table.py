@@ -46,12 +46,24 @@ def test_tensorrt_and_back(invoke, table, tmp_path):
     assert "(tensorrt) -> " in out and "lost" not in out
     assert scales(back) == scales(table)
     assert CalibrationTable.load(back).model_hash
+    assert "note" not in out
     code, _, err = invoke("table", "convert", back, tmp_path / "b.trt")
     assert (tmp_path / "b.trt").read_bytes() == (tmp_path / "a.trt").read_bytes()
     code, out, _ = invoke("table", "diff", table, back, "--max-relative", 0)
     assert code == 0
     count = len(scales(table))
     assert f"{count} of {count} common thresholds are equal" in out
+
+
+def test_a_scale_of_zero_is_noted(invoke, tensors, tmp_path):
+    zero, *others = tensors.schemes
+    lines = [f"{zero}: 00000000", *(f"{name}: 3c8f5c29" for name in others), "logits: 3c8f5c29"]
+    (tmp_path / "a.trt").write_text("TRT-8601-EntropyCalibration2\n" + "\n".join(lines) + "\n")
+    arguments = (tmp_path / "a.trt", tmp_path / "b.json", "--model", MODEL)
+    code, out, err = invoke("table", "convert", *arguments)
+    assert code == 0, err
+    assert f"exclude them or give a range: {zero}\n" in out
+    assert "note: 1 tensors that need no range of their own were dropped" in out
 
 
 def test_ncnn_and_back(invoke, table, tensors, tmp_path):

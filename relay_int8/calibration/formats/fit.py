@@ -14,6 +14,11 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
 from relay_int8.qparams import PlannedScheme, resolve_scheme
 
+ZERO = (
+    "ranges are [0, 0], as TensorRT writes of tensors that it leaves in float, and no image says "
+    "so; unless they are always zero, exclude them or give a range"
+)
+
 
 def fit(
     table: CalibrationTable,
@@ -48,8 +53,16 @@ def fit(
         raise CalibrationError(f"the table does not fit the model: {'; '.join(faults)}")
     entries = {name: _as_planned(table.entries[name], tensors[name]) for name in tensors}
     dropped = len(table.entries) - len(entries)
-    notes = (f"{dropped} tensors that need no range of their own were dropped",) if dropped else ()
+    notes = [f"{dropped} tensors that need no range of their own were dropped"] if dropped else []
+    zero = [name for name, item in entries.items() if not item.high > item.low and unseen(item)]
+    if zero:
+        notes.append(f"{ZERO}: {', '.join(zero)}")
     return replace(table, entries=entries, notes=(*table.notes, *notes))
+
+
+def unseen(item: Entry) -> bool:
+    """Say whether no image stands behind a range: another tool or the user said it."""
+    return item.observed.images == 0
 
 
 def _as_planned(item: Entry, planned: PlannedScheme) -> Entry:

@@ -8,7 +8,7 @@ tree with a value that is read elsewhere is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,10 +57,16 @@ def find_functions(
     values: Mapping[relax.Var, relax.Expr],
     readers: Mapping[relax.Var, list[relax.Var]],
     results: set[relax.Var],
+    biases: Collection[relax.Var] = (),
 ) -> list[Function]:
-    """Return the composed functions among ``values`` (in topological order), none overlapping."""
+    """Return the composed functions among ``values`` (in topological order), none overlapping.
+
+    ``biases`` are additions that belong to a convolution, though one channel's is a scalar.
+    """
     source: dict[relax.Var, relax.Var] = {}
     for var, value in values.items():
+        if var in biases:
+            continue
         root = _source(value, source)
         if root is not None and graph.shape(root) == graph.shape(var):
             source[var] = root

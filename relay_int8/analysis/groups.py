@@ -18,6 +18,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from relay_int8 import graph
@@ -123,6 +124,15 @@ class _Reader:
         readers = self.readers[var]
         return readers[0] if len(readers) == 1 and var not in self.results else None
 
+    def is_weight(self, value: relax.Expr) -> bool:
+        """Say whether :meth:`weight` finds one, copying nothing."""
+        call = self.values.get(value)
+        if call is not None and graph.operator(call) == "dequantize":
+            quantize = self.values.get(call.args[0])
+            if quantize is not None and graph.operator(quantize) == "quantize":
+                value = quantize.args[0]
+        return isinstance(value, tvm.ir.GenericConst)
+
     def weight(self, value: relax.Expr) -> Weight | None:
         """Return constant weights, plain or behind a Q/DQ pair, or None."""
         array = graph.constant(value)
@@ -151,7 +161,8 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
     reader = _Reader(func)
     groups: dict[relax.Var, Group] = {}
     absorbed: set[relax.Var] = set()
-    for function in find_functions(reader.values, reader.readers, reader.results):
+    biases = _biases(reader)
+    for function in find_functions(reader.values, reader.readers, reader.results, set(biases)):
         group = _function_group(function)
         groups[group.members[0]] = group
         absorbed.update(group.members[1:])
@@ -164,8 +175,10 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
             continue
         group = _root_group(reader, var, value)
         groups[var] = group
-        if group.kind in ("conv2d", "dense"):
-            _absorb_bias(reader, group, absorbed)
+        add = reader.sole_reader(var)
+        if add in biases:
+            group.bias = biases[add]
+            _append(group, add, absorbed)
     for group in _by_output(groups, reader):
         if group.kind == "conv2d" and group.output.name not in alone:
             _absorb_residual(reader, group, groups, absorbed, alone)
@@ -209,19 +222,22 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     return group
 
 
-def _absorb_bias(reader: _Reader, group: Group, absorbed: set[relax.Var]) -> None:
-    add = reader.sole_reader(group.output)
-    if group.weight is None or add is None or graph.operator(reader.values[add]) != "add":
-        return
-    bias = next(
-        (array for arg in reader.values[add].args if (array := graph.constant(arg)) is not None),
-        None,
-    )
-    axis = 1 if group.kind == "conv2d" else -1
-    if bias is None or not _per_channel(bias, graph.shape(add), axis):
-        return
-    group.bias = np.broadcast_to(bias.reshape(-1), (graph.shape(add)[axis],)).copy()
-    _append(group, add, absorbed)
+def _biases(reader: _Reader) -> dict[relax.Var, np.ndarray]:
+    """Return what is added to each channel of a convolution or product by constant weights."""
+    found = {}
+    for var, value in reader.values.items():
+        add = reader.sole_reader(var)
+        kind = KINDS.get(graph.operator(value))
+        if add is None or graph.operator(reader.values[add]) != "add":
+            continue
+        if kind not in ("conv2d", "dense") or not reader.is_weight(value.args[1]):
+            continue
+        arrays = [graph.constant(argument) for argument in reader.values[add].args]
+        bias = next((array for array in arrays if array is not None), None)
+        axis = 1 if kind == "conv2d" else -1
+        if bias is not None and _per_channel(bias, graph.shape(add), axis):
+            found[add] = np.broadcast_to(bias.reshape(-1), (graph.shape(add)[axis],)).copy()
+    return found
 
 
 def _absorb_residual(

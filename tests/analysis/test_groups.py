@@ -52,6 +52,15 @@ def test_scalar_bias_reaches_every_channel():
     np.testing.assert_array_equal(found["y"].bias, np.full(5, 0.5, "float32"))
 
 
+@pytest.mark.parametrize("follower", [relax.op.sigmoid, nn.relu])
+def test_bias_of_a_single_channel_starts_no_function(follower):
+    """It is a scalar, as in ``sigmoid(x + 3)``, which is one function of x."""
+    net = NetworkWriter()
+    found = groups(net.module(net.emit("y", follower(net.conv("c", net.x, 1, 3)))))
+    assert sum(len(group.members) for group in found.values()) == 3
+    assert next(iter(found.values())).bias is not None
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_last_convolution_takes_the_addition(swapped: bool):
     net = NetworkWriter()

@@ -22,7 +22,8 @@ TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "int16"
 SAME = {
     "BATCH_TO_SPACE_ND": (0,), "SPACE_TO_BATCH_ND": (0,),
     "AVERAGE_POOL_2D": (0,), "DEPTH_TO_SPACE": (0,), "EXPAND_DIMS": (0,), "MAX_POOL_2D": (0,),
-    "MIRROR_PAD": (0,), "PAD": (0,), "PADV2": (0,), "REDUCE_MAX": (0,), "RESHAPE": (0,),
+    "MIRROR_PAD": (0,), "PAD": (0,), "PADV2": (0,), "REDUCE_MAX": (0,),
+    "REDUCE_MIN": (0,), "RESHAPE": (0,),
     "RESIZE_BILINEAR": (0,), "RESIZE_NEAREST_NEIGHBOR": (0,), "SLICE": (0,), "SPACE_TO_DEPTH": (0,),
     "SPLIT": (1,), "SPLIT_V": (0,), "SQUEEZE": (0,), "STRIDED_SLICE": (0,), "TRANSPOSE": (0,),
     "UNPACK": (0,), "CONCATENATION": None, "PACK": None, "MAXIMUM": None, "MINIMUM": None,

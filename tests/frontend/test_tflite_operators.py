@@ -88,6 +88,8 @@ CASES = {
     "relu": one("RELU", IMAGE),
     "relu6": one("RELU6", IMAGE),
     "relu1": one("RELU_N1_TO_1", IMAGE),
+    "relu01": one("RELU_0_TO_1", IMAGE),
+    "gelu": one("GELU", IMAGE, options="GeluOptions"),
     "leaky": one("LEAKY_RELU", IMAGE, options="LeakyReluOptions", alpha=0.2),
     "prelu": built(with_constant("PRELU", (1, 1, 6))),
     "logistic": one("LOGISTIC", IMAGE),
@@ -103,6 +105,7 @@ CASES = {
     "mean": one("MEAN", IMAGE, after=[(1, 2)], **MEAN),
     "mean-kept": one("MEAN", IMAGE, after=[(1, 2)], **MEAN, keepDims=True),
     "mean-rows": one("MEAN", IMAGE, after=[(1,)], **MEAN),
+    "reduce-min": one("REDUCE_MIN", IMAGE, after=[(1, 2)], **MEAN),
     "reduce-max": one("REDUCE_MAX", IMAGE, after=[(1, 2)], **MEAN),
     "bilinear": one("RESIZE_BILINEAR", IMAGE, after=[(18, 16)], options="ResizeBilinearOptions",
                     halfPixelCenters=True),
@@ -154,6 +157,11 @@ FLOAT_CASES = {
     "l2": one("L2_NORMALIZATION", IMAGE, options="L2NormOptions"),
     "softmax-beta": one("SOFTMAX", (3, 12), options="SoftmaxOptions", beta=0.5),
     "prelu-any": built(with_constant("PRELU", (9, 8, 6))),
+    "gelu-tanh": one("GELU", IMAGE, options="GeluOptions", approximate=True),
+    "pow": built(lambda net, x: net.op("POW", net.op("EXP", x), x, options="PowOptions")),
+    "arg-min": one(
+        "ARG_MIN", IMAGE, after=[3], options="ArgMinOptions", dtype="int32", outputType=2
+    ),
     **{name: one(name.upper(), IMAGE) for name in ("exp", "floor", "ceil", "round", "sin", "cos")},
     "square": one("SQUARE", IMAGE, options="SquareOptions"),
 }
@@ -199,13 +207,7 @@ CASES |= {"split": split, "padv2": padded_with, "chained": chained}
 LINEAR = [
     name for name in CASES if name.split("-")[0] in ("conv", "depthwise", "transposed", "dense")
 ]
-FLOAT_ISLANDS = (
-    "bilinear",
-    "bilinear-corners",
-    "bilinear-plain",
-    "nearest-half",
-    "nearest-corners",
-)
+FLOAT_ISLANDS = ("nearest-half", "nearest-corners")
 """What has no integer form here, and what the oracle does not compute."""
 
 

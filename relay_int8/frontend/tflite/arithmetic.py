@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.tflite.step import FUSED, Converter, Step
+from relay_int8.frontend.tflite.step import FUSED, Converter, Step, clip
 from relay_int8.frontend.tflite.tensors import Image, Result, axis_of, dequantize
 from relay_int8.graph import dtype, shape
 
@@ -60,6 +60,11 @@ def _elu(step: Step) -> Result:
     zero, one = relax.const(np.float32(0)), relax.const(np.float32(1))
     grown = step.emit("exp", relax.op.exp(step.emit("below", relax.op.minimum(x, zero))))
     return wrap(relax.op.maximum(x, step.emit("curve", relax.op.subtract(grown, one))))
+
+
+def _gelu(step: Step) -> Result:
+    (x,), wrap = step.together(0)
+    return wrap((relax.op.nn.gelu_tanh if step.options["approximate"] else relax.op.nn.gelu)(x))
 
 
 def _leaky_relu(step: Step) -> Result:
@@ -146,17 +151,22 @@ def _dequantize(step: Step) -> Result:
     return dequantize(held.integers, tensor)
 
 
-def _arg_max(step: Step) -> Result:
-    (x,), _ = step.together(0)
-    (axis,) = step.integers(1, "axis")
-    rank, kind = len(shape(x)), step.outputs[0].dtype
-    if kind not in ("int32", "int64"):
-        raise ValueError(f"its result is of {kind}")
-    y = step.emit("argmax", relax.op.argmax(x, step.axis(axis, rank), keepdims=True))
-    if step.is_image:
-        y = step.emit("nhwc", relax.op.permute_dims(y, [0, 2, 3, 1]))
-    y = step.emit("squeezed", relax.op.squeeze(y, [axis % rank]))
-    return relax.op.astype(y, kind)
+def _place_of(choose: Callable[..., relax.Expr]) -> Converter:
+    """Return the place of an extreme along an axis."""
+
+    def _convert(step: Step) -> Result:
+        (x,), _ = step.together(0)
+        (axis,) = step.integers(1, "axis")
+        rank, kind = len(shape(x)), step.outputs[0].dtype
+        if kind not in ("int32", "int64"):
+            raise ValueError(f"its result is of {kind}")
+        y = step.emit("place", choose(x, step.axis(axis, rank), keepdims=True))
+        if step.is_image:
+            y = step.emit("nhwc", relax.op.permute_dims(y, [0, 2, 3, 1]))
+        y = step.emit("squeezed", relax.op.squeeze(y, [axis % rank]))
+        return relax.op.astype(y, kind)
+
+    return _convert
 
 
 UNARY: dict[str, Unary] = {
@@ -169,6 +179,7 @@ UNARY: dict[str, Unary] = {
     "LOG": relax.op.log,
     "LOGISTIC": relax.op.sigmoid,
     "NEG": relax.op.negative,
+    "RELU_0_TO_1": clip(0.0, 1.0),
     "ROUND": relax.op.round,
     "RSQRT": relax.op.rsqrt,
     "SIN": relax.op.sin,
@@ -180,10 +191,12 @@ ARITHMETIC: dict[str, Converter] = {
     **{kind: _unary(compute) for kind, compute in UNARY.items()},
     "ADD": _binary(relax.op.add),
     "ADD_N": _add_all,
-    "ARG_MAX": _arg_max,
+    "ARG_MAX": _place_of(relax.op.argmax),
+    "ARG_MIN": _place_of(relax.op.argmin),
     "DEQUANTIZE": _dequantize,
     "DIV": _binary(relax.op.divide),
     "ELU": _elu,
+    "GELU": _gelu,
     "HARD_SWISH": _hard_swish,
     "L2_NORMALIZATION": _l2_normalization,
     "LEAKY_RELU": _leaky_relu,
@@ -192,9 +205,11 @@ ARITHMETIC: dict[str, Converter] = {
     "MEAN": _reduction(relax.op.mean),
     "MINIMUM": _binary(relax.op.minimum, fused=False),
     "MUL": _binary(relax.op.multiply),
+    "POW": _binary(relax.op.power, fused=False),
     "PRELU": _prelu,
     "QUANTIZE": _quantize,
     "REDUCE_MAX": _reduction(relax.op.max),
+    "REDUCE_MIN": _reduction(relax.op.min),
     "SOFTMAX": _softmax,
     "SQUARED_DIFFERENCE": _squared_difference,
     "SUB": _binary(relax.op.subtract),

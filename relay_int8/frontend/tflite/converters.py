@@ -13,6 +13,7 @@ CONVERTERS: dict[str, Converter] = {**ARITHMETIC, **IMAGES, **LAYERS, **MOVES, *
 
 SETTINGS: dict[str, tuple[int, ...]] = {
     "ARG_MAX": (1,),
+    "ARG_MIN": (1,),
     "BATCH_TO_SPACE_ND": (1, 2),
     "EXPAND_DIMS": (1,),
     "MEAN": (1,),
@@ -20,6 +21,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "PAD": (1,),
     "PADV2": (1, 2),
     "REDUCE_MAX": (1,),
+    "REDUCE_MIN": (1,),
     "RESHAPE": (1,),
     "RESIZE_BILINEAR": (1,),
     "RESIZE_NEAREST_NEIGHBOR": (1,),

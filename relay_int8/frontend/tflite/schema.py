@@ -124,6 +124,7 @@ OPTIONS = {
     "MUL": Options(21, _ALONE),
     "PACK": Options(59, {"axis": (1, "i", 0)}),
     "REDUCE_MAX": _REDUCER,
+    "REDUCE_MIN": _REDUCER,
     "RESHAPE": Options(17, {"new_shape": (0, INTEGERS, 0)}),
     "RESIZE_BILINEAR": Options(15, {"align_corners": (2, "?", 0), "half_pixel": (3, "?", 0)}),
     "RESIZE_NEAREST_NEIGHBOR": Options(

@@ -202,14 +202,15 @@ class Step:
         return held.image if held.plain is None else held.plain
 
 
-def _clip(low: float, high: float) -> Callable[[relax.Expr], relax.Expr]:
+def clip(low: float, high: float) -> Callable[[relax.Expr], relax.Expr]:
+    """Return what keeps a value between two bounds."""
     return lambda x: relax.op.clip(x, relax.prim_value(low), relax.prim_value(high))
 
 
 FUSED: dict[str, Callable[[relax.Expr], relax.Expr]] = {
     "RELU": relax.op.nn.relu,
-    "RELU6": _clip(0.0, 6.0),
-    "RELU_N1_TO_1": _clip(-1.0, 1.0),
+    "RELU6": clip(0.0, 6.0),
+    "RELU_N1_TO_1": clip(-1.0, 1.0),
     "TANH": relax.op.tanh,
 }
 """Activations that other operators may end with."""

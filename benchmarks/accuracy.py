@@ -17,7 +17,7 @@ import numpy as np
 import tvm
 
 from relay_int8 import QuantConfig, float_network, import_onnx
-from relay_int8.analysis.accuracy import snr_db
+from relay_int8.analysis.snr import snr_db
 from relay_int8.build import build, virtual_machine
 from relay_int8.calibration import open_data
 from relay_int8.host import cpu_flags

@@ -27,7 +27,7 @@ from benchmarks.systems import SYSTEMS
 from benchmarks.turns import racers
 from relay_int8 import import_onnx
 from relay_int8.adopt import adopt
-from relay_int8.analysis.accuracy import snr_db
+from relay_int8.analysis.snr import snr_db
 from relay_int8.config import QuantConfig
 
 HERE, THERE = "relay-int8-latency", "onnxruntime-latency"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import relay_int8
-from relay_int8.analysis.accuracy import evaluate, snr_db
+from relay_int8.analysis.accuracy import evaluate
+from relay_int8.analysis.snr import snr_db
 from relay_int8.calibration import CalibrationTable, open_data
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import CalibrationError, ConfigError, FrontendError

@@ -12,6 +12,7 @@ import numpy as np
 
 from relay_int8 import finite_json
 from relay_int8.analysis.interval import wilson
+from relay_int8.analysis.snr import snr_db
 from relay_int8.batch import stacked
 from relay_int8.errors import ConfigError, RecordError
 
@@ -67,39 +68,6 @@ def read_evaluation(path: Path | str) -> Evaluation:
         return Evaluation.from_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
-
-
-def snr_db(reference: Array, other: Array) -> float | None:
-    """Return ``10 log10(sum reference^2 / sum (reference - other)^2)``."""
-    reference, other = reference.astype(np.float64), other.astype(np.float64)
-    return power_ratio_db(float(np.sum(reference**2)), float(np.sum((reference - other) ** 2)))
-
-
-def power_ratio_db(signal: float, noise: float) -> float | None:
-    """Return ``10 log10(signal / noise)``; infinite without noise, None with noise alone."""
-    if noise == 0:
-        return float("inf")
-    return 10 * float(np.log10(signal / noise)) if signal else None
-
-
-def least_snr_db(runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]) -> float:
-    """Return the ratio of the least exact output over all runs.
-
-    Parameters
-    ----------
-    runs
-        Outputs of the reference and of the other network by name, one pair a run. An output that is
-        zero throughout, and is not in the other network, counts as -inf.
-    """
-    signal: dict[str, float] = {}
-    noise: dict[str, float] = {}
-    for wanted, found in runs:
-        for name, values in wanted.items():
-            reference = values.astype(np.float64)
-            signal[name] = signal.get(name, 0.0) + float(np.sum(reference**2))
-            noise[name] = noise.get(name, 0.0) + float(np.sum((found[name] - reference) ** 2))
-    ratios = [power_ratio_db(signal[name], noise[name]) for name in signal]
-    return min(-np.inf if ratio is None else ratio for ratio in ratios)
 
 
 def evaluate(

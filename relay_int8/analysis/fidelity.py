@@ -12,8 +12,8 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.analysis.accuracy import power_ratio_db
 from relay_int8.analysis.report import OutputReport
+from relay_int8.analysis.snr import power_ratio_db
 from relay_int8.batch import with_batch
 from relay_int8.build import compile_module, virtual_machine
 from relay_int8.calibration.observe import Image, Progress

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.analysis.accuracy import least_snr_db
 from relay_int8.analysis.groups import find_groups
+from relay_int8.analysis.snr import least_snr_db
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.observe import Image, Progress

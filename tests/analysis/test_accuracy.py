@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import Evaluation, evaluate, least_snr_db, snr_db
+from relay_int8.analysis.accuracy import Evaluation, evaluate
+from relay_int8.analysis.snr import least_snr_db, snr_db
 from relay_int8.analysis.timing import random_inputs, times_by_tensor
 from relay_int8.artifact import TensorInfo
 

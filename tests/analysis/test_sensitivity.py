@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import snr_db
 from relay_int8.analysis.costs import KernelCosts, measure_costs
 from relay_int8.analysis.mixed_precision import Budget, search
 from relay_int8.analysis.sensitivity import (
@@ -16,6 +15,7 @@ from relay_int8.analysis.sensitivity import (
     measure_sensitivity,
     simulation_of,
 )
+from relay_int8.analysis.snr import snr_db
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.mixed import analyze_layers, sensitivity_json

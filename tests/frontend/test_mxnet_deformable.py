@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import snr_db
+from relay_int8.analysis.snr import snr_db
 from relay_int8.artifact import TensorInfo
 from relay_int8.build import build
 from relay_int8.calibration.data import open_data

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import least_snr_db
+from relay_int8.analysis.snr import least_snr_db
 from relay_int8.refine.judgement import Judgement
 
 pytestmark = pytest.mark.fast

@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_int8 import graph
-from relay_int8.analysis.accuracy import snr_db
+from relay_int8.analysis.snr import snr_db
 from relay_int8.annotate import annotate
 from relay_int8.build import compile_module, virtual_machine
 from relay_int8.config import QuantConfig

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import snr_db
 from relay_int8.analysis.groups import find_groups
+from relay_int8.analysis.snr import snr_db
 from relay_int8.config import QuantConfig, Tools
 from relay_int8.errors import ConfigError
 from relay_int8.quantize import quantize

@@ -2,8 +2,8 @@
 
     y = x * clip(x + 3, 0, 6) / 6
 
-An activation that starts a tree is left to the epilogue of whatever computes its operand, and a
-tree with a value that is read elsewhere is left alone.
+An activation that starts a tree is left to the epilogue of whatever computes its operand, unless
+others read the operand too, as in ELU; a tree with a value that is read elsewhere is left alone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ Array = np.ndarray
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "divide": np.divide,
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
     "power": np.power,
     "subtract": np.subtract,
 }
+_TERNARY: dict[str, Callable[[Array, Array, Array], Array]] = {"where": np.where}
 _ACTIVATIONS = ("nn.relu", "clip", "nn.leakyrelu")
 
 
@@ -67,7 +73,7 @@ def find_functions(
     for var, value in values.items():
         if var in biases:
             continue
-        root = _source(value, source)
+        root = _source(value, source, readers)
         if root is not None and graph.shape(root) == graph.shape(var):
             source[var] = root
     found = []
@@ -75,6 +81,8 @@ def find_functions(
         inside = [reader for reader in readers[var] if source.get(reader) == source[var]]
         if var not in results and len(inside) == len(readers[var]):
             continue
+        if graph.dtype(var) != graph.dtype(source[var]):
+            continue  # a comparison: what chooses by it reads something else too
         members = _members(var, values, source)
         interior = {member for member in members if not member.same_as(var)}
         if interior & results or any(
@@ -86,15 +94,20 @@ def find_functions(
     return found
 
 
-def _source(value: relax.Expr, source: Mapping[relax.Var, relax.Var]) -> relax.Var | None:
+def _source(
+    value: relax.Expr,
+    source: Mapping[relax.Var, relax.Var],
+    readers: Mapping[relax.Var, list[relax.Var]],
+) -> relax.Var | None:
     """Return the tensor that an elementwise call is a function of, or None."""
     name = graph.operator(value)
-    if name not in UNARY and name not in _BINARY and name not in _ACTIVATIONS:
+    if not any(name in known for known in (UNARY, _BINARY, _TERNARY, _ACTIVATIONS)):
         return None
     roots = set()
     for argument in value.args:
         if isinstance(argument, relax.Var):
-            if name in _ACTIVATIONS and argument not in source:
+            starts = name in _ACTIVATIONS and argument not in source
+            if starts and len(readers[argument]) == 1:
                 return None
             roots.add(source.get(argument, argument))
         elif _is_tensor(argument):
@@ -132,6 +145,8 @@ def _evaluate(call: relax.Call, values: Mapping[relax.Var, Array]) -> Array:
         return UNARY[name](x[0])
     if name in _BINARY:
         return _BINARY[name](x[0], x[1])
+    if name in _TERNARY:
+        return _TERNARY[name](x[0], x[1], x[2])
     if name == "nn.leakyrelu":
         return np.where(x[0] < 0, x[0] * float(call.attrs.alpha), x[0])
     low, high = (0.0, np.inf) if name == "nn.relu" else (float(x[1]), float(x[2]))

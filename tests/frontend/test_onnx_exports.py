@@ -5,8 +5,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from relay_int8.analysis.groups import find_groups
+from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import results, shape
+from relay_int8.pipeline import normalize
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)
@@ -50,3 +53,82 @@ def test_widths_of_a_pad_that_are_turned_around():
     proto = model(nodes, {"x": X.shape}, {"y": None})
     assert shape(results(import_onnx(proto)["main"])[0]) == (1, 3, 14, 11)
     assert_same(proto, X)
+
+
+def squeeze_if(condition: list[onnx.NodeProto], name: str = "yes") -> onnx.ModelProto:
+    """Squeeze or hand on, as PyTorch's exporter writes it where it does not know the shape."""
+    y = helper.make_empty_tensor_value_info("squeezed")
+    then_branch = helper.make_graph([node("Squeeze", ["r", "axis"], ["squeezed"])], "t", [], [y])
+    then_branch.initializer.append(numpy_helper.from_array(np.array([0]), "axis"))
+    kept = helper.make_empty_tensor_value_info("kept")
+    else_branch = helper.make_graph([node("Identity", ["r"], ["kept"])], "e", [], [kept])
+    choice = node("If", [name], ["c"], "choice", then_branch=then_branch, else_branch=else_branch)
+    nodes = [node("Relu", ["x"], ["r"]), *condition, choice, node("Sigmoid", ["c"], ["y"])]
+    return model(nodes, {"x": X.shape}, {"y": None})
+
+
+@pytest.mark.parametrize(("extent", "wanted"), [(1, (3, 9, 8)), (2, (1, 3, 9, 8))])
+def test_a_choice_by_shapes_is_made(extent: int, wanted: tuple[int, ...]):
+    proto = squeeze_if([
+        constant_node("zero", 0), constant_node("one", extent), node("Shape", ["r"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]), node("Equal", ["n", "one"], ["yes"]),
+    ])  # fmt: skip
+    assert shape(results(import_onnx(proto)["main"])[0]) == wanted
+    assert_same(proto, X)
+
+
+def test_a_choice_by_values_is_refused():
+    proto = squeeze_if(
+        [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["yes"], to=9)]
+    )
+    with pytest.raises(UnsupportedOpError, match=r"choice \(If\) chooses by values of the input"):
+        import_onnx(proto)
+
+
+def test_a_choice_without_its_branch():
+    proto = squeeze_if([constant_node("yes", True, "bool")])
+    del proto.graph.node[-2].attribute[:]
+    with pytest.raises(FrontendError, match=r"choice \(If\) has no whole branch: 'then_branch'"):
+        import_onnx(proto)
+
+
+@pytest.mark.parametrize("places", [[[0, 2], [0, -1]], [[-1, 0], [0, 1]]])
+def test_gather_at_constant_places(places: list[list[int]]):
+    nodes = [constant_node("places", places), node("GatherND", ["x", "places"], ["y"])]
+    assert_same(model(nodes, {"x": X.shape}, {"y": None}), X)
+
+
+def test_gather_outside():
+    nodes = [constant_node("places", [[0, 3]]), node("GatherND", ["x", "places"], ["y"])]
+    with pytest.raises(UnsupportedOpError, match=r"gathers outside of \[1, 3\]"):
+        import_onnx(model(nodes, {"x": X.shape}, {"y": None}))
+
+
+def softplus() -> list[onnx.NodeProto]:
+    """Write Softplus as PyTorch's newer exporter does: the argument itself above a threshold."""
+    return [
+        node("Softplus", ["r"], ["soft"]),
+        constant_node("twenty", 20, "float32"),
+        node("Greater", ["r", "twenty"], ["above"]),
+        node("Where", ["above", "r", "soft"], ["f"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("Celu", ["r"], ["f"], alpha=0.5)],
+        [node("Elu", ["r"], ["f"], alpha=0.5)],
+        [node("Selu", ["r"], ["f"])],
+        softplus(),
+    ],
+    ids=["celu", "elu", "selu", "softplus"],
+)
+def test_activations_of_several_operators_are_one_function(nodes: list[onnx.NodeProto]):
+    scaled = [constant_node("k", np.arange(3).reshape(1, 3, 1, 1) * 12 - 9, "float32")]
+    scaled.append(node("Add", ["x", "k"], ["r"]))
+    proto = model([*scaled, *nodes, node("MaxPool", ["f"], ["y"], kernel_shape=[2, 2])],
+                  {"x": X.shape}, {"y": None}, opset=12 if len(nodes) == 1 else 17)  # fmt: skip
+    assert_same(proto, X)
+    found = [group.kind for group in find_groups(normalize()(import_onnx(proto))["main"])]
+    assert found[-2:] == ["function", "max_pool2d"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
@@ -108,8 +109,29 @@ def auto_pad(
     return [*before, *after]
 
 
+def _celu(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``."""
+    x, alpha = inputs[0], float(attributes.get("alpha", 1.0))
+    zero, one, a = (relax.const(value, x.ty.dtype.dtype) for value in (0.0, 1.0, alpha))
+    share = bb.emit(relax.op.divide(bb.emit(relax.op.minimum(x, zero)), a))
+    growth = bb.emit(relax.op.subtract(bb.emit(relax.op.exp(share)), one))
+    return relax.op.add(bb.emit(relax.op.maximum(x, zero)), bb.emit(relax.op.multiply(growth, a)))
+
+
 def _dropout(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return inputs[0]
+
+
+def _gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Gather at constant places, those below zero counted from the end."""
+    places, batch_dims = constant(inputs[1]), int(attributes.get("batch_dims", 0))
+    if places is None:
+        return onnx_frontend.GatherND._impl_v13(bb, inputs, attributes, [{}, {}])
+    extents = np.array(shape(inputs[0])[batch_dims : batch_dims + places.shape[-1]], "int64")
+    if ((places < -extents) | (places >= extents)).any():
+        raise ValueError(f"it gathers outside of {extents.tolist()}")
+    wrapped = relax.const(np.where(places < 0, places + extents, places), "int64")
+    return relax.op.gather_nd(inputs[0], wrapped, batch_dims)
 
 
 def _gemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -148,12 +170,14 @@ def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Conver
 
 CONVERTERS: dict[str, Converter] = {
     "Add": _pairwise(relax.op.add),
+    "Celu": _celu,
     "Clip": _clip,
     "Conv": _conv,
     "ConvTranspose": conv_transpose,
     "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
+    "GatherND": _gather_nd,
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,
     "Max": _pairwise(relax.op.maximum),

@@ -12,7 +12,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import CONVERTER_ERRORS
+from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute
@@ -53,13 +53,16 @@ MOVES = {
 }
 
 
+BRANCH = "If"
+"""Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
+
 MAX_ELEMENTS = 1 << 24
 """Of a constant that the graph computes; weights are in the file and have no such bound."""
 
 
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
-    standard_ones = set(onnx_frontend._get_convert_map()) | set(CONVERTERS) | set(QUANTIZED)
+    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH}
     known = {"": standard_ones - CONTRIB - SEQUENCES - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
@@ -117,6 +120,9 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         return value
 
     def _import_node(self, node: onnx.NodeProto) -> None:
+        if node.op_type == BRANCH and not node.domain:
+            self._import_branch(node)
+            return
         try:
             inputs = onnx_frontend.onnx_input(self._nodes[i] if i else None for i in node.input)
         except KeyError as err:
@@ -135,6 +141,27 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             self._nodes[name] = value
             if isinstance(value, relax.Var) and value.name not in self._input_names:
                 self._names.setdefault(value, name)
+
+    def _import_branch(self, node: onnx.NodeProto) -> None:
+        """Import what a constant condition chooses, as if it stood in the graph itself."""
+        condition = constant(self._nodes.get(node.input[0])) if node.input else None
+        if condition is None:
+            raise UnsupportedOpError(
+                f"node {_title(node)} (If) chooses by values of the input; a network has one "
+                "branch: export it without the choice"
+            )
+        try:
+            branches = {attribute.name: attribute.g for attribute in node.attribute}
+            branch = branches["then_branch" if condition.reshape(-1)[0] else "else_branch"]
+            refuse_operators(unsupported_nodes(branch))
+            self._parse_graph_initializers(branch)
+            for inner in branch.node:
+                self._import_node(inner)
+            for name, value in zip(node.output, branch.output, strict=True):
+                self._nodes[name] = self._nodes[value.name]
+                self._of_shapes.update({name} if value.name in self._of_shapes else ())
+        except CONVERTER_ERRORS as err:
+            raise FrontendError(f"node {_title(node)} (If) has no whole branch: {err}") from err
 
     def _fold(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr] | None:
         """Compute a node of constants, unless it is float arithmetic: FoldConstants does that."""

@@ -130,6 +130,15 @@ def test_layouts_and_types_of_weights(file):
         read_archive(write(file, found))
 
 
+@pytest.mark.parametrize("kind", [None, {}, 7.0, 99], ids=str)
+def test_types_of_weights_that_are_none(file, kind):
+    def other(text):
+        text["config"]["fc.bias"]["tensor_meta"]["dtype"] = kind
+
+    with pytest.raises(FrontendError, match=r"tensor fc.bias has element type .* tensors of uint8"):
+        import_torch(changed(file, WEIGHTS, other), batch=2)
+
+
 def test_weights_must_be_finite(file):
     found = entries(file)
     meta = json.loads(found[WEIGHTS])["config"]["fc.bias"]

@@ -144,9 +144,10 @@ class _Reader:
                 "the model to the CPU, with dense weights, and export it again"
             )
         meta = _object(entry.get("tensor_meta"), f"tensor_meta of {name}")
-        if meta.get("dtype") not in DTYPES or meta.get("layout") != STRIDED:
+        kind = meta.get("dtype")
+        if type(kind) is not int or kind not in DTYPES or meta.get("layout") != STRIDED:
             raise FrontendError(
-                f"tensor {name} has element type {meta.get('dtype')} and layout "
+                f"tensor {name} has element type {str(kind)[:80]} and layout "
                 f"{meta.get('layout')}, by torch's numbers; dense tensors of "
                 f"{', '.join(DTYPES.values())} are read"
             )

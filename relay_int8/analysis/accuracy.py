@@ -106,13 +106,22 @@ def evaluate(
     for batch, count in _batches(images, module.manifest.inputs[0].shape[0]):
         found.append(module.run(batch)[output][:count])
         if reference is not None:
-            wanted.append(reference(batch)[output][:count])
+            wanted.append(_output_of(reference(batch), output)[:count])
     scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
     if labels is not None and labels.shape != (len(scores),):
         raise ConfigError(f"{len(scores)} images, but labels of shape {labels.shape}")
     return _compare(
         scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
     )
+
+
+def _output_of(outputs: Mapping[str, Array], name: str) -> Array:
+    if name not in outputs:
+        raise ConfigError(
+            f"the FP32 network has no output {name!r}, it has {', '.join(outputs)}; give the model "
+            "that the artifact was made from"
+        )
+    return outputs[name]
 
 
 def _batches(

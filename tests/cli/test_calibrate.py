@@ -108,39 +108,29 @@ def killed_when(condition, arguments, script=RUN):
     return process.wait(), children
 
 
-def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch, whole):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after"), [(("--workers", 2), ()), (("--workers", 2), ("--workers", 3)), ((), ())]
+)
+def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch, whole, full, before, after):
+    if not full and (before, after) != (("--workers", 2), ()):
+        pytest.skip("one change of the number of workers is enough without --full")
     output = tmp_path / "t.json"
     partial = tmp_path / "t.json.partial"
     arguments = command(data, output, "--checkpoint-seconds", 0)
-    assert killed_when(partial.exists, arguments)[0] == -signal.SIGKILL
+    code, children = killed_when(partial.exists, [*arguments, *before], f"{SMALL_SHARDS}{RUN}")
+    assert code == -signal.SIGKILL
     assert partial.exists() and not output.exists()
+    # Nobody asks the workers to end: they notice that the process that started them is gone.
+    gone, alive = psutil.wait_procs(children, timeout=120)
+    assert not alive and len(gone) >= (2 if before else 0)
     code, _, err = invoke(*command(data, output, "--resume", "--method", "max"))
     assert code == 1 and "another model, other data or other settings" in err
     with monkeypatch.context() as patch:
         patch.setattr(calibrate_file, "native_target", lambda _: Target({"kind": "llvm"}))
         code, _, err = invoke(*command(data, output, "--resume"))
     assert code == 1 and "another model, other data or other settings" in err
-    code, _, err = invoke(*command(data, output, "--resume"))
-    assert code == 0, err
-    assert not partial.exists()
-    assert output.read_bytes() == whole
-
-
-@pytest.mark.slow
-def test_killed_beside_two_workers_and_resumed_by_others(invoke, data, tmp_path, whole, full):
-    output = tmp_path / "t.json"
-    partial = tmp_path / "t.json.partial"
-    arguments = command(data, output, "--checkpoint-seconds", 0)
-    code, children = killed_when(
-        partial.exists, [*arguments, "--workers", 2], f"{SMALL_SHARDS}{RUN}"
-    )
-    assert code == -signal.SIGKILL and len(children) >= 2
-    assert partial.exists() and not output.exists()
-    # Nobody asks the workers to end: they notice that the process that started them is gone.
-    gone, alive = psutil.wait_procs(children, timeout=120)
-    assert len(gone) == len(children) and not alive
-    others = ("--workers", 3) if full else ()
-    code, _, err = invoke(*command(data, output, "--resume", *others))
+    code, _, err = invoke(*command(data, output, "--resume", *after))
     assert code == 0, err
     assert not partial.exists()
     assert output.read_bytes() == whole

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from onnx import helper, save
 
 from relay_int8.analysis.accuracy import Evaluation, read_evaluation
+from tests.onnx_models import model
 
 pytestmark = pytest.mark.fast
 
@@ -50,6 +52,36 @@ def test_demand(invoke, artifact, demand, code):
     )
     assert found == code
     assert err == ("not reached: top-1 is 0.8000, at least 0.81 was demanded\n" if code else "")
+
+
+def float_model(output):
+    """Write a network of the artifact's shapes that gives its scores, and 1 more, as ``output``."""
+    node = helper.make_node("Add", ["x", "one"], [output])
+    one = {"one": np.ones((1, 3), "float32")}
+    save(model([node], {"x": [2, 3]}, {output: [2, 3]}, one), "float.onnx")
+
+
+@pytest.mark.usefixtures("files")
+def test_another_network_is_no_reference(invoke, artifact):
+    float_model("logits")
+    arguments = ("--data", "x.npy", "--labels", "labels.npy", "--fp32", "float.onnx")
+    code, _, err = invoke("evaluate", artifact, *arguments)
+    assert code == 1
+    assert "the FP32 network has no output 'scores', it has logits" in err
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("demand", "code"), [(0, 0), (-50, 3)])
+def test_demand_beside_fp32(invoke, artifact, demand, code):
+    float_model("scores")
+    found, out, err = invoke(
+        "evaluate", artifact, "--data", "x.npy", "--labels", "labels.npy", "--fp32",
+        "float.onnx", "--max-drop", demand,
+    )  # fmt: skip
+    assert found == code, err
+    assert "same class as FP32" in out
+    unmet = "not reached: top-1 is 0.00 points below FP32, at most -50.0 were allowed\n"
+    assert err == (unmet if code else "")
 
 
 @pytest.mark.usefixtures("files")

@@ -1,4 +1,4 @@
-"""Write reductions over height and width as pooling.
+"""Write reductions over height, width or both as pooling.
 
     Before:  y = mean(x, axis=[2, 3], keepdims=False)
     After:   p = avg_pool2d(x, pool_size=(H, W));  y = reshape(p, (N, C))
@@ -22,7 +22,7 @@ POOLS = {"mean": relax.op.nn.avg_pool2d, "max": relax.op.nn.max_pool2d}
 
 @tvm.transform.module_pass(opt_level=0, name="CanonicalizePool")
 class CanonicalizePool:
-    """Write reductions over height and width as pooling."""
+    """Write reductions over height, width or both as pooling."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` with global pooling as pooling; ``mod`` itself is left alone."""
@@ -33,19 +33,22 @@ def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     op = operator(value)
     if op == "nn.adaptive_avg_pool2d":
         return _adaptive(value)
-    if op not in POOLS or not _over_image(value):
+    axes = _image_axes(value) if op in POOLS else set()
+    if not axes:
         return None
     x = value.args[0]
-    pooled = POOLS[op](x, pool_size=shape(x)[2:])
+    window = [extent if axis in axes else 1 for axis, extent in enumerate(shape(x))]
+    pooled = POOLS[op](x, pool_size=window[2:])
     if value.attrs.keepdims:
         return pooled
     return relax.op.reshape(scope.emit(f"{op}_pool2d", pooled), shape(value))
 
 
-def _over_image(value: relax.Call) -> bool:
-    """Whether a reduction takes height and width of an NCHW image, and nothing else."""
+def _image_axes(value: relax.Call) -> set[int]:
+    """Return the axes that a reduction of an NCHW image takes; none if batch or channels too."""
     rank, axes = len(shape(value.args[0])), value.attrs.axis
-    return rank == 4 and axes is not None and {int(axis) % rank for axis in axes} == {2, 3}
+    found = set() if axes is None else {int(axis) % rank for axis in axes}
+    return found if rank == 4 and found <= {2, 3} else set()
 
 
 def _adaptive(value: relax.Call) -> relax.Expr | None:

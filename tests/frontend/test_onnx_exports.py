@@ -132,3 +132,31 @@ def test_activations_of_several_operators_are_one_function(nodes: list[onnx.Node
     assert_same(proto, X)
     found = [group.kind for group in find_groups(normalize()(import_onnx(proto))["main"])]
     assert found[-2:] == ["function", "max_pool2d"]
+
+
+@pytest.mark.parametrize("places", [1, -1, [1, 2], [-2], [2, 0], [[1, 2]]])
+def test_gather_of_channels(places: object):
+    nodes = [constant_node("places", places), node("Gather", ["x", "places"], ["y"], axis=1)]
+    assert_same(model(nodes, {"x": X.shape}, {"y": None}), X)
+
+
+def test_gather_of_neighbours_moves_integers():
+    nodes = [constant_node("places", [1, 2]), node("Gather", ["x", "places"], ["y"], axis=-3)]
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}))
+    assert [group.kind for group in find_groups(mod["main"])] == ["slice"]
+
+
+def test_gather_of_a_channel_that_is_not_there():
+    nodes = [constant_node("places", 3), node("Gather", ["x", "places"], ["y"], axis=1)]
+    with pytest.raises(UnsupportedOpError, match="it gathers 3 of 3"):
+        import_onnx(model(nodes, {"x": X.shape}, {"y": None}))
+
+
+@pytest.mark.parametrize("reduce", ["ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize(("axes", "keepdims"), [([2], 1), ([-1], 1), ([3], 0), ([2, 3], 0)])
+def test_a_reduction_of_rows_or_columns_is_pooling(reduce: str, axes: list[int], keepdims: int):
+    nodes = [node(reduce, ["x"], ["y"], axes=axes, keepdims=keepdims)]
+    proto = model(nodes, {"x": X.shape}, {"y": None})
+    assert_close(run_relax(normalize()(import_onnx(proto)), X), run_onnx(proto, X))
+    first = find_groups(normalize()(import_onnx(proto))["main"])[0]
+    assert first.kind == {"ReduceMean": "avg_pool2d", "ReduceMax": "max_pool2d"}[reduce]

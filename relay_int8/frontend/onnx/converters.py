@@ -122,6 +122,23 @@ def _dropout(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> re
     return inputs[0]
 
 
+def _gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Gather at constant places; neighbours, or a single one, are a slice."""
+    x, places = inputs[0], constant(inputs[1])
+    if places is None:
+        return onnx_frontend.Gather._impl_v13(bb, inputs, attributes, [{}, {}])
+    axis = int(attributes.get("axis", 0)) % len(shape(x))
+    extent = shape(x)[axis]
+    if ((places < -extent) | (places >= extent)).any():
+        raise ValueError(f"it gathers {places.tolist()} of {extent}")
+    wrapped = np.where(places < 0, places + extent, places)
+    first = int(wrapped.reshape(-1)[0]) if wrapped.size else 0
+    if wrapped.ndim > 1 or not np.array_equal(wrapped.reshape(-1) - first, np.arange(wrapped.size)):
+        return relax.op.take(x, relax.const(wrapped, "int64"), axis)
+    part = relax.op.strided_slice(x, [axis], [first], [first + wrapped.size])
+    return part if wrapped.ndim else relax.op.squeeze(bb.emit(part), [axis])
+
+
 def _gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Gather at constant places, those below zero counted from the end."""
     places, batch_dims = constant(inputs[1]), int(attributes.get("batch_dims", 0))
@@ -177,6 +194,7 @@ CONVERTERS: dict[str, Converter] = {
     "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
+    "Gather": _gather,
     "GatherND": _gather_nd,
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,

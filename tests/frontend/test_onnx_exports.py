@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 from relay_int8.analysis.groups import find_groups
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import results, shape
+from relay_int8.graph import dtype, results, shape
 from relay_int8.pipeline import normalize
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
@@ -160,3 +160,35 @@ def test_a_reduction_of_rows_or_columns_is_pooling(reduce: str, axes: list[int],
     assert_close(run_relax(normalize()(import_onnx(proto)), X), run_onnx(proto, X))
     first = find_groups(normalize()(import_onnx(proto))["main"])[0]
     assert first.kind == {"ReduceMean": "avg_pool2d", "ReduceMax": "max_pool2d"}[reduce]
+
+
+@pytest.mark.parametrize("dtype_name", ["float16", "float64"])
+@pytest.mark.parametrize("is_cast_inside", [False, True])
+def test_other_floats_are_float32(dtype_name: str, is_cast_inside: bool):
+    kind = {"float16": onnx.TensorProto.FLOAT16, "float64": onnx.TensorProto.DOUBLE}[dtype_name]
+    w = RNG.normal(size=(4, 3, 3, 3)).astype("float16")
+    two = constant_node("two", [2.0], dtype_name)
+    nodes = [two, node("Conv", ["h", "w"], ["c"]), node("Mul", ["c", "two"], ["g"])]
+    if is_cast_inside:
+        ends = [node("Cast", ["x"], ["h"], to=kind), node("Cast", ["g"], ["y"], to=1)]
+        proto = model(
+            [ends[0], *nodes, ends[1]], {"x": X.shape}, {"y": None}, {"w": w.astype(dtype_name)}
+        )
+    else:
+        proto = model(nodes, {"h": X.shape}, {"g": None}, {"w": w.astype(dtype_name)})
+        for value in (*proto.graph.input, *proto.graph.output):
+            value.type.tensor_type.elem_type = kind
+    before = proto.SerializeToString()
+    mod = import_onnx(proto)
+    assert proto.SerializeToString() == before
+    assert [dtype(var) for var in (*mod["main"].params, *results(mod["main"]))] == ["float32"] * 2
+    plain = [node("Conv", ["x", "w"], ["c"]), node("Add", ["c", "c"], ["y"])]
+    same = model(plain, {"x": X.shape}, {"y": None}, {"w": w.astype("float32")})
+    assert_close(run_relax(mod, X), run_onnx(same, X))
+
+
+def test_a_double_that_no_float32_can_hold():
+    w = np.full((4, 3, 3, 3), 1e300)
+    proto = model([node("Conv", ["x", "w"], ["y"])], {"x": X.shape}, {"y": None}, {"w": w})
+    with pytest.raises(FrontendError, match="NaN or infinite values: w"):
+        import_onnx(proto)

@@ -1,8 +1,9 @@
 """Import an ONNX model into Relax under the names of the file.
 
 What comes out is ``main`` with one dataflow block, one call a binding, the model's data inputs as
-parameters and its initializers as constants. A variable that stands for an ONNX tensor has that
-tensor's name, letter by letter; steps that the importer adds are called ``<output>/<operator>``.
+parameters and its initializers as constants, half and double precision as float32. A variable that
+stands for an ONNX tensor has that tensor's name, letter by letter; steps that the importer adds are
+called ``<output>/<operator>``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from relay_int8.frontend.importing import check_batch, check_inputs, refuse_oper
 from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
+from relay_int8.frontend.onnx.widen import widen
 from relay_int8.passes.insert_qdq import QRANGE
 
 OLDEST_OPSET = 7
@@ -46,6 +48,9 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
     _check_weights(model.graph)
+    if (widened := widen(model)) is not model:
+        model = widened
+        _check_weights(model.graph)
     shapes = _input_shapes(model.graph, batch)
     refuse_operators(unsupported_nodes(model.graph))
     model = _to_plain_opset(model)

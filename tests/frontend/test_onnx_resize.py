@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from relay_int8.annotate import annotate
+from relay_int8.config import QuantConfig
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from tests.onnx_models import model, run_onnx, run_relax
@@ -58,6 +60,31 @@ def test_equals_onnx_runtime():
     found = run_relax(import_onnx(proto), x)
     for name, ours, theirs in zip(outputs, found, run_onnx(proto, x), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel"])
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil"])
+def test_whole_factors_copy_pixels(mode, nearest):
+    """The nearest middle is that of the pixel which a move of integers takes."""
+    attributes = {"coordinate_transformation_mode": mode, "nearest_mode": nearest}
+    found, weights = resized(scales=(1, 1, 3, 2), mode="nearest", **attributes)
+    first, last = (helper.make_node("Conv", [x, "w"], [y]) for x, y in (("x", "c"), ("y", "z")))
+    found.input[0] = "c"
+    weights["w"] = np.random.default_rng(0).normal(size=(4, 4, 1, 1)).astype("float32")
+    proto = model([first, found, last], {"x": SIZE}, {"z": None}, weights, opset=13)
+    mod = import_onnx(proto)
+    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
+    np.testing.assert_allclose(run_relax(mod, x)[0], run_onnx(proto, x)[0], rtol=1e-5, atol=1e-5)
+    layers = annotate(mod, QuantConfig()).layers
+    assert [(layer.name, layer.reason) for layer in layers] == [(n, None) for n in "cyz"]
+
+
+@pytest.mark.fast
+def test_an_old_resize_of_two_kinds_is_refused():
+    node = helper.make_node("Resize", ["x", "s"], ["y"])
+    scales = {"s": np.array([1, 1, 2, 0.5], "float32")}
+    with pytest.raises(UnsupportedOpError, match="it enlarges one axis and shrinks another"):
+        import_onnx(model([node], {"x": SIZE}, {"y": None}, scales, opset=10))
 
 
 @pytest.mark.fast

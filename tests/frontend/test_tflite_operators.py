@@ -115,6 +115,8 @@ CASES = {
                           options="ResizeBilinearOptions"),
     "nearest": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(18, 24)],
                    options="ResizeNearestNeighborOptions"),
+    "nearest-half-whole": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(27, 16)],
+                              options="ResizeNearestNeighborOptions", halfPixelCenters=True),
     "nearest-half": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(18, 12)],
                         options="ResizeNearestNeighborOptions", halfPixelCenters=True),
     "nearest-corners": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(17, 15)],

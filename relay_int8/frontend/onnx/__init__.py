@@ -21,12 +21,20 @@ from relay_int8.frontend.importing import check_batch, check_inputs, refuse_oper
 from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
+from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.passes.insert_qdq import QRANGE
 
 OLDEST_OPSET = 7
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 PLAIN_OPSET = 13  # the oldest whose operators TVM's importer reads as the standard says
+
+FIRST_WITH_COORDINATES = 11
+OLD_RESIZE = [
+    onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"),
+    onnx.helper.make_attribute("nearest_mode", OLD_NEAREST),
+]
+"""What Resize and Upsample did before they had these attributes; ONNX's converter leaves it out."""
 
 
 def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = None) -> IRModule:
@@ -96,12 +104,17 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     if opset >= PLAIN_OPSET:
         return model
     try:
-        return onnx.version_converter.convert_version(model, PLAIN_OPSET)
+        plain = onnx.version_converter.convert_version(model, PLAIN_OPSET)
     except (RuntimeError, onnx.onnx_cpp2py_export.ConvertError) as err:
         raise FrontendError(
             f"the model uses opset {opset} and ONNX cannot convert it to {PLAIN_OPSET} ({err}); "
             f"export it again with opset {PLAIN_OPSET} or newer"
         ) from err
+    if opset < FIRST_WITH_COORDINATES:
+        for node in plain.graph.node:
+            if node.op_type == "Resize":
+                node.attribute.extend(OLD_RESIZE)
+    return plain
 
 
 def _check_weights(graph: onnx.GraphProto) -> None:

@@ -13,6 +13,10 @@ from relay_int8.graph import constant, shape
 WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
 """Coordinates that follow from the sizes alone."""
 
+MIDDLES = (b"half_pixel", b"pytorch_half_pixel")
+OLD_NEAREST = "simple"
+"""As a nearest_mode: how pixels were chosen before opset 11."""
+
 
 def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Resize by TVM's importer, after what it would read otherwise is refused.
@@ -42,9 +46,37 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
             raise NotImplementedError(
                 f"its scales give a part of a pixel ({exact.tolist()}): export it with sizes"
             )
+    if given.get("mode", b"nearest") == b"nearest":
+        given |= _nearest(given, x_shape, wanted)
     full = relax.const(np.array(wanted, "int64"))
     arguments = onnx_frontend.onnx_input([x, inputs[1] if len(inputs) > 1 else None, None, full])
     return onnx_frontend.Resize._impl_v18(bb, arguments, given, [{}, {}])
+
+
+def _nearest(
+    given: dict[str, Any], x_shape: tuple[int, ...], wanted: list[int]
+) -> dict[str, bytes]:
+    """Return another way to say which pixel is the nearest, where one is needed.
+
+    Old opsets take the one before where the image grows, the one behind where it shrinks, as ONNX
+    Runtime has it. By whole factors the rounded middles of pixels are copies of one: as integers
+    can be moved.
+    """
+    if given.get("nearest_mode") == OLD_NEAREST.encode():
+        if min(wanted) < 1 or all(n >= size for n, size in zip(wanted, x_shape, strict=True)):
+            return {"nearest_mode": b"floor"}
+        if any(n > size for n, size in zip(wanted, x_shape, strict=True)):
+            raise NotImplementedError(
+                "it enlarges one axis and shrinks another, nearest, by an opset before 11: export "
+                "it with a newer one"
+            )
+        return {"nearest_mode": b"ceil"}
+    middles = given.get("coordinate_transformation_mode", b"half_pixel") in MIDDLES
+    rounded = given.get("nearest_mode", b"round_prefer_floor").startswith(b"round")
+    whole = all(n % size == 0 for n, size in zip(wanted, x_shape, strict=True))
+    if middles and rounded and whole:
+        return {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"}
+    return {}
 
 
 def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -> list[int]:

@@ -49,6 +49,7 @@ def test_every_layer_is_in_integers(named):
     assert ratio > LEAST_DB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", X86)
 def test_equals_oracle(named, target: str, full: bool):
     if not full and target != "x86-vnni":

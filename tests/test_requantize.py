@@ -28,6 +28,7 @@ from tests.x86_targets import X86
 AVX2 = Target(TARGETS["x86-avx2"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", X86)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("name", NETWORKS)
@@ -41,6 +42,7 @@ def test_small_network(name: str, rounding: Requantize, target: str, full: bool)
         assert_equals_oracle(network, Target(TARGETS[target]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", deformable_networks.NETWORKS)
 def test_samples_at_moved_places_stay_float(name: str, full: bool):
     """Where a deformable convolution looks is said by floats; what it multiplies is integers."""
@@ -56,6 +58,7 @@ def test_samples_at_moved_places_stay_float(name: str, full: bool):
     assert_equals_oracle(network, AVX2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_demo_network(rounding: Requantize, full: bool):
     if not full and rounding != "gemmlowp":

@@ -63,6 +63,7 @@ def module(names, target: Target) -> tvm.IRModule:
     return tvm.IRModule(scheduled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nothing_spills(architecture: str, full: bool):
     if importlib.util.find_spec("nvidia") is None:

@@ -100,6 +100,7 @@ def test_equals_reference(built: Built, name: str):
     assert len(np.unique(expected)) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [SM_61, SM_80], ids=["sm_61", "sm_80"])
 def test_network_equals_oracle(target: Target, full: bool):
     if target is SM_61 and not full:

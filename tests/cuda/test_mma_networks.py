@@ -27,6 +27,7 @@ def preferring_tensor_cores(spec, target, _measured=None):
     return next(fitting, None) or select(spec, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "preset"), CASES)
 def test_equals_oracle(monkeypatch, full: bool, name: str, preset: str):
     if not full and (name, preset) not in QUICK:

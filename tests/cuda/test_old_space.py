@@ -127,6 +127,7 @@ SAMPLES = {
 QUICK = 1  # points of each, without --full
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 def test_points_of_the_old_space_give_the_right_integers(name, full):
     spec, seeds = SAMPLES[name]

@@ -49,6 +49,7 @@ def test_integers(tmp_path, name, full):
     assert_equals_oracle(network, Target(TARGETS["x86"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_quantized_by_pt2e(tmp_path, name, full):
     if not full and name == "mobile_v3_s8":

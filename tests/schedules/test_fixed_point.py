@@ -63,6 +63,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("target", TARGETS)
@@ -118,6 +119,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [ROW, NCHW16C], ids=lambda layout: layout.name)
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("rounding", ROUNDINGS)

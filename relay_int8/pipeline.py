@@ -28,6 +28,7 @@ from relay_int8.passes.replace_split import ReplaceSplit
 from relay_int8.passes.schedule_kernels import ScheduleKernels
 from relay_int8.passes.shift_signs import ShiftSigns
 from relay_int8.passes.transpose_quantized import TransposeQuantized
+from relay_int8.runtime import use_all_cores
 from relay_int8.tuning.records import Records
 from schedules.catalog import stores_unsigned
 from schedules.cuda.islands import schedule_islands
@@ -126,5 +127,9 @@ def finalize(cuda_graphs: bool = False) -> Pass:
 
 
 def normalize() -> Pass:
-    """Return phase 1; normalizing twice changes nothing more."""
+    """Return phase 1; normalizing twice changes nothing more.
+
+    Folding constants is the first that runs kernels, so this lets the runtime use all cores.
+    """
+    use_all_cores()
     return tvm.transform.Sequential(normalize_passes(), name="normalize")

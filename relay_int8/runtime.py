@@ -110,31 +110,42 @@ def load_gpu_runtime() -> None:
 
 
 def set_threads(count: int) -> None:
-    """Give the runtime's pool ``count`` threads.
+    """Give the runtime's pool ``count`` threads, and set ``TVM_NUM_THREADS`` accordingly.
 
-    The pool is made at its first use, with as many as ``TVM_NUM_THREADS`` says, and never grows.
+    The pool is made at its first use, with as many as the variable says, and never grows.
 
     Raises
     ------
     ConfigError
         If it exists already and is smaller.
     """
-    before = os.environ.get("TVM_NUM_THREADS")
-    os.environ["TVM_NUM_THREADS"] = str(count)
-    try:
-        # 1 = prefer big cores, the runtime's own default.
-        tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
-    finally:
-        if before is None:
-            del os.environ["TVM_NUM_THREADS"]
-        else:
-            os.environ["TVM_NUM_THREADS"] = before
-    found = threads()
+    _resize(count)
+    found = threads()  # makes the pool, if there is none
     if found != count:
+        _resize(found)
         raise ConfigError(
             f"{count} threads wanted, but the runtime of this process started with {found} and "
             f"cannot have more; load with {count} threads first, or set TVM_NUM_THREADS={count}"
         )
+
+
+def use_all_cores() -> None:
+    """Let the runtime use every core of this process, unless ``TVM_NUM_THREADS`` says how many.
+
+    By itself it takes half of x86's logical cores, which on a virtual machine may be half of all
+    there is. A pool that exists already does not grow: call this before anything runs.
+    """
+    if "TVM_NUM_THREADS" not in os.environ:
+        os.environ.setdefault("TVM_BIND_THREADS", "0")
+        _resize(len(os.sched_getaffinity(0)))
+
+
+def _resize(count: int) -> None:
+    # Every launch reads the variable: where it says 1, or the runtime's own default is 1, kernels
+    # run on one thread, whatever the pool has. So it stays set.
+    os.environ["TVM_NUM_THREADS"] = str(count)
+    # 1 = prefer big cores, the runtime's own default.
+    tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
 
 
 def threads() -> int:

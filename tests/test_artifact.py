@@ -304,7 +304,7 @@ for threads in (2, 1, 2):
     assert relay_int8.load({str(artifact)!r}, threads=threads).threads == threads
 with pytest.raises(ConfigError, match="3 threads wanted, but .* with 2"):
     relay_int8.load({str(artifact)!r}, threads=3)
-assert "TVM_NUM_THREADS" not in os.environ
+assert os.environ["TVM_NUM_THREADS"] == "2"  # every launch reads it
 """
     root = Path(relay_int8.__file__).parents[1]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root)

@@ -7,6 +7,7 @@ from tvm.target.codegen import target_has_features
 
 from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
+from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.cpu.binary import BINARY_CPU
 from schedules.cpu.concat import CONCAT_CPU
@@ -55,6 +56,8 @@ from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
 from schedules.x86.grouped_vnni import GROUPED_VNNI
 from schedules.x86.strips_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
+from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
+from schedules.x86.table_vbmi import TABLE_VBMI
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
 
 _ORDER = (
@@ -99,6 +102,10 @@ _ORDER = (
     INTERPOLATE_CPU,
     BINARY_CPU,
     RESCALE_CPU,
+    TABLE_VBMI,
+    TABLE_AVX512,
+    TABLE_AVX2,
+    TABLE_TBL,
     TABLE_CPU,
     QUANTIZE_CPU,
     DEQUANTIZE_CPU,

@@ -14,7 +14,7 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
-from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky, find_groups
+from relay_int8.analysis.groups import INTERPOLATE, PAIRS, SAMPLE, Clip, Group, Leaky, find_groups
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
@@ -25,7 +25,7 @@ ALWAYS = ("conv2d", "dense")
 MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
 """Their results keep the parameters of their input: integers are moved, not computed."""
 REQUANTIZING = (
-    *("conv2d", "dense", "add", "mul", "avg_pool2d", INTERPOLATE),
+    *("conv2d", "dense", "avg_pool2d", INTERPOLATE, *PAIRS),
     *("activation", "function", *UNARY),
 )
 """They can give their result in any scale, so also in the one a concat wants."""
@@ -215,9 +215,11 @@ def _non_negative(groups: list[Group]) -> set[relax.Var]:
             positive = group.activation.low >= 0
         elif group.function is not None:
             positive = group.function.is_non_negative
-        elif group.kind in (*MOVES, SAMPLE, INTERPOLATE, "avg_pool2d", "concat", "add", "mul"):
+        elif group.kind in (*MOVES, SAMPLE, INTERPOLATE, "avg_pool2d", "concat", *PAIRS):
             factors = [*group.inputs, *group.floats[1:]]  # a mask, not the offsets before it
-            positive = group.activation is None and all(var in found for var in factors)
+            known = [var in found for var in factors]
+            enough = any(known) if group.kind == "max" else all(known) and group.kind != "sub"
+            positive = group.activation is None and enough
         else:
             positive = group.kind in (*NON_NEGATIVE, "nn.softmax")
         if positive:

@@ -108,6 +108,8 @@ _KERNELS = {
     "dense": _linear,
     "add": _binary,
     "mul": _binary,
+    "max": _binary,
+    "min": _binary,
     "max_pool2d": _max_pool,
     "avg_pool2d": _avg_pool,
     "concat": _concat,

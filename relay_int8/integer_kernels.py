@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8 import graph, qparams
-from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky
+from relay_int8.analysis.groups import INTERPOLATE, PAIRS, SAMPLE, Clip, Group, Leaky
 from relay_int8.errors import CalibrationError
 from relay_int8.geometry import (
     conv2d_fields,
@@ -172,12 +172,12 @@ def _clamp(activation: Clip | Leaky | None, y: QParams | None) -> np.ndarray:
     return np.clip(steps, *y.clamp).astype(np.float32)
 
 
-def _add(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
-    a, b = xs
-    constants = {
-        "m_a": qparams.rescale_multiplier(a.scale, y.scale),
-        "m_b": qparams.rescale_multiplier(b.scale, y.scale),
-    }
+def _each_rescaled(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    """Return a kernel whose operands are scaled apart; a subtrahend by a multiplier below zero."""
+    constants = {}
+    for name, var, x in zip(("m_a", "m_b"), group.inputs, xs, strict=True):
+        sign = -1 if group.kind == "sub" and var.same_as(group.root.args[1]) else 1
+        constants[name] = sign * qparams.rescale_multiplier(x.scale, y.scale)
     return _binary(group, xs, y, constants)
 
 
@@ -190,7 +190,7 @@ def _mul(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
 def _binary(group: Group, xs: Sequence[QParams], y: QParams, constants: Constants) -> Kernel:
     a, b = xs
     spec = Binary(
-        operator=group.kind,  # type: ignore[arg-type]
+        operator="add" if group.kind == "sub" else group.kind,  # type: ignore[arg-type]
         a_shape=graph.shape(group.inputs[0]),
         b_shape=graph.shape(group.inputs[1]),
         a=a.dtype,
@@ -268,7 +268,7 @@ def _one(value: np.float32) -> np.ndarray:
 
 
 _KERNELS: dict[str, Callable[[Group, Sequence[QParams], QParams], Kernel]] = {
-    "add": _add,
+    **dict.fromkeys(PAIRS, _each_rescaled),
     "mul": _mul,
     "max_pool2d": _max_pool,
     "avg_pool2d": _avg_pool,

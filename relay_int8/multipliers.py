@@ -1,16 +1,16 @@
 """Real multipliers -> the constants of a kernel: float32, or 31 bits and a shift.
 
 Reals have the names of the float form: m, m_neg (accumulators below zero), m_r (residual), m_a and
-m_b (operands of an addition). Fixed-point, each is a multiplier with a shift of its own, but where
-products are added:
+m_b (operands of an addition, a maximum or a minimum; below zero for what is subtracted).
+Fixed-point, each is a multiplier with a shift of its own, but where products are added:
 
 =====================  =====================================================================
 residual of a          m, m_neg and m_r share a shift, channel by channel, that of the
 convolution            largest: the products are added and rounded together; m_r is m_add
 add, tpu-mlir          m_a and m_b share a shift, as in TPU-MLIR's manual
-add, gemmlowp, tflite  TensorFlow Lite's: with ``t = 2 * max(m_a, m_b)``, operands shifted left
-                       by 20 are multiplied by ``m_a / t`` and ``m_b / t``, their sum by
-                       ``m = t / 2**20``
+add, gemmlowp, tflite  TensorFlow Lite's: with ``t = 2 * max(|m_a|, |m_b|)``, operands shifted
+                       left by 20 are multiplied by ``m_a / t`` and ``m_b / t``, their sum
+                       by ``m = t / 2**20``
 =====================  =====================================================================
 """
 
@@ -93,5 +93,5 @@ def _together(reals: Mapping[str, Array]) -> Constants:
 def _addition(spec: Binary, m_a: Array, m_b: Array) -> Constants:
     if spec.rounding == "tpu-mlir":
         return _together({"m_a": m_a, "m_b": m_b})
-    twice = 2 * np.maximum(m_a, m_b)
+    twice = 2 * np.maximum(np.abs(m_a), np.abs(m_b))
     return _each({"m_a": m_a / twice, "m_b": m_b / twice, "m": twice / 2.0**ADD_HEADROOM})

@@ -42,12 +42,16 @@ def reference(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
 def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
     a, b = tensors["a"], tensors["b"]
     if spec.a == "float32":
-        return clamp(a + b if spec.operator == "add" else a * b, params["clamp"])
+        return clamp(_OPERATORS[spec.operator](a, b), params["clamp"])
     z_a, z_b, z_y = params["z"]
     a, b = a.astype(np.int32) - z_a, b.astype(np.int32) - z_b
     if spec.operator == "mul":
         return scale(spec, a * b, factors(spec, params, "m"), z_y, params["clamp"])
-    return add(spec, a, b, params)
+    if spec.operator == "add":
+        return add(spec, a, b, params)
+    a = scale(spec, a, factors(spec, params, "m_a"), z_y, params["clamp"])
+    b = scale(spec, b, factors(spec, params, "m_b"), z_y, params["clamp"])
+    return np.asarray(_OPERATORS[spec.operator](a, b))
 
 
 def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
@@ -130,6 +134,7 @@ def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
     return np.bincount(bins, minlength=spec.bins).astype(np.int32)
 
 
+_OPERATORS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "conv2d": conv2d,
     "dense": dense,

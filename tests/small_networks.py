@@ -203,6 +203,26 @@ def pyramid() -> tvm.IRModule:
     )
 
 
+def pairs() -> tvm.IRModule:
+    """Differences, maxima and minima of two tensors; one operand broadcast, first or second."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
+    b = net.conv("b", a, 16, 3, padding=1)
+    halves = [
+        net.emit(f"half{i}", relax.op.strided_slice(b, [1], [8 * i], [8 * i + 8])) for i in (0, 1)
+    ]
+    maxout = net.emit("maxout", relax.op.maximum(*halves))
+    c = net.conv("c", maxout, 16, 1)
+    d = net.relu("d", net.emit("difference", relax.op.subtract(c, a)))
+    mean = net.emit("mean", nn.avg_pool2d(d, pool_size=shape(d)[2:]))
+    e = net.emit("e", relax.op.subtract(mean, c))
+    f = net.emit("f", relax.op.subtract(e, mean))
+    g = net.emit("g", relax.op.clip(net.emit("lesser", relax.op.minimum(e, f)), -1.5, 2))
+    context = net.conv("context", mean, 16, 1)
+    h = net.emit("h", relax.op.add(context, net.emit("greater", relax.op.maximum(g, context))))
+    return net.module(net.conv("i", h, 4, 1))
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
@@ -212,6 +232,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "functions": functions,
     "enlargements": enlargements,
     "pyramid": pyramid,
+    "pairs": pairs,
 }
 
 

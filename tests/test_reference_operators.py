@@ -25,6 +25,31 @@ def test_mul():
     np.testing.assert_array_equal(y, [8, -10, 127])
 
 
+def test_a_subtrahend_is_the_operand_of_the_fma():
+    net = QdqBuilder()
+    a, b = net.integers("a", (3,), 0.5, 1), net.integers("b", (3,), 0.25, 0, "uint8")
+    q = {"a": np.array([4, -3, 127], S8), "b": np.array([5, 5, 255], U8)}
+    y = quantized(net, R.subtract(a, b), q, 0.5, 2)  # 3 - 2.5, -4 - 2.5, 126 - 127.5
+    np.testing.assert_array_equal(y, [2, -4, 0])
+
+
+def test_what_is_subtracted_from_a_broadcast_tensor_comes_first():
+    net = QdqBuilder()
+    a, b = net.integers("a", (1, 1), 1.0), net.integers("b", (1, 3), 0.5)
+    q = {"a": np.array([[10]], S8), "b": np.array([[1, 2, 40]], S8)}
+    y = quantized(net, R.subtract(a, b), q, 1.0)  # 9.5, 9, -10
+    np.testing.assert_array_equal(y, [[10, 9, -10]])
+
+
+@pytest.mark.parametrize(("op", "expected"), [("maximum", [8, 4, 127]), ("minimum", [3, -3, 127])])
+def test_extremes_are_of_integers(op, expected):
+    net = QdqBuilder()
+    a, b = net.integers("a", (3,), 0.5, 1), net.integers("b", (3,), 0.25, 0, "uint8")
+    q = {"a": np.array([7, -3, 127], S8), "b": np.array([5, 5, 255], U8)}
+    y = quantized(net, getattr(R, op)(a, b), q, 0.5, 2 if op == "maximum" else 1)
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_concat_rescales_what_differs_from_its_output():
     net = QdqBuilder()
     a, b = net.integers("a", (3,), 0.5, 1), net.integers("b", (2,), 0.25, 0, "uint8")

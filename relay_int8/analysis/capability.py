@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Group
+from relay_int8.analysis.groups import INTERPOLATE, PAIRS, SAMPLE, Group
 from relay_int8.interpolation import COORDINATES
 from relay_int8.unary import UNARY
 
@@ -49,16 +49,9 @@ def _dense(group: Group) -> str | None:
     return None
 
 
-def _add(group: Group) -> str | None:
+def _pair(group: Group) -> str | None:
     if len(group.inputs) != 2:
-        return "it adds a constant to an activation"
-    a, b = (graph.shape(var) for var in group.inputs)
-    return None if a == b else f"it broadcasts {b} to {a}"
-
-
-def _mul(group: Group) -> str | None:
-    if len(group.inputs) != 2:
-        return "it multiplies an activation by a constant"
+        return "one of its operands is a constant"
     a, b = (graph.shape(var) for var in group.inputs)
     if a != graph.shape(group.root) or len(a) != len(b):
         return f"it broadcasts {a} and {b} both ways"
@@ -130,8 +123,7 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "conv2d": _conv2d,
     "dense": _dense,
     "function": _never,
-    "add": _add,
-    "mul": _mul,
+    **dict.fromkeys(PAIRS, _pair),
     "concat": _never,
     "max_pool2d": _pool,
     "avg_pool2d": _avg_pool,

@@ -5,7 +5,7 @@ Serves float and QDQ modules alike: annotate, realize and the float lowering see
     a tree of elementwise operators of one tensor: see ``analysis.functions``
     reshape -> permute_dims -> reshape -> strided_slice: see ``analysis.shuffles``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
-    add | multiply | avg_pool2d                       -> relu | clip
+    add | subtract | multiply | maximum | minimum | avg_pool2d      -> relu | clip
 
 An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
 that are added, the last in topological order takes the addition; the other one's result is its
@@ -31,7 +31,10 @@ KINDS = {
     "nn.conv2d": "conv2d",
     "matmul": "dense",
     "add": "add",
+    "subtract": "sub",
     "multiply": "mul",
+    "maximum": "max",
+    "minimum": "min",
     "concat": "concat",
     "nn.max_pool2d": "max_pool2d",
     "nn.avg_pool2d": "avg_pool2d",
@@ -50,6 +53,9 @@ KINDS = {
     "dequantize": "dequantize",
 }
 """Relax operator -> kind of group; any other operator is a group of its own kind."""
+
+PAIRS = ("add", "sub", "mul", "max", "min")
+"""Kinds that compute each element from one of either operand."""
 
 
 SAMPLE = Sample2d.kind
@@ -217,7 +223,7 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
         group.inputs = [value.args[0]]
     elif kind == SAMPLE:
         group.inputs, group.floats = inputs[:1], inputs[1:]
-    elif kind == "mul" and len(inputs) == 2 and graph.shape(inputs[0]) != graph.shape(value):
+    elif kind in PAIRS and len(inputs) == 2 and graph.shape(inputs[0]) != graph.shape(value):
         group.inputs.reverse()  # the one that is broadcast comes second
     return group
 
@@ -276,7 +282,7 @@ def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) 
     follower = reader.sole_reader(group.output)
     if follower is None or follower in absorbed or group.activation is not None:
         return
-    if group.kind not in ("conv2d", "dense", "add", "mul", "avg_pool2d"):
+    if group.kind not in ("conv2d", "dense", "avg_pool2d", *PAIRS):
         return
     if group.kind in ("conv2d", "dense") and group.weight is None:
         return

@@ -17,7 +17,7 @@ import numpy as np
 from relay_int8.multipliers import fixed_constants
 from schedules.reference import reference
 from schedules.space import Kernel
-from schedules.spec import Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
+from schedules.spec import Binary, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
 from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
 
@@ -106,6 +106,8 @@ def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
         params["m"] = np.full_like(params["m"], 2.0**-7)
     elif isinstance(spec, Conv2d | Dense) and "m" in params:
         _fit_channels(spec, tensors, params)
+    elif isinstance(spec, Binary) and spec.operator in ("max", "min"):
+        params |= {"m_a": _f32(1.0625), "m_b": _f32(1.0625)}  # no sum helps them to saturate
     elif "m" in params and spec.kind in ("pool2d", "binary", "interpolate"):
         acc = _accumulators(spec, tensors, params)
         params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))

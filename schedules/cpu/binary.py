@@ -1,15 +1,18 @@
-"""Add and multiply two activations.
+"""Add and multiply two activations, take the greater or the lesser of them.
 
     a, y : logical (n, c, ...) in one layout
     b    : the same layout; axes of extent 1 are broadcast
     m_a, m_b or m float32 (1,), z int32 (3,), clamp float32 (2,); fixed-point: all int32
 
 Exact:  add is one explicit fma, ``fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``. mul is
-        exact in int32: the factors are below 2**9; so is fixed-point in int64. Loops: see
-        ``elementwise``.
+        exact in int32: the factors are below 2**9; so is fixed-point in int64. max and min compare
+        integers of y. Loops: see ``elementwise``.
 """
 
 from __future__ import annotations
+
+import operator
+from collections.abc import Callable
 
 from tvm import tirx
 from tvm.tirx import Expr
@@ -26,9 +29,7 @@ HEADROOM = 20  # bits that TensorFlow Lite's add gives its operands, of 9 bits e
 
 def kernel(spec: Binary, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
-    value = {"add": _add, "mul": _mul}[spec.operator]
-    if spec.a == "float32":
-        value = _float
+    value = _float if spec.a == "float32" else _INTEGER[spec.operator]
     return elementwise_kernel(spec, layouts, BINARY_CPU.name, value, z=3)
 
 
@@ -65,9 +66,36 @@ def _mul(point: Point) -> Expr:
     return requantize(point.spec, product, factors, z[2], point.bounds)
 
 
+def _extreme(point: Point) -> Expr:
+    q = [
+        requantize(
+            point.spec,
+            centred(point.here(name), point.param("z", i)),
+            [point.param(factor) for factor in point.spec.scaled_by(f"m_{name}")],
+            point.param("z", 2),
+            point.bounds,
+        )
+        for i, name in enumerate("ab")
+    ]
+    return _FLOAT[point.spec.operator](*q)
+
+
 def _float(point: Point) -> Expr:
-    a, b = point.here("a"), point.here("b")
-    return clamp(a + b if point.spec.operator == "add" else a * b, point.bounds)
+    return clamp(_FLOAT[point.spec.operator](point.here("a"), point.here("b")), point.bounds)
+
+
+_INTEGER: dict[str, Callable[[Point], Expr]] = {
+    "add": _add,
+    "mul": _mul,
+    "max": _extreme,
+    "min": _extreme,
+}
+_FLOAT: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "max": tirx.max,
+    "min": tirx.min,
+}
 
 
 BINARY_CPU = ScheduleTemplate(

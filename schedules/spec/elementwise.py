@@ -11,19 +11,22 @@ from schedules.spec.requantizing import Requantizing
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(Requantizing):
-    """Elementwise add or mul of two activations; b may have extent 1 where a has more.
+    """Elementwise operator of two activations; b may have extent 1 where a has more.
 
-    add, integer: ``t = fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``, rounded and clamped.
-    mul, integer: ``requantize((a - z_a) * (b - z_b), m)``. float32: the operator, then clamp.
-    Params: add integer: m_a float32 (1,), m_b float32 (1,), z int32 (3,) = z_a, z_b, z_y, clamp;
-    mul integer: m float32 (1,), z, clamp; float32: clamp.
-    Fixed-point: mul as float, m and shift. add as TensorFlow Lite (gemmlowp, tflite): each operand
+    add, integer: ``t = fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``, rounded and clamped;
+    a multiplier below zero subtracts. mul, integer: ``requantize((a - z_a) * (b - z_b), m)``.
+    max, min, integer: that of ``requantize(a - z_a, m_a)`` and ``requantize(b - z_b, m_b)``.
+    float32: the operator, then clamp.
+    Params: add, max, min integer: m_a float32 (1,), m_b float32 (1,), z int32 (3,) = z_a, z_b, z_y,
+    clamp; mul integer: m float32 (1,), z, clamp; float32: clamp.
+    Fixed-point: mul, max, min as float, multiplier and shift. add as TensorFlow Lite (gemmlowp,
+    tflite), multipliers below zero too: each operand
     ``shift_right(((q - z) << 20) * m_a, shift_a)``, then the sum by m and shift; add as TPU-MLIR:
     ``shift_right((a - z_a) * m_a + (b - z_b) * m_b, shift)``. All int32 (1,).
     """
 
     kind: ClassVar[str] = "binary"
-    operator: Literal["add", "mul"]
+    operator: Literal["add", "mul", "max", "min"]
     a_shape: Shape
     b_shape: Shape
     a: DType
@@ -42,9 +45,9 @@ class Binary(Requantizing):
             return ("clamp",)
         if self.operator == "mul":
             return (*self.scaled_by("m"), "z", "clamp")
-        if self.rounding == "tpu-mlir":
+        if self.rounding == "tpu-mlir" and self.operator == "add":
             return ("m_a", "m_b", "shift", "z", "clamp")
-        own = ("m",) if self.rounding else ()
+        own = ("m",) if self.rounding and self.operator == "add" else ()
         return (*self.scaled_by("m_a", "m_b", *own), "z", "clamp")
 
     def shape(self, name: str) -> Shape:

@@ -65,6 +65,23 @@ ELEMENTWISE: dict[str, tuple[Requantizing, dict[str, np.ndarray]]] = {
         )
         for rounding in ROUNDINGS
     },
+    **{
+        operator: (
+            Binary(
+                operator=operator, a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8",
+                requantize="gemmlowp",
+            ),
+            SUM,
+        )
+        for operator in ("max", "min")
+    },
+    "difference": (
+        Binary(
+            operator="add", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8",
+            requantize="gemmlowp",
+        ),
+        SUM | {"m_b": f32(-0.61)},
+    ),
     "leaky": (
         Rescale(dims=IMAGE, x="uint8", y="int8", leaky=True, requantize="gemmlowp"),
         SLOPES | {"clamp": f32(-100, 120)},

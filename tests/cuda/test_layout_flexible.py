@@ -52,6 +52,11 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "add": row(binary("add"), SUM),
         "add_flat": row(binary("add", (7,), shape=(7,)), SUM, ROW),
         "add_nhwc": row(binary("add"), SUM, NHWC),
+        "difference": row(binary("add"), SUM | {"m_b": f32(-0.61)}),
+        "max": row(binary("max"), SUM),
+        "max_channel": row(binary("max", (2, 6, 1, 1)), SUM),
+        "min_to_float": row(binary("min", types=("int8", "int8", "float32")), SUM),
+        "min_float": row(binary("min", types=FLOATS), {"clamp": f32(-1, 2)}),
         "mul_channel": row(binary("mul", (2, 6, 1, 1)), PRODUCT),
         "mul_to_float": row(binary("mul", types=("int8", "int8", "float32")), PRODUCT),
         "add_float": row(binary("add", types=FLOATS), {"clamp": f32(-1, 2)}),
@@ -62,9 +67,9 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "rescale_leaky": row(leaky, rescale),
         "rescale_leaky_row": row(leaky, rescale, ROW),
         "table": row(Table(dims=IMAGE, x="int8", y="int8"), table),
-        "max": row(max_pool, {}),
-        "max_row": row(max_pool, {}, ROW),
-        "max_dilated": row(pool("max", "dilated", "uint8", "uint8", 6), {}),
+        "max_pool": row(max_pool, {}),
+        "max_pool_row": row(max_pool, {}, ROW),
+        "max_pool_dilated": row(pool("max", "dilated", "uint8", "uint8", 6), {}),
         "average_float": row(floats, average(floats)),
         **mean,
         "concat": row(concat, {}),
@@ -97,7 +102,7 @@ def test_equals_reference(built, name):
 
 
 def test_sampled():
-    names = ("add", "max", "average_dilated", "concat", "quantize_row")
+    names = ("add", "max_pool", "average_dilated", "concat", "quantize_row")
     sampled = build({name: ROWS[name][0] for name in names}, seed=3)
     for name in names:
         test_equals_reference(sampled, name)

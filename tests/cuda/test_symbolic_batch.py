@@ -18,7 +18,17 @@ from tests.schedules.numpy_kernels import random_arrays
 
 N = tirx.Var("n", "int64")
 CONTRACTIONS = ("residual_u8", "pointwise_strided", "prime_asymmetric")
-FLEXIBLE = ("max", "average_global", "quantize", "dequantize", "table", "concat", "pack", "add")
+FLEXIBLE = (
+    "max_pool",
+    "max",
+    "average_global",
+    "quantize",
+    "dequantize",
+    "table",
+    "concat",
+    "pack",
+    "add",
+)
 assert set(CONTRACTIONS) <= set(CONVS)
 
 

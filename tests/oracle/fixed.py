@@ -69,10 +69,10 @@ def scaled(acc: Array, real: Array, rounding: str) -> Array:
 
 
 def added(a: Array, m_a: float, b: Array, m_b: float, rounding: str) -> Array:
-    """Return ``a * m_a + b * m_b``, an operator of its own."""
+    """Return ``a * m_a + b * m_b``, an operator of its own; a multiplier below zero subtracts."""
     if rounding == "tpu-mlir":
         return joined([(a, np.float64(m_a)), (b, np.float64(m_b))], rounding)
-    twice = 2 * max(float(m_a), float(m_b))
+    twice = 2 * max(abs(float(m_a)), abs(float(m_b)))
     fine = (scaled(q << FINE, np.float64(m) / twice, rounding) for q, m in ((a, m_a), (b, m_b)))
     return scaled(sum(fine), np.float64(twice) / 2.0**FINE, rounding)
 

@@ -19,6 +19,7 @@ from tests.oracle.matching import Match, constant
 
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off
+EXTREMES = ("maximum", "minimum")
 WIDEST = 255  # |x - z_x|, and |x| after a shift of sign by 128
 
 
@@ -108,19 +109,24 @@ class Integers:
         """
         if self.requantize != "float":
             return np.clip(self._fixed_steps(match, y), -BEYOND, BEYOND)
-        acc = self.accumulator(match)
         s_y = np.float64(y.s.reshape(()))
+        if match.core.op in EXTREMES:
+            return self._extreme(match.core, lambda q, s: scaled(q, multiplier(s / s_y)))
+        acc = self.accumulator(match)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         r, s_r = self._view(match.residual)
+        s_r = match.sign * s_r
         if match.core.op != "conv2d" and r.size > acc.steps.size:  # the broadcast operand is r
             acc, (r, s_r) = Accumulator(r, s_r, np.float64(1)), (acc.steps, acc.s)
         t = scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         return fma(r.astype(np.float32), multiplier(s_r / s_y), t)
 
     def _fixed_steps(self, match: Match, y: Params) -> Array:
-        acc, rounding = self.accumulator(match), self.requantize
-        s_y = np.float64(y.s.reshape(()))
+        s_y, rounding = np.float64(y.s.reshape(())), self.requantize
+        if match.core.op in EXTREMES:
+            return self._extreme(match.core, lambda q, s: fixed.scaled(q, s / s_y, rounding))
+        acc = self.accumulator(match)
         real = acc.s / (s_y * acc.count)
         slope = 1.0 if match.alpha is None else _slope(acc.steps, match)
         if match.residual is None:
@@ -130,10 +136,16 @@ class Integers:
             )
         r, s_r = self._view(match.residual)
         if match.core.op != "conv2d":
-            return fixed.added(acc.steps, float(real), r, float(s_r / s_y), rounding)
+            m_r = match.sign * float(s_r / s_y)
+            return fixed.added(acc.steps, float(real), r, m_r, rounding)
         below, above = np.minimum(acc.steps, 0), np.maximum(acc.steps, 0)
         terms = [(above, real), (below, slope * real), (r, s_r / s_y)]
         return fixed.joined(terms, rounding)
+
+    def _extreme(self, core: Node, steps_of_y: Callable[[Array, Array], Array]) -> Array:
+        """Return the greater or the lesser of two views, each in steps of y."""
+        a, b = (steps_of_y(*self._view(arg)) for arg in core.args)
+        return operators.apply(core.op, [a, b], {})
 
     def _view(self, node: Node) -> tuple[Array, Array]:
         """Return int64 ``q - z`` (so that padding is 0) and float64 s of a view."""

@@ -5,10 +5,11 @@ a float consumer). What one integer operator can hold, inside out:
 
     view    = dequantize | move(view)
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
-            | view * view | average(view) | bilinear(view) | concat(view, ...) | view
+            | view * view | max(view, view) | min(view, view) | average(view) | bilinear(view) | concat(view, ...) | view
             | sample2d(view, float places[, float mask])
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
+            | view - view
     root    = sum, then clamps and one-to-one moves
 
 A tree of elementwise functions over one dequantize and scalar constants is a table. Any other tree
@@ -35,13 +36,14 @@ from tests.oracle.parameters import read_params
 
 AVERAGES = ("mean", "avg_pool2d", "adaptive_avg_pool2d")
 LEAKY = ("leakyrelu", "prelu")
+PRODUCTS_AND_EXTREMES = ("multiply", "maximum", "minimum")
 
 
 @dataclass(frozen=True)
 class Match:
     """One integer operator: ``clamp(leaky(core + bias) + residual)``, moved.
 
-    low and high are real bounds; alpha is None or the slope below zero, a scalar or one a channel.
+    sign is -1 where the residual is subtracted; low and high are real bounds; alpha is None or the slope below zero, a scalar or one a channel.
     """
 
     core: Node
@@ -49,6 +51,7 @@ class Match:
     alpha: np.ndarray | None = None
     alpha_axis: int = 1
     residual: Node | None = None
+    sign: int = 1
     low: float = -np.inf
     high: float = np.inf
     moves: tuple[Node, ...] = field(default=())  # innermost first
@@ -129,11 +132,13 @@ def match_factor(node: Node) -> Match | None:
 
 def _sum(node: Node, graph: Graph) -> Match | None:
     found = match_factor(node)
-    if found or node.op != "add":
+    if found or node.op not in ("add", "subtract"):
         return found
     first, second = node.args
     if is_view(first) and is_view(second):
-        return Match(first, residual=second)
+        return Match(first, residual=second, sign=1 if node.op == "add" else -1)
+    if node.op == "subtract":
+        return None
     for inner, other in ((first, second), (second, first)):
         factor = match_factor(inner)
         if factor and factor.core.op == "conv2d" and is_view(other):
@@ -158,7 +163,7 @@ def _is_product(node: object) -> bool:
 
 
 def _is_core(node: Node) -> bool:
-    if node.op == "multiply":
+    if node.op in PRODUCTS_AND_EXTREMES:
         return all(is_view(arg) for arg in node.args)
     if node.op in (*AVERAGES, "sample2d") or (node.op == "resize2d" and is_bilinear(node.attrs)):
         return is_view(node.args[0])

@@ -33,6 +33,7 @@ TARGETS = [
     pytest.param(named_target("native"), id="native"),
 ]
 by_name = {"ids": lambda layout: layout.name}
+DIFFERENCE = {"m_a": f32(0.37), "m_b": f32(-0.61), "z": i32(120, -7, 128), "clamp": f32(-99, 120)}
 SUM = {"m_a": f32(0.37), "m_b": f32(0.61), "z": i32(120, -7, 9), "clamp": f32(-9, 246)}
 PRODUCT = {"m": f32(0.0173), "z": i32(120, -7, -28), "clamp": f32(-100, 155)}
 
@@ -48,6 +49,9 @@ def test_every_target(target: Target):
     shape = (2, 20, 5, 7)
     check(binary("add", shape), SUM, NCHW16C, target=target)
     check(binary("mul", shape, types=("uint8", "int8", "int8")), PRODUCT, NCHW16C, target=target)
+    check(binary("add", shape), DIFFERENCE, NCHW16C, target=target)
+    for operator in ("max", "min"):
+        check(binary(operator, shape), DIFFERENCE, NCHW16C, target=target)
     params = {"s": f32(0.031), "z": i32(-3), "clamp": f32(-125, 130)}
     check(Quantize(dims=shape, y="int8"), params, ROW, NCHW16C, target=target)
     check(Dequantize(dims=shape, x="int8"), params, NCHW16C, ROW, target=target)
@@ -69,9 +73,17 @@ def test_add(layout):
 
 
 @pytest.mark.parametrize("layout", [NHWC, NCHW4C, NCHW16C], **by_name)
-def test_binary_float32_keeps_pad_lanes_zero(layout):
+@pytest.mark.parametrize("operator", ["add", "mul", "max", "min"])
+def test_binary_float32_keeps_pad_lanes_zero(operator, layout):
     params = {"clamp": f32(0.5, 2)}
-    check(binary("add", (2, 3, 5, 7), types=("float32",) * 3), params, layout)
+    check(binary(operator, (2, 3, 5, 7), types=("float32",) * 3), params, layout)
+
+
+@pytest.mark.parametrize("layout", IMAGES, **by_name)
+@pytest.mark.parametrize("b_shape", [(2, 20, 5, 7), (2, 20, 1, 1)])
+@pytest.mark.parametrize("operator", ["max", "min"])
+def test_extremes(operator, b_shape, layout):
+    check(binary(operator, (2, 20, 5, 7), b_shape), DIFFERENCE, layout)
 
 
 def test_binary_takes_the_layout_of_a():
@@ -83,6 +95,7 @@ def test_binary_takes_the_layout_of_a():
 def test_binary_float32_output():
     check(binary("add", (2, 3, 5, 7), types=("uint8", "int8", "float32")), SUM, NCHW4C)
     check(binary("mul", (2, 3, 5, 7), types=("int8", "int8", "float32")), PRODUCT, NCHW16C)
+    check(binary("min", (2, 3, 5, 7), types=("int8", "int8", "float32")), SUM, NCHW16C)
 
 
 @pytest.mark.parametrize("dims", [(5,), (3, 7), (2, 3, 5), (1, 40000), (3, 8, 40, 40)], ids=str)

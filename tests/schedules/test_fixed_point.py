@@ -99,6 +99,18 @@ OTHERS = {
         Binary(operator="mul", a_shape=SHAPE, b_shape=SHAPE, a="uint8", b="int8", y="int8"),
         {"m": f32(0.0173), "z": i32(120, -7, 3), "clamp": CLAMP},
     ),
+    "difference": (
+        Binary(operator="add", a_shape=SHAPE, b_shape=SHAPE, a="uint8", b="int8", y="int8"),
+        {"m_a": f32(0.37), "m_b": f32(-0.61), "z": i32(120, -7, 3), "clamp": CLAMP},
+    ),
+    "max": (
+        Binary(operator="max", a_shape=SHAPE, b_shape=(2, 20, 1, 1), a="uint8", b="int8", y="int8"),
+        {"m_a": f32(0.37), "m_b": f32(0.61), "z": i32(120, -7, 3), "clamp": CLAMP},
+    ),
+    "min": (
+        Binary(operator="min", a_shape=SHAPE, b_shape=SHAPE, a="uint8", b="int8", y="int8"),
+        {"m_a": f32(1.25), "m_b": f32(0.61), "z": i32(120, -7, 3), "clamp": CLAMP},
+    ),
     "average": (
         Pool2d(
             **dict(reduce="avg", batch=2, channels=20, height=5, width=7, out_size=(3, 4)),

@@ -120,6 +120,10 @@ def test_binary():
     params = {"m_a": f32(0.5), "m_b": f32(2), "z": i32(10, -1, 3), "clamp": f32(-131, 124)}
     y = reference(Binary(operator="add", **fields), tensors, params)
     np.testing.assert_array_equal(y, [5, 11, 127])  # 2 + 3; 8.5 to 8, + 3; saturated
+    y = reference(Binary(operator="max", **fields), tensors, params)
+    np.testing.assert_array_equal(y, [5, 11, 127])  # 0 or 2; 0.5 or 8; saturated
+    y = reference(Binary(operator="min", **fields), tensors, params | {"m_b": f32(-2)})
+    np.testing.assert_array_equal(y, [1, -5, -128])  # 0 or -2; 0.5 or -8; 122.5 or -131
     params = {"m": f32(0.5), "z": i32(10, -1, 3), "clamp": f32(-131, 124)}
     y = reference(Binary(operator="mul", **fields), tensors, params)
     np.testing.assert_array_equal(y, [3, 5, 127])  # 0; 1 * 4 / 2; saturated

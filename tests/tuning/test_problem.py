@@ -68,6 +68,7 @@ SPECS = {
     ),
     "max": dataclasses.replace(POOL, reduce="max"),
     "add": Binary(operator="add", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
+    "greater": Binary(operator="max", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "mul": Binary(operator="mul", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="uint8", y="int8"),
     "rescale": Rescale(dims=IMAGE, x="uint8", y="int8"),
     "rescale leaky": Rescale(dims=IMAGE, x="uint8", y="uint8", leaky=True),

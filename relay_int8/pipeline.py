@@ -12,6 +12,7 @@ from relay_int8.passes.canonicalize_activation import CanonicalizeActivation
 from relay_int8.passes.canonicalize_pool import CanonicalizePool
 from relay_int8.passes.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.passes.canonicalize_reshape import CanonicalizeReshape
+from relay_int8.passes.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.passes.check_kernels import CheckKernels
 from relay_int8.passes.drop_expand import DropExpand
 from relay_int8.passes.fold_affine import FoldAffine
@@ -42,6 +43,8 @@ def normalize_passes() -> list[Pass]:
         FoldConstants(),
         FoldSamples(),
         TransposeQuantized(),
+        ReplaceSplit(),
+        CanonicalizeSequence(),
         CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),
@@ -52,7 +55,6 @@ def normalize_passes() -> list[Pass]:
         FoldAffine(),
         LowerBatchNorm(),
         LowerTransposedConv(),
-        ReplaceSplit(),
     ]
 
 

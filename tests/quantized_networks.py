@@ -53,11 +53,13 @@ class QuantizedNetwork:
 
 
 def image(mod: tvm.IRModule, seed: int = 1) -> Inputs:
-    """Return a random image whose neighbouring pixels are alike."""
+    """Return a random image, or sequence, whose neighbouring pixels are alike."""
     (x,) = mod["main"].params
-    n, c, h, w = shape(x)
-    coarse = np.random.default_rng(seed).normal(size=(n, c, -(-h // 4), -(-w // 4)))
-    return {x.name: coarse.repeat(4, 2).repeat(4, 3)[:, :, :h, :w].astype("float32")}
+    n, c, *sizes = shape(x)
+    pixels = np.random.default_rng(seed).normal(size=(n, c, *(-(-size // 4) for size in sizes)))
+    for axis, size in enumerate(sizes, start=2):
+        pixels = pixels.repeat(4, axis).take(range(size), axis)
+    return {x.name: pixels.astype("float32")}
 
 
 def ranges(plan: Plan, tensors: Inputs) -> dict[str, QParams]:

@@ -12,7 +12,7 @@ that has fewer taps than another has zeros at the end.
 What follows element by element (bias, activation, quantize) moves in front of the rearrangement,
 into the epilogue of the convolution. Weights of an imported quantized model keep their integers.
 
-Place:  after FoldAffine and LowerBatchNorm, before ReplaceSplit.
+Place:  after FoldAffine and LowerBatchNorm, last of normalize.
 Exact:  the same products; of floats the order of the sum may differ.
 """
 

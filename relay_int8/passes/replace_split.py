@@ -3,7 +3,7 @@
     Before:  parts = split(x, sections, axis);  y = parts[1]
     After:   y = strided_slice(x, ...)
 
-Place:  last of normalize.
+Place:  before CanonicalizeSequence and CanonicalizeQdq, which know slices alone.
 Exact:  bit-identical.
 """
 

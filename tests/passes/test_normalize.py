@@ -218,7 +218,7 @@ def test_constants_fold_in_double_precision():
     np.testing.assert_array_equal(constant(last(mod).args[1]), np.full((3, 1, 1), expected))
 
 
-@pytest.mark.parametrize("dims", [(1, 3, 8, 8), (5, 3), (2, 3, 7)])
+@pytest.mark.parametrize("dims", [(1, 3, 8, 8), (5, 3), (1, 3, 2, 3, 4)])
 def test_lone_batch_norm_is_depthwise(dims: tuple[int, ...]):
     x = RNG.normal(size=dims).astype(F32)
     statistics = {name: RNG.uniform(0.5, 2, 3).astype(F32) for name in "gbmv"}

@@ -16,11 +16,20 @@ from schedules.spec import Spec, from_json, to_json
 
 
 def kernel_call(
-    spec: Spec, tensors: Sequence[relax.Expr], params: Mapping[str, np.ndarray | relax.Expr]
+    spec: Spec,
+    tensors: Sequence[relax.Expr],
+    params: Mapping[str, np.ndarray | relax.Expr],
+    *,
+    like: relax.Var | None = None,
 ) -> relax.Call:
-    """Return the call of ``spec`` on ``tensors`` (in the order of ``spec.tensors``)."""
+    """Return the call of ``spec`` on ``tensors`` (in the order of ``spec.tensors``).
+
+    A spec that was read from a call has variables of its own for an open batch: ``like`` is a
+    tensor of the result's shape, in those of the network.
+    """
     constants = [_expression(params[name]) for name in spec.params]
-    out = relax.TensorType(spec.shape("y"), spec.dtype("y"))
+    dims = spec.shape("y") if like is None else graph.shape(like)
+    out = relax.TensorType(dims, spec.dtype("y"))
     return relax.call_dps_packed(to_json(spec), [*tensors, *constants], out)
 
 

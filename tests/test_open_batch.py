@@ -17,6 +17,7 @@ from relay_int8.pipeline import normalize
 from schedules.targets import TARGETS
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork
+from tests.sequence_networks import NETWORKS as SEQUENCES
 from tests.small_networks import NETWORKS, any_params
 
 MOST = 5
@@ -75,6 +76,20 @@ def test_artifact(tmp_path):
         module.run(np.zeros((6, 3, 32, 32), "float32"))
     with pytest.raises(ArtifactError, match="batch 0 given"):
         module.run(np.zeros((0, 3, 32, 32), "float32"))
+
+
+def test_sequences_and_a_float_end():
+    """What follows the last kernel, a softmax, has the batch of the network too."""
+    mod = normalize()(import_onnx(SEQUENCES["tc_resnet"]()))
+    network = QuantizedNetwork.make(mod)
+    opened = with_open_batch(network.mod, MOST)
+    machine = virtual_machine(compile_module(opened, Target(TARGETS["x86-vnni"])))
+    x = np.random.default_rng(0).normal(size=(3, 40, 49)).astype("float32")
+    fixed = with_batch(network.mod, 3)
+    (y,) = reference.output_names(fixed, {"x": x})
+    (found,) = run(machine, {"x": x})
+    wanted = reference.run(fixed, {"x": x})[y]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.fast

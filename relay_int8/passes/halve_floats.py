@@ -41,13 +41,13 @@ class HalveFloats:
         writer = graph.FunctionWriter(mod)
         done: dict[relax.Var, relax.Expr] = {}
         for var, value in graph.calls(func):
-            halved = _halved(graph.substitute(value, done), self._target)
+            halved = _halved(var, graph.substitute(value, done), self._target)
             done[var] = writer.emit(var.name, halved)
         outputs = [done.get(var, var) for var in graph.results(func)]
         return writer.finish(func.params, outputs, graph.attributes(func))
 
 
-def _halved(value: relax.Expr, target: Target) -> relax.Expr:
+def _halved(var: relax.Var, value: relax.Expr, target: Target) -> relax.Expr:
     """Return the call of a kernel with products of float16, or ``value`` where there is none."""
     spec = spec_of(value)
     if not isinstance(spec, Conv2d | Dense) or spec.x != "float32":
@@ -56,7 +56,7 @@ def _halved(value: relax.Expr, target: Target) -> relax.Expr:
     half = dataclasses.replace(spec, half=True)
     if not _fits(params["w"]) or not _has_kernel(half, target):
         return value
-    return kernel_call(half, tensors, params)
+    return kernel_call(half, tensors, params, like=var)
 
 
 def _fits(w: np.ndarray | relax.Expr) -> bool:

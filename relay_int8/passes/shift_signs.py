@@ -68,7 +68,7 @@ class _Shifter:
                 self._plain[var] = self._writer.emit(var.name, value)
                 continue
             tensors, params = operands(value, spec)
-            call = kernel_call(_unsigned(spec), tensors, _shifted(spec, params))
+            call = kernel_call(_unsigned(spec), tensors, _shifted(spec, params), like=var)
             kept = self._shifted if graph.dtype(var) == "int8" else self._plain
             kept[var] = self._writer.emit(var.name, call)
         outputs = [self._as_it_is(var) for var in graph.results(self._func)]

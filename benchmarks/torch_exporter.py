@@ -8,7 +8,7 @@
 
 Each program is ``NAME.pt2`` and ``NAME.npz``: the inputs under their names, the results as
 ``output0`` and so on. That Python has PyTorch, torchao and NumPy, and not this project: start it in
-the root of the repository, and import nothing here but the two modules that hold the programs.
+the root of the repository, and import nothing here but the modules that hold the programs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch import nn
 from benchmarks.torch_deformable import Deformed
 from benchmarks.torch_networks import NETWORKS
 from benchmarks.torch_operators import FUNCTIONS, LAYERS, Wrapped
+from benchmarks.torch_sequence import Spoken
 
 TORCHVISION = (
     "alexnet",
@@ -99,6 +100,12 @@ def networks(folder: Path, size: int) -> None:
     batch = torch.export.Dim("batch", min=1, max=64)
     x = torch.randn(2, 3, size, size)
     save(folder, "deformed", trained(Deformed(), x), (x,), dynamic_shapes=({0: batch},))
+    spoken = torch.randn(2, 3, 4 * size)
+    module = trained(Spoken(), torch.randn(8, 3, 4 * size))
+    save(folder, "spoken", module, (spoken,), dynamic_shapes=({0: batch},))
+    with torch.no_grad():
+        plain = torch.export.export(module, (spoken,)).run_decompositions()
+        write(folder, "spoken_core", plain, (spoken,))
     for name, build in NETWORKS.items():
         module = trained(build(), torch.randn(8, 3, size, size))
         save(folder, name, module, (x,), dynamic_shapes=({0: batch},))

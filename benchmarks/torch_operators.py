@@ -11,6 +11,7 @@ from torch import nn
 
 IMAGES = (2, 6, 8, 10)
 ROWS = (4, 12)
+SEQUENCES = (2, 6, 17)
 
 # Name, what it computes, shapes of its inputs.
 Case = tuple[str, Callable[..., Any], list[tuple[int, ...]]]
@@ -88,6 +89,22 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...]]] = [
         )
     ],
     (nn.PixelShuffle(2), (1, 8, 3, 4)),
+    *[
+        (layer, SEQUENCES)
+        for layer in (
+            nn.Conv1d(6, 4, 4, 2, padding=3, dilation=2, groups=2),
+            nn.ConvTranspose1d(6, 4, 5, 3, 1, output_padding=2),
+            nn.BatchNorm1d(6),
+            nn.MaxPool1d(3, 2, 1, ceil_mode=True),
+            nn.AvgPool1d(4, 3, 1, ceil_mode=True),
+            nn.AvgPool1d(3, 2, 1, count_include_pad=False),
+            nn.AdaptiveAvgPool1d(1),
+            nn.AdaptiveAvgPool1d(5),
+            nn.AdaptiveMaxPool1d(1),
+            nn.Upsample(scale_factor=3),
+            nn.Upsample(size=29, mode="linear"),
+        )
+    ],
 ]
 
 

@@ -25,7 +25,7 @@ from tests.quantized_networks import (
 )
 from tests.run_built import run_built
 
-FLOATS = ("residual", "mobile_v2_core", "mobile_v3", "deformed")
+FLOATS = ("residual", "mobile_v2_core", "mobile_v3", "deformed", "spoken")
 QUANTIZED = ("mobile_v3_s8", "residual_tensor", "residual_u8")
 
 
@@ -39,13 +39,13 @@ def test_float(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLOATS)
 def test_integers(tmp_path, name, full):
-    if not full and name not in ("mobile_v3", "deformed"):
+    if not full and name not in ("mobile_v3", "deformed", "spoken"):
         pytest.skip("needs --full")
     file, x, _ = program(tmp_path, name)
     network = QuantizedNetwork.make(normalize()(import_torch(file, batch=len(x))))
     layers = [layer for layer in network.plan.layers if layer.macs]
     assert [layer.name for layer in layers if not layer.integer] == []
-    assert len(layers) >= (6 if name == "deformed" else 7)
+    assert len(layers) >= (6 if name in ("deformed", "spoken") else 7)
     assert_equals_oracle(network, Target(TARGETS["x86"]))
 
 

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, Step
 from relay_int8.graph import shape
 
 
-def _resize(method: str) -> Converter:
-    """Resize to ``output_size``, or by ``scale_factors``: torch writes one or the other."""
+def _resize(method: str, rank: int) -> Converter:
+    """Resize to ``output_size``, or by ``scale_factors``: torch writes one or the other.
+
+    A sequence is resized as an image of one row.
+    """
+    names = ["scales"] if rank == 1 else ["scales_h", "scales_w"]
 
     def _convert(step: Step) -> Result:
-        sizes = _image(step)
+        if step.rank != rank + 2:
+            raise NotImplementedError(f"resizing {shape(step.x)}; expected {rank + 2} axes")
+        sizes = shape(step.x)[2:]
         if step.arguments.get("output_size") is not None:
-            target = step.sizes("output_size", 2)
-            if any(step.arguments.get(name) is not None for name in ("scales_h", "scales_w")):
-                _expect_ratio(step, sizes, target)
+            target = step.sizes("output_size", rank)
+            _expect_ratio(step, names, sizes, target)
         else:
             target = _scaled(step, sizes)
         corners = method == "linear" and step.flag("align_corners", False)
+        if corners and rank == 1:
+            raise NotImplementedError(
+                "it aligns the corners of a sequence: use align_corners=False"
+            )
         if method == "nearest_neighbor":
             where = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
         else:
             where = {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
-        return relax.op.image.resize2d(step.x, tuple(target), layout="NCHW", method=method, **where)
+        x, rows = step.x, [1] * (2 - rank)
+        if rows:
+            x = step.emit("image", relax.op.reshape(x, (*shape(x)[:2], *rows, *sizes)))
+        size = (*rows, *target)
+        y = relax.op.image.resize2d(x, size, layout="NCHW", method=method, **where)
+        if not rows:
+            return y
+        return relax.op.reshape(step.emit("resize", y), (*shape(x)[:2], *target))
 
     return _convert
 
@@ -36,18 +54,20 @@ def _image(step: Step) -> tuple[int, int]:
     return height, width
 
 
-def _scaled(step: Step, sizes: tuple[int, int]) -> list[int]:
+def _scaled(step: Step, sizes: Sequence[int]) -> list[int]:
     """Return the target of whole factors; torch places pixels of others by the factor itself."""
     factors = step.arguments.get("scale_factors")
-    if not isinstance(factors, list) or len(factors) != 2:
-        raise ValueError("it has neither output_size nor two scale_factors")
+    if not isinstance(factors, list) or len(factors) != len(sizes):
+        raise ValueError("it has neither output_size nor scale_factors of every axis")
     if any(not isinstance(f, int | float) or f < 1 or f != int(f) for f in factors):
         raise NotImplementedError(f"scale_factors {factors}; export it with a size")
     return [size * int(factor) for size, factor in zip(sizes, factors, strict=True)]
 
 
-def _expect_ratio(step: Step, sizes: tuple[int, int], target: list[int]) -> None:
-    for name, size, wanted in zip(("scales_h", "scales_w"), sizes, target, strict=True):
+def _expect_ratio(
+    step: Step, names: Sequence[str], sizes: Sequence[int], target: list[int]
+) -> None:
+    for name, size, wanted in zip(names, sizes, target, strict=True):
         if step.arguments.get(name) is not None and step.real(name) * size != wanted:
             raise NotImplementedError(f"{name} {step.real(name)} from {size} to {wanted}")
 
@@ -95,6 +115,8 @@ IMAGES: dict[str, Converter] = {
     "channel_shuffle": _channel_shuffle,
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
-    "upsample_bilinear2d": _resize("linear"),
-    "upsample_nearest2d": _resize("nearest_neighbor"),
+    "upsample_bilinear2d": _resize("linear", 2),
+    "upsample_linear1d": _resize("linear", 1),
+    "upsample_nearest1d": _resize("nearest_neighbor", 1),
+    "upsample_nearest2d": _resize("nearest_neighbor", 2),
 }

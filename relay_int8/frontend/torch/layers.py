@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from tvm import relax
@@ -147,25 +146,33 @@ def _group_norm(step: Step) -> Result:
     )
 
 
-def _pooled(step: Step, pool: Callable[..., relax.Expr], **options: bool) -> Result:
+def _pooled(step: Step, kind: str, **options: bool) -> Result:
     """Pool over windows; the stride is the kernel's where none is given.
 
     Relax rounds sizes up as torch does: a last window that ``ceil_mode`` lets hang over begins on
     the image, or on its padding before.
     """
-    if step.rank != 4:
-        raise NotImplementedError(f"pooling of {shape(step.x)}; images have 4 axes")
-    kernel = step.sizes("kernel_size", 2)
-    strides = step.sizes("stride", 2) if step.arguments.get("stride") else kernel
-    pad, dilation = step.sizes("padding", 2, 0, least=0), step.sizes("dilation", 2, 1)
+    rank = _window_rank(step)
+    kernel = step.sizes("kernel_size", rank)
+    strides = step.sizes("stride", rank) if step.arguments.get("stride") else kernel
+    pad, dilation = step.sizes("padding", rank, 0, least=0), step.sizes("dilation", rank, 1)
     if any(2 * p > k for p, k in zip(pad, kernel, strict=True)):
         raise ValueError(f"its padding {pad} is more than half of its kernel {kernel}")
     ceil = step.flag("ceil_mode", False)
+    pool = getattr(relax.op.nn, f"{kind}_pool{rank}d")
     return pool(step.x, kernel, strides, pad * 2, dilation, ceil, **options)
 
 
+def _window_rank(step: Step) -> int:
+    if step.rank not in (3, 4):
+        raise NotImplementedError(
+            f"pooling of {shape(step.x)}; sequences have 3 axes and images 4, the batch with them"
+        )
+    return step.rank - 2
+
+
 def _max_pool(step: Step) -> Result:
-    return _pooled(step, relax.op.nn.max_pool2d)
+    return _pooled(step, "max")
 
 
 def _max_pool_with_indices(step: Step) -> Result:
@@ -177,23 +184,22 @@ def _avg_pool(step: Step) -> Result:
     if step.arguments.get("divisor_override") is not None:
         raise NotImplementedError("divisor_override")
     counted = step.flag("count_include_pad", True)
-    return _pooled(step, relax.op.nn.avg_pool2d, count_include_pad=counted)
+    return _pooled(step, "avg", count_include_pad=counted)
 
 
 def _adaptive_avg_pool(step: Step) -> Result:
-    return relax.op.nn.adaptive_avg_pool2d(step.x, _output_size(step))
+    pool = getattr(relax.op.nn, f"adaptive_avg_pool{_window_rank(step)}d")
+    return pool(step.x, _output_size(step))
 
 
 def _adaptive_max_pool(step: Step) -> Result:
-    if _output_size(step) != [1, 1]:
+    if set(_output_size(step)) != {1}:
         raise NotImplementedError(f"adaptive maxima of {step.arguments.get('output_size')}")
-    return [relax.op.max(step.x, [2, 3], keepdims=True)]
+    return [relax.op.max(step.x, list(range(2, step.rank)), keepdims=True)]
 
 
 def _output_size(step: Step) -> list[int]:
-    if step.rank != 4:
-        raise NotImplementedError(f"pooling of {shape(step.x)}; images have 4 axes")
-    sizes = step.sizes("output_size", 2)
+    sizes = step.sizes("output_size", _window_rank(step))
     if math.prod(sizes) > math.prod(shape(step.x)[2:]):
         raise NotImplementedError(f"pooling {shape(step.x)} to the larger {sizes}")
     return sizes
@@ -201,10 +207,13 @@ def _output_size(step: Step) -> list[int]:
 
 LAYERS: dict[str, Converter] = {
     "_native_batch_norm_legit_no_training": _batch_norm_with_statistics,
+    "adaptive_avg_pool1d": _adaptive_avg_pool,
     "adaptive_avg_pool2d": _adaptive_avg_pool,
+    "adaptive_max_pool1d": _adaptive_max_pool,
     "adaptive_max_pool2d": _adaptive_max_pool,
     "_adaptive_avg_pool2d": _adaptive_avg_pool,
     "addmm": _addmm,
+    "avg_pool1d": _avg_pool,
     "avg_pool2d": _avg_pool,
     "batch_norm": _batch_norm,
     "bmm": _matmul,
@@ -218,6 +227,8 @@ LAYERS: dict[str, Converter] = {
     "layer_norm": _layer_norm,
     "linear": _linear,
     "matmul": _matmul,
+    "max_pool1d": _max_pool,
+    "max_pool1d_with_indices": _max_pool_with_indices,
     "max_pool2d": _max_pool,
     "max_pool2d_with_indices": _max_pool_with_indices,
     "mm": _matmul,

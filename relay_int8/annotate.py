@@ -14,7 +14,16 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import macs, refusal
-from relay_int8.analysis.groups import INTERPOLATE, PAIRS, SAMPLE, Clip, Group, Leaky, find_groups
+from relay_int8.analysis.groups import (
+    AFFINE,
+    INTERPOLATE,
+    PAIRS,
+    SAMPLE,
+    Clip,
+    Group,
+    Leaky,
+    find_groups,
+)
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
@@ -25,7 +34,7 @@ ALWAYS = ("conv2d", "dense")
 MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
 """Their results keep the parameters of their input: integers are moved, not computed."""
 REQUANTIZING = (
-    *("conv2d", "dense", "avg_pool2d", INTERPOLATE, *PAIRS),
+    *("conv2d", "dense", "avg_pool2d", INTERPOLATE, AFFINE, *PAIRS),
     *("activation", "function", *UNARY),
 )
 """They can give their result in any scale, so also in the one a concat wants."""
@@ -124,6 +133,8 @@ def _reasons(
     def _not_worth(group: Group) -> str | None:
         for var in group.inputs:
             source = producer.get(var)
+            if source is None and group.kind == AFFINE:
+                return "it prepares the network's input, which is quantized after it"
             if source is not None and reasons[source.name] is not None:
                 return f"its input {var.name} is computed in float"
         if not any(reasons[reader.name] is None for reader in readers.get(group.output, [])):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8 import graph, qparams
-from relay_int8.analysis.groups import INTERPOLATE, PAIRS, SAMPLE, Clip, Group, Leaky
+from relay_int8.analysis.groups import AFFINE, INTERPOLATE, PAIRS, SAMPLE, Clip, Group, Leaky
 from relay_int8.errors import CalibrationError
 from relay_int8.geometry import (
     conv2d_fields,
@@ -243,6 +243,33 @@ def _interpolate(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     return spec, constants | {"clamp": y.clamp}
 
 
+def _affine(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
+    """Return a convolution of each channel by one weight."""
+    assert group.affine is not None
+    x, shift = xs[0], group.affine.shift
+    reals = group.affine.scale.reshape(-1, 1, 1, 1)
+    s_w = qparams.weight_scales(reals, shift, x.scale)
+    batch, channels, height, width = graph.shape(group.root)
+    spec = Conv2d(
+        batch=batch,
+        in_channels=channels,
+        height=height,
+        width=width,
+        out_channels=channels,
+        kernel=(1, 1),
+        groups=channels,
+        x=x.dtype,
+        y=y.dtype,
+    )
+    constants = {
+        "w": qparams.quantize_weight(reals, s_w),
+        "bias": qparams.quantize_bias(shift, x.scale, s_w),
+        "m": qparams.multiplier(x.scale, s_w, y.scale),
+        "z": np.array([x.zero_point, y.zero_point, 0], np.int32),
+    }
+    return spec, constants | {"clamp": _clamp(group.activation, y)}
+
+
 def _activation(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     spec, constants = _rescale(graph.shape(group.root), xs[0], y)
     constants["clamp"] = _clamp(group.activation, y)
@@ -274,6 +301,7 @@ _KERNELS: dict[str, Callable[[Group, Sequence[QParams], QParams], Kernel]] = {
     "avg_pool2d": _avg_pool,
     "concat": _concat,
     "activation": _activation,
+    AFFINE: _affine,
     "reshape": _move,
     "transpose": _move,
     "slice": _move,

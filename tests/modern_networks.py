@@ -105,6 +105,11 @@ class Writer:
         """Concatenate channels."""
         return self.node("Concat", parts, sum(self.channels[part] for part in parts), axis=1)
 
+    def scale(self, op: str, x: str) -> str:
+        """Combine each channel with a constant of its own."""
+        k = self._rng.uniform(0.4, 1.6, (1, self.channels[x], 1, 1))
+        return self.node(op, [x, self.constant(k)], self.channels[x])
+
     def finish(self, y: str) -> onnx.ModelProto:
         """Return the model that ends in ``y``."""
         return model(self._nodes, {"x": self._input}, {y: None}, self._weights)
@@ -187,9 +192,38 @@ def deeplab_v3() -> onnx.ModelProto:
     return net.finish(net.conv(net.conv(x, 32, 3, "Relu"), 6, 1, norm=False))
 
 
+def light_cnn() -> onnx.ModelProto:
+    """LightCNN (Wu et al. 2015): convolutions whose halves compete, blocks that add."""
+    net = Writer((1, 1, 24, 24))
+
+    def _compete(y: str) -> str:
+        return net.node("Max", _halves(net, y), net.channels[y] // 2)
+
+    x = _compete(net.conv("x", 48, 5, norm=False))
+    x = net.node("MaxPool", [x], 24, kernel_shape=[2, 2], strides=[2, 2])
+    x = net.node("Add", [x, _compete(net.conv(x, 48, 3, norm=False))], 24)
+    x = _compete(net.conv(_compete(net.conv(x, 48, 1, norm=False)), 64, 3, norm=False))
+    return net.finish(_classify(net, x, 10))
+
+
+def scaled() -> onnx.ModelProto:
+    """Scales and shifts of channels that no convolution can take; deviations from a mean."""
+    net = Writer((1, 3, 20, 20))
+    x = net.conv("x", 16, 3, "Relu", stride=2)
+    for _ in range(2):
+        grown = net.scale("Add", net.scale("Mul", x))
+        x = net.join(x, net.conv(net.activate(grown, "Relu"), 12, 3))
+    mean = net.node("GlobalAveragePool", [x], net.channels[x])
+    apart = net.node("Sub", [x, mean], net.channels[x])
+    y = net.node("Max", [net.scale("Div", apart), x], net.channels[x])
+    return net.finish(_classify(net, net.conv(y, 24, 1, "Relu"), 10))
+
+
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "shufflenet_v2": shufflenet_v2,
     "mobilenet_v3": mobilenet_v3,
     "u_net": u_net,
     "deeplab_v3": deeplab_v3,
+    "light_cnn": light_cnn,
+    "scaled": scaled,
 }

@@ -223,6 +223,23 @@ def pairs() -> tvm.IRModule:
     return net.module(net.conv("i", h, 4, 1))
 
 
+def constants() -> tvm.IRModule:
+    """Sums and products with constants of each channel, in chains, before and after activations."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 12, 3, padding=1))
+    by_channel = [net.constant(1, 12, 1, 1) for _ in range(4)]
+    centred = net.emit("centred", relax.op.subtract(a, by_channel[0]))
+    b = net.emit("b", relax.op.divide(centred, by_channel[1]))
+    c = net.conv("c", b, 12, 1)
+    d = net.emit("d", relax.op.multiply(by_channel[2], net.relu("c/relu", c)))
+    e = net.relu("e", net.emit("rest", relax.op.subtract(by_channel[3], d)))
+    doubled = net.emit(
+        "doubled", relax.op.add(net.emit("sum", relax.op.add(e, d)), net.constant(12, 1, 1))
+    )
+    f = net.emit("f", relax.op.multiply(doubled, relax.const(-0.75)))
+    return net.module(net.conv("g", f, 4, 3))
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
@@ -233,6 +250,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "enlargements": enlargements,
     "pyramid": pyramid,
     "pairs": pairs,
+    "constants": constants,
 }
 
 

@@ -55,6 +55,34 @@ def test_a_resize_of_integers_has_their_scale(tmp_path: Path):
     assert np.abs(y - theirs).max() <= 0.03 * np.abs(theirs).max()
 
 
+OPERANDS = {"tensor": "b", "channel": "k"}
+
+
+@pytest.mark.parametrize(
+    ("op", "operand"),
+    [("Sub", "tensor"), ("Max", "tensor"), ("Min", "tensor")]
+    + [(op, "channel") for op in ("Add", "Sub", "Mul", "Div")],
+)
+def test_arithmetic_is_in_integers(op: str, operand: str, tmp_path: Path):
+    rng = np.random.default_rng(6)
+    weights = {name: rng.normal(size=(8, 8, 1, 1)).astype("float32") / 3 for name in ("v", "w")}
+    weights["k"] = rng.uniform(0.5, 2, (8, 1, 1)).astype("float32")
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"]),
+        helper.make_node("Conv", ["a", "w"], ["b"]),
+        helper.make_node(op, ["a", OPERANDS[operand]], ["c"]),
+        helper.make_node("Conv", ["c", "w"], ["d"]),
+        helper.make_node("Concat", ["b", "d"], ["y"], axis=1),
+    ]
+    proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": (1, 16, 7, 6)}, weights)
+    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ")
+    adopted = adopt(import_onnx(proto))
+    assert [layer for layer in adopted.plan.layers if not layer.integer] == []
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
+
+
 @pytest.mark.fast
 def test_a_resize_of_integers_without_scale():
     """Interpolation needs none: ONNX Runtime cuts fractions off, we round."""

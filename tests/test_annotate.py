@@ -111,6 +111,15 @@ def test_reasons(tail, reason: str):
     assert layers["y"].integer and layers["end"].integer
 
 
+def test_what_prepares_the_input_stays_in_float():
+    net = NetworkWriter()
+    deviation = net.emit("deviation", relax.op.subtract(net.x, net.constant(1, 3, 1, 1)))
+    y = net.emit("y", relax.op.divide(deviation, net.constant(3, 1, 1)))
+    plan = annotate(net.module(net.conv("end", y, 2, 1)), QuantConfig())
+    assert reasons(plan)["y"] == "it prepares the network's input, which is quantized after it"
+    assert plan.tensors["y"].scheme == "s8" and "x" not in plan.tensors
+
+
 def test_refused_layer_stays_float():
     plan = annotate(residual(), QuantConfig(), refused={"f": "too wide"})
     assert reasons(plan)["f"] == "too wide"

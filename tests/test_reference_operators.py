@@ -113,6 +113,17 @@ def test_adaptive_average_windows_overlap_where_sizes_do_not_divide():
     np.testing.assert_array_equal(y[0, 0, 0], [3, 15])
 
 
+def test_constants_by_channel_are_a_depthwise_convolution():
+    net = QdqBuilder()
+    x = net.integers("x", (1, 2, 1, 2), 0.5, 1)
+    factor, summand = (np.array(pair, np.float32).reshape(2, 1, 1) for pair in ([2, -1], [1, 0.5]))
+    scaled = net.emit("scaled", R.multiply(x, relax.const(factor)))
+    y = net.emit("y", R.add(relax.const(summand), scaled))
+    q = np.array([[[[4, -3]], [[3, 127]]]], S8)  # 1.5, -2; 1, 63
+    y = quantized(net, y, {"x": q}, 0.5)  # 4, -3; -0.5, -62.5
+    np.testing.assert_array_equal(y.reshape(-1), [8, -6, -1, -125])
+
+
 @pytest.mark.parametrize(
     ("op", "expected"),
     [

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import INTERPOLATE, PAIRS, SAMPLE, Group
+from relay_int8.analysis.groups import AFFINE, INTERPOLATE, PAIRS, SAMPLE, Group
 from relay_int8.interpolation import COORDINATES
 from relay_int8.unary import UNARY
 
@@ -123,6 +123,7 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "conv2d": _conv2d,
     "dense": _dense,
     "function": _never,
+    AFFINE: _never,
     **dict.fromkeys(PAIRS, _pair),
     "concat": _never,
     "max_pool2d": _pool,

@@ -67,7 +67,8 @@ def find_functions(
 ) -> list[Function]:
     """Return the composed functions among ``values`` (in topological order), none overlapping.
 
-    ``biases`` are additions that belong to a convolution, though one channel's is a scalar.
+    ``biases`` belong to something else: additions to a convolution, though one channel's is a
+    scalar, and the arithmetic of :mod:`relay_int8.analysis.channel_affine`.
     """
     source: dict[relax.Var, relax.Var] = {}
     for var, value in values.items():

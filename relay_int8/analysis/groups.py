@@ -3,9 +3,10 @@
 Serves float and QDQ modules alike: annotate, realize and the float lowering see the same groups.
 
     a tree of elementwise operators of one tensor: see ``analysis.functions``
+    sums and products with one constant a channel: see ``analysis.channel_affine``
     reshape -> permute_dims -> reshape -> strided_slice: see ``analysis.shuffles``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
-    add | subtract | multiply | maximum | minimum | avg_pool2d      -> relu | clip
+    add | subtract | multiply | maximum | minimum | avg_pool2d | affine -> relu | clip
 
 An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
 that are added, the last in topological order takes the addition; the other one's result is its
@@ -14,14 +15,16 @@ residual.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from relay_int8 import graph
+from relay_int8.analysis.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.analysis.functions import Function, find_functions
 from relay_int8.analysis.shuffles import Shuffle, find_shuffles
 from relay_int8.kernel_call import spec_of
@@ -56,6 +59,9 @@ KINDS = {
 
 PAIRS = ("add", "sub", "mul", "max", "min")
 """Kinds that compute each element from one of either operand."""
+
+AFFINE = "affine"
+"""Kind of ``a * x + b`` with one a and b a channel."""
 
 
 SAMPLE = Sample2d.kind
@@ -108,6 +114,7 @@ class Group:
     floats: list[relax.Var] = field(default_factory=list)
     activation: Clip | Leaky | None = None
     function: Function | None = None
+    affine: ChannelAffine | None = None
     shuffle: Shuffle | None = None
 
     @property
@@ -168,12 +175,7 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
     groups: dict[relax.Var, Group] = {}
     absorbed: set[relax.Var] = set()
     biases = _biases(reader)
-    for function in find_functions(reader.values, reader.readers, reader.results, set(biases)):
-        group = _function_group(function)
-        groups[group.members[0]] = group
-        absorbed.update(group.members[1:])
-    for shuffle in find_shuffles(reader.values, reader.readers, reader.results):
-        group = _shuffle_group(shuffle)
+    for group in _composed(reader, set(biases)):
         groups[group.members[0]] = group
         absorbed.update(group.members[1:])
     for var, value in reader.values.items():
@@ -194,16 +196,22 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
     return _by_output(heads, reader)
 
 
-def _function_group(function: Function) -> Group:
-    output, root = function.members[-1]
-    members = [var for var, _ in function.members]
-    return Group("function", root, [function.source], output, members, function=function)
+def _composed(reader: _Reader, biases: set[relax.Var]) -> Iterator[Group]:
+    """Yield the groups of several operators that are one function of one tensor."""
+    parts = (reader.values, reader.readers, reader.results)
+    affines = find_channel_affines(*parts, biases)
+    taken = {var for affine in affines for var, _ in affine.members}
+    for affine in affines:
+        yield _chain(AFFINE, affine, affine=affine)
+    for function in find_functions(*parts, biases | taken):
+        yield _chain("function", function, function=function)
+    for shuffle in find_shuffles(*parts):
+        yield _chain("shuffle", shuffle, shuffle=shuffle)
 
 
-def _shuffle_group(shuffle: Shuffle) -> Group:
-    output, root = shuffle.members[-1]
-    members = [var for var, _ in shuffle.members]
-    return Group("shuffle", root, [shuffle.source], output, members, shuffle=shuffle)
+def _chain(kind: str, found: ChannelAffine | Function | Shuffle, **as_field: Any) -> Group:
+    output, root = found.members[-1]
+    return Group(kind, root, [found.source], output, [var for var, _ in found.members], **as_field)
 
 
 def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
@@ -282,7 +290,7 @@ def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) 
     follower = reader.sole_reader(group.output)
     if follower is None or follower in absorbed or group.activation is not None:
         return
-    if group.kind not in ("conv2d", "dense", "avg_pool2d", *PAIRS):
+    if group.kind not in ("conv2d", "dense", "avg_pool2d", AFFINE, *PAIRS):
         return
     if group.kind in ("conv2d", "dense") and group.weight is None:
         return

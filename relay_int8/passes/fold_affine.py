@@ -19,12 +19,12 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.analysis.channel_affine import Scaling, channel_arithmetic
 from relay_int8.errors import FrontendError
 from relay_int8.graph import constant, dtype, operator, shape
 from relay_int8.passes.rewriting import Scope, rewrite_main
 
 KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
-Scaling = tuple[np.ndarray | float, np.ndarray | float]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _step(scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]) -> 
             return None
         x, scaling = norm.args[0], batch_norm_scaling(scope.name, norm)
     else:
-        x, scaling = _arithmetic(value, chains)
+        x, scaling = channel_arithmetic(value) or (None, None)
     chain = chains.get(x)
     if chain is None or scaling is None or not scope.used_once(x):
         return None
@@ -107,41 +107,6 @@ def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | None:
         )
     scale = (gamma if norm.attrs.scale else 1.0) / np.sqrt(spread)
     return scale, (beta if norm.attrs.center else 0.0) - mean * scale
-
-
-def _arithmetic(
-    value: relax.Expr, chains: dict[relax.Expr, Affine]
-) -> tuple[relax.Expr | None, Scaling | None]:
-    """Return operand, scale and shift of one operation with a constant per channel."""
-    op = operator(value)
-    if op == "negative":
-        return value.args[0], (-1.0, 0.0)
-    if op not in ("add", "subtract", "multiply", "divide"):
-        return None, None
-    a, b = value.args
-    flipped = constant(a) is not None
-    x, other = (b, a) if flipped else (a, b)
-    k = _per_channel(value, x, other) if x in chains else None
-    if k is None or (flipped and op == "divide"):
-        return None, None
-    if op == "add":
-        return x, (1.0, k)
-    if op == "subtract":
-        return x, ((-1.0, k) if flipped else (1.0, -k))
-    return x, ((k if op == "multiply" else 1.0 / k), 0.0)
-
-
-def _per_channel(value: relax.Call, x: relax.Expr, other: relax.Expr) -> np.ndarray | None:
-    """Return a constant as one float64 number a channel of ``x``, or None."""
-    array = constant(other)
-    if array is None or shape(value) != shape(x):
-        return None
-    rank = len(shape(x))
-    axis = 1 if rank == 4 else rank - 1
-    full = array.reshape((1,) * (rank - array.ndim) + array.shape)
-    if any(extent != 1 for i, extent in enumerate(full.shape) if i != axis):
-        return None
-    return np.broadcast_to(full.reshape(-1).astype("float64"), (shape(x)[axis],))
 
 
 def _emit(scope: Scope, chain: Affine) -> relax.Var:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import INTERPOLATE, SAMPLE, Clip, Group, Leaky
+from relay_int8.analysis.groups import AFFINE, INTERPOLATE, SAMPLE, Clip, Group, Leaky
 from relay_int8.geometry import conv2d_fields, pool2d_counts, pool2d_fields
 from relay_int8.interpolation import axis_pairs
 from relay_int8.kernel_call import spec_of
@@ -208,6 +208,11 @@ def _activation(group: Group, xs: Sequence[Array]) -> Array:
     return activate(group.activation, xs[0].copy())
 
 
+def _affine(group: Group, xs: Sequence[Array]) -> Array:
+    assert group.affine is not None
+    return activate(group.activation, group.affine(xs[0]).astype(np.float32))
+
+
 def _function(group: Group, xs: Sequence[Array]) -> Array:
     assert group.function is not None
     return group.function(xs[0].astype(np.float64)).astype(np.float32)
@@ -228,5 +233,6 @@ _OPERATORS: dict[str, Callable[[Group, Sequence[Array]], Array]] = {
     INTERPOLATE: _interpolate,
     "activation": _activation,
     "function": _function,
+    AFFINE: _affine,
     SAMPLE: _sample,
 }

@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_int8.analysis.groups import Clip, Group, Leaky, find_groups
-from tests.small_networks import NetworkWriter, functions, nn
+from tests.small_networks import NetworkWriter, constants, functions, nn
 
 pytestmark = pytest.mark.fast
 
@@ -120,6 +120,28 @@ def test_a_tree_of_two_tensors_is_no_function():
     gate = net.emit("gate", relax.op.sigmoid(net.x))
     found = groups(net.module(net.emit("y", relax.op.multiply(c, gate))))
     assert (found["y"].kind, found["gate"].kind) == ("mul", "sigmoid")
+
+
+def test_arithmetic_by_channel_is_one_affine_function():
+    found = groups(constants())
+    kinds = {name: group.kind for name, group in found.items() if group.kind != "conv2d"}
+    assert kinds == {"b": "affine", "d": "affine", "e": "affine", "sum": "add", "f": "affine"}
+    assert [var.name for var in found["b"].members] == ["centred", "b"]
+    assert found["e"].affine is not None and (found["e"].affine.scale == -1).all()
+    assert isinstance(found["e"].activation, Clip)
+    f = found["f"].affine
+    assert f is not None and (f.scale == -0.75).all() and len(set(f.shift)) == 12
+
+
+def test_arithmetic_with_scalars_and_with_pixels_is_not_by_channel():
+    net = NetworkWriter()
+    a = net.emit("a", relax.op.multiply(net.x, relax.const(2.0)))
+    b = net.emit("b", relax.op.add(net.relu("r", a), net.constant(1, 1, 12, 11)))
+    c = net.emit("c", relax.op.divide(net.constant(3, 1, 1), b))
+    zero = relax.const(np.array([1, 0, 2], "float32").reshape(3, 1, 1))
+    found = groups(net.module(net.emit("d", relax.op.divide(c, zero))))
+    assert found["r"].kind == "function"
+    assert all(group.affine is None for group in found.values())
 
 
 def test_leaky_after_a_residual_stands_alone():

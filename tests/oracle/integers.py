@@ -100,7 +100,7 @@ class Integers:
             steps = operators.bilinear_steps(x, core.args[1], mode).astype(np.int64)
             return Accumulator(steps, s, np.float64(operators.WEIGHT_UNITS**2))
         x, s = self._view(core)
-        return Accumulator(x, s, one)
+        return Accumulator(x, s, one) if match.factor is None else _affine(x, s, match)
 
     def _real_steps(self, match: Match, y: Params) -> Array:
         """Return t, float32: the operator's real value in steps of y, before rounding.
@@ -174,6 +174,17 @@ class Integers:
         product = operators.apply(core.op, [x * 1.0, w_steps * 1.0], core.attrs)
         steps = (product + along(b, axis, rank)).astype(np.int64)
         return Accumulator(steps, along(s, axis, rank), np.float64(1))
+
+
+def _affine(x: Array, s_x: Array, match: Match) -> Accumulator:
+    """Accumulate ``factor * x + bias`` as a depthwise convolution, whose weights have scales."""
+    channels = (x.shape[1],)
+    a, b = (np.broadcast_to(part, channels) for part in (match.factor, match.bias))
+    s_w = np.maximum(np.abs(a) / 127, np.abs(b) / (s_x * 2.0**30)).astype(np.float32)
+    s_w = np.where(s_w > 0, s_w, 1).astype(np.float64)
+    w, bias = np.clip(np.rint(a / s_w), -128, 127), np.rint(b / (s_x * s_w))
+    steps = x * along(w, 1, x.ndim) + along(bias, 1, x.ndim)
+    return Accumulator(steps.astype(np.int64), along(s_x * s_w, 1, x.ndim), np.float64(1))
 
 
 def _by_sign(steps: Array, real: Array, match: Match) -> Array:

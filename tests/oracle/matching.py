@@ -7,6 +7,7 @@ a float consumer). What one integer operator can hold, inside out:
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
             | view * view | max(view, view) | min(view, view) | average(view) | bilinear(view) | concat(view, ...) | view
             | sample2d(view, float places[, float mask])
+            | a * view + b                  by constants, one a channel: a depthwise convolution
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
             | view - view
@@ -41,13 +42,14 @@ PRODUCTS_AND_EXTREMES = ("multiply", "maximum", "minimum")
 
 @dataclass(frozen=True)
 class Match:
-    """One integer operator: ``clamp(leaky(core + bias) + residual)``, moved.
+    """One integer operator: ``clamp(leaky(factor * core + bias) + residual)``, moved.
 
     sign is -1 where the residual is subtracted; low and high are real bounds; alpha is None or the slope below zero, a scalar or one a channel.
     """
 
     core: Node
     bias: np.ndarray | None = None
+    factor: np.ndarray | None = None
     alpha: np.ndarray | None = None
     alpha_axis: int = 1
     residual: Node | None = None
@@ -118,7 +120,9 @@ def match_factor(node: Node) -> Match | None:
         alpha = node.attrs.get("alpha") if node.op == "leakyrelu" else constant(node.args[1])
         if inner is None or inner.alpha is not None or alpha is None:
             return None
-        leaky_core = inner.core.op in ("conv2d", "matmul") or is_view(inner.core)
+        leaky_core = inner.core.op in ("conv2d", "matmul") or (
+            is_view(inner.core) and inner.factor is None
+        )
         axis = node.attrs.get("axis", 1)
         return replace(inner, alpha=np.asarray(alpha), alpha_axis=axis) if leaky_core else None
     if node.op == "add":
@@ -126,8 +130,36 @@ def match_factor(node: Node) -> Match | None:
             if constant(bias) is not None and _is_product(inner):
                 aligned = _per_channel(inner, constant(bias))
                 return None if aligned is None else Match(inner, bias=aligned)
-        return None
-    return Match(node) if _is_core(node) else None
+    if _is_core(node):
+        return Match(node)
+    core, a, b = _affine(node)
+    return None if core is None else Match(core, bias=b, factor=a)
+
+
+def _affine(node: Node) -> tuple[Node | None, np.ndarray, np.ndarray]:
+    """Return view, a and b of ``a * view + b``, one a channel of an image; no view if it is none."""
+    none = None, np.ones(1), np.zeros(1)
+    if node.op == "negative":
+        core, a, b = _affine(node.args[0])
+        return core, -a, -b
+    if node.op not in ("add", "subtract", "multiply", "divide"):
+        return none
+    first, second = (constant(arg) for arg in node.args)
+    k, inner = (first, node.args[1]) if first is not None else (second, node.args[0])
+    if k is None or (first is not None and node.op == "divide"):
+        return none
+    if k.size > 1 and (k.ndim < 3 or k.shape[-3] != k.size):
+        return none
+    k = k.astype(np.float64).reshape(-1)
+    innermost = is_view(inner) and k.size > 1
+    core, a, b = (inner, np.ones(1), np.zeros(1)) if innermost else _affine(inner)
+    if node.op == "multiply":
+        return core, a * k, b * k
+    if node.op == "divide":
+        return core, a / k, b / k
+    if node.op == "add":
+        return core, a, b + k
+    return (core, a, b - k) if first is None else (core, -a, k - b)
 
 
 def _sum(node: Node, graph: Graph) -> Match | None:

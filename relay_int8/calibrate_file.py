@@ -24,7 +24,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration_network import CalibrationRecipe
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_folders
+from relay_int8.files import require_outputs
 from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.host import cpu_flags
 from relay_int8.images import open_images
@@ -82,7 +82,7 @@ def calibrate_model(
         One of its kinds, by what is wrong.
     """
     config = config or QuantConfig()
-    require_folders(output)
+    require_outputs(output, read=(model, params))
     require_ranges_alone(
         config,
         "a table holds ranges alone; give the images to quantize, whose --save-table writes the "

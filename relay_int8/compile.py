@@ -26,7 +26,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.export.onnx_file import write_qdq
-from relay_int8.files import require_folders
+from relay_int8.files import require_outputs
 from relay_int8.frontend.model import Shapes, import_model, model_bytes
 from relay_int8.images import open_images
 from relay_int8.interface import outputs_of
@@ -135,7 +135,7 @@ def compile_model(
     where = resolve_target(destination.target, threads)
     check_float16(float16, where)
     known = _known_records(tuning_logs, where, records, require_tuned)
-    require_folders(output, report, table, qdq)
+    require_outputs(output, report, table, qdq, read=(model, params))
     _check_open_batch(batch, max_batch)
     clock = _Clock(progress)
 

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 from relay_int8.errors import ConfigError
 
 
-def require_folders(*files: str | Path | None) -> None:
-    """Refuse to begin what could not be written in the end.
+def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None] = ()) -> None:
+    """Refuse to begin what could not be written in the end, or would destroy what it is made from.
+
+    Parameters
+    ----------
+    files
+        What will be written; None where nothing is.
+    read
+        What it is made from.
 
     Raises
     ------
     ConfigError
-        A file's folder does not exist.
+        A file's folder does not exist, it is a folder itself, it is one of those that are read, or
+        two of them are one.
     """
+    sources = {Path(file).resolve() for file in read if file is not None}
+    written: set[Path] = set()
     for file in files:
-        if file is not None and not Path(file).parent.is_dir():
+        if file is None:
+            continue
+        if not Path(file).parent.is_dir():
             raise ConfigError(
                 f"{file}: there is no folder {Path(file).parent} to write it to; make it first"
             )
+        if Path(file).is_dir():
+            raise ConfigError(f"{file}: it is a folder; name a file to write")
+        path = Path(file).resolve()
+        if path in sources:
+            raise ConfigError(f"{file}: it would be read and written over; write to another file")
+        if path in written:
+            raise ConfigError(f"{file}: two results would be written to it; give each its own file")
+        written.add(path)
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -65,9 +65,13 @@ class Evaluation:
 def read_evaluation(path: Path | str) -> Evaluation:
     """Return the evaluation in a file; a RecordError if it cannot be read or is none."""
     try:
-        return Evaluation.from_json(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
+    try:
+        return Evaluation.from_json(text)
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
 
 
 def evaluate(
@@ -96,7 +100,8 @@ def evaluate(
     Raises
     ------
     ConfigError
-        If there is no such output, or labels and images differ in number.
+        If there is no such output, labels and images differ in number, or a label is none of the
+        output's classes.
     """
     names = [info.name for info in module.manifest.outputs]
     output = names[0] if output is None else output
@@ -108,11 +113,24 @@ def evaluate(
         if reference is not None:
             wanted.append(_output_of(reference(batch), output)[:count])
     scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
-    if labels is not None and labels.shape != (len(scores),):
-        raise ConfigError(f"{len(scores)} images, but labels of shape {labels.shape}")
+    if labels is not None:
+        _require_labels(labels, *scores.shape)
     return _compare(
         scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
     )
+
+
+def _require_labels(labels: Array, images: int, classes: int) -> None:
+    if labels.shape != (images,):
+        raise ConfigError(
+            f"{images} images, but labels of shape {labels.shape}; give one integer for each image"
+        )
+    wrong = labels[(labels < 0) | (labels >= classes)]
+    if len(wrong):
+        raise ConfigError(
+            f"label {wrong[0]} found, but the output has {classes} values: 0 to {classes - 1} "
+            "expected; shift labels that count a background class, or name another output"
+        )
 
 
 def _output_of(outputs: Mapping[str, Array], name: str) -> Array:

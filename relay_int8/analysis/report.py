@@ -212,9 +212,13 @@ class Report:
 def read_report(path: Path | str) -> Report:
     """Return the report in a file; a RecordError if it cannot be read or is none."""
     try:
-        return Report.from_json(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read as a report: {error}") from error
+    try:
+        return Report.from_json(text)
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
 
 
 def _ratio(item: dict[str, Any]) -> dict[str, Any]:

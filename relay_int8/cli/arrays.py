@@ -6,27 +6,47 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from relay_int8.errors import ConfigError
-from relay_int8.files import write_atomic
+from relay_int8.files import require_outputs, write_atomic
+
+
+def input_files(inputs: Sequence[str]) -> list[Path]:
+    """Return the files of ``[NAME=]FILE`` arguments."""
+    return [Path(argument.rpartition("=")[2]) for argument in inputs]
 
 
 def read_arrays(inputs: list[str], only: str) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays of ``[NAME=]FILE`` arguments; a file without a name is input ``only``."""
-    arrays = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for argument in inputs:
         name, _, file = argument.rpartition("=")
-        try:
-            arrays[name or only] = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ConfigError(f"{file}: cannot be read as a NumPy array: {error}") from error
+        name = name or only
+        if name in arrays:
+            raise ConfigError(f"--input {argument}: input {name} is given twice; say NAME=FILE")
+        arrays[name] = _read_array(file)
     return arrays
 
 
-def check_suffix(path: Path, names: Sequence[str]) -> None:
-    """Refuse a file that cannot hold outputs ``names``, before they are computed."""
+def _read_array(file: str) -> np.ndarray[Any, Any]:
+    try:
+        with Path(file).open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ConfigError(f"{file}: cannot be read as a NumPy array: {error}") from error
+    if not isinstance(found, np.ndarray):
+        raise ConfigError(
+            f"{file}: it holds several arrays, a .npy file expected; save each input as its own"
+        )
+    return found
+
+
+def check_output(path: Path, names: Sequence[str], read: Sequence[Path]) -> None:
+    """Refuse a file that cannot hold outputs ``names``, or is read, before they are computed."""
+    require_outputs(path, read=read)
     if path.suffix not in (".npy", ".npz") or (path.suffix == ".npy" and len(names) > 1):
         raise ConfigError(f"{path}: outputs are {', '.join(names)}; name a .npz file for them")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -11,11 +10,12 @@ import typer
 
 import relay_int8
 from relay_int8.analysis.timing import random_inputs
+from relay_int8.cli.model import Artifact
 from relay_int8.terminal import show, table, terminal
 
 
 def bench(
-    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    artifact: Artifact,
     repeats: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 50,
     warmup: Annotated[int, typer.Option(min=0, help="Runs before them.")] = 5,
     threads: Annotated[

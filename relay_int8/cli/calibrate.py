@@ -12,6 +12,7 @@ from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Pre
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
+from relay_int8.files import require_outputs
 from relay_int8.terminal import terminal
 
 
@@ -51,6 +52,7 @@ def calibrate(
     """
     from relay_int8.calibrate_file import calibrate_model
 
+    require_outputs(output, read=(model, data, params))
     console = terminal()
     console.print(f"{model} -> {output}", soft_wrap=True)
     where = scheduler or (f"{workers} processes" if workers else "this process")

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from relay_int8.artifact import read_manifest
-from relay_int8.cli.arrays import check_suffix, read_arrays, write_arrays
+from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
+from relay_int8.cli.model import Artifact
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.deploy import Deployment, Place
 from relay_int8.deploy import deploy as deploy_artifact
@@ -19,7 +20,7 @@ from relay_int8.terminal import show, table, terminal
 
 
 def deploy(
-    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    artifact: Artifact,
     rpc: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where relay-int8 serve, or a proxy, listens."),
@@ -61,7 +62,8 @@ def deploy(
         raise typer.BadParameter("give either --rpc or --tracker")
     manifest = read_manifest(artifact)
     if output is not None:
-        check_suffix(output, [info.name for info in manifest.outputs])
+        names = [info.name for info in manifest.outputs]
+        check_output(output, names, [artifact, *input_files(inputs or ())])
     result = deploy_artifact(
         artifact,
         Place(address=Address.parse(rpc or tracker or ""), tracker=tracker is not None, key=key),

@@ -15,16 +15,16 @@ from relay_int8.analysis.wording import decibels, shares
 from relay_int8.artifact import TensorInfo
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import Inputs, Params, input_shapes
+from relay_int8.cli.model import Artifact, Inputs, Params, input_shapes
 from relay_int8.cli.options import Labels, Preprocess
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.errors import ConfigError
-from relay_int8.files import write_atomic
+from relay_int8.files import require_outputs, write_atomic
 from relay_int8.terminal import show, table, terminal
 
 
 def evaluate(
-    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    artifact: Artifact,
     data: Annotated[
         Path, typer.Option(help="Images: a folder of pictures, a .npy or a .npz file.")
     ],
@@ -39,7 +39,8 @@ def evaluate(
         str | None, typer.Option(help="Name of the output to look at; the first one if not given.")
     ] = None,
     min_top1: Annotated[
-        float | None, typer.Option(help="Exit with 3 below this top-1 accuracy (0..1).")
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with 3 below this top-1 accuracy (0..1)."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Where to write the numbers as JSON, for report.")
@@ -58,6 +59,7 @@ def evaluate(
     if labels is None and fp32 is None:
         raise typer.BadParameter("give --labels, --fp32 or both: there is nothing to compare with")
     _check_demands(min_top1, max_drop, labels, fp32)
+    require_outputs(report, read=(artifact, data, labels, fp32, params))
     module = relay_int8.load(artifact)
     inputs = module.manifest.inputs
     recipe = named_preprocessing(preprocess)

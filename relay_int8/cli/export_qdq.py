@@ -23,6 +23,7 @@ from relay_int8.cli.options import (
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
+from relay_int8.files import require_outputs
 from relay_int8.terminal import terminal
 
 
@@ -64,6 +65,7 @@ def export_qdq(
     # Reading a model needs TVM; reading a table of another tool does not.
     from relay_int8.export.onnx_file import export_model
 
+    require_outputs(output, read=(model, data, table, params))
     source = chosen_source(data, table)
     if source is None:
         raise typer.BadParameter("give either --data or --table")

@@ -25,7 +25,7 @@ _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="Artifact (.ri8), or a model.")],
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Artifact (.ri8), or a model.")],
     preset: Preset = QuantConfig.preset,
     batch: Batch = None,
     inputs: Inputs = None,

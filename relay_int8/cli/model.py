@@ -1,4 +1,4 @@
-"""Options that say what a model file leaves open."""
+"""A model or an artifact, and options that say what a model file leaves open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 Model = Annotated[
-    Path, typer.Argument(help="Model: ONNX, TFLite, PyTorch (.pt2) or MXNet (-symbol.json).")
+    Path,
+    typer.Argument(
+        dir_okay=False, help="Model: ONNX, TFLite, PyTorch (.pt2) or MXNet (-symbol.json)."
+    ),
+]
+Artifact = Annotated[
+    Path, typer.Argument(dir_okay=False, help="Artifact (.ri8) that quantize wrote.")
 ]
 Inputs = Annotated[
     list[str] | None,

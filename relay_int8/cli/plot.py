@@ -13,7 +13,7 @@ from relay_int8.analysis.report import read_report
 from relay_int8.calibration.alternatives import alternatives
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_folders
+from relay_int8.files import require_outputs
 from relay_int8.pages.interactive import Axes, Traces
 from relay_int8.pages.picture import write_picture
 from relay_int8.terminal import terminal
@@ -47,7 +47,7 @@ def plot(
     """
     if (kind is Kind.layers) != (tensor is None):
         raise typer.BadParameter("--kind layers draws a report, the other kinds one --tensor")
-    require_folders(output)
+    require_outputs(output, read=(source,))
     title, axes, traces = (
         _of_layers(source) if tensor is None else _of_tensor(source, tensor, kind.value)
     )

@@ -50,4 +50,7 @@ def named_preprocessing(name: str | None) -> Preprocessing | None:
         raise ConfigError(
             f"{path}: a table of settings is expected, a {type(values).__name__} found"
         )
-    return Preprocessing.from_dict(values)
+    try:
+        return Preprocessing.from_dict(values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error

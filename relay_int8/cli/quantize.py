@@ -28,6 +28,7 @@ from relay_int8.cli.options import (
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig, chosen_tools
+from relay_int8.files import require_outputs
 from relay_int8.pixels import PixelLayout
 from relay_int8.plan import plan_exclusions
 from relay_int8.terminal import terminal
@@ -159,6 +160,8 @@ def quantize(
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
     """
+    written = (output, report, save_table, qdq)
+    require_outputs(*written, read=(model, data, table, plan, params))
     source = chosen_source(data, table)
     config = QuantConfig(
         preset=preset,

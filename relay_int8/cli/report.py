@@ -13,7 +13,7 @@ from relay_int8.analysis.report import read_report
 from relay_int8.analysis.report_page import write_report_page
 from relay_int8.analysis.sensitivity_file import read_ratios, with_ratios
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.files import require_folders
+from relay_int8.files import require_outputs
 from relay_int8.terminal import terminal
 
 
@@ -38,7 +38,7 @@ def report(
 
     For example: relay-int8 report report.json --table table.json -o report.html
     """
-    require_folders(output)
+    require_outputs(output, read=(source, table, evaluation, sensitivity))
     found = read_report(source)
     if sensitivity is not None:
         found = with_ratios(found, read_ratios(sensitivity))

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 import relay_int8
-from relay_int8.cli.arrays import check_suffix, read_arrays, write_arrays
+from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
+from relay_int8.cli.model import Artifact
 
 
 def run(
-    artifact: Annotated[Path, typer.Argument(help="Artifact (.ri8) that quantize wrote.")],
+    artifact: Artifact,
     inputs: Annotated[
         list[str],
         typer.Option(
@@ -33,7 +34,7 @@ def run(
     """
     module = relay_int8.load(artifact, threads=threads)
     names = [info.name for info in module.manifest.outputs]
-    check_suffix(output, names)
+    check_output(output, names, [artifact, *input_files(inputs)])
     outputs = module.run(read_arrays(inputs, module.manifest.inputs[0].name))
     write_arrays(output, outputs)
     for name, array in outputs.items():

@@ -16,7 +16,7 @@ from relay_int8.cli.options import Data, Method, Preprocess, Preset
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
-from relay_int8.files import require_folders, write_atomic
+from relay_int8.files import require_outputs, write_atomic
 from relay_int8.plan import save_plan
 from relay_int8.terminal import show, table, terminal
 
@@ -61,7 +61,7 @@ def sensitivity(
     budget = Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
     if plan is not None and budget is None:
         raise typer.BadParameter("--plan is written for --min-snr or --min-agreement")
-    require_folders(plan, report)
+    require_outputs(plan, report, read=(model, data, params))
     recipe = named_preprocessing(preprocess)
     mod = relay_int8.import_model(model, batch=1, inputs=input_shapes(input_shape), params=params)
     with progress_report() as progress:

@@ -18,7 +18,7 @@ from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Exclude, Preset
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_folders, write_atomic
+from relay_int8.files import require_outputs, write_atomic
 
 NAMES = ", ".join(FORMATS)
 table = typer.Typer(
@@ -55,7 +55,7 @@ def convert(
     For example: relay-int8 table convert calib.trt table.json --from tensorrt --model resnet50.onnx
     """
     form = find_format(target_format) if target_format else format_of_name(target)
-    require_folders(target)
+    require_outputs(target, read=(source, model, params))
     exchange, found = read_table(source, find_format(source_format) if source_format else None)
     if model is None and (form.name == NCNN) != (found.name == NCNN):
         raise ConfigError(

@@ -19,6 +19,7 @@ from relay_int8.cli.options import (
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.config import QuantConfig
+from relay_int8.files import require_outputs
 from relay_int8.remote.address import Address
 from relay_int8.terminal import show, table, terminal
 
@@ -119,6 +120,9 @@ def tune(
     from relay_int8.tuning.network import network_tasks
     from relay_int8.tuning.session import Options
 
+    require_outputs(page, read=(model, params))
+    if search not in SEARCHES:
+        raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     where = resolve_target(target, threads)
     mod = relay_int8.import_model(model, batch=batch, inputs=input_shapes(inputs), params=params)
     config = QuantConfig(preset=preset, requantize=chosen_requantize(requantize, rounding))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from relay_int8.errors import RecordError
+from relay_int8.files import require_outputs
 from relay_int8.terminal import show as show_table
 from relay_int8.terminal import table, terminal
 
@@ -89,5 +90,6 @@ def page(
     """Write an HTML page: progress, cost model, winners, shares of the time and of the peak."""
     from relay_int8.tuning.page import write_tuning_page
 
+    require_outputs(output)
     write_tuning_page(log, output)
     typer.echo(f"{output}")

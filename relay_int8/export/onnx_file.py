@@ -11,7 +11,7 @@ from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.export.qdq import BiasForm, export_qdq
-from relay_int8.files import require_folders, write_atomic
+from relay_int8.files import require_outputs, write_atomic
 from relay_int8.frontend.model import Shapes, import_model
 from relay_int8.images import open_images
 from relay_int8.quantize import QuantizedModel, quantize
@@ -36,7 +36,7 @@ def export_model(
     Parameters are those of :func:`relay_int8.compile_model`; ``bias`` and ``open_batch`` are those
     of :func:`relay_int8.export.qdq.export_qdq`.
     """
-    require_folders(output)
+    require_outputs(output, read=(model, params))
     mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
         data = open_images(mod, data, preprocessing)

@@ -19,6 +19,8 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", X)
     np.save("labels.npy", np.array(LABELS))
+    np.save("large.npy", np.array(LABELS) + 1)
+    np.save("less.npy", np.array(LABELS) - 1)
     (tmp_path / "labels.txt").write_text("\n".join(map(str, LABELS)))
     (tmp_path / "few.txt").write_text("0 1 2")
     (tmp_path / "words.txt").write_text("cat dog")
@@ -71,6 +73,25 @@ def test_another_network_is_no_reference(invoke, artifact):
 
 
 @pytest.mark.usefixtures("files")
+def test_nor_is_one_of_another_shape(invoke, artifact):
+    one = {"one": np.ones((1, 4), "float32")}
+    node = helper.make_node("Add", ["x", "one"], ["scores"])
+    save(model([node], {"x": [2, 4]}, {"scores": [2, 4]}, one), "float.onnx")
+    code, _, err = invoke("evaluate", artifact, "--data", "x.npy", "--fp32", "float.onnx")
+    assert code == 1
+    assert "the FP32 network takes x (float32 2 x 4); x (float32 2 x 3) found" in err
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("share", ["80", "-0.1"])
+def test_a_demanded_share_is_no_percentage(invoke, artifact, share):
+    arguments = ("--data", "x.npy", "--labels", "labels.npy", "--min-top1", share)
+    code, _, err = invoke("evaluate", artifact, *arguments)
+    assert code == 2
+    assert "--min-top1" in err
+
+
+@pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(("demand", "code"), [(0, 0), (-50, 3)])
 def test_demand_beside_fp32(invoke, artifact, demand, code):
     float_model("scores")
@@ -95,6 +116,14 @@ def test_demand_beside_fp32(invoke, artifact, demand, code):
         (["--data", "x.npy", "--labels", "few.txt"], "5 images, but labels of shape (3,)"),
         (["--data", "x.npy", "--labels", "labels.npy", "--output", "q"], "no output is called 'q'"),
         (
+            ["--data", "x.npy", "--labels", "large.npy"],
+            "label 3 found, but the output has 3 values",
+        ),
+        (["--data", "x.npy", "--labels", "less.npy"], "label -1 found"),
+        (["--data", "x.npy", "--labels", "labels.npy", "--report", "x.npy"], "written over"),
+        (["--data", "x.npy", "--labels", "labels.npy", "--report", "."], "it is a folder"),
+        (["--data", "x.npy", "--labels", "labels.npy", "--report", "no/e.json"], "no folder no"),
+        (
             ["--data", "x.npy", "--labels", "labels.npy", "--preprocess", "zoom"],
             "'zoom' is none of",
         ),
@@ -104,3 +133,4 @@ def test_errors_are_messages(invoke, artifact, arguments, message):
     code, _, err = invoke("evaluate", artifact, *arguments)
     assert code == 1
     assert message in err
+    np.testing.assert_array_equal(np.load("x.npy"), X)

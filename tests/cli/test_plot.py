@@ -50,7 +50,7 @@ def assert_drawn(path, many_colours):
         (("t.json", "--tensor", "x", "-o", "x.png"), 1, "no tensor is called 'x'; there are image"),
         (("t.json", "--tensor", "image", "-o", "x.svg"), 1, "pictures are PNG"),
         (("t.json", "--tensor", "image", "-o", "no/x.png"), 1, "there is no folder no"),
-        (("t.json", "--tensor", "image", "-o", "folder.png"), 1, "cannot be written"),
+        (("t.json", "--tensor", "image", "-o", "folder.png"), 1, "it is a folder"),
         (("t.json", "-o", "x.png"), 2, "the other kinds one --tensor"),
         (("r.json", "--kind", "layers", "--tensor", "image", "-o", "x.png"), 2, "draws a report"),
         (("r.json", "--tensor", "image", "-o", "x.png"), 1, "not a calibration table"),

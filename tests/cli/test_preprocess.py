@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from relay_int8.cli.preprocess import PREPARATIONS, named_preprocessing
+from relay_int8.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
@@ -42,3 +43,10 @@ def test_files(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     found = named_preprocessing(str(tmp_path / name))
     assert (found.crop, found.mean) == ((2, 3), (1.5,))
+
+
+@pytest.mark.parametrize("text", ['{"rezise": 3}', '{"resize": -3}', '{"mean": "much"}'])
+def test_what_is_wrong_in_a_file_is_said_with_its_name(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"a\.json: preprocessing"):
+        named_preprocessing(str(tmp_path / "a.json"))

@@ -53,7 +53,7 @@ def test_with_the_files_of_evaluate_and_sensitivity(invoke, files):
     assert found.rows("place")[0]["alone dB"] == "33.3"
     assert found.rows("", "int8")[0]["95 %"] == "0.2366 to 0.7634"
     code, _, err = invoke("report", files / "r.json", "--evaluation", sensitivity, "-o", page)
-    assert code == 1 and "not an evaluation" in err
+    assert code == 1 and f"{sensitivity}: not an evaluation" in err
     code, _, err = invoke("report", files / "r.json", "--sensitivity", evaluation, "-o", page)
     assert code == 1 and "not what relay-int8 sensitivity wrote" in err
 
@@ -63,4 +63,5 @@ def test_what_is_no_report(invoke, files, name, message):
     code, _, err = invoke("report", files / name, "-o", files / "r.html")
     assert code == 1
     assert message in err
+    assert f"error: {files / name}" in err
     assert not (files / "r.html").exists()

@@ -31,7 +31,9 @@ def test_arrays_in_arrays_out(invoke, artifact, x, tmp_path, name):
         (["-i", "z={x}", "-o", "y.npz"], "inputs z given; x expected"),
         (["-i", "{x}", "-o", "y.npy"], "outputs are scores, twice; name a .npz file"),
         (["-i", "{x}", "-o", "y.txt"], "name a .npz file"),
-        (["-i", "{x}", "-o", "none/y.npz"], "cannot be written"),
+        (["-i", "{x}", "-o", "none/y.npz"], "there is no folder none"),
+        (["-i", "{x}", "-o", "{x}"], "it would be read and written over"),
+        (["-i", "{x}", "-i", "x={x}", "-o", "y.npz"], "input x is given twice"),
     ],
 )
 def test_errors_are_messages(invoke, artifact, x, tmp_path, monkeypatch, arguments, message):
@@ -42,6 +44,22 @@ def test_errors_are_messages(invoke, artifact, x, tmp_path, monkeypatch, argumen
     assert message in err
     assert not out
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_several_arrays_in_a_file_are_no_input(invoke, artifact, tmp_path):
+    many, torn = tmp_path / "many.npz", tmp_path / "torn.npz"
+    np.savez(many, x=X, z=X)
+    torn.write_bytes(many.read_bytes()[:60])
+    for file, message in ((many, "it holds several arrays"), (torn, "cannot be read as a NumPy")):
+        code, _, err = invoke("run", artifact, "-i", file, "-o", tmp_path / "y.npz")
+        assert code == 1
+        assert message in err
+
+
+def test_a_folder_is_no_artifact(invoke, x, tmp_path):
+    code, _, err = invoke("run", tmp_path, "-i", x, "-o", tmp_path / "y.npz")
+    assert code == 2
+    assert "is a directory" in err
 
 
 def test_damaged_artifact(invoke, x, tmp_path):

@@ -40,6 +40,20 @@ def test_list_shows_kernels_and_measures_no_candidate(invoke, folder, network):
     assert not (folder / "none").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--search", "guess"), 2, "xgb, random, grid are known"),
+        (("--page", "no/page.html"), 1, "there is no folder no"),
+    ],
+)
+def test_what_cannot_end_well_measures_nothing(invoke, folder, network, options, code, message):
+    found, _, err = invoke("tune", network[0], *TUNE, "--logs", folder / "none", *options)
+    assert found == code
+    assert message in err
+    assert not (folder / "none").exists()
+
+
 def test_tune_resume_and_build(invoke, folder, network, tmp_path):
     tune = ("tune", network[0], *TUNE, "--logs", folder)
     code, out, err = invoke(*tune, "--trials", 3)

@@ -1,0 +1,78 @@
+"""No command writes over what it reads, or two results to one file."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from relay_int8.demo import MODEL, load_images
+from relay_int8.errors import ConfigError
+from relay_int8.files import require_outputs
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(MODEL, "m.onnx")
+    np.save("x.npy", load_images().calibration[:2])
+    (tmp_path / "t.json").write_text('{"input": 2.5}')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "quantize m.onnx --data x.npy -o m.onnx",
+        "quantize m.onnx --data x.npy -o a.ri8 --qdq ../{folder}/m.onnx",
+        "quantize m.onnx --data x.npy -o a.ri8 --save-table x.npy",
+        "quantize m.onnx --table t.json -o a.ri8 --save-table t.json",
+        "quantize m.onnx --plan t.json -o t.json",
+        "calibrate m.onnx --data x.npy -o x.npy",
+        "export-qdq m.onnx --data x.npy -o m.onnx",
+        "export-qdq m.onnx --table t.json -o t.json",
+        "sensitivity m.onnx --data x.npy --report m.onnx",
+        "table convert t.json t.json",
+        "table convert t.json m.onnx --to ranges --model m.onnx",
+        "report t.json -o t.json",
+        "plot t.json --tensor input -o t.json",
+    ],
+)
+def test_what_is_read_is_not_written(invoke, folder, arguments):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    code, _, err = invoke(*arguments.format(folder=folder.name).split())
+    assert code == 1
+    assert "it would be read and written over; write to another file" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_two_results_are_two_files(invoke, folder):
+    arguments = ("--data", "x.npy", "-o", "a.ri8", "--report", "./a.ri8")
+    code, _, err = invoke("quantize", "m.onnx", *arguments)
+    assert code == 1
+    assert "two results would be written to it" in err
+    assert not (folder / "a.ri8").exists()
+
+
+def test_a_link_to_what_is_read_is_the_same_file(folder):
+    (folder / "link.onnx").symlink_to("m.onnx")
+    with pytest.raises(ConfigError, match=r"link\.onnx: it would be read"):
+        require_outputs("link.onnx", read=("m.onnx",))
+
+
+def test_files_of_their_own_may_be_written(folder):
+    require_outputs("new.ri8", None, "old.json", folder / "x.json", read=("m.onnx", None, "x.npy"))
+
+
+def test_a_folder_is_no_file_to_write(folder):
+    with pytest.raises(ConfigError, match="it is a folder; name a file"):
+        require_outputs(folder)
+
+
+@pytest.mark.parametrize("command", ["quantize", "inspect"])
+def test_a_folder_is_no_model(invoke, folder, command):
+    output = ("-o", "a.ri8", "--data", "x.npy") if command == "quantize" else ()
+    code, _, err = invoke(command, folder, *output)
+    assert code == 2
+    assert "is a directory" in err

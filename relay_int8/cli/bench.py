@@ -11,6 +11,7 @@ import typer
 import relay_int8
 from relay_int8.analysis.timing import random_inputs
 from relay_int8.cli.model import Artifact
+from relay_int8.cli.options import MAX_THREADS
 from relay_int8.terminal import show, table, terminal
 
 
@@ -20,7 +21,11 @@ def bench(
     warmup: Annotated[int, typer.Option(min=0, help="Runs before them.")] = 5,
     threads: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Threads; repeat it to compare. The runtime's choice if absent."),
+        typer.Option(
+            min=1,
+            max=MAX_THREADS,
+            help="Threads; repeat it to compare. The runtime's choice if absent.",
+        ),
     ] = None,
     streams: Annotated[
         int | None,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any, NoReturn
 
 import typer
@@ -21,13 +26,38 @@ class ErrorGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that ``ctx`` holds."""
         try:
-            return super().invoke(ctx)
+            with _interruptions() as noted:
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of a pipe has gone: nobody is left to tell
         except (Int8Error, OSError) as error:  # OSError: a full disk, a file that may not be read
             typer.echo(f"error: {error}", err=True)
             code = UNMET if isinstance(error, CoverageError) else FAILED
             raise typer.Exit(code) from error
+        except RuntimeError as error:
+            if not noted:
+                raise
+            raise KeyboardInterrupt from error  # Ctrl-C in a pass: TVM's C++ forgets which it was
+
+
+@contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """Give a list of the Ctrl-C that come; they interrupt as ever."""
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield noted
+        return
+
+    def _note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, _note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def unmet(demand: str) -> NoReturn:

@@ -63,6 +63,8 @@ RoundingName = Annotated[
         help=f"Of --requantize fixed: {', '.join(ROUNDINGS)}; {ROUNDINGS[0]} if not given.",
     ),
 ]
+MAX_THREADS = 1024
+"""More would only exhaust the threads of a process, which aborts it."""
 Batch = Annotated[int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")]
 Labels = Annotated[
     Path | None,

@@ -10,6 +10,7 @@ import typer
 import relay_int8
 from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
+from relay_int8.cli.options import MAX_THREADS
 
 
 def run(
@@ -25,7 +26,8 @@ def run(
         typer.Option("--output", "-o", help="Where to write: .npz, or .npy for a single output."),
     ],
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads; the runtime's choice if not given.")
+        int | None,
+        typer.Option(min=1, max=MAX_THREADS, help="Threads; the runtime's choice if not given."),
     ] = None,
 ) -> None:
     """Run an artifact on arrays and save what comes out.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from relay_int8.cli.options import MAX_THREADS
 from relay_int8.remote.address import Address
 from relay_int8.remote.serve import ServeOptions
 from relay_int8.remote.serve import serve as serve_rpc
@@ -47,7 +48,10 @@ def serve(
         typer.Option(help="Folder for uploads; made at the start, removed at the end."),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of networks; the runtime's choice if absent.")
+        int | None,
+        typer.Option(
+            min=1, max=MAX_THREADS, help="Threads of networks; the runtime's choice if absent."
+        ),
     ] = None,
 ) -> None:
     """Let others run artifacts on this computer, until Ctrl-C.

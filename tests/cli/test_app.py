@@ -1,14 +1,17 @@
 """relay-int8 as a whole: help, version, exit codes, plain text in a pipe."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import relay_int8
 from relay_int8.cli import app
+from relay_int8.cli.exits import ErrorGroup
 
 pytestmark = pytest.mark.fast
 
@@ -41,6 +44,7 @@ def test_version(invoke):
         ["convert"],
         ["run"],
         ["bench", "x.ri8", "--repeats", "0"],
+        ["bench", "x.ri8", "--threads", "100000"],
         ["quantize", "m.onnx", "-o", "m.ri8", "--data", "x.npz", "--table", "t.json"],
         ["evaluate", "x.ri8", "--data", "x.npz"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--fp32", "m.onnx", "--min-top1", "0.5"],
@@ -51,6 +55,26 @@ def test_wrong_usage_is_2(invoke, arguments):
     code, _, err = invoke(*arguments)
     assert code == 2
     assert "Usage:" in err
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_ctrl_c_is_one_also_where_tvm_makes_another_error_of_it(is_interrupted):
+    """A pass that is interrupted raises a RuntimeError when it comes back from C++."""
+
+    def command():
+        try:
+            if is_interrupted:
+                signal.raise_signal(signal.SIGINT)
+        finally:
+            raise RuntimeError("lost in C++")
+
+    group = typer.Typer(cls=ErrorGroup, pretty_exceptions_enable=False)
+    group.command()(command)
+    group.command("other")(command)
+    result = CliRunner().invoke(group, ["command"])
+    assert result.exit_code == (130 if is_interrupted else 1)
+    assert isinstance(result.exception, SystemExit if is_interrupted else RuntimeError)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_public_names_exist():

@@ -80,8 +80,8 @@ def _concat(group: Group) -> Kernel:
 
 
 def _move(group: Group) -> Kernel:
-    fill = {"fill": np.zeros(1, np.float32)} if group.kind == "pad" else {}
-    return Move(**move_fields(group), x=F32), fill
+    spec = Move(**move_fields(group), x=F32)
+    return spec, {"fill": np.zeros(1, np.float32)} if spec.params else {}
 
 
 def _activation(group: Group) -> Kernel:

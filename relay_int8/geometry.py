@@ -12,6 +12,8 @@ from relay_int8.analysis.groups import Group
 from relay_int8.window_counts import window_counts
 
 Fields = dict[str, Any]
+PADS = {"constant": "pad", "replicate": "edge", "reflect": "reflect"}
+"""Mode of a pad -> the move it is."""
 
 
 def conv2d_fields(group: Group) -> Fields:
@@ -101,6 +103,7 @@ def move_fields(group: Group) -> Fields:
         parts = group.shuffle
         fields["arguments"] = (*parts.digits, *parts.axes, *parts.joined, *parts.begins)
     elif group.kind == "pad":
+        fields["move"] = PADS[group.root.attrs.pad_mode]
         fields["arguments"] = _ints(group.root.attrs.pad_width)[::2]
     return fields
 

@@ -220,8 +220,8 @@ def _concat(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
 
 
 def _move(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
-    fill = np.array([y.zero_point], y.dtype)
-    return Move(**move_fields(group), x=y.dtype), {"fill": fill} if group.kind == "pad" else {}
+    spec = Move(**move_fields(group), x=y.dtype)
+    return spec, {"fill": np.array([y.zero_point], y.dtype)} if spec.params else {}
 
 
 def _sample(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:

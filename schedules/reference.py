@@ -104,6 +104,10 @@ def _move(spec: Move, tensors: Arrays, params: Arrays) -> np.ndarray:
         y = np.full(y_shape, params["fill"][0], x.dtype)
         y[tuple(slice(b, b + size) for b, size in zip(arguments, x.shape, strict=True))] = x
         return y
+    if spec.move in ("edge", "reflect"):
+        sizes = zip(arguments, x.shape, y_shape, strict=True)
+        widths = [(before, out - size - before) for before, size, out in sizes]
+        return np.pad(x, widths, mode=spec.move)
     if spec.move == "slice":
         begins, steps = arguments[: x.ndim], arguments[x.ndim :]
         sliced = zip(begins, steps, y_shape, strict=True)

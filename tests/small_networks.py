@@ -240,6 +240,17 @@ def constants() -> tvm.IRModule:
     return net.module(net.conv("g", f, 4, 3))
 
 
+def borders() -> tvm.IRModule:
+    """Pads that mirror the image or repeat its edge, in front of convolutions."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 12, 3))
+    mirrored = net.emit("mirrored", nn.pad(a, (0, 0, 0, 0, 1, 2, 3, 1), "reflect"))
+    b = net.conv("b", mirrored, 6, 3)
+    edges = net.emit("edges", nn.pad(b, (0, 0, 1, 0, 0, 3, 2, 2), "replicate"))
+    c = net.emit("c", nn.pad(net.conv("c/pad", edges, 8, 3), (0, 0, 1, 1, 0, 0, 1, 0), "replicate"))
+    return net.module(net.conv("d", c, 4, 3))
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
@@ -251,6 +262,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "pyramid": pyramid,
     "pairs": pairs,
     "constants": constants,
+    "borders": borders,
 }
 
 

@@ -276,8 +276,10 @@ def test_what_would_have_no_effect_is_refused(tmp_path: Path):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("fill", [0, 117])
-def test_a_pad_of_integers_keeps_its_integers(fill: int):
+@pytest.mark.parametrize(
+    ("mode", "fill"), [("constant", 0), ("constant", 117), ("reflect", 0), ("edge", 0)]
+)
+def test_a_pad_of_integers_keeps_its_integers(mode: str, fill: int):
     constants = {
         "s": np.float32(0.05),
         "z": np.uint8(117),
@@ -286,7 +288,7 @@ def test_a_pad_of_integers_keeps_its_integers(fill: int):
     }
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
-        helper.make_node("Pad", ["q", "widths", "fill"], ["p"]),
+        helper.make_node("Pad", ["q", "widths", "fill"], ["p"], mode=mode),
         helper.make_node("DequantizeLinear", ["p", "s", "z"], ["y"]),
     ]
     proto = model(nodes, {"x": (1, 4, 6, 6)}, {"y": (1, 4, 8, 8)}, constants)

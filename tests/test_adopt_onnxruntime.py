@@ -55,6 +55,28 @@ def test_a_resize_of_integers_has_their_scale(tmp_path: Path):
     assert np.abs(y - theirs).max() <= 0.03 * np.abs(theirs).max()
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_pads_are_in_integers(mode: str, tmp_path: Path):
+    rng = np.random.default_rng(7)
+    weights = {name: rng.normal(size=(8, 8, 3, 3)).astype("float32") / 8 for name in ("v", "w")}
+    weights["widths"] = np.array([0, 0, 1, 2, 0, 0, 3, 2])
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Pad", ["b", "widths"], ["c"], mode=mode),
+        helper.make_node("Conv", ["c", "w"], ["d"]),
+        helper.make_node("Pad", ["d", "widths"], ["e"], mode=mode),
+        helper.make_node("Conv", ["e", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": None}, weights)
+    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ")
+    adopted = adopt(import_onnx(proto))
+    assert [layer for layer in adopted.plan.layers if not layer.integer] == []
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
+
+
 OPERANDS = {"tensor": "b", "channel": "k"}
 
 

@@ -93,8 +93,16 @@ def test_excluded_addition_stands_alone():
             "one of its operands is a constant",
         ),
         (
-            lambda net, y: net.emit("z", nn.pad(y, [0, 0, 0, 0, 1, 1, 1, 1], "reflect")),
-            "it pads with reflect, not with zero",
+            lambda net, y: net.emit("z", nn.pad(y, [0, 0, 0, 0, 1, 1, 1, 1], "circular")),
+            "it pads with circular; only zero, edge and reflect are supported",
+        ),
+        (
+            lambda net, y: net.emit("z", nn.pad(y, [0, 0, 0, 0, 1, 10, 9, 1], "reflect")),
+            "it mirrors 10 elements of 10",
+        ),
+        (
+            lambda net, y: net.emit("z", nn.pad(y, [0, 0, 0, 0, -1, 1, 0, 0], "replicate")),
+            "it has negative widths",
         ),
         (
             lambda net, y: net.emit("z", relax.op.image.resize2d(y, (20, 18), method="cubic")),

@@ -71,9 +71,14 @@ def _avg_pool(group: Group) -> str | None:
 
 def _pad(group: Group) -> str | None:
     mode, value = group.root.attrs.pad_mode, _pad_value(group)
-    if mode != "constant" or value != 0:
-        return f"it pads with {value if mode == 'constant' else mode}, not with zero"
-    return None
+    if mode not in ("constant", "replicate", "reflect") or (mode == "constant" and value != 0):
+        shown = value if mode == "constant" else mode
+        return f"it pads with {shown}; only zero, edge and reflect are supported"
+    widths = [int(width) for width in group.root.attrs.pad_width]
+    for size, *both in zip(graph.shape(group.inputs[0]), widths[::2], widths[1::2], strict=True):
+        if mode == "reflect" and max(both) > 0 and max(both) >= size:
+            return f"it mirrors {max(both)} elements of {size}"
+    return "it has negative widths" if min(widths) < 0 else None
 
 
 def _pad_value(group: Group) -> float:

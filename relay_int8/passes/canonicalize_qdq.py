@@ -90,7 +90,8 @@ class _Canonicalizer:
             real = scope.emit("dq", relax.op.dequantize(real, scale, zero, axis))
         moved = relax.Call(value.op, [real, *value.args[1:]], value.attrs, value.ty_args)
         if graph.operator(value) == "nn.pad":
-            moved = relax.op.nn.pad(real, [int(width) for width in value.attrs.pad_width])
+            widths = [int(width) for width in value.attrs.pad_width]
+            moved = relax.op.nn.pad(real, widths, str(value.attrs.pad_mode))
         y = scope.emit("moved", moved)
         integers = relax.op.quantize(y, scale, zero, axis, str(zero.ty.dtype))
         if is_integer:
@@ -175,11 +176,11 @@ def _is_share(mask: relax.Expr) -> bool:
 
 
 def _pads_otherwise(value: relax.Call, zero: float) -> bool:
-    """Whether an operator pads with anything but ``zero``, which every scale has."""
-    if graph.operator(value) != "nn.pad":
+    """Whether an operator pads with a value but ``zero``, which every scale has."""
+    if graph.operator(value) != "nn.pad" or value.attrs.pad_mode != "constant":
         return False
     fill = graph.number(value.args[1]) if len(value.args) > 1 else float(value.attrs.pad_value)
-    return value.attrs.pad_mode != "constant" or fill != zero
+    return fill != zero
 
 
 def _along(parameter: np.ndarray, value: relax.Call, rank: int) -> np.ndarray:

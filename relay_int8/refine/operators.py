@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from relay_int8 import graph
 from relay_int8.analysis.groups import AFFINE, INTERPOLATE, SAMPLE, Clip, Group, Leaky
-from relay_int8.geometry import conv2d_fields, pool2d_counts, pool2d_fields
+from relay_int8.geometry import PADS, conv2d_fields, pool2d_counts, pool2d_fields
 from relay_int8.interpolation import axis_pairs
 from relay_int8.kernel_call import spec_of
 from relay_int8.unary import UNARY
@@ -179,7 +179,9 @@ def _shuffle(group: Group, xs: Sequence[Array]) -> Array:
 
 def _pad(group: Group, xs: Sequence[Array]) -> Array:
     width = [int(size) for size in group.root.attrs.pad_width]
-    return np.pad(xs[0], list(zip(width[::2], width[1::2], strict=True)))
+    move = PADS[group.root.attrs.pad_mode]
+    mode: Any = "constant" if move == "pad" else move
+    return np.pad(xs[0], list(zip(width[::2], width[1::2], strict=True)), mode=mode)
 
 
 def _resize(group: Group, xs: Sequence[Array]) -> Array:

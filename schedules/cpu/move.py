@@ -95,6 +95,26 @@ def _pad(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
     return [i - before for i, before in zip(index, spec.arguments, strict=True)]
 
 
+def _edge(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    return _outside(spec, index, lambda i, last: tirx.max(tirx.min(i, last), 0))
+
+
+def _reflect(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
+    def _mirrored(i: Expr, last: int) -> Expr:
+        magnitude = tirx.max(i, -i)
+        return tirx.min(magnitude, 2 * last - magnitude)
+
+    return _outside(spec, index, _mirrored)
+
+
+def _outside(
+    spec: Move, index: Sequence[Expr], inside: Callable[[Expr, int], Expr]
+) -> Sequence[Any]:
+    """Return the index in x, where ``inside(i, last)`` says what is seen beyond an axis."""
+    axes = zip(_pad(spec, index), spec.x_shape, spec.y_shape, strict=True)
+    return [i if is_same(size, y_size) else inside(i, size - 1) for i, size, y_size in axes]
+
+
 def _resize(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
     return [
         i if is_same(x_size, y_size) else i * x_size // y_size
@@ -109,6 +129,8 @@ _SOURCES: dict[str, Callable[[Move, Sequence[Expr]], Sequence[Any]]] = {
     "slice": _slice,
     "shuffle": _shuffle,
     "pad": _pad,
+    "edge": _edge,
+    "reflect": _reflect,
     "resize": _resize,
 }
 

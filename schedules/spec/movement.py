@@ -46,13 +46,16 @@ class Move(OperatorSpec):
     "shuffle" (an image's channels, rows and columns cut into digits, the digits permuted, joined
     and cropped: arguments: extents of the digits of x, their order in y, the three extents of y
     before the crop, and where the crop begins on each; the batch stays),
-    "pad" (arguments: widths before each axis), "resize" (nearest of a 4-D image; arguments: none,
-    ``x index = floor(y index * x size / y size)``).
+    "pad", "edge" and "reflect" (arguments: widths before each axis; outside of x is the fill value,
+    the last element of x, or x mirrored there, by less than its size), "resize" (nearest of a 4-D
+    image; arguments: none, ``x index = floor(y index * x size / y size)``).
     Params: fill, of type x, shape (1,), for "pad"; else none.
     """
 
     kind: ClassVar[str] = "move"
-    move: Literal["copy", "reshape", "transpose", "slice", "shuffle", "pad", "resize"]
+    move: Literal[
+        "copy", "reshape", "transpose", "slice", "shuffle", "pad", "edge", "reflect", "resize"
+    ]
     x_shape: Shape
     y_shape: Shape
     arguments: tuple[int, ...] = ()

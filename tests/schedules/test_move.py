@@ -31,6 +31,10 @@ def moves(channels: int) -> dict[str, Move]:
         "slice rows": ("slice", (2, channels, 3, 10), (0, 0, 2, 0, 1, 1, 1, 1)),
         "pad image": ("pad", (2, channels, 9, 12), (0, 0, 1, 2)),
         "pad channels": ("pad", (2, channels + 5, 6, 10), (0, 2, 0, 0)),
+        "edge": ("edge", (2, channels, 9, 13), (0, 0, 1, 3)),
+        "edge channels": ("edge", (2, channels + 5, 7, 10), (0, 2, 0, 0)),
+        "reflect": ("reflect", (2, channels, 14, 19), (0, 0, 5, 0)),
+        "reflect rows": ("reflect", (2, channels, 8, 10), (0, 0, 2, 0)),
         "resize": ("resize", (2, channels, 12, 15), ()),
         "channel shuffle": (
             "shuffle",

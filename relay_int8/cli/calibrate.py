@@ -48,7 +48,7 @@ def calibrate(
 
     The table is the same whatever the batches, the order, the workers and the interruptions; only
     moving-average follows the order. For example: relay-int8 calibrate resnet50.onnx --data images/
-    --preprocess imagenet --method kl -o table.json --workers 2
+    --preprocess imagenet --method percentile -o table.json --workers 2
     """
     from relay_int8.calibrate_file import calibrate_model
 

@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 from relay_int8.analysis.groups import find_groups
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import dtype, results, shape
+from relay_int8.graph import dtype, is_quantized, results, shape
 from relay_int8.pipeline import normalize
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
@@ -120,9 +120,10 @@ def softplus() -> list[onnx.NodeProto]:
         [node("Celu", ["r"], ["f"], alpha=0.5)],
         [node("Elu", ["r"], ["f"], alpha=0.5)],
         [node("Selu", ["r"], ["f"])],
+        [node("ThresholdedRelu", ["r"], ["f"], alpha=0.5)],
         softplus(),
     ],
-    ids=["celu", "elu", "selu", "softplus"],
+    ids=["celu", "elu", "selu", "thresholded", "softplus"],
 )
 def test_activations_of_several_operators_are_one_function(nodes: list[onnx.NodeProto]):
     scaled = [constant_node("k", np.arange(3).reshape(1, 3, 1, 1) * 12 - 9, "float32")]
@@ -192,3 +193,57 @@ def test_a_double_that_no_float32_can_hold():
     proto = model([node("Conv", ["x", "w"], ["y"])], {"x": X.shape}, {"y": None}, {"w": w})
     with pytest.raises(FrontendError, match="NaN or infinite values: w"):
         import_onnx(proto)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_mean_of_tensors_is_a_sum(count: int):
+    scaled = [node("Mul", ["x", "k"], ["a"]), node("Relu", ["x"], ["b"])]
+    nodes = [*scaled, node("Mean", ["a", "b", "x"][:count], ["y"])]
+    proto = model(nodes, {"x": X.shape}, {"y": None}, {"k": np.float32(1.5)})
+    mod = import_onnx(proto)
+    assert_close(run_relax(mod, X), run_onnx(proto, X))
+    assert "mean" not in [group.kind for group in find_groups(mod["main"])]
+
+
+def test_weights_alone_in_integers_are_read_as_float():
+    """Such a model quantizes no activation: it is calibrated as any other."""
+    weights = {
+        "q": RNG.integers(-127, 128, (4, 3, 3, 3)).astype("int8"),
+        "s": RNG.uniform(0.01, 0.1, 4).astype("float32"),
+        "z": RNG.integers(-3, 4, 4).astype("int8"),
+        "q2": RNG.integers(0, 255, (4, 5)).astype("uint8"),
+        "s2": np.float32(0.01),
+        "z2": np.uint8(120),
+    }
+    nodes = [
+        node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0),
+        node("DequantizeLinear", ["q2", "s2", "z2"], ["m"]),
+        node("Conv", ["x", "w"], ["c"]),
+        node("GlobalAveragePool", ["c"], ["p"]),
+        node("Flatten", ["p"], ["f"]),
+        node("MatMul", ["f", "m"], ["y"]),
+    ]
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}, weights))
+    assert not is_quantized(mod)
+    scales = weights["s"].astype("float64").reshape(4, 1, 1, 1)
+    steps = weights["q"].astype("float64") - weights["z"].reshape(4, 1, 1, 1)
+    real = {
+        "w": (steps * scales).astype("float32"),
+        "m": ((weights["q2"].astype("float64") - 120) * weights["s2"]).astype("float32"),
+    }
+    plain = model(nodes[2:], {"x": X.shape}, {"y": None}, real)
+    assert_close(run_relax(mod, X), run_onnx(plain, X))
+
+
+def test_weights_of_a_quantized_model_keep_their_pairs():
+    one = {"s": np.float32(0.1), "z": np.int8(0)}
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+        node("DequantizeLinear", ["a", "s", "z"], ["b"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["w"]),
+        node("Conv", ["b", "w"], ["y"]),
+    ]
+    q = RNG.integers(-127, 128, (4, 3, 3, 3)).astype("int8")
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}, one | {"q": q}))
+    kinds = [group.kind for group in find_groups(mod["main"])]
+    assert kinds.count("dequantize") == 2

@@ -8,6 +8,7 @@ from relay_int8.annotate import annotate
 from relay_int8.config import QuantConfig
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.pipeline import normalize
 from tests.onnx_models import model, run_onnx, run_relax
 
 SIZE = (1, 4, 5, 6)
@@ -108,3 +109,48 @@ def test_says_what_it_cannot_read(attributes, reason):
     node, weights = resized(**attributes)
     with pytest.raises(UnsupportedOpError, match=reason):
         import_onnx(model([node], {"x": SIZE}, {"y": None}, weights, opset=18))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_symmetric_middles_of_whole_sizes(mode):
+    """They differ from half_pixel where a scale gives a part of a pixel, which is refused."""
+    attributes = {"mode": mode, "coordinate_transformation_mode": "half_pixel_symmetric"}
+    found, weights = resized(sizes=(1, 4, 10, 13), **attributes)
+    proto = model([found], {"x": SIZE}, {"y": None}, weights, opset=19)
+    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
+    np.testing.assert_allclose(
+        run_relax(import_onnx(proto), x)[0], run_onnx(proto, x)[0], rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mode": "nearest", "nearest_mode": "floor", "sizes": (1, 4, 25)},
+        {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "scales": (1, 1, 3)},
+        {"mode": "linear", "coordinate_transformation_mode": "half_pixel", "scales": (1, 1, 2)},
+        {"mode": "linear", "coordinate_transformation_mode": "asymmetric", "sizes": (1, 4, 7)},
+        {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel", "scales": (1, 1, 3)},
+    ],
+)  # fmt: skip
+def test_sequences_are_images_of_one_row(attributes):
+    attributes = {"coordinate_transformation_mode": "asymmetric"} | attributes
+    found, weights = resized(**attributes)
+    dims = (1, 4, 11)
+    first, last = (helper.make_node("Conv", [x, "w"], [y]) for x, y in (("x", "c"), ("y", "z")))
+    found.input[0] = "c"
+    weights["w"] = np.random.default_rng(0).normal(size=(4, 4, 1)).astype("float32")
+    proto = model([first, found, last], {"x": dims}, {"z": None}, weights, opset=19)
+    mod = normalize()(import_onnx(proto))
+    x = np.random.default_rng(1).normal(size=dims).astype("float32")
+    np.testing.assert_allclose(run_relax(mod, x)[0], run_onnx(proto, x)[0], rtol=1e-5, atol=1e-5)
+    layers = annotate(mod, QuantConfig()).layers
+    assert {layer.kind for layer in layers if layer.reason} == {"reshape"}  # the result's
+
+
+@pytest.mark.fast
+def test_corners_of_a_sequence_are_refused():
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    found, weights = resized(sizes=(1, 4, 9), **attributes)
+    with pytest.raises(UnsupportedOpError, match="align_corners of a sequence"):
+        import_onnx(model([found], {"x": (1, 4, 5)}, {"y": None}, weights, opset=18))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import tvm
 from onnx import numpy_helper
 from tvm import IRModule
 
@@ -24,6 +25,7 @@ from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.passes.insert_qdq import QRANGE
+from relay_int8.passes.restore_weights import RestoreWeights
 
 OLDEST_OPSET = 7
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
@@ -69,6 +71,7 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         if batch is None:
             raise
         raise FrontendError(f"with batch {batch}: {err}") from err
+    mod = tvm.transform.Sequential([RestoreWeights()])(mod)
     ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
     if ranges is not None:
         mod["main"] = mod["main"].with_attr(QRANGE, ranges)

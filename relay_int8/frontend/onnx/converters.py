@@ -7,15 +7,17 @@ constants in float32; the passes after it want plain Relax operators on what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.auto_pad import window_padding
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
+from relay_int8.frontend.onnx.pool import pool
 from relay_int8.frontend.onnx.resize import resize
 from relay_int8.graph import constant, shape
 
@@ -67,15 +69,9 @@ def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any])
     """Convolve in one to three dimensions, ``auto_pad`` written out as four widths."""
     x, w, *bias = inputs
     rank = len(shape(x)) - 2
-    kernel = shape(w)[2:]
     strides = attributes.get("strides", (1,) * rank)
     dilation = attributes.get("dilations", (1,) * rank)
-    mode = attributes.get("auto_pad", b"NOTSET").decode()
-    padding = (
-        attributes.get("pads", (0,) * 2 * rank)
-        if mode == "NOTSET"
-        else auto_pad(mode, shape(x)[2:], kernel, strides, dilation)
-    )
+    padding = window_padding(attributes, shape(x)[2:], shape(w)[2:], strides, dilation)
     op = (relax.op.nn.conv1d, relax.op.nn.conv2d, relax.op.nn.conv3d)[rank - 1]
     y = op(
         x,
@@ -90,25 +86,6 @@ def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any])
     return relax.op.add(bb.emit(y), relax.op.reshape(bias[0], (1, -1, *(1,) * rank)))
 
 
-def auto_pad(
-    mode: str,
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilation: Sequence[int],
-) -> list[int]:
-    """Widths before each axis, then after each, as the ONNX standard's SAME modes define them."""
-    if mode == "VALID":
-        return [0] * 2 * len(sizes)
-    before, after = [], []
-    for size, k, stride, d in zip(sizes, kernel, strides, dilation, strict=True):
-        total = max(0, (-(-size // stride) - 1) * stride + (k - 1) * d + 1 - size)
-        small, large = total // 2, total - total // 2
-        before.append(small if mode == "SAME_UPPER" else large)
-        after.append(large if mode == "SAME_UPPER" else small)
-    return [*before, *after]
-
-
 def _celu(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``."""
     x, alpha = inputs[0], float(attributes.get("alpha", 1.0))
@@ -116,6 +93,20 @@ def _celu(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any])
     share = bb.emit(relax.op.divide(bb.emit(relax.op.minimum(x, zero)), a))
     growth = bb.emit(relax.op.subtract(bb.emit(relax.op.exp(share)), one))
     return relax.op.add(bb.emit(relax.op.maximum(x, zero)), bb.emit(relax.op.multiply(growth, a)))
+
+
+def _above(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """``x`` where it is more than alpha, else 0."""
+    x, kind = inputs[0], inputs[0].ty.dtype.dtype
+    alpha, zero = (relax.const(v, kind) for v in (float(attributes.get("alpha", 1.0)), 0.0))
+    return relax.op.where(bb.emit(relax.op.greater(x, alpha)), x, zero)
+
+
+def _mean(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
+    """Add the operands two by two, and divide by their number."""
+    total = _pairwise(relax.op.add)(bb, inputs, {})
+    count = relax.const(1 / len(inputs), inputs[0].ty.dtype.dtype)
+    return relax.op.multiply(bb.emit(total) if isinstance(total, relax.Call) else total, count)
 
 
 def _dropout(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
@@ -187,6 +178,7 @@ def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Conver
 
 CONVERTERS: dict[str, Converter] = {
     "Add": _pairwise(relax.op.add),
+    "AveragePool": pool("avg"),
     "Celu": _celu,
     "Clip": _clip,
     "Conv": _conv,
@@ -199,10 +191,13 @@ CONVERTERS: dict[str, Converter] = {
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,
     "Max": _pairwise(relax.op.maximum),
+    "MaxPool": pool("max"),
+    "Mean": _mean,
     "Min": _pairwise(relax.op.minimum),
     "Mul": _pairwise(relax.op.multiply),
     "Pad": _pad,
     "Resize": resize,
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),
+    "ThresholdedRelu": _above,
 }

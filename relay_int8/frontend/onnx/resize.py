@@ -13,6 +13,9 @@ from relay_int8.graph import constant, shape
 WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
 """Coordinates that follow from the sizes alone."""
 
+SEQUENCE = 3
+"""Axes of one: it is resized as an image of one row."""
+
 MIDDLES = (b"half_pixel", b"pytorch_half_pixel")
 OLD_NEAREST = "simple"
 """As a nearest_mode: how pixels were chosen before opset 11."""
@@ -46,10 +49,26 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
             raise NotImplementedError(
                 f"its scales give a part of a pixel ({exact.tolist()}): export it with sizes"
             )
+    if mode == "half_pixel_symmetric":  # differs where a scale gives a part of a pixel alone
+        given["coordinate_transformation_mode"] = b"half_pixel"
     if given.get("mode", b"nearest") == b"nearest":
         given |= _nearest(given, x_shape, wanted)
+    roi = inputs[1] if len(inputs) > 1 else None
+    if len(wanted) != SEQUENCE:
+        return _resized(bb, x, roi, wanted, given)
+    if mode in WITHOUT_SCALE:
+        raise NotImplementedError(f"{mode} of a sequence; use half_pixel or asymmetric")
+    n, c, length = x_shape
+    image = bb.emit(relax.op.reshape(x, (n, c, 1, length)))
+    row = bb.emit(_resized(bb, image, roi, [*wanted[:2], 1, wanted[2]], given))
+    return relax.op.reshape(row, wanted)
+
+
+def _resized(
+    bb: relax.BlockBuilder, x: Any, roi: Any, wanted: list[int], given: dict[str, Any]
+) -> relax.Expr:
     full = relax.const(np.array(wanted, "int64"))
-    arguments = onnx_frontend.onnx_input([x, inputs[1] if len(inputs) > 1 else None, None, full])
+    arguments = onnx_frontend.onnx_input([x, roi, None, full])
     return onnx_frontend.Resize._impl_v18(bb, arguments, given, [{}, {}])
 
 

@@ -241,7 +241,10 @@ def _source(
             "the model is quantized already and keeps its own scales; leave the table out"
         )
     if data is None and not graph.is_quantized(mod):
-        raise ConfigError("the model is in float: give calibration images or a calibration table")
+        raise ConfigError(
+            "the model is in float: give calibration images (--data) or a calibration table "
+            "(--table)"
+        )
     if data is None or isinstance(data, CalibrationTable):
         return data
     return open_images(mod, data, preprocessing)

@@ -99,9 +99,15 @@ def plan_exclusions(path: Path | str) -> tuple[str, ...]:
         If the file is no plan.
     """
     try:
-        plan = Plan.from_json(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RecordError(f"{path}: not a plan of relay-int8: {error}") from error
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read as a plan: {error}") from error
+    try:
+        plan = Plan.from_json(text)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(
+            f"{path}: not a plan of relay-int8 ({error}); sensitivity --plan writes one"
+        ) from error
     return tuple(
         layer.name
         for layer in plan.layers

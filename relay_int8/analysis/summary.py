@@ -15,7 +15,8 @@ def print_summary(report: Report, console: Console, *, layers: bool = True) -> N
     if layers and report.layers:
         show(console, "Layers", _layer_table(report, console))
         console.print()
-    show(console, f"{report.model} ({report.digest[:12]})", _totals_table(report, console))
+    digest = f" ({report.digest[:12]})" if report.digest else ""  # a preview has none
+    show(console, f"{report.model}{digest}", _totals_table(report, console))
     reasons = report.coverage["reasons"]
     if reasons:
         console.print()

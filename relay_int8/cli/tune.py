@@ -19,6 +19,7 @@ from relay_int8.cli.options import (
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.config import QuantConfig
+from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
 from relay_int8.remote.address import Address
 from relay_int8.terminal import show, table, terminal
@@ -121,6 +122,8 @@ def tune(
     from relay_int8.tuning.session import Options
 
     require_outputs(page, read=(model, params))
+    if logs.is_file():
+        raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
     if search not in SEARCHES:
         raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     where = resolve_target(target, threads)

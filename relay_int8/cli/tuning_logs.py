@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.errors import RecordError
+from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import require_outputs
 from relay_int8.terminal import show as show_table
 from relay_int8.terminal import table, terminal
@@ -22,14 +22,11 @@ Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
 def show(folder: Folder) -> None:
     """Show each log's kernels: trials, time by default and tuned, the winning choices."""
     from relay_int8.tuning.log import read_manifest, read_trials
-    from relay_int8.tuning.records import logs
     from relay_int8.tuning.session import results
     from relay_int8.tuning.task import Task
     from relay_int8.tuning.winner import by_task, winner
 
-    found = list(logs(folder))
-    if not found:
-        raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
+    found = _logs(folder)
     console = terminal()
     for path in found:
         manifest, trials = read_manifest(path), read_trials(path)
@@ -61,6 +58,8 @@ def merge(
     """Write one log with the trials of several."""
     from relay_int8.tuning.upkeep import merge as run
 
+    if output.is_file():
+        raise ConfigError(f"{output}: a file found, a new folder expected; name another")
     manifest = run(sources, output)
     typer.echo(f"{output}: {manifest.results['trials']} trials of {len(manifest.kernels)} kernels")
 
@@ -79,6 +78,7 @@ def prune(
     """Keep only what builds need: the trials of each kernel's default and winner."""
     from relay_int8.tuning.upkeep import prune as run
 
+    _logs(folder)
     typer.echo(f"{folder}: {run(folder, database=database)} trials dropped")
 
 
@@ -93,3 +93,13 @@ def page(
     require_outputs(output)
     write_tuning_page(log, output)
     typer.echo(f"{output}")
+
+
+def _logs(folder: Path) -> list[Path]:
+    """Return the logs in a folder, of which there is at least one."""
+    from relay_int8.tuning.records import logs
+
+    found = list(logs(folder))
+    if not found:
+        raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
+    return found

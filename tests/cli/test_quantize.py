@@ -185,6 +185,9 @@ def test_inspect_model(invoke):
     code, out, _ = invoke("inspect", MODEL, "--batch", 1, "--json")
     assert code == 0
     assert json.loads(out)["coverage"]["float_layers"] == 0
+    code, out, _ = invoke("inspect", MODEL, "--batch", 1)
+    assert code == 0
+    assert f"\n{MODEL.name}\n" in out  # no digest: nothing is quantized
 
 
 @pytest.mark.fast
@@ -192,6 +195,9 @@ def test_inspect_model(invoke):
     ("arguments", "message"),
     [
         (["--data", "none.npy"], "no such file"),
+        ([], "give calibration images (--data) or a calibration table (--table)"),
+        (["--data", "x.npy", "--plan", "none.json"], "none.json: cannot be read as a plan"),
+        (["--data", "x.npy", "--plan", "list.json"], "list.json: not a plan of relay-int8"),
         (["--table", "none.json"], "cannot be read as a calibration table"),
         (["--data", "x.npy", "--preset", "int4"], "preset 'int4' is unknown"),
         (["--data", "x.npy", "--method", "guess"], "'guess' is unknown"),

@@ -45,6 +45,7 @@ def test_list_shows_kernels_and_measures_no_candidate(invoke, folder, network):
     [
         (("--search", "guess"), 2, "xgb, random, grid are known"),
         (("--page", "no/page.html"), 1, "there is no folder no"),
+        (("--logs", __file__), 1, "a file found, a folder expected"),
     ],
 )
 def test_what_cannot_end_well_measures_nothing(invoke, folder, network, options, code, message):
@@ -132,3 +133,12 @@ def test_a_folder_without_logs_is_an_error(invoke, tmp_path):
     code, _, err = invoke("tuning-logs", "show", tmp_path)
     assert code == 1
     assert "holds no tuning log; make one with relay-int8 tune" in err
+
+
+def test_there_is_nothing_to_prune_and_no_folder_to_merge_into(invoke, tmp_path):
+    code, _, err = invoke("tuning-logs", "prune", tmp_path / "none")
+    assert code == 1 and "holds no tuning log" in err
+    (tmp_path / "file").write_text("kept")
+    code, _, err = invoke("tuning-logs", "merge", tmp_path, "-o", tmp_path / "file")
+    assert code == 1 and "a file found, a new folder expected" in err
+    assert (tmp_path / "file").read_text() == "kept"

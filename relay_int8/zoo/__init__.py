@@ -13,6 +13,7 @@ import onnx
 from relay_int8.errors import ConfigError
 from relay_int8.zoo.deformable import DCN_RESNET_101, DCN_V2_RESNET_101
 from relay_int8.zoo.drn import DRN
+from relay_int8.zoo.gated import EfficientNet, MobileNetV3
 from relay_int8.zoo.inception import InceptionV3
 from relay_int8.zoo.mobilenet import MobileNetV2
 from relay_int8.zoo.network import Cost, Network, Tensor
@@ -43,6 +44,8 @@ NETWORKS: dict[str, Builder] = {
     "resnext50_32x4d": RESNEXT_50,
     "drn_c_26": DRN(),
     "mobilenet_v2": MobileNetV2(),
+    "mobilenet_v3_large": MobileNetV3(),
+    "efficientnet_b0": EfficientNet(),
     "dcn_resnet101": DCN_RESNET_101,
     "dcn_v2_resnet101": DCN_V2_RESNET_101,
 }

@@ -21,6 +21,8 @@ IR_VERSION = 8
 DEFORMABLE = (19, 9)  # of a network with DeformConv
 BETWEEN_PIXELS = 0.5  # what interpolation, and the zeros beyond the image, leave of a mean square
 MASKED = 0.29  # mean square of the logistic function of a normal number
+HARD_MASKED = 0.28  # of the hard one
+SWISHED = 0.40  # what either, times its argument, leaves of a mean square somewhat above 1
 Pair = tuple[int, int]
 
 
@@ -148,6 +150,26 @@ class Network:
         """Add a logistic function."""
         self._add("Sigmoid", [x.name], name)
         return replace(x, name=name, square=MASKED, positive=MASKED)
+
+    def hard_sigmoid(self, x: Tensor, name: str) -> Tensor:
+        """Add a hard logistic function: x / 6 + 1/2, between 0 and 1."""
+        self._add("HardSigmoid", [x.name], name, alpha=1 / 6, beta=0.5)
+        return replace(x, name=name, square=HARD_MASKED, positive=HARD_MASKED)
+
+    def hard_swish(self, x: Tensor, name: str) -> Tensor:
+        """Add a hard-swish: x times its hard logistic function."""
+        self._add("HardSwish", [x.name], name)
+        return replace(x, name=name, square=SWISHED * x.square, positive=0.0)
+
+    def swish(self, x: Tensor, name: str) -> Tensor:
+        """Add a swish as exporters write it: x times its logistic function."""
+        y = self.multiply(x, self.sigmoid(x, f"{name}.sigmoid"), name)
+        return replace(y, square=SWISHED * x.square)
+
+    def multiply(self, x: Tensor, gate: Tensor, name: str) -> Tensor:
+        """Multiply by a gate, which may have one value a channel."""
+        self._add("Mul", [x.name, gate.name], name)
+        return replace(x, name=name, square=x.square * gate.square, positive=0.0)
 
     def cut(self, x: Tensor, name: str, begin: int, end: int) -> Tensor:
         """Keep a range of the channels."""

@@ -22,6 +22,8 @@ PUBLISHED = {
     "resnext50_32x4d": (25.03, 4230),
     "drn_c_26": (21.13, 16971),
     "mobilenet_v2": (3.505, 300.8),
+    "mobilenet_v3_large": (5.483, 216.6),
+    "efficientnet_b0": (5.2886, 385.8),
     # ResNet-101 is 44.549 and 7801; the last stage is not strided, and offsets are convolutions.
     "dcn_resnet101": (44.549 + 0.9955, 7801 + 2119.8 + 195.1),
     "dcn_v2_resnet101": (44.549 + 1.9293, 7801 + 396.2),
@@ -63,10 +65,12 @@ def outputs_of(proto: onnx.ModelProto, kinds: set[str], x: np.ndarray) -> dict[s
     return dict(zip(names, run_onnx(proto, x), strict=True))
 
 
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2"])
+@pytest.mark.parametrize(
+    "name", ["resnet50", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0"]
+)
 def test_deep_network_neither_vanishes_nor_explodes(name: str):
-    proto = zoo.build(name, image_size=64, batch=2)
-    for layer, y in outputs_of(proto, {"Conv", "Add", "Gemm"}, images(name, 64)).items():
+    proto = zoo.build(name, image_size=128, batch=2)
+    for layer, y in outputs_of(proto, {"Conv", "Add", "Gemm"}, images(name, 128)).items():
         assert 0.2 < y.std() < 5, layer
 
 

@@ -17,22 +17,21 @@ from relay_int8.analysis.capability import macs, refusal
 from relay_int8.analysis.groups import (
     AFFINE,
     INTERPOLATE,
+    MOVES,
     PAIRS,
     SAMPLE,
-    Clip,
     Group,
     Leaky,
     find_groups,
 )
+from relay_int8.analysis.signs import non_negative, one_sided
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.qparams import PlannedScheme
-from relay_int8.unary import NON_NEGATIVE, UNARY
+from relay_int8.unary import UNARY
 
 ALWAYS = ("conv2d", "dense")
-MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
-"""Their results keep the parameters of their input: integers are moved, not computed."""
 REQUANTIZING = (
     *("conv2d", "dense", "avg_pool2d", INTERPOLATE, AFFINE, *PAIRS),
     *("activation", "function", *UNARY),
@@ -158,25 +157,20 @@ def _tensors(
     """Return the scheme of every tensor that an integer group reads, or has to give."""
     wanted = dict.fromkeys(var for group in integer for var in group.inputs)
     wanted |= dict.fromkeys(group.output for group in integer if group.residual)
-    like = _shared(integer, wanted, func, config.applied.unify)
-    non_negative = _non_negative(groups)
-    params = set(func.params)
+    unify = config.applied.unify
+    like = _shared(integer, wanted, func, unify)
+    # What feeds a unified activation has its range, and reaches below zero as far as above.
+    schemes: dict[relax.Var, PlannedScheme] = {}
+    schemes |= dict.fromkeys(one_sided(groups, leaky=not unify), config.scheme.one_sided)
+    schemes |= dict.fromkeys(non_negative(groups), config.scheme.non_negative)
+    if config.scheme.non_negative == "u8" and config.scheme.signed == "s8":
+        schemes |= dict.fromkeys(func.params, "input")
     plans = {}
     for var in wanted:
         root = like.get(var, var)
-        plans[var.name] = TensorPlan(
-            scheme=_scheme(root, non_negative, params, config), like=root.name
-        )
+        scheme = schemes.get(root, config.scheme.signed)
+        plans[var.name] = TensorPlan(scheme=scheme, like=root.name)
     return plans
-
-
-def _scheme(
-    var: relax.Var, non_negative: set[relax.Var], params: set[relax.Var], config: QuantConfig
-) -> PlannedScheme:
-    scheme = config.scheme
-    if var in params and scheme.non_negative == "u8" and scheme.signed == "s8":
-        return "input"
-    return scheme.non_negative if var in non_negative else scheme.signed
 
 
 def _shared(
@@ -216,23 +210,3 @@ def _follow(var: relax.Var, like: dict[relax.Var, relax.Var]) -> relax.Var:
     while var in like:
         var = like[var]
     return var
-
-
-def _non_negative(groups: list[Group]) -> set[relax.Var]:
-    """Return the tensors that cannot be negative, whatever the data."""
-    found: set[relax.Var] = set()
-    for group in groups:
-        if isinstance(group.activation, Clip):
-            positive = group.activation.low >= 0
-        elif group.function is not None:
-            positive = group.function.is_non_negative
-        elif group.kind in (*MOVES, SAMPLE, INTERPOLATE, "avg_pool2d", "concat", *PAIRS):
-            factors = [*group.inputs, *group.floats[1:]]  # a mask, not the offsets before it
-            known = [var in found for var in factors]
-            enough = any(known) if group.kind == "max" else all(known) and group.kind != "sub"
-            positive = group.activation is None and enough
-        else:
-            positive = group.kind in (*NON_NEGATIVE, "nn.softmax")
-        if positive:
-            found.add(group.output)
-    return found

@@ -83,9 +83,19 @@ SETTINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Integer type of activations, by whether they can be negative; weights are s8 per channel."""
+    """Integer types of activations; weights are s8 per channel.
+
+    Parameters
+    ----------
+    non_negative, one_sided, signed
+        Of those that cannot be negative, those that reach far on one side of zero at most, as what
+        swish gives (``relay_int8.analysis.signs``), and all others.
+    tools
+        What is done for accuracy, unless the user says.
+    """
 
     non_negative: Scheme
+    one_sided: Scheme
     signed: Scheme
     tools: Tools = field(default_factory=Tools)
 
@@ -93,11 +103,11 @@ class Preset:
 AUTO = "auto"
 ACCURATE = Tools(thresholds="output-error", correction="empirical", rounding="descent")
 PRESETS = {
-    "int8": Preset(non_negative="u8", signed="s8"),
-    "int8-symmetric": Preset(non_negative="s8", signed="s8"),
-    "int8-asymmetric": Preset(non_negative="u8", signed="asymmetric"),
-    "int8-accurate": Preset(non_negative="u8", signed="s8", tools=ACCURATE),
-    AUTO: Preset(non_negative="u8", signed="s8"),
+    "int8": Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
+    "int8-symmetric": Preset(non_negative="s8", one_sided="s8", signed="s8"),
+    "int8-asymmetric": Preset(non_negative="u8", one_sided="asymmetric", signed="asymmetric"),
+    "int8-accurate": Preset(non_negative="u8", one_sided="asymmetric", signed="s8", tools=ACCURATE),
+    AUTO: Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
 }
 """int8-symmetric is TensorRT's scheme; int8-asymmetric gives signed tensors a zero point; auto
 tries the others' schemes and all tools on the calibration images (``relay_int8.refine.auto``)."""
@@ -129,7 +139,7 @@ class QuantConfig:
     Raises
     ------
     ConfigError
-        If the preset or the rounding is unknown.
+        If the preset or the rounding is unknown, or preset and tools exclude each other.
     """
 
     preset: str = "int8"
@@ -147,6 +157,11 @@ class QuantConfig:
         if self.preset not in PRESETS:
             known = ", ".join(PRESETS)
             raise ConfigError(f"preset {self.preset!r} is unknown; choose one of {known}")
+        if self.applied.unify and self.scheme.signed == "asymmetric":
+            raise ConfigError(
+                f"unify=yes makes two tensors share a threshold of both signs, and preset "
+                f"{self.preset} gives each sign its own; choose preset int8 or int8-symmetric"
+            )
 
     @property
     def requantize_text(self) -> str:

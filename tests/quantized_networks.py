@@ -63,12 +63,13 @@ def image(mod: tvm.IRModule, seed: int = 1) -> Inputs:
 
 
 def ranges(plan: Plan, tensors: Inputs) -> dict[str, QParams]:
-    """Return parameters under which the largest tenth of a tensor's range saturates."""
+    """Return parameters under which the largest tenth of a tensor's longer side saturates."""
     params = {}
     for name in plan.calibrated:
         scheme = plan.tensors[name].scheme
-        low, high = (0.9 * float(bound) for bound in (tensors[name].min(), tensors[name].max()))
-        params[name] = activation("s8" if scheme == "input" else scheme, min(low, 0.0), high)
+        low, high = min(float(tensors[name].min()), 0.0), float(tensors[name].max())
+        low, high = (low, 0.9 * high) if high > -low else (0.9 * low, high)
+        params[name] = activation("s8" if scheme == "input" else scheme, low, high)
     return params
 
 

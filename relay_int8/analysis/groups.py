@@ -57,6 +57,9 @@ KINDS = {
 }
 """Relax operator -> kind of group; any other operator is a group of its own kind."""
 
+MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
+"""Kinds whose results keep the parameters of their input: integers are moved, not computed."""
+
 PAIRS = ("add", "sub", "mul", "max", "min")
 """Kinds that compute each element from one of either operand."""
 

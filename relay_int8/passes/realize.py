@@ -22,8 +22,7 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph
 from relay_int8.analysis.capability import refusal
-from relay_int8.analysis.groups import Group, find_groups
-from relay_int8.annotate import MOVES
+from relay_int8.analysis.groups import MOVES, Group, find_groups
 from relay_int8.errors import ConfigError
 from relay_int8.integer_kernels import (
     Kernel,

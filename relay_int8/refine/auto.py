@@ -119,7 +119,8 @@ def _equalizations(config: QuantConfig) -> Answers:
 
 
 def _schemes(config: QuantConfig) -> Answers:
-    return {name: replace(config, preset=name) for name in ("int8", "int8-asymmetric")}
+    names = ("int8",) if config.applied.unify else ("int8", "int8-asymmetric")
+    return {name: replace(config, preset=name) for name in names}
 
 
 def _ranges(config: QuantConfig) -> Answers:

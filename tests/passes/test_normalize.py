@@ -232,14 +232,26 @@ def test_lone_batch_norm_is_depthwise(dims: tuple[int, ...]):
     assert [var.name for var, _ in calls(mod["main"])][1:] == ["n", "y"]
 
 
+STEP = {"step": np.float32(0.25), "zero": np.int8(0)}
+PAIR = ["quantize", "dequantize"]
+
+
+def pair_of(x: str) -> list[onnx.NodeProto]:
+    """Quantize and dequantize an activation, without which integers are but a way to store weights."""
+    return [
+        node("QuantizeLinear", [x, "step", "zero"], ["x:q"]),
+        node("DequantizeLinear", ["x:q", "step", "zero"], ["x:dq"]),
+    ]
+
+
 def test_quantized_weights_stay_behind_their_pair():
     weights = {
         "q": RNG.integers(-127, 127, (4, 3, 3, 3)).astype("int8"),
         "s": np.float32(0.1),
         "z": np.int8(0),
     }
-    nodes = [node("DequantizeLinear", ["q", "s", "z"], ["w"]), node("Conv", ["x", "w"], ["y"])]
-    check(chain(*nodes, **weights), ["quantize", "dequantize", "nn.conv2d"])
+    nodes = [node("DequantizeLinear", ["q", "s", "z"], ["w"]), node("Conv", ["x:dq", "w"], ["y"])]
+    check(chain(*pair_of("x"), *nodes, **weights, **STEP), [*PAIR, *PAIR, "nn.conv2d"])
 
 
 def test_quantized_bias_becomes_real():
@@ -256,9 +268,10 @@ def test_quantized_bias_becomes_real():
     nodes = [
         node("DequantizeLinear", ["q", "s", "z"], ["w"]),
         node("DequantizeLinear", ["bq", "bs", "bz"], ["b"], axis=0),
-        node("Conv", ["x", "w", "b"], ["y"]),
+        node("Conv", ["x:dq", "w", "b"], ["y"]),
     ]
-    mod = check(chain(*nodes, **weights, **bias), ["quantize", "dequantize", "nn.conv2d", "add"])
+    proto = chain(*pair_of("x"), *nodes, **weights, **bias, **STEP)
+    mod = check(proto, [*PAIR, *PAIR, "nn.conv2d", "add"])
     expected = (bias["bq"].astype("float64") * bias["bs"]).astype(F32)
     np.testing.assert_array_equal(constant(last(mod).args[1]), expected.reshape(1, 4, 1, 1))
 
@@ -271,11 +284,11 @@ def test_quantized_gemm_weights_are_transposed():
     }
     nodes = [
         node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0),
-        node("Flatten", ["x"], ["f"]),
-        node("Gemm", ["f", "w"], ["y"], transB=1),
+        node("Gemm", ["x:dq", "w"], ["y"], transB=1),
     ]
-    mod = check(chain(*nodes, **weights), ["reshape", "quantize", "dequantize", "matmul"])
-    w = next(value for _, value in calls(mod["main"]) if operator(value) == "quantize")
+    proto = chain(node("Flatten", ["x"], ["f"]), *pair_of("f"), *nodes, **weights, **STEP)
+    mod = check(proto, ["reshape", *PAIR, *PAIR, "matmul"])
+    w = [value for _, value in calls(mod["main"]) if operator(value) == "quantize"][-1]
     steps = constant(w.args[0]).astype("float64") / weights["s"]
     np.testing.assert_array_equal(np.rint(steps), weights["q"].T)
     assert w.attrs.axis == 1

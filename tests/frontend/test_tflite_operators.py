@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from relay_int8.adopt import adopt
+from relay_int8.config import QuantConfig
 from relay_int8.frontend.tflite.converters import CONVERTERS
 from tests import reference
 from tests.mxnet_models import run_fast
@@ -240,12 +241,36 @@ def test_quantized_operators(tmp_path, name):
             np.testing.assert_allclose(y.astype(int), wanted.astype(int), rtol=0, atol=1)
 
 
-def by_oracle(mod, inputs):
+def by_oracle(mod, inputs, requantize="float"):
     """Return the results that the NumPy oracle computes of a model as it is adopted."""
-    mod = adopt(mod).mod
+    mod = adopt(mod, QuantConfig(requantize=requantize)).mod
     given = dict(zip((str(param.name) for param in mod["main"].params), inputs, strict=True))
     tensors = reference.run(mod, given)
     return [tensors[name] for name in reference.output_names(mod, given)]
+
+
+@pytest.mark.parametrize("name", ["add", "add-broadcast", "sub", "maximum", "minimum"])
+def test_fixed_point_arithmetic_is_that_of_tflite(tmp_path, name):
+    net = quantized(CASES[name]())
+    mod = net.imported(tmp_path)
+    assert {layer.reason for layer in adopt(mod).plan.layers} == {None}
+    (found,) = by_oracle(mod, net.inputs(), "gemmlowp")
+    np.testing.assert_array_equal(found, run_interpreter(net, net.inputs(), "optimized")[0])
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+def test_constants_of_channels_are_integers(tmp_path, kind):
+    """Within a step of TFLite, which has eight bits for all of the constants."""
+    net = TfliteModel(3)
+    x = net.conv(net.input("image", (1, 9, 8, 3)), 6, 3, 3, fusedActivationFunction=1)
+    y = net.op(kind, x, net.weights(6, scale=0.5), options=f"{kind.title()}Options")
+    net = quantized(net.finish(net.conv(y, 5, 3, 6)))
+    mod = net.imported(tmp_path)
+    kinds = {layer.kind: layer.reason for layer in adopt(mod).plan.layers}
+    assert kinds["affine"] is None and set(kinds.values()) == {None}
+    (found,) = by_oracle(mod, net.inputs())
+    wanted = run_interpreter(net, net.inputs(), "xnnpack")[0]
+    np.testing.assert_allclose(found.astype(int), wanted.astype(int), rtol=0, atol=1)
 
 
 @pytest.mark.parametrize("name", LINEAR)

@@ -9,15 +9,15 @@ images, so that what is hard for both cancels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.analysis.snr import Runs, powers
+
 Array = npt.NDArray[Any]
-Outputs = Mapping[str, Array]
 ERRORS = 2.0  # standard ones, that a gain has to exceed: 95 %
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -36,13 +36,10 @@ class Judgement:
     noise: Array
 
     @classmethod
-    def of(cls, runs: Iterable[tuple[Outputs, Outputs]]) -> Judgement:
+    def of(cls, runs: Runs) -> Judgement:
         """Return the judgement on pairs of outputs, FP32's and the other's, images stacked."""
-        signal, noise = [], []
-        for wanted, found in runs:
-            signal.append([_power(y) for y in wanted.values()])
-            noise.append([_power(found[name] - y.astype(np.float64)) for name, y in wanted.items()])
-        return cls(signal=np.concatenate(signal, axis=1).T, noise=np.concatenate(noise, axis=1).T)
+        signal, noise = powers(runs)
+        return cls(signal=signal, noise=noise)
 
     @property
     def ratio_db(self) -> float:
@@ -62,13 +59,8 @@ class Judgement:
         return _least_db(self.signal.sum(axis=0) - self.signal, self.noise.sum(axis=0) - self.noise)
 
 
-def _power(y: Array) -> Array:
-    """Return (images,): the power of each."""
-    power: Array = np.square(y, dtype=np.float64).reshape(len(y), -1).sum(axis=1)
-    return power
-
-
 def _least_db(signal: Array, noise: Array) -> Array:
+    # Sums are clamped: what is left without one image may be nothing, and inf - inf no gain.
     decibels = [10 * np.log10(np.maximum(power, TINY)) for power in (signal, noise)]
     least: Array = (decibels[0] - decibels[1]).min(axis=-1)
     return least

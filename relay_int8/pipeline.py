@@ -74,6 +74,7 @@ def kernel_passes(target: Target, float16: bool = False) -> list[Pass]:
 def island_passes() -> list[Pass]:
     """Phase 4, float islands: TVM's own kernels for what has no spec."""
     return [
+        relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),

@@ -137,7 +137,7 @@ class _Exposed:
 
 
 def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
-    """Return ``mod`` with the tensors ``names`` as its outputs."""
+    """Return ``mod`` with the tensors ``names`` as its outputs; of several in one, the first."""
     func = mod["main"]
     writer = graph.FunctionWriter()
     tensors: dict[str, relax.Var] = {str(param.name): param for param in func.params}
@@ -147,4 +147,7 @@ def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
             str(var.name), graph.substitute(value, done)
         )
     outputs = [tensors.get(f"{name}:dq", tensors[name]) for name in names]
+    for place, var in enumerate(outputs):
+        if isinstance(var.ty, relax.TupleType):
+            outputs[place] = writer.emit(f"{var.name}:0", relax.TupleGetItem(var, 0))
     return writer.finish(func.params, outputs, graph.attributes(func))

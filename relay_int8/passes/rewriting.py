@@ -14,6 +14,7 @@ from relay_int8.graph import (
     constant,
     consumers,
     results,
+    shape,
     substitute,
 )
 
@@ -75,7 +76,8 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
 
     ``rewrite`` gets each value in order and returns another one, or None to keep it. It may return
     a variable or a constant: the binding then disappears; where it named a result of the model, the
-    variable takes that name.
+    variable takes that name. A variable that has a name already, an input or another result, is
+    reshaped to its own shape: every result stays a tensor of its own.
     """
     func = mod["main"]
     outputs, readers = results(func), consumers(func)
@@ -95,10 +97,15 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
             scope.uses[old] = uses
             continue
         new = value if rewritten is None else rewritten
-        if isinstance(new, relax.Var):
+        is_variable = isinstance(new, relax.Var)
+        has_name = is_variable and (new in func.params or new in renamed or new.name in reserved)
+        if has_name and old in outputs and new.name != old.name:
+            new = scope.bind(old.name, relax.op.reshape(new, shape(new)))  # a result of its own
+            scope.uses[new] = uses
+        elif is_variable:
             scope.uses[new] = scope.uses.get(new, 1) - 1 + uses
-            if old in outputs and new not in func.params and new.name not in reserved:
-                renamed.setdefault(new, old.name)
+            if old in outputs:
+                renamed[new] = old.name
         elif old in outputs or constant(new) is None:
             new = scope.bind(old.name, new)
             scope.uses[new] = uses

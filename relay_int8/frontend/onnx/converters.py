@@ -109,6 +109,18 @@ def _mean(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
     return relax.op.multiply(bb.emit(total) if isinstance(total, relax.Call) else total, count)
 
 
+def _cum_sum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Sum along an axis, from its end where ``reverse`` says so."""
+    x, place = inputs[0], constant(inputs[1])
+    if place is None:
+        raise NotImplementedError("its axis is computed, not constant")
+    axis = int(place.reshape(()))
+    turned = bool(attributes.get("reverse", 0))
+    x = bb.emit(relax.op.flip(x, axis)) if turned else x
+    y = relax.op.cumsum(x, axis, exclusive=bool(attributes.get("exclusive", 0)))
+    return relax.op.flip(bb.emit(y), axis) if turned else y
+
+
 def _dropout(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return inputs[0]
 
@@ -176,6 +188,22 @@ def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Conver
     return _convert
 
 
+def _tile(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
+    """Repeat axis by axis; TVM's importer makes an opaque kernel of it."""
+    x, repeats = inputs[0], constant(inputs[1])
+    if repeats is None:
+        raise NotImplementedError("its repeats are computed, not constant")
+    for axis, count in enumerate(repeats.tolist()):
+        if count < 1:
+            raise NotImplementedError(f"it repeats axis {axis} {count} times")
+        x = x if count == 1 else bb.emit(relax.op.concat([x] * int(count), axis))
+    return x
+
+
+def _einsum(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    return relax.op.einsum(inputs, attributes["equation"].decode().replace(" ", ""))
+
+
 CONVERTERS: dict[str, Converter] = {
     "Add": _pairwise(relax.op.add),
     "AveragePool": pool("avg"),
@@ -183,9 +211,11 @@ CONVERTERS: dict[str, Converter] = {
     "Clip": _clip,
     "Conv": _conv,
     "ConvTranspose": conv_transpose,
+    "CumSum": _cum_sum,
     "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
+    "Einsum": _einsum,
     "Gather": _gather,
     "GatherND": _gather_nd,
     "Gemm": _gemm,
@@ -200,4 +230,5 @@ CONVERTERS: dict[str, Converter] = {
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),
     "ThresholdedRelu": _above,
+    "Tile": _tile,
 }

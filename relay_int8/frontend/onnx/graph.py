@@ -29,6 +29,8 @@ SEQUENCES = {
     "SplitToSequence",
 }
 """Of lists of tensors: TVM's importer takes any operand for one, and no kernel here takes them."""
+UNTRIMMED = {"NonMaxSuppression"}
+"""TVM's importer gives as many rows as there could be, not those that there are."""
 CONTRIB = {"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization"}
 
 OURS = CONVERTERS | QUANTIZED | MICROSOFT
@@ -63,7 +65,8 @@ MAX_ELEMENTS = 1 << 24
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH}
-    known = {"": standard_ones - CONTRIB - SEQUENCES - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
+    standard_ones -= CONTRIB | SEQUENCES | UNTRIMMED
+    known = {"": standard_ones - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
@@ -89,6 +92,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         self.output_shapes: dict[str, tuple[int, ...]] = {}
         self._names: dict[relax.Var, str] = {}
         self._of_shapes: set[str] = set()
+        self._outputs: set[relax.Var] = set()
 
     def run(self, graph: onnx.GraphProto) -> IRModule:
         """Return the module of ``graph``."""
@@ -114,9 +118,12 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             raise FrontendError(f"output {name} is computed by no node: the file is incomplete")
         if not isinstance(value, relax.Var):
             value = self.bb.emit(value)
+        elif name != value.name and (value in self._outputs or value.name in self._input_names):
+            value = self.bb.emit(relax.op.reshape(value, shape(value)))  # a result of its own
         self.output_shapes[name] = shape(value)
-        if value not in self._nodes.values() or value.name not in self._input_names:
+        if value.name not in self._input_names:
             self._names[value] = name
+        self._outputs.add(value)
         return value
 
     def _import_node(self, node: onnx.NodeProto) -> None:
@@ -190,7 +197,12 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         else:
             value = self._convert_operator(node.op_type, inputs, attributes, self.opset)
         value = self._emitted(value, len(node.output))
-        return list(value.fields) if isinstance(value, relax.Tuple) else [value]
+        values = list(value.fields) if isinstance(value, relax.Tuple) else [value]
+        if not all(_is_static(item) for item in values):
+            raise NotImplementedError(
+                "how large its result is depends on values of the input: cut the model before it"
+            )
+        return values
 
     def _emitted(self, value: relax.Expr, count: int) -> relax.Expr:
         """Bind every call, so that each tensor of the file has a variable of its own."""
@@ -256,6 +268,13 @@ def _elements(op_type: str, arrays: list[np.ndarray | None]) -> int:
 
 def _attribute(node: onnx.NodeProto, name: str) -> int | None:
     return next((int(a.i) for a in node.attribute if a.name == name), None)
+
+
+def _is_static(value: relax.Expr) -> bool:
+    """Whether the shape of a tensor is known; other values have none."""
+    if not isinstance(value.ty, relax.TensorType):
+        return True
+    return value.ty.shape is not None and all(isinstance(n, int) for n in shape(value))
 
 
 def _title(node: onnx.NodeProto) -> str:

@@ -35,6 +35,8 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     if given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise NotImplementedError("it keeps the aspect ratio; write the sizes themselves")
     x_shape = shape(x)
+    if len(x_shape) not in (SEQUENCE, SEQUENCE + 1):
+        raise NotImplementedError(f"it resizes {list(x_shape)}; only sequences and images are read")
     axes = [int(axis) % len(x_shape) for axis in given.pop("axes", range(len(x_shape)))]
     wanted = _sizes(x_shape, axes, scales, sizes)
     if wanted[:2] != list(x_shape[:2]):

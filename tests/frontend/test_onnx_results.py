@@ -1,0 +1,94 @@
+"""What ONNX models return: tensors twice, inputs, sorted values; and what has no fixed size."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import relay_int8
+from relay_int8.analysis.groups import find_groups
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph import results
+from relay_int8.pipeline import normalize
+from tests.onnx_models import assert_close, model, run_onnx, run_relax
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1, 3, 9, 8)).astype("float32")
+W = {"w": RNG.normal(size=(4, 3, 3, 3)).astype("float32")}
+CONV = helper.make_node("Conv", ["x", "w"], ["c"])
+node = helper.make_node
+
+
+def test_every_result_is_a_tensor_of_its_own():
+    """A tensor under two names, and an input under another, lose none of them."""
+    nodes = [
+        CONV,
+        node("Relu", ["c"], ["y"]),
+        node("Identity", ["y"], ["same"]),
+        node("Identity", ["x"], ["input"]),
+        node("Dropout", ["y"], ["again"]),
+    ]
+    names = ["same", "y", "again", "input"]
+    proto = model(nodes, {"x": X.shape}, dict.fromkeys(names), W)
+    mod = import_onnx(proto)
+    for found in (mod, normalize()(mod), normalize()(normalize()(mod))):
+        assert [var.name for var in results(found["main"])] == names
+        assert_close(run_relax(found, X), run_onnx(proto, X))
+
+
+def test_a_tile_of_integers_is_a_concat():
+    nodes = [
+        CONV,
+        node("Tile", ["c", "r"], ["t"]),
+        node("MaxPool", ["t"], ["y"], kernel_shape=[2, 2]),
+    ]
+    proto = model(nodes, {"x": X.shape}, {"y": None}, W | {"r": np.array([1, 2, 1, 3])})
+    mod = import_onnx(proto)
+    assert_close(run_relax(mod, X), run_onnx(proto, X))
+    kinds = [group.kind for group in find_groups(mod["main"])]
+    assert kinds == ["conv2d", "concat", "concat", "max_pool2d"]
+
+
+SORTING = {
+    "topk": [node("Flatten", ["c"], ["f"]), node("TopK", ["f", "k"], ["y", "places"])],
+    "cumsum": [node("CumSum", ["c", "a"], ["y"], reverse=1, exclusive=1)],
+    "einsum": [node("Einsum", ["c", "m"], ["y"], equation="bchw, cd -> bdhw")],
+}
+
+
+@pytest.mark.parametrize("name", SORTING)
+def test_behind_a_layer_in_integers(name: str, tmp_path):
+    """Sums along an axis, sorting and Einstein sums: float islands of artifacts."""
+    constants = {
+        "k": np.array([5]),
+        "a": np.array(2),
+        "m": RNG.normal(size=(4, 2)).astype("float32"),
+    }
+    proto = model([CONV, *SORTING[name]], {"x": X.shape}, {"y": None}, W | constants)
+    onnx.save(proto, tmp_path / "net.onnx")
+    relay_int8.compile_model(tmp_path / "net.onnx", [X], tmp_path / "net.ri8", samples=1)
+    (found,) = relay_int8.load(tmp_path / "net.ri8").run({"x": X}).values()
+    (wanted,) = run_onnx(proto, X)
+    assert found.shape == wanted.shape
+    noise = ((found - wanted) ** 2).sum()
+    assert 10 * np.log10((wanted**2).sum() / noise) > 25
+
+
+def test_sizes_that_follow_from_values_are_refused():
+    proto = model([node("NonZero", ["x"], ["z"]), node("Cast", ["z"], ["y"], to=1)],
+                  {"x": X.shape}, {"y": None})  # fmt: skip
+    with pytest.raises(UnsupportedOpError, match="depends on values of the input"):
+        import_onnx(proto)
+    boxes = [node("NonMaxSuppression", ["x", "x"], ["y"])]
+    with pytest.raises(UnsupportedOpError, match="NonMaxSuppression"):
+        import_onnx(model(boxes, {"x": (1, 4, 4)}, {"y": None}))
+
+
+def test_volumes_are_not_resized():
+    sizes = {"s": np.array([1, 1, 2, 2, 2], "float32")}
+    proto = model(
+        [node("Resize", ["x", "", "s"], ["y"])], {"x": (1, 3, 4, 4, 4)}, {"y": None}, sizes
+    )
+    with pytest.raises(UnsupportedOpError, match="only sequences and images are read"):
+        import_onnx(proto)

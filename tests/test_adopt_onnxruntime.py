@@ -77,6 +77,29 @@ def test_pads_are_in_integers(mode: str, tmp_path: Path):
     assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
 
 
+@pytest.mark.parametrize("fill", [0.0, 1.0])
+def test_a_pad_keeps_its_fill_value(fill: float, tmp_path: Path):
+    """The quantizer puts it behind a DequantizeLinear."""
+    rng = np.random.default_rng(8)
+    weights = {name: rng.normal(size=(8, 8, 1, 1)).astype("float32") / 3 for name in ("v", "w")}
+    weights |= {"widths": np.array([0, 0, 1, 2, 0, 0, 3, 2]), "fill": np.float32(fill)}
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"]),
+        helper.make_node("Pad", ["a", "widths", "fill"], ["b"]),
+        helper.make_node("Conv", ["b", "w"], ["c"]),
+        helper.make_node("Conv", ["c", "w"], ["d"]),
+        helper.make_node("Conv", ["d", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": None}, weights)
+    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ")
+    (pad,) = (item for item in proto.graph.node if item.op_type == "Pad")
+    assert pad.input[2] != "fill"
+    adopted = adopt(import_onnx(proto))
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
+
+
 OPERANDS = {"tensor": "b", "channel": "k"}
 
 

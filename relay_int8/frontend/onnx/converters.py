@@ -19,7 +19,7 @@ from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
 from relay_int8.frontend.onnx.pool import pool
 from relay_int8.frontend.onnx.resize import resize
-from relay_int8.graph import constant, shape
+from relay_int8.graph import constant, operator, shape
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 
@@ -44,12 +44,11 @@ def _clip(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) 
     return relax.op.minimum(x, relax.const(high, dtype)) if np.isfinite(high) else x
 
 
-def _pad(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+def _pad(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Pad by constant widths; ``axes`` (opset 18) names those that are padded."""
     x, *rest = inputs
-    widths, value, axes = [
-        None if given is None else constant(given) for given in (*rest, None, None, None)[:3]
-    ]
+    given, value, named = (*rest, None, None, None)[:3]
+    widths, axes = (None if each is None else constant(each) for each in (given, named))
     if widths is None:
         raise NotImplementedError("its widths are computed, not constant")
     mode = attributes.get("mode", b"constant").decode()
@@ -61,8 +60,22 @@ def _pad(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -
     sides[list(padded)] = np.stack([before, after], axis=1)
     if (sides < 0).any():
         raise NotImplementedError("it crops (negative widths); use Slice")
-    fill = 0.0 if value is None or not value.size else float(value.reshape(()))
-    return relax.op.nn.pad(x, sides.reshape(-1).tolist(), modes[mode], fill)
+    return relax.op.nn.pad(x, sides.reshape(-1).tolist(), modes[mode], _fill(bb, value))
+
+
+def _fill(bb: relax.BlockBuilder, value: Any) -> float:
+    """Return a constant number, which a quantizer may have put behind a DequantizeLinear."""
+    if value is None:
+        return 0.0
+    call = bb.lookup_binding(value) if isinstance(value, relax.Var) else None
+    if call is not None and operator(call) == "dequantize":
+        parts = [constant(part) for part in call.args]
+    else:
+        parts = [constant(value), np.float32(1), np.int32(0)]
+    if any(part is None for part in parts):
+        raise NotImplementedError("its fill value is computed, not constant")
+    q, scale, zero = (np.asarray(part) for part in parts)
+    return float(((q - zero.astype("int32")) * scale).reshape(())) if q.size else 0.0
 
 
 def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

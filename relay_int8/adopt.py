@@ -44,6 +44,7 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
         plan=plan,
         table=CalibrationTable(entries={}),
         digest=digest(mod),
+        model_hash=digest(mod),
         config=config,
         adopted=True,
     )

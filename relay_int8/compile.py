@@ -32,6 +32,7 @@ from relay_int8.images import open_images
 from relay_int8.interface import outputs_of
 from relay_int8.module import refusal
 from relay_int8.pixels import PixelLayout
+from relay_int8.plan_file import with_plan
 from relay_int8.quantize import QuantizedModel, quantize
 from relay_int8.reporting import report_of, with_fidelity, with_sensitivity, with_times
 from relay_int8.shipping import manifest_of, shipped_model
@@ -45,6 +46,7 @@ def compile_model(
     output: str | Path,
     *,
     config: QuantConfig | None = None,
+    plan: str | Path | None = None,
     target: str | Target = "native",
     architectures: str = "",
     cuda_graphs: bool = True,
@@ -80,6 +82,8 @@ def compile_model(
         The artifact to write.
     config
         Preset, method, exclusions; ``QuantConfig()`` if None.
+    plan
+        Plan file, as ``relay-int8 sensitivity`` writes it; what it leaves in float by choice stays.
     target
         A TVM target, "native", "cuda", or another name of ``schedules.targets.TARGETS``.
     architectures
@@ -135,13 +139,14 @@ def compile_model(
     where = resolve_target(destination.target, threads)
     check_float16(float16, where)
     known = _known_records(tuning_logs, where, records, require_tuned)
-    require_outputs(output, report, table, qdq, read=(model, params))
+    require_outputs(output, report, table, qdq, read=(model, params, plan))
     _check_open_batch(batch, max_batch)
     clock = _Clock(progress)
 
     with clock.stage("import"):
         first = batch if max_batch is None else 1
         mod = import_model(model, batch=first, inputs=inputs, params=params)
+    config = config if plan is None else with_plan(config, plan, mod)
     source = _source(mod, data, preprocessing)
     _check_goals(mod, source, sensitivity, table)
     with clock.stage("quantize"):

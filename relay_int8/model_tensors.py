@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from relay_int8.analysis.groups import Group
 from relay_int8.annotate import annotate
-from relay_int8.batch import with_batch
 from relay_int8.calibration.formats import fit
 from relay_int8.calibration.formats.exchange import Exchange, renamed
 from relay_int8.calibration.formats.ncnn import PARAM
@@ -23,7 +22,7 @@ from relay_int8.geometry import conv2d_fields
 from relay_int8.passes.correct_bias import linear_layers
 from relay_int8.pipeline import normalize
 from relay_int8.qparams import PlannedScheme
-from relay_int8.quantize import digest, tensor_names
+from relay_int8.quantize import float_digest, tensor_names
 
 WINOGRAD_MAX, WEIGHT_MAX = 31, 127  # ncnn: 3x3 of stride 1 has 6 bits
 
@@ -77,7 +76,7 @@ class ModelTensors:
                 for member in layer.members
             },
             weights={str(layer.members[0].name): _ncnn_scales(layer) for layer in layers},
-            model_hash=digest(with_batch(reference, 1)),
+            model_hash=float_digest(reference),
         )
 
     def by_tensor(self, exchange: Exchange) -> Exchange:

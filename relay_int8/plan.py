@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
-from relay_int8.errors import RecordError
-from relay_int8.files import write_atomic
 from relay_int8.qparams import PlannedScheme
 
 Cause = Literal["", "excluded", "unsupported", "unneeded"]
@@ -51,15 +48,32 @@ class LayerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What annotate decided: a scheme for each integer tensor, a line for each layer."""
+    """What annotate decided: a scheme for each integer tensor, a line for each layer.
+
+    ``model_hash`` is of the float model, as calibration tables have it; "" where it is not said.
+    """
 
     tensors: Mapping[str, TensorPlan]
     layers: tuple[LayerPlan, ...]
+    model_hash: str = ""
 
     @property
     def calibrated(self) -> tuple[str, ...]:
         """Names of the tensors whose ranges calibration has to find."""
         return tuple(dict.fromkeys(tensor.like for tensor in self.tensors.values()))
+
+    @property
+    def exclusions(self) -> tuple[str, ...]:
+        """The layers that stay in float by choice.
+
+        Those with a ``reason``, unless its ``cause`` says that there was no choice. Who edits a
+        plan gives a layer a reason to leave it in float, and null to have it in integers.
+        """
+        return tuple(
+            layer.name
+            for layer in self.layers
+            if layer.reason is not None and layer.cause in ("", "excluded")
+        )
 
     @property
     def additions(self) -> frozenset[str]:
@@ -70,7 +84,8 @@ class Plan:
         """Return the plan as readable JSON."""
         tensors = {name: asdict(tensor) for name, tensor in self.tensors.items()}
         layers = [asdict(layer) for layer in self.layers]
-        return json.dumps({"tensors": tensors, "layers": layers}, indent=1)
+        document = {"model_hash": self.model_hash, "tensors": tensors, "layers": layers}
+        return json.dumps(document, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -79,37 +94,5 @@ class Plan:
         return cls(
             tensors={name: TensorPlan(**item) for name, item in fields["tensors"].items()},
             layers=tuple(LayerPlan(**item) for item in fields["layers"]),
+            model_hash=str(fields.get("model_hash", "")),
         )
-
-
-def save_plan(plan: Plan, path: Path | str) -> None:
-    """Write a plan as JSON, whole or not at all; :func:`plan_exclusions` reads it back."""
-    write_atomic(Path(path), (plan.to_json() + "\n").encode())
-
-
-def plan_exclusions(path: Path | str) -> tuple[str, ...]:
-    """Return the layers that a plan file, perhaps edited, leaves in float by choice.
-
-    Those with a ``reason``, unless its ``cause`` says that there was no choice. To leave a layer in
-    float give it a reason; to have it in integers make its reason null.
-
-    Raises
-    ------
-    RecordError
-        If the file is no plan.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read as a plan: {error}") from error
-    try:
-        plan = Plan.from_json(text)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RecordError(
-            f"{path}: not a plan of relay-int8 ({error}); sensitivity --plan writes one"
-        ) from error
-    return tuple(
-        layer.name
-        for layer in plan.layers
-        if layer.reason is not None and layer.cause in ("", "excluded")
-    )

@@ -52,6 +52,8 @@ class QuantizedModel:
         What was decided, and the ranges it rests on.
     digest
         sha256 of the QDQ module with its constants: equal digests, equal integers.
+    model_hash
+        sha256 of the normalized float module before any tool changed it.
     config
         How it was made; with the preset "auto", what that chose.
     choices
@@ -66,9 +68,15 @@ class QuantizedModel:
     plan: Plan
     table: CalibrationTable
     digest: str
+    model_hash: str
     config: QuantConfig = field(default_factory=QuantConfig)
     choices: tuple[Choice, ...] = ()
     adopted: bool = False
+
+    @property
+    def table_hash(self) -> str:
+        """The float model that its table is of: where a tool equalized that, not ``model_hash``."""
+        return self.table.model_hash or self.model_hash
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -119,6 +127,7 @@ def quantize(
     """
     config = config or QuantConfig()
     reference = normalize()(mod)
+    model_hash = float_digest(reference)
     choices: tuple[Choice, ...] = ()
     if isinstance(data, CalibrationTable):
         require_ranges_alone(config, "a calibration table was given; give the images")
@@ -134,7 +143,7 @@ def quantize(
     )
     if not table.model_hash:
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
-    table.check(_schemes(plan), digest(with_batch(reference, 1)))
+    table.check(_schemes(plan), float_digest(reference))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
     refused = _overflowing(corrected, plan, params)
@@ -151,6 +160,7 @@ def quantize(
         plan=plan,
         table=table,
         digest=digest(quantized),
+        model_hash=model_hash,
         config=config,
         choices=choices,
     )
@@ -180,6 +190,11 @@ def digest(mod: IRModule) -> str:
     sha.update(str([var.name for var in graph.results(func)]).encode())
     sha.update(str(sorted(graph.attributes(func).items())).encode())
     return sha.hexdigest()
+
+
+def float_digest(reference: IRModule) -> str:
+    """Return what tables, plans and reports call a normalized float module, whatever its batch."""
+    return digest(with_batch(reference, 1))
 
 
 def _calibrated(

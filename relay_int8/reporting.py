@@ -37,6 +37,8 @@ def report_of(
     return Report(
         model=model,
         digest=quantized.digest,
+        model_hash=quantized.model_hash,
+        table_hash=quantized.table_hash,
         settings={
             **quantized.settings,
             "target": json.dumps(target_config(built.target)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from relay_int8.analysis.interval import wilson
 from relay_int8.analysis.snr import snr_db
 from relay_int8.batch import stacked
 from relay_int8.errors import ConfigError, RecordError
+from relay_int8.mismatch import other_model
 
 if TYPE_CHECKING:
     from relay_int8.module import Module
@@ -35,6 +36,8 @@ class Evaluation:
         Fraction of images on which network and reference have the same largest output.
     snr_db
         Power of the reference's output over that of the difference.
+    digest
+        sha256 of the quantized model; "" in older files.
     """
 
     samples: int
@@ -42,6 +45,7 @@ class Evaluation:
     reference_top1: float | None = None
     agreement: float | None = None
     snr_db: float | None = None
+    digest: str = ""
 
     def to_json(self) -> str:
         """Return the measurements as JSON, for the report; an infinite ratio is "inf"."""
@@ -62,16 +66,27 @@ class Evaluation:
         return wilson(share, self.samples)
 
 
-def read_evaluation(path: Path | str) -> Evaluation:
-    """Return the evaluation in a file; a RecordError if it cannot be read or is none."""
+def read_evaluation(path: Path | str, digest: str = "") -> Evaluation:
+    """Return the evaluation in a file.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be read or is none, or of another quantized model than ``digest``, where both
+        are known.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
     try:
-        return Evaluation.from_json(text)
+        found = Evaluation.from_json(text)
     except RecordError as error:
         raise RecordError(f"{path}: {error}") from error
+    other = other_model(found.digest, digest)
+    if other:
+        raise RecordError(f"{path}: {other}; evaluate the artifact that the report is of")
+    return found
 
 
 def evaluate(
@@ -115,9 +130,10 @@ def evaluate(
     scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
     if labels is not None:
         _require_labels(labels, *scores.shape)
-    return _compare(
+    result = _compare(
         scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
     )
+    return replace(result, digest=module.manifest.model_digest)
 
 
 def _require_labels(labels: Array, images: int, classes: int) -> None:

@@ -98,6 +98,9 @@ class Report:
     ----------
     model, digest
         Name of the source file; sha256 of the quantized model.
+    model_hash, table_hash
+        sha256 of the float model, and as the calibration table has it, which differs where a tool
+        equalized the model first; "" in older reports.
     settings
         Preset, calibration method, exclusions, target, number of calibration samples.
     layers
@@ -133,6 +136,8 @@ class Report:
 
     model: str
     digest: str
+    model_hash: str = ""
+    table_hash: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[LayerReport, ...] = ()
     outputs: tuple[OutputReport, ...] = ()

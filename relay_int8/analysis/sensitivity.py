@@ -58,11 +58,15 @@ class LayerSensitivity:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """All convolutions and dense layers, and the fit of the whole quantized network."""
+    """All convolutions and dense layers, and the fit of the whole quantized network.
+
+    ``model_hash`` is :attr:`QuantizedModel.model_hash`.
+    """
 
     whole: Fit
     layers: tuple[LayerSensitivity, ...]
     samples: int
+    model_hash: str = ""
 
 
 class Variants:
@@ -141,7 +145,12 @@ def measure_sensitivity(variants: Variants, progress: Progress | None = None) ->
         if progress:
             progress("sensitivity", done, len(layers))
     whole = variants.fit(variants.quantized.plan)
-    return Sensitivity(whole=whole, layers=tuple(found), samples=variants.samples)
+    return Sensitivity(
+        whole=whole,
+        layers=tuple(found),
+        samples=variants.samples,
+        model_hash=variants.quantized.model_hash,
+    )
 
 
 def simulation_of(quantized: QuantizedModel) -> Simulation:

@@ -9,21 +9,32 @@ from pathlib import Path
 
 from relay_int8.analysis.report import Report
 from relay_int8.errors import RecordError
+from relay_int8.mismatch import few, other_model
 
 Ratios = Mapping[str, tuple[float, float]]
 """Layer -> signal-to-noise ratio of the outputs, in dB: it alone in integers, it alone in float."""
 
 
-def read_ratios(path: Path | str) -> Ratios:
-    """Return the sensitivities in a file; a RecordError if it is none of that."""
+def read_ratios(path: Path | str, model_hash: str = "") -> Ratios:
+    """Return the sensitivities in a file.
+
+    Raises
+    ------
+    RecordError
+        If it is none of that, or of another float model than ``model_hash``, where both are known.
+    """
     try:
-        layers = json.loads(Path(path).read_text(encoding="utf-8"))["layers"]
-        return {
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        ratios = {
             layer["name"]: (float(layer["alone"]["snr_db"]), float(layer["without"]["snr_db"]))
-            for layer in layers
+            for layer in document["layers"]
         }
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path}: not what relay-int8 sensitivity wrote: {error}") from error
+    other = other_model(document.get("model_hash", ""), model_hash)
+    if other:
+        raise RecordError(f"{path}: {other}; measure the sensitivities of the report's own model")
+    return ratios
 
 
 def with_ratios(report: Report, ratios: Ratios) -> Report:
@@ -37,7 +48,7 @@ def with_ratios(report: Report, ratios: Ratios) -> Report:
     unknown = sorted(set(ratios) - {layer.name for layer in report.layers})
     if unknown:
         raise RecordError(
-            f"sensitivities of {', '.join(unknown)} found, which are no layers of {report.model}; "
+            f"sensitivities of {few(unknown)} found, which are no layers of {report.model}; "
             "measure those of the same model"
         )
     layers = tuple(

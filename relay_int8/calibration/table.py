@@ -13,6 +13,7 @@ import numpy.typing as npt
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
+from relay_int8.mismatch import few, other_model
 from relay_int8.qparams import PlannedScheme, resolve_scheme
 
 FORMAT = "relay-int8 calibration table"
@@ -68,20 +69,20 @@ class CalibrationTable:
         Raises
         ------
         CalibrationError
-            Naming everything that does not fit.
+            Naming what does not fit.
         """
         wanted = list(tensors)
-        faults = []
-        if model_hash and self.model_hash and model_hash != self.model_hash:
-            faults.append(f"it was made for model {self.model_hash}, this is {model_hash}")
+        other = other_model(self.model_hash, model_hash)
+        faults = [f"it was {other}"] if other else []
         missing = [name for name in wanted if name not in self.entries]
         if missing:
-            faults.append(f"ranges are missing for {', '.join(missing)}")
+            faults.append(f"ranges are missing for {few(missing)}")
         unknown = sorted(set(self.entries) - set(wanted))
         if unknown:
-            faults.append(f"the model has no tensors {', '.join(unknown)}")
-        if isinstance(tensors, Mapping):
-            faults += self._other_schemes(tensors)
+            faults.append(f"the model has no tensors {few(unknown)}")
+        schemes = self._other_schemes(tensors) if isinstance(tensors, Mapping) else []
+        if schemes:
+            faults.append(few(schemes))
         if faults:
             raise CalibrationError(
                 f"the calibration table does not fit the model: {'; '.join(faults)}; "

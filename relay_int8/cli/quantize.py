@@ -30,7 +30,6 @@ from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig, chosen_tools
 from relay_int8.files import require_outputs
 from relay_int8.pixels import PixelLayout
-from relay_int8.plan import plan_exclusions
 from relay_int8.terminal import terminal
 
 Output = Annotated[
@@ -166,7 +165,7 @@ def quantize(
     config = QuantConfig(
         preset=preset,
         method=method,
-        exclude=(*(exclude or ()), *(plan_exclusions(plan) if plan else ())),
+        exclude=tuple(exclude or ()),
         bias_correction=bias_correction,
         tools=chosen_tools(preset, tool or ()),
         requantize=chosen_requantize(requantize, rounding),
@@ -175,13 +174,16 @@ def quantize(
     recipe, layout = named_preprocessing(preprocess), _pixel_layout(pixels)
     console = terminal()
     console.print(f"{model} -> {output}", soft_wrap=True)
-    _print_resolved(console, config, table, f"{target}, {arch}" if arch else target, preprocess)
+    _print_resolved(
+        console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess
+    )
     with progress_report() as progress:
         result = relay_int8.compile_model(
             model,
             source,
             output,
             config=config,
+            plan=plan,
             target=target,
             architectures=arch,
             cuda_graphs=cuda_graphs,
@@ -207,14 +209,20 @@ def quantize(
 
 
 def _print_resolved(
-    console: Console, config: QuantConfig, table: Path | None, target: str, preprocess: str | None
+    console: Console,
+    config: QuantConfig,
+    table: Path | None,
+    plan: Path | None,
+    target: str,
+    preprocess: str | None,
 ) -> None:
+    floats = [*config.exclude, *([f"those of {plan}"] if plan else [])]
     resolved = {
         "preset": config.preset,
         "method": config.method if table is None else f"table {table}",
         "requantize": config.requantize_text,
         "target": target,
-        "in float": ", ".join(config.exclude) or "nothing",
+        "in float": ", ".join(floats) or "nothing",
         "images": "as given" if preprocess is None else f"prepared ({preprocess})",
     }
     console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)

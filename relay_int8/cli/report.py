@@ -13,7 +13,9 @@ from relay_int8.analysis.report import read_report
 from relay_int8.analysis.report_page import write_report_page
 from relay_int8.analysis.sensitivity_file import read_ratios, with_ratios
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.errors import CalibrationError
 from relay_int8.files import require_outputs
+from relay_int8.mismatch import other_model
 from relay_int8.terminal import terminal
 
 
@@ -41,9 +43,12 @@ def report(
     require_outputs(output, read=(source, table, evaluation, sensitivity))
     found = read_report(source)
     if sensitivity is not None:
-        found = with_ratios(found, read_ratios(sensitivity))
+        found = with_ratios(found, read_ratios(sensitivity, found.model_hash))
     if evaluation is not None:
-        found = dataclasses.replace(found, evaluation=read_evaluation(evaluation))
+        found = dataclasses.replace(found, evaluation=read_evaluation(evaluation, found.digest))
     ranges = CalibrationTable(entries={}) if table is None else CalibrationTable.load(table)
+    other = other_model(ranges.model_hash, found.table_hash)
+    if other:
+        raise CalibrationError(f"{table}: {other}; give the table of the run that wrote {source}")
     write_report_page(found, ranges, output)
     terminal().print(f"{source} -> {output}", soft_wrap=True)

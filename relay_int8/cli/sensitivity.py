@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,6 @@ from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
 from relay_int8.config import QuantConfig
 from relay_int8.files import require_outputs, write_atomic
-from relay_int8.plan import save_plan
 from relay_int8.terminal import show, table, terminal
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def sensitivity(
     """
     from relay_int8.analysis.mixed_precision import Budget
     from relay_int8.mixed import analyze_layers, sensitivity_json
+    from relay_int8.plan_file import save_plan
 
     wanted = min_snr is not None or min_agreement is not None
     budget = Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
@@ -83,7 +84,7 @@ def sensitivity(
         return
     _print_plan(verified, console)
     if plan is not None:
-        save_plan(verified.model.plan, plan)
+        save_plan(replace(verified.model.plan, model_hash=verified.model.model_hash), plan)
     if not verified.holds:
         unmet(
             f"SNR {decibels(verified.fit.snr_db)} dB, agreement {verified.fit.agreement:.4f} is "

@@ -42,7 +42,8 @@ def test_the_least_exact_output_of_all_runs_counts():
 def network(batch, run, outputs=("y",)):
     """Return what ``evaluate`` needs of a loaded artifact."""
     infos = tuple(TensorInfo(name=name, shape=(batch, 2), dtype="float32") for name in outputs)
-    return SimpleNamespace(manifest=SimpleNamespace(inputs=infos, outputs=infos), run=run)
+    manifest = SimpleNamespace(inputs=infos, outputs=infos, model_digest="ab" * 32)
+    return SimpleNamespace(manifest=manifest, run=run)
 
 
 IMAGES = [{"x": np.array([row], "float32")} for row in ([1, 0], [0, 1], [3, 2])]
@@ -62,7 +63,12 @@ def test_batches_do_not_matter(batch):
     found = evaluate(network(batch, run), IMAGES, labels=np.array([1, 0, 0]), reference=reference)
     assert set(sizes) == {max(batch, 1)}
     assert found == Evaluation(
-        samples=3, top1=2 / 3, reference_top1=1 / 3, agreement=0.0, snr_db=10 * np.log10(15 / 6)
+        samples=3,
+        top1=2 / 3,
+        reference_top1=1 / 3,
+        agreement=0.0,
+        snr_db=10 * np.log10(15 / 6),
+        digest="ab" * 32,
     )
 
 

@@ -16,11 +16,14 @@ from relay_int8.analysis.sensitivity import (
     simulation_of,
 )
 from relay_int8.analysis.snr import snr_db
+from relay_int8.annotate import annotate
 from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.mixed import analyze_layers, sensitivity_json
-from relay_int8.plan import plan_exclusions, save_plan
-from relay_int8.quantize import quantize
+from relay_int8.pipeline import normalize
+from relay_int8.plan import LayerPlan, Plan
+from relay_int8.plan_file import read_plan, save_plan, with_plan
+from relay_int8.quantize import float_digest, quantize
 from relay_int8.refine.network import NumpyNetwork
 from schedules.targets import native_target
 from tests.reference import run
@@ -134,7 +137,7 @@ def test_a_plan_is_found_saved_edited_and_used(tmp_path, full):
     assert set(verified.latency_ms) == {"int8", "mixed", "float32"}
     path = tmp_path / "plan.json"
     save_plan(verified.model.plan, path)
-    exclude = plan_exclusions(path)
+    exclude = read_plan(path).exclusions
     assert set(exclude) == set(verified.mixed.floats)
     again = quantize(mod, data, QuantConfig(method="max", exclude=exclude))
     assert again.digest == verified.model.digest
@@ -146,7 +149,7 @@ def test_a_plan_is_found_saved_edited_and_used(tmp_path, full):
         if layer["name"] == "logits":
             layer["reason"] = "too coarse"
     path.write_text(json.dumps(document))
-    assert plan_exclusions(path) == ("logits",)
+    assert read_plan(path).exclusions == ("logits",)
 
 
 @pytest.mark.fast
@@ -154,7 +157,27 @@ def test_what_is_no_plan(tmp_path):
     for text in ("{", "[]", '{"tensors": {}, "layers": [{"nome": 1}]}'):
         (tmp_path / "plan.json").write_text(text)
         with pytest.raises(RecordError, match="not a plan of relay-int8"):
-            plan_exclusions(tmp_path / "plan.json")
+            read_plan(tmp_path / "plan.json")
+
+
+def test_a_plan_of_another_model_is_refused(tmp_path):
+    """By its hash; one that was written by hand has none, and is refused for unknown names."""
+    path, mod = tmp_path / "plan.json", network(True)
+    first = next(layer.name for layer in annotate(normalize()(mod), CONFIG).layers)
+
+    def saved(name, model_hash):
+        layer = LayerPlan(name=name, root=name, kind="conv2d", macs=1, reason="by hand")
+        save_plan(Plan(tensors={}, layers=(layer,), model_hash=model_hash), path)
+
+    for model_hash in ("", float_digest(normalize()(mod))):
+        saved(first, model_hash)
+        assert with_plan(QuantConfig(exclude=("a",)), path, mod).exclude == ("a", first)
+    saved(first, "ab" * 32)
+    with pytest.raises(RecordError, match=r"plan\.json: made for model abababababab, this is"):
+        with_plan(CONFIG, path, mod)
+    saved("elsewhere", "")
+    with pytest.raises(ConfigError, match=r"plan\.json: exclude elsewhere: no layer has"):
+        with_plan(CONFIG, path, mod)
 
 
 @pytest.mark.fast

@@ -43,7 +43,9 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
     assert [line.split()[0] for line in err.splitlines()] == [
         "import", "quantize", "ranges", "histograms", "build", "export", "compare", "measure",
     ]  # fmt: skip
-    assert json.loads((tmp_path / "r.json").read_text())["settings"]["method"] == "percentile"
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["settings"]["method"] == "percentile"
+    assert report["table_hash"] == json.loads((tmp_path / "t.json").read_text())["model_hash"] != ""
     arguments = ["--data", images / "test.npy", "--labels", images / "labels.npy", "--fp32", MODEL]
     code, out, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--max-drop", 2)
     assert code == 0, err

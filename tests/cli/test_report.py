@@ -1,5 +1,6 @@
 """relay-int8 report: a page of the JSON that quantize wrote."""
 
+import dataclasses
 import json
 
 import pytest
@@ -65,3 +66,38 @@ def test_what_is_no_report(invoke, files, name, message):
     assert message in err
     assert f"error: {files / name}" in err
     assert not (files / "r.html").exists()
+
+
+def test_files_of_another_model_are_refused(invoke, files):
+    """What says nothing of its model, as older files, is taken."""
+    mine, other = "ab" * 32, "cd" * 32
+    hashes = {"digest": mine, "model_hash": mine, "table_hash": mine}
+    dataclasses.replace(REPORT, **hashes).save(files / "r.json")
+    fit = {"snr_db": 33.3, "agreement": 1.0}
+    layer = {"name": "conv1", "kind": "conv2d", "macs": 1, "alone": fit, "without": fit}
+
+    def write(model):
+        dataclasses.replace(TABLE, model_hash=model).save(files / "t.json")
+        (files / "e.json").write_text(Evaluation(samples=10, digest=model).to_json())
+        document = {"whole": fit, "layers": [layer], "samples": 1, "model_hash": model}
+        (files / "s.json").write_text(json.dumps(document))
+
+    options = (("--table", "t.json"), ("--evaluation", "e.json"), ("--sensitivity", "s.json"))
+    for option, name in options:
+        for model in ("", mine, other):
+            write(model)
+            page = files / f"{name}{model[:2]}.html"
+            code, _, err = invoke("report", files / "r.json", option, files / name, "-o", page)
+            assert page.exists() == (model != other), err
+            assert code == (model == other)
+        assert f"{files / name}: made for model cdcdcdcdcdcd, this is abababababab" in err
+
+
+def test_a_report_without_hashes_takes_any_table(invoke, files):
+    document = json.loads((files / "r.json").read_text())
+    del document["model_hash"], document["table_hash"]
+    (files / "r.json").write_text(json.dumps(document))
+    dataclasses.replace(TABLE, model_hash="cd" * 32).save(files / "t.json")
+    options = ("--table", files / "t.json", "-o", files / "r.html")
+    code, _, err = invoke("report", files / "r.json", *options)
+    assert code == 0, err

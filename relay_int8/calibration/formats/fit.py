@@ -12,6 +12,7 @@ from relay_int8.calibration.formats.exchange import threshold
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
+from relay_int8.mismatch import few
 from relay_int8.qparams import PlannedScheme, resolve_scheme
 
 ZERO = (
@@ -45,10 +46,10 @@ def fit(
     faults = []
     missing = [name for name in tensors if name not in table.entries]
     if missing:
-        faults.append(f"ranges are missing for {', '.join(missing)}")
+        faults.append(f"ranges are missing for {few(missing)}")
     unknown = [name for name in table.entries if name not in tensors and name not in others]
     if unknown:
-        faults.append(f"the model has no tensors {', '.join(unknown)}")
+        faults.append(f"the model has no tensors {few(unknown)}")
     if faults:
         raise CalibrationError(f"the table does not fit the model: {'; '.join(faults)}")
     entries = {name: _as_planned(table.entries[name], tensors[name]) for name in tensors}

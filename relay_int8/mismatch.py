@@ -1,0 +1,23 @@
+"""What does not fit, in few words: files of another model, and long lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SHOWN = 5  # names of a list; what a reader takes in at a glance
+DIGITS = 12  # of a hash, as everywhere that one is printed
+
+
+def other_model(found: str, expected: str) -> str | None:
+    """Say that something of model ``found`` is not of ``expected``; None if one is not known."""
+    if not found or not expected or found == expected:
+        return None
+    return f"made for model {found[:DIGITS]}, this is {expected[:DIGITS]}"
+
+
+def few(names: Sequence[str]) -> str:
+    """Return the first of ``names``, and how many more there are."""
+    more = len(names) - SHOWN
+    if more <= 1:  # the last one is as short as saying so
+        return ", ".join(names)
+    return f"{', '.join(names[:SHOWN])} and {more} more"

@@ -77,12 +77,11 @@ def test_pads_are_in_integers(mode: str, tmp_path: Path):
     assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
 
 
-@pytest.mark.parametrize("fill", [0.0, 1.0])
-def test_a_pad_keeps_its_fill_value(fill: float, tmp_path: Path):
+def test_a_pad_keeps_its_fill_value(tmp_path: Path):
     """The quantizer puts it behind a DequantizeLinear."""
     rng = np.random.default_rng(8)
     weights = {name: rng.normal(size=(8, 8, 1, 1)).astype("float32") / 3 for name in ("v", "w")}
-    weights |= {"widths": np.array([0, 0, 1, 2, 0, 0, 3, 2]), "fill": np.float32(fill)}
+    weights |= {"widths": np.array([0, 0, 1, 2, 0, 0, 3, 2]), "fill": np.float32(1)}
     nodes = [
         helper.make_node("Conv", ["x", "v"], ["a"]),
         helper.make_node("Pad", ["a", "widths", "fill"], ["b"]),

@@ -1,38 +1,16 @@
 """Blocks of today's networks for phones, segmentation and detection, as ONNX, a few layers each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import onnx
-from onnx import helper
 
-from tests.onnx_models import model
+from tests.onnx_writer import OnnxWriter
 
 Shape = tuple[int, ...]
 
 
-class Writer:
+class Writer(OnnxWriter):
     """Writes nodes one after the other; every convolution has seeded weights and a batch norm."""
-
-    def __init__(self, shape: Shape, seed: int = 0) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._input = shape
-        self._nodes: list[onnx.NodeProto] = []
-        self._weights: dict[str, np.ndarray] = {}
-        self.channels = {"x": shape[1]}
-
-    def node(self, op: str, inputs: Sequence[str], channels: int, **attributes: object) -> str:
-        """Add a node and return its output's name."""
-        name = f"{op.lower()}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
-        self.channels[name] = channels
-        return name
-
-    def constant(self, values: np.ndarray | Sequence[float], dtype: str = "float32") -> str:
-        """Add an initializer and return its name."""
-        name = f"constant_{len(self._weights)}"
-        self._weights[name] = np.asarray(values, dtype)
-        return name
 
     def conv(
         self, x: str, channels: int, kernel: int, act: str = "", *, norm: bool = True, **at: int
@@ -40,10 +18,10 @@ class Writer:
         """Add convolution, batch norm and activation."""
         groups, dilation = at.get("groups", 1), at.get("dilation", 1)
         inner = self.channels[x] // groups
-        w = self._rng.normal(size=(channels, inner, kernel, kernel)) * (inner * kernel**2) ** -0.5
+        w = self.rng.normal(size=(channels, inner, kernel, kernel)) * (inner * kernel**2) ** -0.5
         y = self.node(
             "Conv",
-            [x, self.constant(w), self.constant(0.1 * self._rng.normal(size=channels))],
+            [x, self.constant(w), self.constant(0.1 * self.rng.normal(size=channels))],
             channels,
             strides=[at.get("stride", 1)] * 2,
             pads=[dilation * (kernel // 2)] * 4,
@@ -55,7 +33,7 @@ class Writer:
     def deconv(self, x: str, channels: int, kernel: int, stride: int, act: str = "") -> str:
         """Add transposed convolution, batch norm and activation; the image grows by ``stride``."""
         inner, cut = self.channels[x], (kernel - stride) // 2
-        w = self._rng.normal(size=(inner, channels, kernel, kernel)) * stride
+        w = self.rng.normal(size=(inner, channels, kernel, kernel)) * stride
         y = self.node(
             "ConvTranspose",
             [x, self.constant(w * (inner * kernel**2) ** -0.5)],
@@ -64,14 +42,6 @@ class Writer:
             pads=[cut] * 4,
         )
         return self.activate(self.norm(y), act)
-
-    def norm(self, x: str) -> str:
-        """Add a batch norm with statistics of its own."""
-        channels = self.channels[x]
-        spread = [self._rng.uniform(0.7, 1.4, channels) for _ in range(2)]
-        moved = [0.2 * self._rng.normal(size=channels) for _ in range(2)]
-        parts = [spread[0], *moved, spread[1]]
-        return self.node("BatchNormalization", [x, *map(self.constant, parts)], channels)
 
     def activate(self, x: str, act: str) -> str:
         """Add an activation by its ONNX name; none where it is empty."""
@@ -101,18 +71,10 @@ class Writer:
             coordinate_transformation_mode=coordinates,
         )  # fmt: skip
 
-    def join(self, *parts: str) -> str:
-        """Concatenate channels."""
-        return self.node("Concat", parts, sum(self.channels[part] for part in parts), axis=1)
-
     def scale(self, op: str, x: str) -> str:
         """Combine each channel with a constant of its own."""
-        k = self._rng.uniform(0.4, 1.6, (1, self.channels[x], 1, 1))
+        k = self.rng.uniform(0.4, 1.6, (1, self.channels[x], 1, 1))
         return self.node(op, [x, self.constant(k)], self.channels[x])
-
-    def finish(self, y: str) -> onnx.ModelProto:
-        """Return the model that ends in ``y``."""
-        return model(self._nodes, {"x": self._input}, {y: None}, self._weights)
 
 
 def shufflenet_v2() -> onnx.ModelProto:

@@ -2,49 +2,27 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import onnx
-from onnx import helper
 
-from tests.onnx_models import model
+from tests.onnx_writer import OnnxWriter
 
 Shape = tuple[int, int, int]
 
 
-class Writer:
+class Writer(OnnxWriter):
     """Writes nodes one after the other; weights are seeded."""
-
-    def __init__(self, shape: Shape, seed: int = 0) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._input = shape
-        self._nodes: list[onnx.NodeProto] = []
-        self._weights: dict[str, np.ndarray] = {}
-        self._channels = {"x": shape[1]}
-
-    def node(self, op: str, inputs: Sequence[str], channels: int, **attributes: object) -> str:
-        """Add a node and return its output's name."""
-        name = f"{op.lower()}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
-        self._channels[name] = channels
-        return name
 
     def act(self, op: str, x: str, **attributes: object) -> str:
         """Add a node that keeps the channels of its one operand."""
-        return self.node(op, [x], self._channels[x], **attributes)
-
-    def constant(self, values: np.ndarray | Sequence[float], dtype: str = "float32") -> str:
-        """Add an initializer and return its name."""
-        name = f"constant_{len(self._weights)}"
-        self._weights[name] = np.asarray(values, dtype)
-        return name
+        return self.node(op, [x], self.channels[x], **attributes)
 
     def normal(self, *dims: int, fan: int) -> str:
         """Add normal weights that keep the variance of what ``fan`` inputs sum to."""
-        return self.constant(self._rng.normal(size=dims) * fan**-0.5)
+        return self.constant(self.rng.normal(size=dims) * fan**-0.5)
 
     def conv(self, x: str, channels: int, kernel: int, act: str = "Relu", **at: object) -> str:
         """Add convolution, batch norm and activation."""
-        inner = self._channels[x] // int(at.get("group", 1))  # type: ignore[call-overload]
+        inner = self.channels[x] // int(at.get("group", 1))  # type: ignore[call-overload]
         weights = [self.normal(channels, inner, kernel, fan=inner * kernel)]
         return self._finished(
             "Conv", [x, *weights, self.normal(channels, fan=9)], channels, act, at
@@ -52,7 +30,7 @@ class Writer:
 
     def deconv(self, x: str, channels: int, kernel: int, act: str = "Relu", **at: object) -> str:
         """Add transposed convolution, batch norm and activation."""
-        inner = self._channels[x]
+        inner = self.channels[x]
         weights = [self.normal(inner, channels, kernel, fan=inner)]
         return self._finished("ConvTranspose", [x, *weights], channels, act, at)
 
@@ -62,16 +40,9 @@ class Writer:
         y = self.norm(self.node(op, inputs, channels, **at))
         return self.act(act, y) if act else y
 
-    def norm(self, x: str) -> str:
-        """Add a batch norm with statistics of its own."""
-        c = self._channels[x]
-        gamma, variance = (self.constant(self._rng.uniform(0.7, 1.4, c)) for _ in range(2))
-        beta, mean = (self.normal(c, fan=25) for _ in range(2))
-        return self.node("BatchNormalization", [x, gamma, beta, mean, variance], c)
-
     def gated(self, x: str, hidden: int) -> str:
         """Add squeeze-and-excite."""
-        c = self._channels[x]
+        c = self.channels[x]
         squeezed = self.node("Conv", [self.act("GlobalAveragePool", x), self.normal(hidden, c, 1, fan=c)], hidden)  # fmt: skip
         gate = self.node("Conv", [self.act("Relu", squeezed), self.normal(c, hidden, 1, fan=hidden)], c)  # fmt: skip
         return self.node("Mul", [x, self.act("Sigmoid", gate)], c)
@@ -81,15 +52,6 @@ class Writer:
         flat = self.act("Flatten", x)
         w = self.normal(inputs, classes, fan=inputs)
         return self.node("Gemm", [flat, w, self.normal(classes, fan=9)], classes)
-
-    def join(self, *parts: str) -> str:
-        """Concatenate channels."""
-        return self.node("Concat", parts, sum(self._channels[part] for part in parts), axis=1)
-
-    def finish(self, *outputs: str) -> onnx.ModelProto:
-        """Return the model that ends in ``outputs``."""
-        wanted = dict.fromkeys(outputs)
-        return model(self._nodes, {"x": self._input}, wanted, self._weights)
 
 
 def tc_resnet() -> onnx.ModelProto:

@@ -5,13 +5,10 @@ MobileNetV3-Large (Howard et al. 2019) and EfficientNet-B0 (Tan and Le 2019).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from relay_int8.zoo.network import Network, Tensor
+from relay_int8.zoo.network import Activation, Network, Tensor, convolution
 from relay_int8.zoo.resnet import BRANCH_GAIN
-
-Activation = Callable[[Network, Tensor, str], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +63,6 @@ class Block:
         gate = inner(net, gate, f"{name}.activation")
         gate = net.conv(gate, f"{name}.fc2", x.channels, 1, bias=True)
         return net.multiply(x, self.gate(net, gate, f"{name}.scale_activation"), f"{name}.gated")
-
-
-def convolution(
-    net: Network,
-    x: Tensor,
-    name: str,
-    channels: int,
-    kernel: int,
-    activation: Activation,
-    *,
-    stride: int = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Add a convolution, a batch norm and an activation."""
-    padding = kernel // 2
-    x = net.conv(x, f"{name}.0", channels, kernel, stride=stride, padding=padding, groups=groups)
-    return activation(net, net.batch_norm(x, f"{name}.1"), f"{name}.2")
 
 
 @dataclass(frozen=True)

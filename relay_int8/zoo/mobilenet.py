@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relay_int8.zoo.network import Network, Tensor
+from relay_int8.zoo.network import Network, Tensor, convolution
 from relay_int8.zoo.resnet import BRANCH_GAIN
 
 # Expansion, channels, blocks, blocks when cut, stride of the first.
@@ -27,32 +27,21 @@ class MobileNetV2:
 
     def write(self, net: Network, x: Tensor, *, cut: bool, classes: int) -> Tensor:
         """Add the network and return its logits."""
-        x = _conv(net, x, "features.0", 32, 3, stride=2)
+        x = convolution(net, x, "features.0", 32, 3, _relu6, stride=2)
         index = 1
         for expansion, channels, full, short, stride in STAGES:
             for block in range(short if cut else full):
                 name = f"features.{index}"
                 x = _block(net, x, name, expansion, channels, 1 if block else stride)
                 index += 1
-        x = _conv(net, x, f"features.{index}", 1280, 1)
+        x = convolution(net, x, f"features.{index}", 1280, 1, _relu6)
         return net.dense(
             net.flatten(net.global_pool(x, "pool"), "flatten"), "classifier.1", classes
         )
 
 
-def _conv(
-    net: Network,
-    x: Tensor,
-    name: str,
-    channels: int,
-    kernel: int,
-    *,
-    stride: int = 1,
-    groups: int = 1,
-) -> Tensor:
-    padding = kernel // 2
-    x = net.conv(x, f"{name}.0", channels, kernel, stride=stride, padding=padding, groups=groups)
-    return net.relu(net.batch_norm(x, f"{name}.1"), f"{name}.2", six=True)
+def _relu6(net: Network, x: Tensor, name: str) -> Tensor:
+    return net.relu(x, name, six=True)
 
 
 def _block(
@@ -60,8 +49,8 @@ def _block(
 ) -> Tensor:
     residual = stride == 1 and x.channels == channels
     hidden = expansion * x.channels
-    y = x if expansion == 1 else _conv(net, x, f"{name}.conv.0", hidden, 1)
-    y = _conv(net, y, f"{name}.conv.1", hidden, 3, stride=stride, groups=hidden)
+    y = x if expansion == 1 else convolution(net, x, f"{name}.conv.0", hidden, 1, _relu6)
+    y = convolution(net, y, f"{name}.conv.1", hidden, 3, _relu6, stride=stride, groups=hidden)
     y = net.conv(y, f"{name}.conv.2", channels, 1)
     y = net.batch_norm(y, f"{name}.conv.3", gain=BRANCH_GAIN if residual else 1.0)
     return net.add(x, y, f"{name}.add") if residual else y

@@ -7,7 +7,7 @@ norms have statistics of their own: gammas spread over a factor of 3, means and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -303,6 +303,26 @@ class Network:
 
     def _constant(self, name: str, value: np.ndarray | np.float32) -> None:
         self._weights.append(numpy_helper.from_array(np.asarray(value), name))
+
+
+Activation = Callable[[Network, Tensor, str], Tensor]
+
+
+def convolution(
+    net: Network,
+    x: Tensor,
+    name: str,
+    channels: int,
+    kernel: int,
+    activation: Activation,
+    *,
+    stride: int = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Add a convolution, a batch norm and an activation."""
+    padding = kernel // 2
+    x = net.conv(x, f"{name}.0", channels, kernel, stride=stride, padding=padding, groups=groups)
+    return activation(net, net.batch_norm(x, f"{name}.1"), f"{name}.2")
 
 
 def _pair(value: int | Pair) -> Pair:

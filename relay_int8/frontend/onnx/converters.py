@@ -68,14 +68,17 @@ def _fill(bb: relax.BlockBuilder, value: Any) -> float:
     if value is None:
         return 0.0
     call = bb.lookup_binding(value) if isinstance(value, relax.Var) else None
+    scale, zero = 1.0, 0.0
     if call is not None and operator(call) == "dequantize":
-        parts = [constant(part) for part in call.args]
-    else:
-        parts = [constant(value), np.float32(1), np.int32(0)]
-    if any(part is None for part in parts):
+        value, scale, zero = call.args[0], *(_number(argument) for argument in call.args[1:])
+    return (_number(value) - zero) * scale
+
+
+def _number(value: Any) -> float:
+    array = constant(value)
+    if array is None:
         raise NotImplementedError("its fill value is computed, not constant")
-    q, scale, zero = (np.asarray(part) for part in parts)
-    return float(((q - zero.astype("int32")) * scale).reshape(())) if q.size else 0.0
+    return float(array.reshape(())) if array.size else 0.0
 
 
 def _conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

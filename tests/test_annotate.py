@@ -141,6 +141,13 @@ def test_moves_at_the_end_stay_float():
     assert set(plan.tensors) == {"x"}
 
 
+def test_a_reduction_is_no_pair():
+    net = NetworkWriter()
+    y = net.emit("y", relax.op.max(net.conv("a", net.x, 4, 3), axis=[2]))
+    plan = annotate(net.module(y), QuantConfig())
+    assert reasons(plan) == {"a": None, "y": "reduce_max has no integer form"}
+
+
 def test_leaves_input_alone():
     mod = residual()
     original = mod.clone()

@@ -38,6 +38,8 @@ KINDS = {
     "multiply": "mul",
     "maximum": "max",
     "minimum": "min",
+    "max": "reduce_max",
+    "min": "reduce_min",
     "concat": "concat",
     "nn.max_pool2d": "max_pool2d",
     "nn.avg_pool2d": "avg_pool2d",

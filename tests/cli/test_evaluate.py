@@ -42,7 +42,7 @@ def test_the_numbers_go_to_a_file_for_the_report(invoke, artifact):
     arguments = ("--data", "x.npy", "--labels", "labels.npy", "--report", "e.json")
     code, _, err = invoke("evaluate", artifact, *arguments)
     assert code == 0, err
-    assert read_evaluation("e.json") == Evaluation(samples=5, top1=0.8)
+    assert read_evaluation("e.json") == Evaluation(samples=5, top1=0.8, digest="0" * 64)
     assert Evaluation.from_json(Evaluation(samples=1, snr_db=float("inf")).to_json()).snr_db > 1e9
 
 

@@ -12,6 +12,7 @@
     ├── ArtifactError        a built artifact is damaged, altered or made for another target
     └── DeployError          a device cannot be reached or gave something else than expected
 
+Kinds that one module alone raises and catches, as ``tuning.worker.WorkerLostError``, are there.
 A message says what was found, what was expected and what to do. ``schedules`` raises its own
 ``ScheduleError``: it does not know this package.
 

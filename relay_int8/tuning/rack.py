@@ -106,7 +106,7 @@ def serve(rack: Rack, connection: Connection) -> None:
     :data:`READY` with None, to say that this process has started.
     """
     compiled: _Compiled | None = None
-    with tempfile.TemporaryDirectory(prefix="relay-int8-tune-") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         for request in requests(connection):
             if isinstance(request, Batch):
                 try:

@@ -55,10 +55,16 @@ class RemoteDevices(WorkerMeasurer):
         self._seen_s = time.monotonic()  # when any worker last heard from a device
 
     def describe(self) -> Place:
-        """Return what the first device is that is free."""
+        """Return what the first device is that is free; DeployError as :meth:`measure`."""
         worker = self._workers[0]
         worker.send(READY)
-        worker.receive(self._start_s)
+        try:
+            worker.receive(self._start_s)
+        except WorkerLostError as error:
+            raise DeployError(
+                f"{self._rack}: the process that compiles for it did not start: it {error}; try "
+                "again when this computer is less busy"
+            ) from error
         device: Device = self._await_device(worker, self._target)
         if self._target["kind"] == "cuda":
             return Place(name=device.gpus.devices[0].name)

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
+import signal
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any
 
+from relay_int8.errors import Int8Error
+
 Serve = Callable[[Connection], None]
+FOLDER = "relay-int8-tune-"
 
 
-class WorkerLostError(Exception):
+class WorkerLostError(Int8Error):
     """The process crashed, or was killed because it took too long; the message says which."""
 
 
 class Worker:
     """A child process that answers requests over a pipe, started when it is first needed.
+
+    Its temporary files, and those of compilers that it runs, lie in a folder of its own, which is
+    gone when it is stopped or lost; where this process is killed, the child ends and removes it.
 
     Parameters
     ----------
@@ -34,6 +45,7 @@ class Worker:
         self._environment = environment or {}
         self._process: Any = None
         self._connection: Connection | None = None
+        self._folder = ""
         self.has_answered = False
 
     def send(self, request: object) -> None:
@@ -81,13 +93,17 @@ class Worker:
             self._process.close()
         if self._connection is not None:
             self._connection.close()
-        self._process = self._connection = None
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._process, self._connection, self._folder = None, None, ""
         self.has_answered = False
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_run, args=(self._serve, theirs), daemon=True)
+        self._folder = tempfile.mkdtemp(prefix=FOLDER)
+        given = (self._serve, theirs, self._folder)
+        self._process = context.Process(target=_run, args=given, daemon=True)
         before = {name: os.environ.get(name) for name in self._environment}
         os.environ.update(self._environment)
         try:
@@ -108,6 +124,19 @@ def requests(connection: Connection) -> Iterator[Any]:
             yield connection.recv()
 
 
-def _run(serve: Serve, connection: Connection) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        serve(connection)
+def _run(serve: Serve, connection: Connection, folder: str) -> None:
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    ends = (signal.SIGTERM, signal.SIGHUP)  # they may come to both processes
+    for number in ends:
+        signal.signal(number, _exit)
+    try:
+        with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+            serve(connection)
+    finally:
+        for number in (*ends, signal.SIGINT):  # a second one is no reason to leave files
+            signal.signal(number, signal.SIG_IGN)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

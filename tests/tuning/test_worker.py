@@ -1,0 +1,92 @@
+"""A worker process that is lost: nothing of it stays, whoever killed it."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from relay_int8.errors import DeployError, Int8Error
+from relay_int8.remote.address import Address
+from relay_int8.tuning.rack import Rack
+from relay_int8.tuning.remote import RemoteDevices
+from relay_int8.tuning.worker import FOLDER, Worker, WorkerLostError, requests
+from tests.remote.processes import until
+
+ROOT = Path(__file__).parents[2]
+START_S = 60
+
+
+def serve(connection):
+    """Leave a file where temporary ones go, and say where; then do as told."""
+    for request in requests(connection):
+        path = Path(tempfile.mkdtemp()) / "library.so"
+        path.write_text("code")
+        connection.send(str(path))
+        if request == "hang":
+            time.sleep(1000)
+        if request == "crash":
+            os._exit(3)
+
+
+def left_by(worker, request):
+    """Return the file that the worker wrote for a request, which is there now."""
+    worker.send(request)
+    path = Path(worker.receive(START_S))
+    assert FOLDER in str(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [("hang", "took longer than 0.1 s"), ("crash", "crashed .exit code 3.")],
+)
+def test_a_lost_worker_leaves_nothing_behind(request_, message):
+    worker = Worker(serve)
+    first = left_by(worker, "stay")
+    assert first.exists()
+    second = left_by(worker, request_)
+    with pytest.raises(WorkerLostError, match=message) as caught:
+        worker.receive(0.1 if request_ == "hang" else START_S)
+    assert isinstance(caught.value, Int8Error)
+    assert not first.parent.parent.exists() and not second.exists()
+    third = left_by(worker, "stay")  # a new process, with a folder of its own
+    assert third.exists()
+    worker.stop()
+    assert not third.parent.parent.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_worker_whose_parent_is_killed_leaves_nothing_behind(number):
+    command = [sys.executable, "-m", "tests.tuning.test_worker"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        path = Path(process.stdout.readline().strip())
+        there = path.exists()
+        if number == signal.SIGKILL:
+            process.kill()
+        else:
+            os.killpg(process.pid, number)
+        process.wait(START_S)
+        until(lambda: not path.parent.parent.exists(), "the folder's end", START_S)
+    assert there
+
+
+def test_a_worker_that_does_not_start_in_time_is_an_error():
+    rack = Rack(address=Address("127.0.0.1", 9), is_tracker=False)
+    with (
+        RemoteDevices({"kind": "llvm"}, rack, start_s=0) as devices,
+        pytest.raises(DeployError, match=r"0.1:9: the process .* did not start: it took long"),
+    ):
+        devices.describe()
+
+
+if __name__ == "__main__":
+    worker = Worker(serve)
+    print(left_by(worker, "stay"), flush=True)
+    time.sleep(1000)

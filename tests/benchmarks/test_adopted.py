@@ -7,7 +7,9 @@ from benchmarks.rounds import Rules
 
 
 @pytest.mark.slow
-def test_a_quantized_network_here_and_there(shared_data, tmp_path):
+def test_a_quantized_network_here_and_there(shared_data, tmp_path, full):
+    if not full:
+        pytest.skip("quantizes and builds a network twice; --full runs it")
     pytest.importorskip("onnxruntime")
     adopted = pytest.importorskip("benchmarks.adopted")
     subject = Subject(open_networks(shared_data)["vww"])

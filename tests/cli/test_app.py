@@ -57,7 +57,16 @@ def test_wrong_usage_is_2(invoke, arguments):
     assert "Usage:" in err
 
 
+@pytest.fixture
+def heeded():
+    """Heed SIGINT, which a process that a script starts in its background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("is_interrupted", [True, False])
+@pytest.mark.usefixtures("heeded")
 def test_ctrl_c_is_one_also_where_tvm_makes_another_error_of_it(is_interrupted):
     """A pass that is interrupted raises a RuntimeError when it comes back from C++."""
 

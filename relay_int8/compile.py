@@ -138,6 +138,7 @@ def compile_model(
     destination = resolve(target, architectures)
     where = resolve_target(destination.target, threads)
     check_float16(float16, where)
+    _check_graphs(cuda_graphs, where)
     known = _known_records(tuning_logs, where, records, require_tuned)
     require_outputs(output, report, table, qdq, read=(model, params, plan))
     _check_open_batch(batch, max_batch)
@@ -221,6 +222,15 @@ def _known_records(
     if tuning_logs or require_tuned:
         raise ConfigError("tuned kernels are asked for, and records are switched off; choose one")
     return None
+
+
+def _check_graphs(cuda_graphs: bool, target: Target) -> None:
+    """Refuse to leave out what only GPUs have."""
+    if not cuda_graphs and target.kind.name != "cuda":
+        raise ConfigError(
+            f"no CUDA graphs are asked for, but the target is {target.kind.name}, which has none; "
+            "leave that out, or build for cuda"
+        )
 
 
 def _check_open_batch(batch: int | None, max_batch: int | None) -> None:

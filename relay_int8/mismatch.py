@@ -1,4 +1,4 @@
-"""What does not fit, in few words: files of another model, and long lists of names."""
+"""What does not fit, in few words: files of another model, long lists of names, shapes."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def few(names: Sequence[str]) -> str:
     if more <= 1:  # the last one is as short as saying so
         return ", ".join(names)
     return f"{', '.join(names[:SHOWN])} and {more} more"
+
+
+def extents(shape: Sequence[int]) -> str:
+    """Return a shape as it is printed; an extent that is open, below zero, is "any"."""
+    return " x ".join("any" if size < 0 else str(size) for size in shape) or "scalar"

@@ -19,6 +19,7 @@ from relay_int8.analysis.timing import kernel_times
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.gpu import installed_gpus, misfit
 from relay_int8.host import cpu_flags
+from relay_int8.mismatch import extents
 from relay_int8.runtime import Device, set_threads, start, threads
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
     fits = len(array.shape) == len(info.shape) and all(
         wanted in (-1, size) for wanted, size in zip(info.shape, array.shape, strict=True)
     )
-    return None if fits else f"shape {array.shape} given, {info.shape} expected"
+    return None if fits else f"shape {extents(array.shape)} given, {extents(info.shape)} expected"
 
 
 def _names(infos: tuple[TensorInfo, ...]) -> str:

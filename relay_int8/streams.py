@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
@@ -81,15 +83,24 @@ class Streams:
             yield waiting.popleft().result()
 
     def time(self, inputs: Inputs, repeats: int = 10, *, warmup: int = 3) -> list[float]:
-        """Return the milliseconds from one result to the next, of ``repeats`` runs of each stream.
+        """Return ``repeats`` times of the milliseconds from one result to the next.
 
-        All streams run all the time; ``warmup`` runs of each come before.
+        Each is the mean of ``count`` results, by the clock on the wall, so that streams which wait
+        for each other do not count as if they ran together. Each stream runs ``repeats`` times,
+        after ``warmup`` others.
         """
-        runs = [
-            self._pool.submit(lambda: self._module.time(inputs, repeats, warmup=warmup))
-            for _ in range(self.count)
-        ]
-        return [took / self.count for run in runs for took in run.result()]
+        together = threading.Barrier(self.count)
+
+        def _ends() -> tuple[float, list[float]]:
+            """Return when this stream's runs began, and when each ended."""
+            together.wait()
+            took = self._module.time(inputs, repeats, warmup=warmup)
+            now = time.perf_counter() * 1e3
+            ends = [now - sum(took[place:]) for place in range(1, len(took) + 1)]
+            return now - sum(took), ends
+
+        runs = [run.result() for run in [self._pool.submit(_ends) for _ in range(self.count)]]
+        return intervals_ms(min(start for start, _ in runs), [ends for _, ends in runs])
 
     def close(self) -> None:
         """Finish what was submitted and end the streams."""
@@ -105,3 +116,13 @@ class Streams:
         together.wait()
         with self._loading:
             self._own.module = load(self._path, threads=1)
+
+
+def intervals_ms(start_ms: float, ends_ms: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean time from one result to the next, of as many results as there are streams.
+
+    ``ends_ms`` has a row for each stream; ``start_ms`` is when the first run of any began.
+    """
+    count = len(ends_ms)
+    marks = [start_ms, *sorted(end for row in ends_ms for end in row)][::count]
+    return [(after - before) / count for before, after in pairwise(marks)]

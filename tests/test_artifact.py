@@ -170,8 +170,8 @@ def test_equal_contents_make_equal_files(artifact, library, tmp_path):
         (X, "one array given, 2 inputs expected"),
         ({"x": X.astype("float64"), "q": Q}, "type float64 given, float32 expected"),
         ({"x": X.astype(">f4"), "q": Q}, "type >f4 given, float32 expected"),
-        ({"x": X.T.copy(), "q": Q}, r"shape \(4, 2\) given, \(-1, 4\) expected"),
-        ({"x": X[0], "q": Q}, r"shape \(4,\) given"),
+        ({"x": X.T.copy(), "q": Q}, "shape 4 x 2 given, any x 4 expected"),
+        ({"x": X[0], "q": Q}, "shape 4 given"),
         ({"x": X.tolist(), "q": Q}, "a list given, a NumPy array expected"),
     ],
 )

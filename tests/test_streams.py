@@ -1,6 +1,8 @@
 """Several runs at a time give what one run at a time gives, in the order of what went in."""
 
+import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import relay_int8
 from relay_int8.artifact import load
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import ArtifactError, ConfigError
+from relay_int8.streams import intervals_ms
 
 pytestmark = pytest.mark.fast
 
@@ -69,3 +72,27 @@ def test_what_cannot_be_streams(digits, tmp_path):
         relay_int8.Streams(digits[0], 0)
     with pytest.raises(ArtifactError, match="no such file"):
         relay_int8.Streams(tmp_path / "absent.ri8", 2)
+
+
+@pytest.mark.parametrize(
+    ("ends_ms", "expected"),
+    [
+        ([[14.0, 18.0]], [4.0, 4.0]),
+        ([[14.0, 18.0], [14.0, 18.0]], [2.0, 2.0]),  # in step
+        ([[12.0, 16.0], [14.0, 18.0]], [2.0, 2.0]),  # by turns
+        ([[11.0], [12.0], [13.0], [14.0]], [1.0]),  # one after the other: no gain at all
+    ],
+)
+def test_intervals(ends_ms, expected):
+    assert intervals_ms(10.0, ends_ms) == expected
+
+
+def test_more_streams_than_cores_are_no_faster(digits):
+    """The sum of the intervals is what the clock on the wall says, also of a single repeat."""
+    with relay_int8.Streams(digits[0], 40) as streams:
+        start = time.perf_counter()
+        times_ms = streams.time({"image": digits[1][:1]}, repeats=1, warmup=0)
+        wall_ms = (time.perf_counter() - start) * 1e3
+        alone_ms = min(load(digits[0], threads=1).time({"image": digits[1][:1]}))
+    assert len(times_ms) == 1
+    assert alone_ms / (2 * (os.cpu_count() or 1)) < times_ms[0] <= wall_ms / 40

@@ -17,7 +17,7 @@ from tvm import IRModule
 
 from relay_int8 import qparams
 from relay_int8.analysis.groups import Group
-from relay_int8.analysis.report import Hazard
+from relay_int8.analysis.report import ELSEWHERE, Hazard
 from relay_int8.calibration.calibrate import FEW_IMAGES
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.fit import unseen
@@ -105,7 +105,7 @@ def _of_pairs(shares: dict[str, float]) -> Iterator[Hazard]:
         return
     count = sum(share > 0 for share in shares.values())
     yield Hazard(
-        kind="int16-saturation",
+        kind=ELSEWHERE,
         name="",
         message=f"in {count} of {len(shares)} layers ({worst}: {shares[worst]:.1%} of the pairs of "
         f"weights) u8 times s8 can saturate int16 in {saturating.NAME}; kernels of this project do "

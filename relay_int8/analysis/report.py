@@ -70,6 +70,10 @@ class OutputReport:
     max_error: float
 
 
+ELSEWHERE = "int16-saturation"
+"""The hazard that no kernel of this project has: it matters to who exports a network."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hazard:
     """One thing to look at before the network is trusted (``relay_int8.analysis.hazards``).

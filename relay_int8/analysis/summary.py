@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
-from relay_int8.analysis.report import LayerReport, Report
+from relay_int8.analysis.report import ELSEWHERE, Hazard, LayerReport, Report
 from relay_int8.analysis.wording import decibels, gpu_rows
 from relay_int8.terminal import show, table
 
 
-def print_summary(report: Report, console: Console, *, layers: bool = True) -> None:
-    """Print what became of each layer, then the totals; ``layers=False`` leaves out the first."""
+def print_summary(
+    report: Report, console: Console, *, layers: bool = True, exported: bool = False
+) -> None:
+    """Print what became of each layer, then the totals; ``layers=False`` leaves out the first.
+
+    What is a hazard in other runtimes alone is printed where the network is ``exported`` to them.
+    """
     if layers and report.layers:
         show(console, "Layers", _layer_table(report, console))
         console.print()
@@ -24,12 +31,18 @@ def print_summary(report: Report, console: Console, *, layers: bool = True) -> N
         for reason, count in reasons.items():
             rows.add_row(str(count), reason)
         show(console, "In float, and why", rows)
-    if report.hazards:
-        console.print()
-        rows = table(console, "Hazard", "Where", "What")
-        for hazard in report.hazards:
-            rows.add_row(hazard.kind, hazard.name or "-", hazard.message)
-        show(console, "Hazards", rows)
+    print_hazards([item for item in report.hazards if exported or item.kind != ELSEWHERE], console)
+
+
+def print_hazards(hazards: Sequence[Hazard], console: Console) -> None:
+    """Print a table of hazards; nothing where there are none."""
+    if not hazards:
+        return
+    console.print()
+    rows = table(console, "Hazard", "Where", "What")
+    for hazard in hazards:
+        rows.add_row(hazard.kind, hazard.name or "-", hazard.message)
+    show(console, "Hazards", rows)
 
 
 def _layer_table(report: Report, console: Console) -> Table:

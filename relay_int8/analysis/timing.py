@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from relay_int8.build import KernelCall
 
 
-def random_inputs(infos: Sequence[TensorInfo]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return inputs of the right shapes and types, the same in every call; an open batch is 1.
+def random_inputs(infos: Sequence[TensorInfo], batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
+    """Return inputs of the right shapes and types, the same in every call; ``batch`` if it is open.
 
     Floats are normally distributed, integers cover their type.
     """
     generator = np.random.default_rng(0)
     arrays = {}
     for info in infos:
-        shape = tuple(1 if size < 0 else size for size in info.shape)
+        shape = tuple(batch if size < 0 else size for size in info.shape)
         dtype = np.dtype(info.dtype)
         if dtype.kind == "f":
             arrays[info.name] = generator.standard_normal(shape).astype(dtype)

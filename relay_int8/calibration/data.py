@@ -17,6 +17,7 @@ from relay_int8.calibration.observe import Image
 from relay_int8.calibration.picture_folder import PictureFolder
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.errors import CalibrationError
+from relay_int8.mismatch import extents
 
 if TYPE_CHECKING:
     from relay_int8.artifact import TensorInfo
@@ -189,11 +190,13 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
     if not isinstance(array, np.ndarray):
         return f"a {type(array).__name__} found, a NumPy array expected"
     if array.ndim != len(info.shape):
-        return f"shape {array.shape} found, {len(info.shape)} axes expected, the batch first"
+        return (
+            f"shape {extents(array.shape)} found, {len(info.shape)} axes expected, the batch first"
+        )
     if any(
         want not in (-1, size) for want, size in zip(info.shape[1:], array.shape[1:], strict=True)
     ):
-        return f"shape {array.shape} found, {('any', *info.shape[1:])} expected"
+        return f"shape {extents(array.shape)} found, {extents((-1, *info.shape[1:]))} expected"
     if array.dtype != info.dtype:
         return f"type {array.dtype} found, {info.dtype} expected; convert it with .astype"
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -12,6 +13,7 @@ import relay_int8
 from relay_int8.analysis.timing import random_inputs
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.options import MAX_THREADS
+from relay_int8.errors import ConfigError
 from relay_int8.terminal import show, table, terminal
 
 
@@ -31,11 +33,16 @@ def bench(
         int | None,
         typer.Option(min=1, help="Also run so many at a time, each on one thread."),
     ] = None,
+    batch: Annotated[
+        int,
+        typer.Option(min=1, help="Images in a run, of an artifact for any batch (--max-batch)."),
+    ] = 1,
 ) -> None:
     """Time an artifact on random inputs: median, spread, images a second.
 
     With several streams, milliseconds are those from one result to the next.
     """
+    _check_batch(artifact, batch)
     console = terminal()
     columns = ("threads", "streams", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
     rows = table(console, *columns, right=columns)
@@ -43,15 +50,27 @@ def bench(
     counts: list[int | None] = [*sorted(threads, reverse=True)] if threads else [None]
     for count in counts:
         module = relay_int8.load(artifact, threads=count)
-        inputs = random_inputs(module.manifest.inputs)
+        inputs = random_inputs(module.manifest.inputs, batch)
         times_ms = module.time(inputs, repeats, warmup=warmup)
         rows.add_row(str(module.threads), "1", *_row(inputs, times_ms))
     if streams:
-        inputs = random_inputs(relay_int8.read_manifest(artifact).inputs)
+        inputs = random_inputs(relay_int8.read_manifest(artifact).inputs, batch)
         with relay_int8.Streams(artifact, streams) as running:
             times_ms = running.time(inputs, repeats, warmup=warmup)
         rows.add_row("1", str(streams), *_row(inputs, times_ms))
     show(console, str(artifact), rows)
+
+
+def _check_batch(artifact: Path, batch: int) -> None:
+    """Refuse a batch that the artifact does not take."""
+    manifest = relay_int8.read_manifest(artifact)
+    if manifest.max_batch is None and batch != 1:
+        raise ConfigError(
+            f"{artifact} was built for one batch, --batch {batch} is for those of quantize "
+            "--max-batch; leave it out"
+        )
+    if manifest.max_batch is not None and batch > manifest.max_batch:
+        raise ConfigError(f"{artifact} takes batches 1 to {manifest.max_batch}, not {batch}")
 
 
 def _row(inputs: Mapping[str, np.ndarray], times_ms: Sequence[float]) -> tuple[str, ...]:

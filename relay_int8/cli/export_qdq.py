@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from relay_int8.analysis.summary import print_hazards
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import (
     Batch,
@@ -63,6 +64,7 @@ def export_qdq(
     --no-bias-correction -o resnet50_qdq.onnx
     """
     # Reading a model needs TVM; reading a table of another tool does not.
+    from relay_int8.analysis.hazards import find_hazards
     from relay_int8.export.onnx_file import export_model
 
     require_outputs(output, read=(model, data, table, params))
@@ -92,4 +94,5 @@ def export_qdq(
         )
     layers = quantized.plan.layers
     integer = sum(layer.integer for layer in layers)
+    print_hazards(find_hazards(quantized.reference, quantized.plan, quantized.table), console)
     console.print(f"{integer} of {len(layers)} layers in integers; model {quantized.digest[:12]}")

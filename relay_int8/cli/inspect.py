@@ -14,11 +14,12 @@ from rich.table import Table
 import relay_int8
 from relay_int8.analysis.summary import print_summary
 from relay_int8.analysis.wording import gpu_rows
-from relay_int8.artifact import Manifest, TensorInfo
+from relay_int8.artifact import Manifest
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Batch, Preset
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.model import is_model
+from relay_int8.mismatch import extents
 from relay_int8.terminal import show, table, terminal
 
 _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
@@ -59,7 +60,7 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
     rows.show_header = False
     for kind, infos in (("input", manifest.inputs), ("output", manifest.outputs)):
         for info in infos:
-            rows.add_row(kind, f"{info.name}: {info.dtype} {_extents(info)}")
+            rows.add_row(kind, f"{info.name}: {info.dtype} {extents(info.shape)}")
     rows.add_row("machine", manifest.machine)
     rows.add_row("CPU flags", ", ".join(manifest.cpu_flags) or "none in particular")
     rows.add_row("target", json.dumps(dict(manifest.target)))
@@ -96,7 +97,3 @@ def _sections(manifest: Manifest) -> list[tuple[str, Mapping[str, Any]]]:
         ("settings", manifest.settings),
         ("coverage", manifest.coverage),
     ]
-
-
-def _extents(info: TensorInfo) -> str:
-    return " x ".join("any" if size < 0 else str(size) for size in info.shape) or "scalar"

@@ -7,10 +7,24 @@ from typing import Annotated
 
 import typer
 
+ARTIFACT = ".ri8"
+
+
+def _no_artifact(path: Path) -> Path:
+    if path.suffix.lower() == ARTIFACT:
+        raise typer.BadParameter(
+            f"{path} is an artifact, which quantize made of a model: give that model; inspect, "
+            "bench, run, evaluate and deploy take artifacts"
+        )
+    return path
+
+
 Model = Annotated[
     Path,
     typer.Argument(
-        dir_okay=False, help="Model: ONNX, TFLite, PyTorch (.pt2) or MXNet (-symbol.json)."
+        dir_okay=False,
+        callback=_no_artifact,
+        help="Model: ONNX, TFLite, PyTorch (.pt2) or MXNet (-symbol.json).",
     ),
 ]
 Artifact = Annotated[

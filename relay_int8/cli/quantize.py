@@ -205,7 +205,7 @@ def quantize(
             require_tuned=require_tuned,
             progress=progress,
         )
-    print_summary(result, console)
+    print_summary(result, console, exported=qdq is not None)
 
 
 def _print_resolved(

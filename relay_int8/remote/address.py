@@ -36,8 +36,19 @@ class Address:
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    def check_known(self) -> None:
+        """Raise a DeployError if there is no computer of this name."""
+        try:
+            socket.getaddrinfo(self.host, self.port)
+        except socket.gaierror as error:
+            raise DeployError(
+                f"{self}: no computer of that name is known ({error.strerror}); mend the name, or "
+                "give its IP address"
+            ) from error
+
     def check_listening(self, what: str, remedy: str) -> None:
         """Raise a DeployError if nothing accepts connections here."""
+        self.check_known()
         try:
             socket.create_connection((self.host, self.port), CONNECT_S).close()
         except OSError as error:

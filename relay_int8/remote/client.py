@@ -65,6 +65,7 @@ def deploy_to(
     """Return device and times, and the outputs by position."""
     address = Address(request.host, request.port)
     seconds: dict[str, float] = {}
+    address.check_known()
     with _stage("connect", address, seconds):
         session = _connect(request, address)
     with _stage("describe the device", address, seconds):

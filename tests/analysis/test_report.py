@@ -1,12 +1,13 @@
 """report.json holds what the summary prints; both say which layers stayed in float, and why."""
 
+import dataclasses
 import io
 import json
 
 import pytest
 from rich.console import Console
 
-from relay_int8.analysis.report import LayerReport, OutputReport, Report
+from relay_int8.analysis.report import ELSEWHERE, Hazard, LayerReport, OutputReport, Report
 from relay_int8.analysis.summary import print_summary
 from relay_int8.analysis.wording import decibels
 from relay_int8.errors import RecordError
@@ -142,3 +143,12 @@ def test_a_network_without_layers_prints():
 )
 def test_decibels(ratio, text):
     assert decibels(ratio) == text
+
+
+def test_what_other_runtimes_may_do_is_printed_where_the_network_goes_there():
+    here, there = (Hazard(kind=kind, name="", message=kind) for kind in ("few-images", ELSEWHERE))
+    report = dataclasses.replace(REPORT, hazards=(here, there))
+    assert "few-images" in printed(report) and ELSEWHERE not in printed(report)
+    assert ELSEWHERE in printed(report, exported=True)
+    assert "Hazards" not in printed(dataclasses.replace(REPORT, hazards=(there,)))
+    assert ELSEWHERE in report.to_json()

@@ -10,6 +10,7 @@ import pytest
 
 import relay_int8
 from relay_int8.artifact import FORMAT_VERSION, Manifest
+from relay_int8.demo import MODEL, load_images
 
 pytestmark = pytest.mark.fast
 
@@ -68,3 +69,14 @@ def test_bench_without_threads(invoke, artifact):
     code, out, _ = invoke("bench", artifact, "--repeats", 3)
     assert code == 0
     assert len(out.splitlines()) == 3
+
+
+def test_bench_of_a_batch(invoke, artifact, tmp_path):
+    code, _, err = invoke("bench", artifact, "--batch", 4)
+    assert code == 1 and "was built for one batch" in err
+    path, model = tmp_path / "any.ri8", [load_images().calibration[:4]]
+    relay_int8.compile_model(MODEL, model, path, max_batch=4, samples=0)
+    code, out, _ = invoke("bench", path, "--batch", 3, "--repeats", 2)
+    assert code == 0 and out.splitlines()[2].split()[2] == "3"
+    code, _, err = invoke("bench", path, "--batch", 5)
+    assert code == 1 and "takes batches 1 to 4, not 5" in err

@@ -179,7 +179,14 @@ def test_pictures_are_prepared_as_the_manifest_says(invoke, tmp_path):
     assert invoke("evaluate", tmp_path / "a.ri8", *arguments)[0] == 0
     code, _, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--preprocess", "raw")
     assert code == 1
-    assert "(1, 3, 8, 8) found" in err
+    assert "1 x 3 x 8 x 8 found" in err
+
+
+@pytest.mark.fast
+def test_an_artifact_is_no_model(invoke, tmp_path):
+    code, _, err = invoke("quantize", tmp_path / "a.ri8", "-o", tmp_path / "b.ri8")
+    assert code == 2
+    assert "is an artifact, which quantize made of a" in " ".join(err.replace("│", "").split())
 
 
 @pytest.mark.fast
@@ -201,6 +208,7 @@ def test_inspect_model(invoke):
         (["--data", "x.npy", "--plan", "none.json"], "none.json: cannot be read as a plan"),
         (["--data", "x.npy", "--plan", "list.json"], "list.json: not a plan of relay-int8"),
         (["--table", "none.json"], "cannot be read as a calibration table"),
+        (["--data", "x.npy", "--target", "x86", "--no-cuda-graphs"], "is llvm, which has none"),
         (["--data", "x.npy", "--preset", "int4"], "preset 'int4' is unknown"),
         (["--data", "x.npy", "--method", "guess"], "'guess' is unknown"),
         (["--data", "x.npy", "--target", "x86-mmx"], "'x86-mmx' is unknown"),

@@ -34,9 +34,10 @@ def test_serve(invoke, arguments, message):
         (["--rpc", "nowhere"], "'nowhere' is no address"),
         (["--tracker", "127.0.0.1:1"], "name one with --key"),
         (["--tracker", "127.0.0.1:1", "--key", "k"], "127.0.0.1:1: no tracker answers"),
+        (["--rpc", "nowhere.invalid:1"], "nowhere.invalid:1: no computer of that name"),
         (["--rpc", "127.0.0.1:1", "-o", "y.npy"], "name a .npz file"),
         (["--rpc", "127.0.0.1:1", "-i", "none.npy"], "none.npy: cannot be read"),
-        (["--rpc", "127.0.0.1:1", "-i", "{x}"], "shape (4,) given, (2, 3) expected"),
+        (["--rpc", "127.0.0.1:1", "-i", "{x}"], "shape 4 given, 2 x 3 expected"),
         (["--rpc", "127.0.0.1:1", "--reference", "none.ri8"], "none.ri8: no such file"),
     ],
 )

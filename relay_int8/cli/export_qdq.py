@@ -68,7 +68,7 @@ def export_qdq(
     from relay_int8.export.onnx_file import export_model
 
     require_outputs(output, read=(model, data, table, params))
-    source = chosen_source(data, table)
+    source = chosen_source(data, table, method)
     if source is None:
         raise typer.BadParameter("give either --data or --table")
     config = QuantConfig(

@@ -11,7 +11,7 @@ from relay_int8.calibration import METHODS, CalibrationTable
 from relay_int8.calibration.formats import read_table
 from relay_int8.calibration.formats.ncnn import NAME as NCNN
 from relay_int8.cli.preprocess import PREPARATIONS
-from relay_int8.config import PRESETS
+from relay_int8.config import PRESETS, QuantConfig
 from relay_int8.errors import ConfigError
 from schedules.rounding import ROUNDINGS, Requantize
 
@@ -92,7 +92,9 @@ def chosen_requantize(name: str, rounding: str | None) -> Requantize:
     raise typer.BadParameter(f"--rounding {rounding}: {', '.join(ROUNDINGS)} are known")
 
 
-def chosen_source(data: Path | None, table: Path | None) -> Path | CalibrationTable | None:
+def chosen_source(
+    data: Path | None, table: Path | None, method: str
+) -> Path | CalibrationTable | None:
     """Return what ranges come from: images, or the table in a file of any tool; None for neither.
 
     Raises
@@ -100,12 +102,17 @@ def chosen_source(data: Path | None, table: Path | None) -> Path | CalibrationTa
     typer.BadParameter
         For both.
     ConfigError
-        The table names layers, not tensors.
+        The table names layers, not tensors; or a ``method`` was chosen too.
     """
     if data and table:
         raise typer.BadParameter("give either --data or --table")
     if table is None:
         return data
+    if method != QuantConfig.method:
+        raise ConfigError(
+            f"{table} holds the ranges: --method {method} would have no effect; leave it out, or "
+            "give the images with --data"
+        )
     exchange, form = read_table(table)
     if form.name == NCNN:
         raise ConfigError(

@@ -161,7 +161,7 @@ def quantize(
     """
     written = (output, report, save_table, qdq)
     require_outputs(*written, read=(model, data, table, plan, params))
-    source = chosen_source(data, table)
+    source = chosen_source(data, table, method)
     config = QuantConfig(
         preset=preset,
         method=method,

@@ -209,6 +209,7 @@ def test_inspect_model(invoke):
         (["--data", "x.npy", "--plan", "list.json"], "list.json: not a plan of relay-int8"),
         (["--table", "none.json"], "cannot be read as a calibration table"),
         (["--data", "x.npy", "--target", "x86", "--no-cuda-graphs"], "is llvm, which has none"),
+        (["--table", "t.json", "--method", "mse"], "--method mse would have no effect"),
         (["--data", "x.npy", "--preset", "int4"], "preset 'int4' is unknown"),
         (["--data", "x.npy", "--method", "guess"], "'guess' is unknown"),
         (["--data", "x.npy", "--target", "x86-mmx"], "'x86-mmx' is unknown"),

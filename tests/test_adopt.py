@@ -109,11 +109,22 @@ def quantized_by_onnxruntime(
     [
         ("branches", "QDQ"),
         ("branches", "QOperator"),
-        ("resnet18", "QDQ"),
-        ("mobilenet_v2", "QOperator"),
     ],
 )
 def test_keeps_the_scales_and_equals_the_oracle(name: str, form: str, tmp_path: Path):
+    assert_adopted(name, form, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "form"), [("resnet18", "QDQ"), ("mobilenet_v2", "QOperator")])
+def test_whole_networks_equal_the_oracle(name: str, form: str, tmp_path: Path, full: bool):
+    if not full:
+        pytest.skip("needs --full: a small network has their operators")
+    assert_adopted(name, form, tmp_path)
+
+
+def assert_adopted(name: str, form: str, tmp_path: Path) -> None:
+    """Compare a network that ONNX Runtime quantized with the oracle, and with ONNX Runtime."""
     proto = quantized_by_onnxruntime(NETWORKS[name](), tmp_path, form)
     adopted = adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
     assert [layer for layer in adopted.plan.layers if not layer.integer] == []

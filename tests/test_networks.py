@@ -27,6 +27,11 @@ TRAINED = (
     "mobilenetv1_0.25_224_imagenet",
     "ultraface_rfb_320",
 )
+DEFAULT = (
+    *("resnet18", "inception_v3", "mobilenet_v3_large"),
+    *("resnet8_cifar10_mlperftiny", "squeezenet1.1_imagenet", "mobilenetv1_0.25_224_imagenet"),
+)
+"""Those that run without --full."""
 
 
 def quantized(mod: tvm.IRModule) -> QuantizedNetwork:
@@ -37,8 +42,8 @@ def quantized(mod: tvm.IRModule) -> QuantizedNetwork:
 
 @pytest.fixture(scope="module", params=zoo.NETWORKS)
 def published(request, full) -> QuantizedNetwork:
-    if request.param.startswith(("dcn_", "efficientnet_")) and not full:
-        pytest.skip("needs --full: MobileNetV3 and smaller networks have its operators")
+    if request.param not in DEFAULT and not full:
+        pytest.skip("needs --full: others and smaller networks have its operators")
     proto = zoo.build(
         request.param,
         image_size=IMAGE_SIZE.get(request.param, FULL_SIZE if full else CUT_SIZE),
@@ -63,7 +68,9 @@ def test_published_network_at_batch_16(name: str, full: bool):
 
 
 @pytest.fixture(scope="module", params=TRAINED)
-def trained(request, shared_data) -> QuantizedNetwork:
+def trained(request, shared_data, full) -> QuantizedNetwork:
+    if request.param not in DEFAULT and not full:
+        pytest.skip("needs --full: others and smaller networks have its operators")
     path = shared_data / "models" / f"{request.param}.onnx"
     return quantized(import_onnx(path, batch=1))
 

@@ -64,8 +64,11 @@ def test_equals_oracle(named, target: str, full: bool):
     assert_equals_oracle(named[2], Target(TARGETS[target]))
 
 
-def test_artifact_takes_sequences(tmp_path):
+@pytest.mark.slow
+def test_artifact_takes_sequences(tmp_path, full):
     """From the file to the artifact, by the public API; sequences in, sequences out."""
+    if not full:
+        pytest.skip("needs --full: artifacts of images are built by default")
     proto = NETWORKS["u_net"]()
     onnx.save(proto, tmp_path / "net.onnx")
     x = image(import_onnx(proto))["x"]

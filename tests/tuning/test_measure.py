@@ -31,7 +31,7 @@ def measured():
         timing=TIMING,
         workers=1,
         start_s=60,
-        compile_s=3,
+        compile_s=1.5,
         run_s=10,
         catalog="tests.tuning.planted",
     )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,15 @@ def test_a_lost_worker_leaves_nothing_behind(request_, message):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_worker_whose_parent_is_killed_leaves_nothing_behind(number):
     command = [sys.executable, "-m", "tests.tuning.test_worker"]
+    # What a script runs in its background ignores SIGINT, and so would this process.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed,
     ) as process:
         path = Path(process.stdout.readline().strip())
         there = path.exists()

@@ -10,6 +10,35 @@ from dataclasses import dataclass
 from relay_int8.zoo.network import Activation, Network, Tensor, convolution
 from relay_int8.zoo.resnet import BRANCH_GAIN
 
+# Kernel, hidden channels, channels, gate, activation, stride.
+MOBILE_ROWS = (
+    (3, 16, 16, False, Network.relu, 1),
+    (3, 64, 24, False, Network.relu, 2),
+    (3, 72, 24, False, Network.relu, 1),
+    (5, 72, 40, True, Network.relu, 2),
+    (5, 120, 40, True, Network.relu, 1),
+    (5, 120, 40, True, Network.relu, 1),
+    (3, 240, 80, False, Network.hard_swish, 2),
+    (3, 200, 80, False, Network.hard_swish, 1),
+    (3, 184, 80, False, Network.hard_swish, 1),
+    (3, 184, 80, False, Network.hard_swish, 1),
+    (3, 480, 112, True, Network.hard_swish, 1),
+    (3, 672, 112, True, Network.hard_swish, 1),
+    (5, 672, 160, True, Network.hard_swish, 2),
+    (5, 960, 160, True, Network.hard_swish, 1),
+    (5, 960, 160, True, Network.hard_swish, 1),
+)
+# Expansion, kernel, stride of the first, channels, blocks, blocks when cut.
+EFFICIENT_STAGES = (
+    (1, 3, 1, 16, 1, 1),
+    (6, 3, 2, 24, 2, 2),
+    (6, 5, 2, 40, 2, 2),
+    (6, 3, 2, 80, 3, 1),
+    (6, 5, 1, 112, 3, 1),
+    (6, 5, 2, 192, 4, 1),
+    (6, 3, 1, 320, 1, 1),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
@@ -74,27 +103,10 @@ class MobileNetV3:
     def write(self, net: Network, x: Tensor, *, cut: bool, classes: int) -> Tensor:
         """Add the network and return its logits."""
         x = convolution(net, x, "features.0", 16, 3, Network.hard_swish, stride=2)
-        # Kernel, hidden channels, channels, gate, activation, stride.
-        rows = (
-            (3, 16, 16, False, Network.relu, 1),
-            (3, 64, 24, False, Network.relu, 2),
-            (3, 72, 24, False, Network.relu, 1),
-            (5, 72, 40, True, Network.relu, 2),
-            (5, 120, 40, True, Network.relu, 1),
-            (5, 120, 40, True, Network.relu, 1),
-            (3, 240, 80, False, Network.hard_swish, 2),
-            (3, 200, 80, False, Network.hard_swish, 1),
-            (3, 184, 80, False, Network.hard_swish, 1),
-            (3, 184, 80, False, Network.hard_swish, 1),
-            (3, 480, 112, True, Network.hard_swish, 1),
-            (3, 672, 112, True, Network.hard_swish, 1),
-            (5, 672, 160, True, Network.hard_swish, 2),
-            (5, 960, 160, True, Network.hard_swish, 1),
-            (5, 960, 160, True, Network.hard_swish, 1),
-        )
-        for index, (kernel, hidden, channels, gate, activation, stride) in enumerate(rows, 1):
-            if cut and rows.index(rows[index - 1]) != index - 1:
+        for index, row in enumerate(MOBILE_ROWS, 1):
+            if cut and row in MOBILE_ROWS[: index - 1]:
                 continue
+            kernel, hidden, channels, gate, activation, stride = row
             block = Block(
                 hidden=hidden,
                 channels=channels,
@@ -105,7 +117,7 @@ class MobileNetV3:
                 gate=Network.hard_sigmoid,
             )
             x = block.write(net, x, f"features.{index}.block")
-        x = convolution(net, x, f"features.{len(rows) + 1}", 960, 1, Network.hard_swish)
+        x = convolution(net, x, f"features.{len(MOBILE_ROWS) + 1}", 960, 1, Network.hard_swish)
         x = net.flatten(net.global_pool(x, "avgpool"), "flatten")
         x = net.hard_swish(net.dense(x, "classifier.0", 1280), "classifier.1")
         return net.dense(x, "classifier.3", classes)
@@ -126,17 +138,9 @@ class EfficientNet:
     def write(self, net: Network, x: Tensor, *, cut: bool, classes: int) -> Tensor:
         """Add the network and return its logits."""
         x = convolution(net, x, "features.0", 32, 3, Network.swish, stride=2)
-        # Expansion, kernel, stride of the first, channels, blocks, blocks when cut.
-        stages = (
-            (1, 3, 1, 16, 1, 1),
-            (6, 3, 2, 24, 2, 2),
-            (6, 5, 2, 40, 2, 2),
-            (6, 3, 2, 80, 3, 1),
-            (6, 5, 1, 112, 3, 1),
-            (6, 5, 2, 192, 4, 1),
-            (6, 3, 1, 320, 1, 1),
-        )
-        for stage, (expansion, kernel, stride, channels, full, short) in enumerate(stages, 1):
+        for stage, (expansion, kernel, stride, channels, full, short) in enumerate(
+            EFFICIENT_STAGES, 1
+        ):
             for index in range(short if cut else full):
                 block = Block(
                     hidden=expansion * x.channels,
@@ -148,6 +152,6 @@ class EfficientNet:
                     gate=Network.sigmoid,
                 )
                 x = block.write(net, x, f"features.{stage}.{index}.block")
-        x = convolution(net, x, f"features.{len(stages) + 1}", 1280, 1, Network.swish)
+        x = convolution(net, x, f"features.{len(EFFICIENT_STAGES) + 1}", 1280, 1, Network.swish)
         x = net.flatten(net.global_pool(x, "avgpool"), "flatten")
         return net.dense(x, "classifier.1", classes)

@@ -17,6 +17,7 @@ from tvm.tirx import Expr
 
 from schedules.cpu.lanes import shuffle
 from schedules.cpu.table_vectors import Lookup, byte_everywhere, table_template
+from schedules.template import ScheduleTemplate
 
 PART = 16
 
@@ -32,21 +33,10 @@ def _find(instruction: str, lanes: int, x: Expr, parts: Sequence[Expr]) -> Expr:
     return found
 
 
-TABLE_AVX512 = table_template(
-    Lookup(
-        name="table_avx512",
-        feature="avx512bw",
-        lanes=64,
-        part=PART,
-        find=partial(_find, "llvm.x86.avx512.pshuf.b.512", 64),
-    )
-)
-TABLE_AVX2 = table_template(
-    Lookup(
-        name="table_avx2",
-        feature="avx2",
-        lanes=32,
-        part=PART,
-        find=partial(_find, "llvm.x86.avx2.pshuf.b", 32),
-    )
-)
+def _template(name: str, feature: str, lanes: int, instruction: str) -> ScheduleTemplate:
+    find = partial(_find, instruction, lanes)
+    return table_template(Lookup(name=name, feature=feature, lanes=lanes, part=PART, find=find))
+
+
+TABLE_AVX512 = _template("table_avx512", "avx512bw", 64, "llvm.x86.avx512.pshuf.b.512")
+TABLE_AVX2 = _template("table_avx2", "avx2", 32, "llvm.x86.avx2.pshuf.b")

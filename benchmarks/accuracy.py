@@ -18,7 +18,7 @@ import tvm
 
 from relay_int8 import QuantConfig, float_network, import_onnx
 from relay_int8.analysis.snr import snr_db
-from relay_int8.build import build, virtual_machine
+from relay_int8.build import compile_module, virtual_machine
 from relay_int8.calibration import open_data
 from relay_int8.host import cpu_flags
 from relay_int8.interface import open_inputs
@@ -121,7 +121,7 @@ class Subject:
 
 def compiled(model: QuantizedModel, name: str) -> Run:
     """Return what runs the integer network on this computer; ``name`` is its input's."""
-    main = virtual_machine(build(model, native_target(cpu_flags())))["main"]
+    main = virtual_machine(compile_module(model.mod, native_target(cpu_flags())))["main"]
 
     def _run(inputs: dict[str, Array]) -> dict[str, Array]:
         found = main(tvm.runtime.tensor(np.ascontiguousarray(inputs[name])))

@@ -13,8 +13,7 @@ from tvm import relax
 
 from benchmarks.subject import INPUT, Subject
 from benchmarks.turns import Turn, run_for, run_together
-from relay_int8.artifact import TensorInfo
-from relay_int8.build import build
+from relay_int8.build import compile_module
 from relay_int8.calibration import open_data
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
@@ -22,6 +21,7 @@ from relay_int8.quantize import QuantizedModel
 from relay_int8.quantize import quantize as quantize_module
 from relay_int8.runtime import set_threads
 from relay_int8.target import resolve_target
+from relay_int8.tensor_info import TensorInfo
 from relay_int8.tuning.records import Records, shipped_logs
 
 ONE_THREAD = ".one-thread"
@@ -43,7 +43,7 @@ def write_libraries(quantized: QuantizedModel, output: Path) -> None:
     """Compile a network for all cores, and for a single thread beside it."""
     for file, threads in ((output, None), (_one_thread(output), 1)):
         target = resolve_target("native", threads)
-        build(quantized, target, Records(None, target, shipped_logs())).export(file)
+        compile_module(quantized.mod, target, Records(None, target, shipped_logs())).export(file)
 
 
 def _one_thread(file: Path) -> Path:

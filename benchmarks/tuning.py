@@ -26,7 +26,6 @@ from relay_int8.tuning.cost_model import CostModel
 from relay_int8.tuning.log import Trial
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.search import Search
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import fastest_s
 from schedules import space
 from schedules.catalog import select
@@ -34,6 +33,7 @@ from schedules.layout import NCHW16C
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
 from schedules.targets import target_config
+from schedules.task import Task
 from schedules.template import Layouts
 
 LAYERS = {

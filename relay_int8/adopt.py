@@ -9,12 +9,13 @@ from relay_int8.analysis.capability import macs
 from relay_int8.annotate import ALWAYS
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
+from relay_int8.digest import digest
 from relay_int8.errors import ConfigError
 from relay_int8.passes.realize import realized_groups
 from relay_int8.passes.remove_qdq import RemoveQdq
 from relay_int8.pipeline import normalize
 from relay_int8.plan import LayerPlan, Plan
-from relay_int8.quantize import QuantizedModel, digest, require_integers
+from relay_int8.quantize import QuantizedModel, require_integers
 from relay_int8.requantize import with_requantize
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import shutil
 from collections.abc import Sequence
@@ -11,44 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import IRModule, relax, tirx
+from tvm import IRModule, relax
 from tvm.support import cc
 from tvm.target import Target
 
-from relay_int8 import graph
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.gpu_code import GpuCode, gpu_code
-from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
-from relay_int8.passes.schedule_kernels import TUNED
+from relay_int8.kernel_calls import KernelCall, kernel_calls_of
 from relay_int8.pipeline import CUDA_GRAPHS, finalize, lower
-from relay_int8.quantize import QuantizedModel
-from relay_int8.tuning.records import Records
+from relay_int8.tuned_schedules import TunedSchedules
 from schedules.cuda.compiler import device_code
-from schedules.spec import Spec, from_json
 from schedules.targets import machine
 from schedules.template import ScheduleError
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelCall:
-    """One call of a compiled network, in the order of execution.
-
-    ``function`` is the PrimFunc's name; ``template`` and ``spec`` are empty for kernels of float
-    islands, which are TVM's own. ``layouts`` are those of the inputs, then of the output;
-    ``tuned`` says whether a tuning record chose the schedule.
-    """
-
-    tensor: str
-    function: str
-    template: str = ""
-    spec: Spec | None = None
-    layouts: tuple[str, ...] = ()
-    tuned: bool = False
-
-    @property
-    def is_repack(self) -> bool:
-        """Whether it does nothing but change a layout."""
-        return getattr(self.spec, "move", None) == "copy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +60,10 @@ class Built:
             raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
 
 
-def build(
-    quantized: QuantizedModel,
-    target: Target,
-    records: Records | None = None,
-    architectures: Sequence[str] = (),
-    *,
-    cuda_graphs: bool = True,
-    float16: bool = False,
-) -> Built:
-    """Compile a quantized model for ``target``; arguments and errors as :func:`compile_module`."""
-    return compile_module(
-        quantized.mod, target, records, architectures, cuda_graphs=cuda_graphs, float16=float16
-    )
-
-
 def compile_module(
     mod: IRModule,
     target: Target,
-    records: Records | None = None,
+    records: TunedSchedules | None = None,
     architectures: Sequence[str] = (),
     *,
     cuda_graphs: bool = True,
@@ -137,7 +95,7 @@ def compile_module(
             gpu = gpu_code(final, compiled)
     except ScheduleError as error:
         raise ConfigError(str(error)) from error
-    return Built(executable=executable, target=target, calls=_calls(lowered), gpu=gpu)
+    return Built(executable=executable, target=target, calls=kernel_calls_of(lowered), gpu=gpu)
 
 
 def check_float16(float16: bool, target: Target) -> None:
@@ -157,11 +115,11 @@ def check_float16(float16: bool, target: Target) -> None:
 
 def kernel_calls(mod: IRModule, target: Target) -> tuple[KernelCall, ...]:
     """Return the calls that :func:`compile_module` would compile."""
-    return _calls(_lowered(mod, target))
+    return kernel_calls_of(_lowered(mod, target))
 
 
 def _lowered(
-    mod: IRModule, target: Target, records: Records | None = None, float16: bool = False
+    mod: IRModule, target: Target, records: TunedSchedules | None = None, float16: bool = False
 ) -> IRModule:
     with target:
         try:
@@ -176,30 +134,6 @@ def finalized(lowered: IRModule, cuda_graphs: bool) -> IRModule:
         return finalize()(lowered)
     with tvm.transform.PassContext(config={CUDA_GRAPHS: True}):
         return finalize(cuda_graphs)(lowered)
-
-
-def _calls(lowered: IRModule) -> tuple[KernelCall, ...]:
-    found = []
-    for var, value in graph.calls(lowered["main"]):
-        if graph.operator(value) != "call_tir":
-            continue
-        function = value.args[0]
-        attrs = lowered[function].attrs
-        assert isinstance(lowered[function], tirx.PrimFunc)
-        if TEMPLATE in attrs:
-            found.append(
-                KernelCall(
-                    tensor=var.name,
-                    function=function.name_hint,
-                    template=str(attrs[TEMPLATE]),
-                    spec=from_json(str(attrs[SPEC])),
-                    layouts=tuple(json.loads(str(attrs[LAYOUTS]))),
-                    tuned=bool(attrs[TUNED]),
-                )
-            )
-        else:
-            found.append(KernelCall(tensor=var.name, function=function.name_hint))
-    return tuple(found)
 
 
 def virtual_machine(built: Built) -> relax.VirtualMachine:

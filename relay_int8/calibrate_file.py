@@ -23,14 +23,17 @@ from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration_network import CalibrationRecipe
 from relay_int8.config import QuantConfig
+from relay_int8.digest import digest
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import Shapes
 from relay_int8.host import cpu_flags
 from relay_int8.images import open_images
-from relay_int8.passes.correct_bias import averaged_tensors
+from relay_int8.interface import open_inputs
+from relay_int8.layers import averaged_tensors
 from relay_int8.pipeline import normalize
-from relay_int8.quantize import digest, require_ranges_alone
+from relay_int8.quantize import require_ranges_alone
 from schedules.targets import native_target, target_config
 
 
@@ -89,7 +92,7 @@ def calibrate_model(
         "ranges that its tools find",
     )
     reference = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
-    images = open_images(reference, data, preprocessing)
+    images = open_images(open_inputs(reference), data, preprocessing)
     recipe = _recipe(reference, config)
     settings = [_identity(recipe), keep_histograms, preprocessing and preprocessing.to_dict()]
     checkpoint = _checkpoint(Path(output), data, settings, resume, seconds)

@@ -13,9 +13,10 @@ import tvm
 from tvm import IRModule, relax
 from tvm.target import Target
 
+from relay_int8.calibration.data import Image
 from relay_int8.calibration.histogram import Grid
 from relay_int8.calibration.methods import Method
-from relay_int8.calibration.observe import Image, Statistics
+from relay_int8.calibration.observe import Statistics
 from relay_int8.errors import CalibrationError
 from relay_int8.host import cpu_flags, cpu_name
 from relay_int8.passes.observe_tensors import ObserveTensors

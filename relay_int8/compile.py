@@ -16,8 +16,8 @@ from relay_int8 import graph
 from relay_int8.adopt import adopt
 from relay_int8.analysis.report import Report
 from relay_int8.analysis.report_page import is_page, write_report_page
-from relay_int8.artifact import LIBRARY, TensorInfo, save_artifact
-from relay_int8.build import Built, KernelCall, build, check_float16
+from relay_int8.artifact import LIBRARY, save_artifact
+from relay_int8.build import Built, check_float16, compile_module
 from relay_int8.calibration.data import Batches, Dataset
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
@@ -27,9 +27,11 @@ from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.export.onnx_file import write_qdq
 from relay_int8.files import require_outputs
-from relay_int8.frontend.model import Shapes, import_model, model_bytes
+from relay_int8.frontend.model import import_model, model_bytes
+from relay_int8.frontend.options import Shapes
 from relay_int8.images import open_images
-from relay_int8.interface import outputs_of
+from relay_int8.interface import open_inputs, outputs_of
+from relay_int8.kernel_calls import KernelCall
 from relay_int8.module import refusal
 from relay_int8.pixels import PixelLayout
 from relay_int8.plan_file import with_plan
@@ -37,6 +39,7 @@ from relay_int8.quantize import QuantizedModel, quantize
 from relay_int8.reporting import report_of, with_fidelity, with_sensitivity, with_times
 from relay_int8.shipping import manifest_of, shipped_model
 from relay_int8.target import resolve, resolve_target
+from relay_int8.tensor_info import TensorInfo
 from relay_int8.tuning.records import Records, shipped_logs
 
 
@@ -154,8 +157,8 @@ def compile_model(
         quantized = _quantized(mod, source, config, as_page, progress)
     with clock.stage("build"):
         shipped = shipped_model(quantized, preprocessing, pixels, max_batch)
-        built = build(
-            shipped,
+        built = compile_module(
+            shipped.mod,
             where,
             known,
             destination.architectures,
@@ -262,7 +265,7 @@ def _source(
         )
     if data is None or isinstance(data, CalibrationTable):
         return data
-    return open_images(mod, data, preprocessing)
+    return open_images(open_inputs(mod), data, preprocessing)
 
 
 def _check_goals(

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from relay_int8.analysis.timing import random_inputs
-from relay_int8.artifact import Manifest, load, read_artifact, read_manifest
+from relay_int8.artifact import load, read_artifact, read_manifest
 from relay_int8.errors import ConfigError, DeployError
+from relay_int8.manifest import Manifest
 from relay_int8.module import checked_inputs, refusal
 from relay_int8.remote.address import Address
 from relay_int8.remote.device import Device

@@ -10,13 +10,14 @@ import numpy as np
 import tvm
 
 from relay_int8 import graph
-from relay_int8.artifact import TensorInfo
 from relay_int8.build import compile_module, virtual_machine
 from relay_int8.errors import ConfigError
-from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import Shapes
 from relay_int8.host import cpu_flags
 from relay_int8.interface import inputs_of
 from relay_int8.pipeline import normalize
+from relay_int8.tensor_info import TensorInfo
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]

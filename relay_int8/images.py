@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-
-from tvm import IRModule
 
 from relay_int8.calibration.data import Batches, Dataset, open_data
 from relay_int8.calibration.preprocessing import Preprocessing
-from relay_int8.interface import open_inputs
+from relay_int8.tensor_info import TensorInfo
 
 
 def open_images(
-    mod: IRModule, data: str | Path | Batches, preprocessing: Preprocessing | None = None
+    inputs: Sequence[TensorInfo],
+    data: str | Path | Batches,
+    preprocessing: Preprocessing | None = None,
 ) -> Dataset:
-    """Return the images of ``data`` (:func:`relay_int8.calibration.open_data`) for a network.
+    """Return the images of ``data`` for a network of ``inputs``, the first one looked at.
+
+    :func:`relay_int8.calibration.open_data` says in which forms they may come.
 
     Raises
     ------
     CalibrationError
         If there is none, or the first does not fit: said before anything is compiled.
     """
-    images = open_data(data, open_inputs(mod), preprocessing)
+    images = open_data(data, inputs, preprocessing)
     next(iter(images))
     return images

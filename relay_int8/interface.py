@@ -7,8 +7,8 @@ import dataclasses
 from tvm import IRModule
 
 from relay_int8 import graph
-from relay_int8.artifact import TensorInfo
 from relay_int8.pixels import PixelLayout
+from relay_int8.tensor_info import TensorInfo
 
 
 def inputs_of(mod: IRModule) -> tuple[TensorInfo, ...]:

@@ -18,6 +18,7 @@ from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.config import QuantConfig
 from relay_int8.host import cpu_flags
 from relay_int8.images import open_images
+from relay_int8.interface import open_inputs
 from relay_int8.quantize import QuantizedModel, quantize
 from schedules.targets import native_target
 
@@ -72,7 +73,7 @@ def analyze_layers(
         Called as the stages go on.
     """
     if not isinstance(data, Dataset):
-        data = open_images(mod, data, preprocessing)
+        data = open_images(open_inputs(mod), data, preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
     variants = Variants(quantized, data, samples)
     sensitivity = measure_sensitivity(variants, progress)

@@ -16,13 +16,14 @@ from relay_int8.calibration.formats import fit
 from relay_int8.calibration.formats.exchange import Exchange, renamed
 from relay_int8.calibration.formats.ncnn import PARAM
 from relay_int8.config import QuantConfig
+from relay_int8.digest import float_digest, tensor_names
 from relay_int8.errors import CalibrationError
-from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import Shapes
 from relay_int8.geometry import conv2d_fields
-from relay_int8.passes.correct_bias import linear_layers
+from relay_int8.layers import linear_layers
 from relay_int8.pipeline import normalize
 from relay_int8.qparams import PlannedScheme
-from relay_int8.quantize import float_digest, tensor_names
 
 WINOGRAD_MAX, WEIGHT_MAX = 31, 127  # ncnn: 3x3 of stride 1 has 6 bits
 

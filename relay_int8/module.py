@@ -23,7 +23,8 @@ from relay_int8.mismatch import extents
 from relay_int8.runtime import Device, set_threads, start, threads
 
 if TYPE_CHECKING:
-    from relay_int8.artifact import Manifest, TensorInfo
+    from relay_int8.manifest import Manifest
+    from relay_int8.tensor_info import TensorInfo
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array] | Array

@@ -30,7 +30,7 @@ from relay_int8.passes.schedule_kernels import ScheduleKernels
 from relay_int8.passes.shift_signs import ShiftSigns
 from relay_int8.passes.transpose_quantized import TransposeQuantized
 from relay_int8.runtime import use_all_cores
-from relay_int8.tuning.records import Records
+from relay_int8.tuned_schedules import TunedSchedules
 from schedules.catalog import stores_unsigned
 from schedules.cuda.islands import schedule_islands
 
@@ -83,7 +83,7 @@ def island_passes() -> list[Pass]:
     ]
 
 
-def schedule_passes(target: Target, records: Records | None = None) -> list[Pass]:
+def schedule_passes(target: Target, records: TunedSchedules | None = None) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
     return [
         AlterLayout(target, records.seconds) if records else AlterLayout(target),
@@ -114,7 +114,7 @@ def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:
     ]
 
 
-def lower(target: Target, records: Records | None = None, float16: bool = False) -> Pass:
+def lower(target: Target, records: TunedSchedules | None = None, float16: bool = False) -> Pass:
     """Return phases 3 to 5: from a QDQ or float module to scheduled kernels."""
     passes = [
         *kernel_passes(target, float16),

@@ -16,11 +16,11 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8 import graph, qparams
+from relay_int8.attributes import PIXELS
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError
 from relay_int8.qparams import QParams
 
-ATTRIBUTE = "int8.pixels"
 PixelLayout = Literal["NCHW", "NHWC"]
 VALUES = 256
 
@@ -72,13 +72,13 @@ def with_pixels(mod: IRModule, pixels: Pixels) -> IRModule:
         )
     values = {"preprocessing": pixels.preprocessing.to_dict(), "layout": pixels.layout}
     mod = mod.clone()
-    mod["main"] = mod["main"].with_attr(ATTRIBUTE, json.dumps(values))
+    mod["main"] = mod["main"].with_attr(PIXELS, json.dumps(values))
     return mod
 
 
 def pixels_of(func: relax.Function) -> Pixels | None:
     """Return what :func:`with_pixels` said of ``main``, or None."""
-    text = graph.attributes(func).get(ATTRIBUTE)
+    text = graph.attributes(func).get(PIXELS)
     if text is None:
         return None
     values = json.loads(str(text))

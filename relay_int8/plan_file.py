@@ -10,12 +10,12 @@ from tvm import IRModule
 from relay_int8 import graph
 from relay_int8.annotate import annotate
 from relay_int8.config import QuantConfig
+from relay_int8.digest import float_digest
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import write_atomic
 from relay_int8.mismatch import other_model
 from relay_int8.pipeline import normalize
 from relay_int8.plan import Plan
-from relay_int8.quantize import float_digest
 
 
 def save_plan(plan: Plan, path: Path | str) -> None:

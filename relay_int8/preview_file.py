@@ -10,7 +10,8 @@ from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import Report
 from relay_int8.annotate import annotate
 from relay_int8.config import QuantConfig
-from relay_int8.frontend.model import Shapes, import_model, model_bytes
+from relay_int8.frontend.model import import_model, model_bytes
+from relay_int8.frontend.options import Shapes
 from relay_int8.pipeline import normalize
 from relay_int8.reporting import layers_of
 

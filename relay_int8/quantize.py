@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import IRModule
 
-from relay_int8 import graph, qparams
+from relay_int8 import qparams
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
@@ -22,8 +21,10 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration_network import CalibrationNetwork
 from relay_int8.config import AUTO, QuantConfig
+from relay_int8.digest import digest, float_digest, tensor_names
 from relay_int8.errors import ConfigError, CoverageError
-from relay_int8.passes.correct_bias import CorrectBias, averaged_tensors, linear_layers
+from relay_int8.layers import averaged_tensors, linear_layers
+from relay_int8.passes.correct_bias import CorrectBias
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.passes.replace_weights import ReplaceWeights
 from relay_int8.pipeline import normalize
@@ -164,37 +165,6 @@ def quantize(
         config=config,
         choices=choices,
     )
-
-
-def tensor_names(mod: IRModule) -> set[str]:
-    """Return the names of all tensors of ``main``."""
-    func = mod["main"]
-    return {str(var.name) for var in (*func.params, *(var for var, _ in graph.calls(func)))}
-
-
-def digest(mod: IRModule) -> str:
-    """Return the sha256 of ``main``: operators, attributes, constants; names of tensors count."""
-    sha = hashlib.sha256()
-    func = mod["main"]
-    for param in func.params:
-        sha.update(f"{param.name} {param.ty}\n".encode())
-    for var, value in graph.calls(func):
-        sha.update(f"{var.name} {var.ty} {graph.operator(value)} ".encode())
-        sha.update(str(getattr(value, "attrs", None)).encode())
-        for argument in graph.arguments(value):
-            array = graph.constant(argument)
-            if array is None:
-                sha.update(str(getattr(argument, "name", argument)).encode())
-            else:
-                sha.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    sha.update(str([var.name for var in graph.results(func)]).encode())
-    sha.update(str(sorted(graph.attributes(func).items())).encode())
-    return sha.hexdigest()
-
-
-def float_digest(reference: IRModule) -> str:
-    """Return what tables, plans and reports call a normalized float module, whatever its batch."""
-    return digest(with_batch(reference, 1))
 
 
 def _calibrated(

@@ -14,13 +14,14 @@ from relay_int8.analysis.hazards import find_hazards
 from relay_int8.analysis.report import LayerReport, Report
 from relay_int8.analysis.sensitivity import Variants, measure_sensitivity
 from relay_int8.analysis.sensitivity_file import with_ratios
-from relay_int8.analysis.timing import random_inputs, times_by_tensor
+from relay_int8.analysis.timing import random_inputs
 from relay_int8.artifact import load
-from relay_int8.build import Built, KernelCall
+from relay_int8.build import Built
 from relay_int8.calibration.data import Dataset
 from relay_int8.calibration.observe import Progress
 from relay_int8.gpu import installed_gpus
 from relay_int8.host import cpu_flags, cpu_name
+from relay_int8.kernel_calls import KernelCall, times_by_tensor
 from relay_int8.module import Module
 from relay_int8.plan import Plan
 from relay_int8.quantize import QuantizedModel

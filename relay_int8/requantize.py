@@ -1,4 +1,4 @@
-"""By what arithmetic sums become integers: a word that a QDQ module carries, as its scales.
+"""The requantization mode of a QDQ module ("float" or fixed point), kept as an attribute of it.
 
 "float": float32 multipliers, half to even. "gemmlowp", "tflite", "tpu-mlir": integers alone, the
 rounding of that name (``relay_int8.fixed_point``). Part of the quantized model: other bits.
@@ -11,10 +11,8 @@ from typing import cast
 from tvm import IRModule, relax
 
 from relay_int8 import graph
+from relay_int8.attributes import REQUANTIZE
 from schedules.rounding import Requantize
-
-ATTRIBUTE = "int8.requantize"
-"""Attribute of ``main``; absent where it is "float"."""
 
 
 def with_requantize(mod: IRModule, requantize: Requantize) -> IRModule:
@@ -22,10 +20,10 @@ def with_requantize(mod: IRModule, requantize: Requantize) -> IRModule:
     if requantize == "float":
         return mod
     mod = mod.clone()
-    mod["main"] = mod["main"].with_attr(ATTRIBUTE, requantize)
+    mod["main"] = mod["main"].with_attr(REQUANTIZE, requantize)
     return mod
 
 
 def requantize_of(func: relax.Function) -> Requantize:
     """Return by what the integers of a function are scaled."""
-    return cast(Requantize, str(graph.attributes(func).get(ATTRIBUTE, "float")))
+    return cast(Requantize, str(graph.attributes(func).get(REQUANTIZE, "float")))

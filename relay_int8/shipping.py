@@ -7,12 +7,12 @@ import dataclasses
 from tvm import IRModule
 
 from relay_int8.analysis.report import Report
-from relay_int8.artifact import Manifest
 from relay_int8.batch import with_open_batch
 from relay_int8.build import Built
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError
 from relay_int8.interface import inputs_of, of_any_batch, of_pixels, outputs_of
+from relay_int8.manifest import Manifest
 from relay_int8.pixels import PixelLayout, Pixels, with_pixels
 from relay_int8.quantize import QuantizedModel
 from schedules.targets import machine, needed_flags, target_config

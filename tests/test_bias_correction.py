@@ -8,13 +8,13 @@ import tvm
 from tvm import relax
 
 from relay_int8 import graph
-from relay_int8.artifact import TensorInfo
 from relay_int8.bias_correction import corrected_bias, tap_shares
 from relay_int8.build import compile_module, virtual_machine
 from relay_int8.calibration import CalibrationTable, open_data
 from relay_int8.config import QuantConfig
 from relay_int8.errors import CalibrationError
 from relay_int8.quantize import quantize
+from relay_int8.tensor_info import TensorInfo
 from schedules.targets import native_target
 from tests.reference import run
 from tests.small_networks import NetworkWriter

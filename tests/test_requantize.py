@@ -11,10 +11,10 @@ from relay_int8.batch import with_batch
 from relay_int8.build import kernel_calls
 from relay_int8.compile import compile_model
 from relay_int8.demo import MODEL, load_images
+from relay_int8.digest import digest
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.pipeline import normalize
-from relay_int8.quantize import digest
 from relay_int8.requantize import requantize_of, with_requantize
 from relay_int8.tuning.network import network_tasks
 from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize

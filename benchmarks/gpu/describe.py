@@ -10,12 +10,12 @@ from tvm.target import Target
 
 from benchmarks.gpu.bundle import Kernel, digest
 from benchmarks.macs import taps
-from relay_int8.build import KernelCall
+from relay_int8.kernel_calls import KernelCall
 from relay_int8.tuning.problem import is_static
-from relay_int8.tuning.task import Task
 from schedules.layout import LAYOUTS
 from schedules.space import version
 from schedules.spec import Conv2d, Dense, Spec, to_json
+from schedules.task import Task
 
 UNITS = ("dp4a", "mma")  # as templates are named
 

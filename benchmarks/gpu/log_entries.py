@@ -21,7 +21,7 @@ from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.database import Database
 from relay_int8.tuning.log import Log, Manifest, Trial
 from relay_int8.tuning.session import results, slug
-from relay_int8.tuning.task import Task
+from schedules.task import Task
 
 
 def record(result: Path, folder: Path) -> list[Path]:

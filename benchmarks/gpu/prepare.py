@@ -21,13 +21,15 @@ from benchmarks.gpu.ship import ship_runtime
 from benchmarks.macs import in_bounds_macs
 from benchmarks.systems import sources_sha256
 from relay_int8 import zoo
-from relay_int8.artifact import Manifest, TensorInfo, load, save_artifact
-from relay_int8.build import Built, build
+from relay_int8.artifact import load, save_artifact
+from relay_int8.build import Built, compile_module
 from relay_int8.calibration import open_data
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.host import cpu_flags
+from relay_int8.manifest import Manifest
 from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.tensor_info import TensorInfo
 from relay_int8.tuning.records import Records
 from schedules.cuda.fat_binary import bundle as fat_binary
 from schedules.cuda.fat_binary import compile_parts
@@ -164,7 +166,7 @@ def _references(
     code with them; where it is asked, its logits of the first image have to be the same.
     """
     images, here = pictures(max(plan.batches), size), native_target(cpu_flags())
-    built, artifact = build(single, here), scratch / "here.ri8"
+    built, artifact = compile_module(single.mod, here), scratch / "here.ri8"
     _save(artifact, built, single, 1, size, scratch)
     network = load(artifact)
     rows = [network.run({INPUT: image[None]})[OUTPUT] for image in images]
@@ -188,8 +190,12 @@ def _artifacts(
         forms = ("graph", "calls") if plan.kind == "cuda" else ("calls",)
         for form in forms:
             path, records = Path(scratch) / f"{form}.ri8", _records(plan)
-            built = build(
-                quantized, plan.target, records, plan.architectures, cuda_graphs=form == "graph"
+            built = compile_module(
+                quantized.mod,
+                plan.target,
+                records,
+                plan.architectures,
+                cuda_graphs=form == "graph",
             )
             _save(path, built, quantized, batch, size, Path(scratch))
             recipes[form] = store.add(path.read_bytes(), f"{name}-{size}")

@@ -26,13 +26,13 @@ from tvm import relax, tirx
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.artifact import TensorInfo
 from relay_int8.calibration import open_data
 from relay_int8.config import QuantConfig
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.kernel_call import operands, spec_of
 from relay_int8.pipeline import kernel_passes
 from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.tensor_info import TensorInfo
 from relay_int8.zoo.network import Network
 from schedules.catalog import TEMPLATES
 from schedules.cuda.compiler import compiled_by

@@ -18,11 +18,12 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.analysis.timing import kernel_times, random_inputs, times_by_tensor
+from relay_int8.analysis.timing import kernel_times, random_inputs
 from relay_int8.build import compile_module, virtual_machine
 from relay_int8.integer_kernels import dequantize_kernel, quantize_kernel
 from relay_int8.interface import inputs_of
 from relay_int8.kernel_call import kernel_call
+from relay_int8.kernel_calls import times_by_tensor
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.passes.realize import Realize
 from relay_int8.plan import Plan

@@ -16,7 +16,8 @@ from relay_int8.analysis.report import OutputReport
 from relay_int8.analysis.snr import power_ratio_db
 from relay_int8.batch import with_batch
 from relay_int8.build import compile_module, virtual_machine
-from relay_int8.calibration.observe import Image, Progress
+from relay_int8.calibration.data import Image
+from relay_int8.calibration.observe import Progress
 from relay_int8.qparams import QParams
 from relay_int8.quantize import QuantizedModel
 

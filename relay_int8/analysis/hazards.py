@@ -22,7 +22,7 @@ from relay_int8.calibration.calibrate import FEW_IMAGES
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.fit import unseen
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.passes.correct_bias import linear_layers
+from relay_int8.layers import linear_layers
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams
 from schedules.x86 import saturating

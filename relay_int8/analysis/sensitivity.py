@@ -19,7 +19,8 @@ from relay_int8.analysis.groups import find_groups
 from relay_int8.analysis.snr import least_snr_db
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
-from relay_int8.calibration.observe import Image, Progress
+from relay_int8.calibration.data import Image
+from relay_int8.calibration.observe import Progress
 from relay_int8.errors import CalibrationError
 from relay_int8.plan import LayerPlan, Plan
 from relay_int8.quantize import QuantizedModel

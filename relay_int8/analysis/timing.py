@@ -1,17 +1,16 @@
-"""Inputs to time a network with, its kernels' times, and which tensor each belongs to."""
+"""Inputs to time a network with, and the times of its kernels."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
 
 if TYPE_CHECKING:
-    from relay_int8.artifact import TensorInfo
-    from relay_int8.build import KernelCall
+    from relay_int8.tensor_info import TensorInfo
 
 
 def random_inputs(infos: Sequence[TensorInfo], batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
@@ -72,25 +71,3 @@ def kernel_times(
     ticks = np.array(times_ns).reshape(repeats, -1, 2)
     medians_us = np.median(ticks[:, :, 1] - ticks[:, :, 0], axis=0) / 1e3
     return list(zip(names, medians_us.tolist(), strict=False))
-
-
-def times_by_tensor(
-    calls: Iterable[KernelCall], kernels: Iterable[tuple[str, float]]
-) -> dict[str, float]:
-    """Return the microseconds of each tensor's kernel.
-
-    Parameters
-    ----------
-    calls
-        Of the compiled network, in the order of execution.
-    kernels
-        What :func:`kernel_times` gave. A call that has become a view (a
-        reshape) is not among them, and takes no time.
-    """
-    found: dict[str, float] = {}
-    running = iter(calls)
-    for name, time_us in kernels:
-        call = next((call for call in running if call.function == name), None)
-        if call is not None:
-            found[call.tensor] = found.get(call.tensor, 0.0) + time_us
-    return found

@@ -1,11 +1,11 @@
 """Calibration: which range of every tensor its integers should cover."""
 
 from relay_int8.calibration.calibrate import calibrate
-from relay_int8.calibration.data import Dataset, open_data
+from relay_int8.calibration.data import Dataset, Image, open_data
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.methods import METHODS, Max, Method, Percentile
-from relay_int8.calibration.observe import ArrayRunner, Image, Progress, Runner
+from relay_int8.calibration.observe import ArrayRunner, Progress, Runner
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.calibration.table import CalibrationTable
 

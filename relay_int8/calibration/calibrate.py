@@ -17,6 +17,7 @@ import numpy as np
 
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.choose import choose
+from relay_int8.calibration.data import Image
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
@@ -29,7 +30,7 @@ from relay_int8.calibration.mapper import (
     smallest_grids,
 )
 from relay_int8.calibration.methods import Method, find_method
-from relay_int8.calibration.observe import Image, Progress, Runner
+from relay_int8.calibration.observe import Progress, Runner
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.calibration.tally import Tally
 from relay_int8.errors import CalibrationError

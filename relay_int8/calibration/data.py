@@ -8,21 +8,22 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.calibration.observe import Image
 from relay_int8.calibration.picture_folder import PictureFolder
 from relay_int8.calibration.preprocessing import Preprocessing
 from relay_int8.errors import CalibrationError
 from relay_int8.mismatch import extents
-
-if TYPE_CHECKING:
-    from relay_int8.artifact import TensorInfo
+from relay_int8.tensor_info import TensorInfo
 
 Array = npt.NDArray[Any]
+
+Image = dict[str, npt.NDArray[Any]]
+"""Input name -> array, of batch 1."""
+
 Batch = Array | Mapping[str, Array]
 Batches = Iterable[Batch] | Callable[[], Iterable[Batch]]
 Labelled = tuple[str, Batch]

@@ -12,7 +12,6 @@ import relay_int8
 from relay_int8.analysis.accuracy import Evaluation, Run
 from relay_int8.analysis.accuracy import evaluate as measure
 from relay_int8.analysis.wording import decibels, shares
-from relay_int8.artifact import TensorInfo
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Inputs, Params, input_shapes
@@ -20,6 +19,7 @@ from relay_int8.cli.options import Labels, Preprocess
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs, write_atomic
+from relay_int8.tensor_info import TensorInfo
 from relay_int8.terminal import show, table, terminal
 
 

@@ -23,8 +23,8 @@ def show(folder: Folder) -> None:
     """Show each log's kernels: trials, time by default and tuned, the winning choices."""
     from relay_int8.tuning.log import read_manifest, read_trials
     from relay_int8.tuning.session import results
-    from relay_int8.tuning.task import Task
     from relay_int8.tuning.winner import by_task, winner
+    from schedules.task import Task
 
     found = _logs(folder)
     console = terminal()

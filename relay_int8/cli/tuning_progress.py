@@ -21,8 +21,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from relay_int8.tuning.task import Task
     from relay_int8.tuning.tuner import Progress, Report
+    from schedules.task import Task
 
 LINE_EVERY = 16
 SHOWN = 12

@@ -12,8 +12,10 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import QuantConfig
 from relay_int8.export.qdq import BiasForm, export_qdq
 from relay_int8.files import require_outputs, write_atomic
-from relay_int8.frontend.model import Shapes, import_model
+from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import Shapes
 from relay_int8.images import open_images
+from relay_int8.interface import open_inputs
 from relay_int8.quantize import QuantizedModel, quantize
 
 
@@ -39,7 +41,7 @@ def export_model(
     require_outputs(output, read=(model, params))
     mod = import_model(model, batch=batch, inputs=inputs, params=params)
     if not isinstance(data, CalibrationTable):
-        data = open_images(mod, data, preprocessing)
+        data = open_images(open_inputs(mod), data, preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
     write_qdq(quantized, output, bias=bias, open_batch=open_batch)
     return quantized

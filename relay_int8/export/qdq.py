@@ -27,11 +27,11 @@ from tvm import IRModule, relax
 import relay_int8
 from relay_int8 import graph, qparams
 from relay_int8.analysis.groups import Group, find_groups
+from relay_int8.attributes import QRANGE
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.onnx_nodes import Array, NodeWriter, Operation
 from relay_int8.export.onnx_operators import converter
 from relay_int8.export.onnx_windows import conv_attributes
-from relay_int8.passes.insert_qdq import QRANGE
 
 OPSET, IR_VERSION = 19, 9
 BATCH = "N"  # name of an open batch

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relay_int8.errors import ConfigError
+from relay_int8.frontend.options import ImportOptions, Shapes
 
 if TYPE_CHECKING:
     from tvm import IRModule
 
 FORMATS = {".json": "mxnet", ".onnx": "onnx", ".pt2": "torch", ".tflite": "tflite"}
 """Ending of a file's name -> module of this package with ``import_file(path, options)``."""
-
-Shapes = Mapping[str, Sequence[int]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportOptions:
-    """What a model file itself may leave open.
-
-    Parameters
-    ----------
-    batch
-        Leading extent of every input.
-    inputs
-        Name -> shape of data inputs, for formats that do not hold them.
-    params
-        File of the weights, where it is another one and not found beside the model.
-    """
-
-    batch: int | None = None
-    inputs: Shapes = field(default_factory=dict)
-    params: Path | None = None
 
 
 def import_model(
@@ -78,10 +55,3 @@ def model_bytes(source: str | Path, params: str | Path | None = None) -> int:
 def is_model(path: Path) -> bool:
     """Whether a file's name is that of a model."""
     return path.suffix.lower() in FORMATS
-
-
-def refuse_options(path: Path, options: ImportOptions) -> None:
-    """Raise ConfigError for shapes or a file of weights, where the model itself holds both."""
-    for name, given in (("--input", options.inputs), ("--params", options.params)):
-        if given:
-            raise ConfigError(f"{path} holds itself what {name} says; leave {name} out")

@@ -25,18 +25,14 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from relay_int8 import graph
+from relay_int8.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
 from relay_int8.kernel_call import operands, spec_of
-from relay_int8.passes.realize import INPUT_LAYOUT
 from schedules.catalog import select
 from schedules.layout import NHWC, ROW, Layout
 from schedules.spec import DType, Move, Spec, to_json
 from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
 
 INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
-SPEC = "int8.spec"
-TEMPLATE = "int8.template"
-LAYOUTS = "int8.layouts"
-"""Attributes of a kernel's PrimFunc: what it computes, by which template, in which layouts."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="AlterLayout")

@@ -18,10 +18,11 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8 import graph
-from relay_int8.analysis.groups import Group, find_groups
+from relay_int8.analysis.groups import Group
 from relay_int8.bias_correction import corrected_bias, tap_shares
 from relay_int8.errors import CalibrationError
 from relay_int8.geometry import conv2d_fields
+from relay_int8.layers import linear_layers
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams
 
@@ -86,19 +87,6 @@ class CorrectBias:
         share = _shares(layer) if conv else np.ones((1, 1))
         bias = corrected_bias(w, b, s_x, self._means[x], share, groups)
         return relax.const(bias.reshape(-1, 1, 1) if conv else bias)
-
-
-def linear_layers(func: relax.Function, plan: Plan) -> list[Group]:
-    """Return the convolutions and dense layers that ``plan`` computes in integers."""
-    integer = {layer.name for layer in plan.layers if layer.integer}
-    alone = {layer.root for layer in plan.layers if layer.kind == "add"}
-    groups = find_groups(func, alone)
-    return [group for group in groups if group.name in integer and group.weight is not None]
-
-
-def averaged_tensors(func: relax.Function, plan: Plan) -> list[str]:
-    """Return the tensors whose channel means the correction of ``func`` reads."""
-    return list(dict.fromkeys(str(layer.inputs[0].name) for layer in linear_layers(func, plan)))
 
 
 def _shares(layer: Group) -> Array:

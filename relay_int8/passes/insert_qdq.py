@@ -23,10 +23,9 @@ from tvm import IRModule, relax
 
 from relay_int8 import graph, qparams
 from relay_int8.analysis.groups import Group, find_groups
+from relay_int8.attributes import QRANGE
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams
-
-QRANGE = "int8.qrange"
 
 
 @tvm.transform.module_pass(opt_level=0, name="InsertQdq")
@@ -49,8 +48,7 @@ class _Inserter:
         self._func = func
         self._params = {name: params[item.like] for name, item in plan.tensors.items()}
         integer = {layer.name for layer in plan.layers if layer.integer}
-        alone = {layer.root for layer in plan.layers if layer.kind == "add"}
-        groups = find_groups(func, alone=alone)
+        groups = find_groups(func, alone=plan.additions)
         self._integer = {
             var: group for group in groups if group.name in integer for var in group.members
         }

@@ -23,6 +23,7 @@ from tvm import IRModule, relax
 from relay_int8 import graph
 from relay_int8.analysis.capability import refusal
 from relay_int8.analysis.groups import MOVES, Group, find_groups
+from relay_int8.attributes import INPUT_LAYOUT, PIXELS, QRANGE
 from relay_int8.errors import ConfigError
 from relay_int8.integer_kernels import (
     Kernel,
@@ -34,8 +35,7 @@ from relay_int8.integer_kernels import (
     rescale_kernel,
 )
 from relay_int8.kernel_call import kernel_call
-from relay_int8.passes.insert_qdq import QRANGE
-from relay_int8.pixels import ATTRIBUTE, pixels_of
+from relay_int8.pixels import pixels_of
 from relay_int8.qparams import QParams
 from relay_int8.requantize import requantize_of
 from schedules.spec import DType, Move
@@ -46,10 +46,6 @@ def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
     realizer = _Realizer(mod["main"])
     realizer.run()
     return realizer.decided
-
-
-INPUT_LAYOUT = "int8.input_layout"
-"""Attribute of ``main``: the layout in memory of its images, where it is not NCHW."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="Realize")
@@ -95,7 +91,7 @@ class _Realizer:
         attributes = graph.attributes(self._func)
         attributes.pop(QRANGE, None)
         if self._pixels:
-            attributes.pop(ATTRIBUTE)
+            attributes.pop(PIXELS)
             attributes[INPUT_LAYOUT] = self._pixels.layout
         return self._writer.finish(list(self._inputs.values()), outputs, attributes)
 

@@ -16,18 +16,16 @@ import tvm
 from tvm import IRModule, tirx
 from tvm.target import Target
 
-from relay_int8.passes.alter_layout import LAYOUTS, SPEC, TEMPLATE
-from relay_int8.tuning.records import Records
-from relay_int8.tuning.task import Task
-
-TUNED = "int8.tuned"
+from relay_int8.attributes import LAYOUTS, SPEC, TEMPLATE, TUNED
+from relay_int8.tuned_schedules import TunedSchedules
+from schedules.task import Task
 
 
 @tvm.transform.module_pass(opt_level=0, name="ScheduleKernels")
 class ScheduleKernels:
     """Schedule every kernel of a template."""
 
-    def __init__(self, target: Target, records: Records | None = None) -> None:
+    def __init__(self, target: Target, records: TunedSchedules | None = None) -> None:
         self._target = target
         self._records = records
 

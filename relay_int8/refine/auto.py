@@ -24,11 +24,13 @@ from relay_int8.analysis.groups import find_groups
 from relay_int8.annotate import annotate
 from relay_int8.batch import with_batch
 from relay_int8.calibration.calibrate import calibrate
-from relay_int8.calibration.observe import Image, Progress
+from relay_int8.calibration.data import Image
+from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.config import AUTO, QuantConfig, Tools
 from relay_int8.errors import CalibrationError, ConfigError
-from relay_int8.passes.correct_bias import CorrectBias, averaged_tensors, linear_layers
+from relay_int8.layers import averaged_tensors, linear_layers
+from relay_int8.passes.correct_bias import CorrectBias
 from relay_int8.plan import Plan
 from relay_int8.refine.equalize import equalize
 from relay_int8.refine.judgement import Judgement

@@ -19,7 +19,7 @@ from tvm import IRModule
 from relay_int8.analysis.chains import Chain, by_input, by_output, find_chains
 from relay_int8.analysis.groups import Group
 from relay_int8.batch import with_batch
-from relay_int8.calibration.observe import Image
+from relay_int8.calibration.data import Image
 from relay_int8.config import Equalization
 from relay_int8.passes.replace_weights import ReplaceWeights
 from relay_int8.refine.equalization import (

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from relay_int8 import graph, qparams
 from relay_int8.analysis.groups import Group
 from relay_int8.batch import stacked
-from relay_int8.calibration.observe import Image, Progress
+from relay_int8.calibration.data import Image
+from relay_int8.calibration.observe import Progress
 from relay_int8.qparams import QParams
 from relay_int8.refine.network import (
     Arrays,

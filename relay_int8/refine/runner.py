@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.calibration.data import Image
 from relay_int8.calibration.histogram import Range
-from relay_int8.calibration.observe import ArrayRunner, Image, Statistics
+from relay_int8.calibration.observe import ArrayRunner, Statistics
 from relay_int8.refine.network import NumpyNetwork
 
 Array = npt.NDArray[Any]

@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from relay_int8.analysis.groups import Group
 from relay_int8.calibration.choose import choose
+from relay_int8.calibration.data import Image
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.methods import METHODS
-from relay_int8.calibration.observe import Image, Progress
+from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.plan import Plan
 from relay_int8.qparams import QParams

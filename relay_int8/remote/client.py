@@ -22,8 +22,8 @@ import numpy as np
 import tvm
 from tvm import relax, rpc
 
-from relay_int8.artifact import Manifest
 from relay_int8.errors import DeployError
+from relay_int8.manifest import Manifest
 from relay_int8.remote.address import Address
 from relay_int8.remote.device import Device, Needs, misfit
 from relay_int8.remote.server import DESCRIBE, DIGEST

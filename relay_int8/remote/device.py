@@ -11,7 +11,7 @@ from relay_int8 import gpu
 from relay_int8.gpu import UNKNOWN, GpuNeeds, Gpus
 
 if TYPE_CHECKING:
-    from relay_int8.artifact import Manifest
+    from relay_int8.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from tvm.target import Target
 
-from relay_int8.tuning.task import Task
 from schedules.catalog import comparable
 from schedules.layout import LAYOUTS
+from schedules.task import Task
 from schedules.template import Layouts
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from relay_int8.errors import ConfigError
 from relay_int8.tuning.log import Trial
-from relay_int8.tuning.task import Task
 from schedules.space import Choices
+from schedules.task import Task
 
 LEAST = 6  # samples of a template without which nothing is predicted
 ROUNDS = 60

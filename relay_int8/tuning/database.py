@@ -12,8 +12,8 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
 from tvm.target import Target
 
 from relay_int8.tuning.log import Trial
-from relay_int8.tuning.task import Task
 from schedules.space import Kernel, point
+from schedules.task import Task
 
 FILES = ("database_workload.json", "database_tuning_record.json")
 

@@ -12,10 +12,10 @@ from relay_int8.gpu import installed_gpus
 from relay_int8.host import clocks, cpu_name
 from relay_int8.tuning.bench import Batch, Measured, serve
 from relay_int8.tuning.measurer import ROUNDS, Place, WorkerMeasurer, part_of
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.peak import best_dot, peak
 from schedules.space import Choices
+from schedules.task import Task
 
 
 class LocalMeasurer(WorkerMeasurer):

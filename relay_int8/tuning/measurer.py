@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
+from schedules.task import Task
 
 ROUNDS = 9  # turns of each candidate in a comparison
 

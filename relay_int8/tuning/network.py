@@ -24,8 +24,9 @@ from relay_int8.qparams import activation
 from relay_int8.requantize import with_requantize
 from relay_int8.tuning.alternatives import alternatives
 from relay_int8.tuning.measure import LocalMeasurer
-from relay_int8.tuning.task import Task, tasks_of
+from relay_int8.tuning.task import tasks_of
 from schedules.targets import target_config
+from schedules.task import Task
 
 
 def network_tasks(

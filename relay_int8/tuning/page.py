@@ -14,9 +14,9 @@ import numpy as np
 from relay_int8.pages.page import Section, figure, paragraph, table, write_page
 from relay_int8.tuning.log import Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.session import results
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.tuner import BATCH
 from relay_int8.tuning.winner import Winner, by_task, fastest_s, winner
+from schedules.task import Task
 from schedules.work import multiplications
 
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing

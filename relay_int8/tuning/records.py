@@ -13,11 +13,11 @@ from tvm.target import Target
 import relay_int8
 from relay_int8.errors import RecordError
 from relay_int8.tuning.log import MANIFEST, Manifest, read_manifest, read_trials
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
 from schedules.spec import Spec, to_json
 from schedules.targets import target_config
+from schedules.task import Task
 
 LOGS = "tuning_logs"
 DECISIVE = ("kind", "mcpu", "mtriple", "num-cores", "arch")

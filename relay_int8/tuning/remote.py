@@ -13,9 +13,9 @@ from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import Batch, Measured
 from relay_int8.tuning.measurer import ROUNDS, Place, WorkerMeasurer, part_of
 from relay_int8.tuning.rack import READY, NoDevice, Rack, SessionLost, serve
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
+from schedules.task import Task
 
 RETRY_S = 1.0
 MARGIN_S = 10.0  # the device ends a session after this process has given up on it, not before

@@ -15,8 +15,8 @@ from random import Random
 from relay_int8.errors import ConfigError
 from relay_int8.tuning.cost_model import CostModel, distance
 from relay_int8.tuning.log import Trial
-from relay_int8.tuning.task import Task
 from schedules.space import Choices, Choose, Kernel, Option, Options, draw, first, points
+from schedules.task import Task
 
 POPULATION = 32
 GENERATIONS = 4

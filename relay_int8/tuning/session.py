@@ -22,11 +22,11 @@ from relay_int8.tuning.measurer import Place
 from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.tuner import Report, Tuner
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
 from schedules.targets import needed_flags, target_config
+from schedules.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from relay_int8.tuning.database import Database
 from relay_int8.tuning.log import Log, Trial
 from relay_int8.tuning.measurer import Measurer
 from relay_int8.tuning.search import Search
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import by_task, fastest_s, winner
 from schedules.space import Choices
+from schedules.task import Task
 
 BATCH = 16
 FINALISTS = 3

@@ -14,9 +14,9 @@ from relay_int8.tuning.database import FILES, Database
 from relay_int8.tuning.log import MANIFEST, TRIALS, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.records import logs
 from relay_int8.tuning.session import results
-from relay_int8.tuning.task import Task
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
+from schedules.task import Task
 from schedules.template import ScheduleError
 
 

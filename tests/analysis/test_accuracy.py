@@ -7,8 +7,9 @@ import pytest
 
 from relay_int8.analysis.accuracy import Evaluation, evaluate
 from relay_int8.analysis.snr import least_snr_db, snr_db
-from relay_int8.analysis.timing import random_inputs, times_by_tensor
-from relay_int8.artifact import TensorInfo
+from relay_int8.analysis.timing import random_inputs
+from relay_int8.kernel_calls import times_by_tensor
+from relay_int8.tensor_info import TensorInfo
 
 pytestmark = pytest.mark.fast
 

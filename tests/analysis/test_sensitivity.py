@@ -18,12 +18,13 @@ from relay_int8.analysis.sensitivity import (
 from relay_int8.analysis.snr import snr_db
 from relay_int8.annotate import annotate
 from relay_int8.config import QuantConfig
+from relay_int8.digest import float_digest
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.mixed import analyze_layers, sensitivity_json
 from relay_int8.pipeline import normalize
 from relay_int8.plan import LayerPlan, Plan
 from relay_int8.plan_file import read_plan, save_plan, with_plan
-from relay_int8.quantize import float_digest, quantize
+from relay_int8.quantize import quantize
 from relay_int8.refine.network import NumpyNetwork
 from schedules.targets import native_target
 from tests.reference import run

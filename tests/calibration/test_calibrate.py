@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from relay_int8.artifact import TensorInfo
 from relay_int8.calibration import (
     METHODS,
     ArrayRunner,
@@ -14,6 +13,7 @@ from relay_int8.calibration import (
 )
 from relay_int8.calibration.methods import find_method
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.tensor_info import TensorInfo
 
 pytestmark = pytest.mark.fast
 F = np.float32

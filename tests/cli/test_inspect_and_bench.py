@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import relay_int8
-from relay_int8.artifact import FORMAT_VERSION, Manifest
 from relay_int8.demo import MODEL, load_images
+from relay_int8.manifest import FORMAT_VERSION, Manifest
 
 pytestmark = pytest.mark.fast
 

@@ -9,8 +9,8 @@ from tvm import relax, tirx
 from tvm.target import Target
 
 from relay_int8 import graph
-from relay_int8.passes.alter_layout import LAYOUTS as LAYOUT_NAMES
-from relay_int8.passes.alter_layout import SPEC
+from relay_int8.attributes import LAYOUTS as LAYOUT_NAMES
+from relay_int8.attributes import SPEC
 from relay_int8.pipeline import lower
 from schedules.layout import LAYOUTS
 from schedules.spec import from_json

@@ -5,18 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from relay_int8.attributes import SPEC, TEMPLATE
 from relay_int8.build import kernel_calls
-from relay_int8.passes.alter_layout import SPEC, TEMPLATE
 from relay_int8.pipeline import lower
 from relay_int8.tuning.alternatives import alternatives
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.log import Log, Manifest, Trial
 from relay_int8.tuning.records import Records
-from relay_int8.tuning.task import Task, tasks_of
+from relay_int8.tuning.task import tasks_of
 from schedules.catalog import select
 from schedules.space import version
 from schedules.spec import Conv2d
 from schedules.targets import target_config
+from schedules.task import Task
 from tests.cuda.run_template import SM_61, SM_80
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NETWORKS, any_params

@@ -10,13 +10,13 @@ from tvm import relax
 import relay_int8
 from relay_int8 import graph
 from relay_int8.annotate import annotate
+from relay_int8.attributes import TEMPLATE
 from relay_int8.build import compile_module
 from relay_int8.config import QuantConfig
 from relay_int8.demo import MODEL
 from relay_int8.errors import ConfigError
 from relay_int8.graph import shape
 from relay_int8.kernel_call import spec_of
-from relay_int8.passes.alter_layout import TEMPLATE
 from relay_int8.passes.halve_floats import HalveFloats
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.passes.lower_float import LowerFloat

@@ -8,9 +8,9 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
+from relay_int8.attributes import SPEC
 from relay_int8.build import compile_module
 from relay_int8.graph import shape
-from relay_int8.passes.alter_layout import SPEC
 from relay_int8.pipeline import normalize
 from schedules.targets import native_target
 from tests.cuda.emulator import launch_size

@@ -11,7 +11,6 @@ from tvm.target import Target
 
 from relay_int8.tuning import bench
 from relay_int8.tuning.bench import Batch, compile_batch
-from relay_int8.tuning.task import Task
 from schedules.cuda import limits
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.limits import exceeded
@@ -19,6 +18,7 @@ from schedules.cuda.nvrtc import Nvrtc
 from schedules.space import Kernel, draw, first, point
 from schedules.spec import Conv2d, to_json
 from schedules.targets import target_config
+from schedules.task import Task
 from schedules.template import ScheduleError
 from tests.cuda.emulator import cuda_source
 from tests.cuda.run_template import SM_80, Case, schedule

@@ -13,12 +13,12 @@ from tvm.target import Target
 from relay_int8 import zoo
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.tuning.network import network_tasks
-from relay_int8.tuning.task import Task
 from schedules.catalog import select
 from schedules.cuda.nvrtc import KernelUsage, Nvrtc
 from schedules.layout import NCHW4C, ROW
 from schedules.space import Kernel
 from schedules.spec import Conv2d, Dense, Sample2d, Spec
+from schedules.task import Task
 from schedules.template import Layouts
 from tests.cuda.emulator import cuda_source
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from relay_int8.analysis.snr import snr_db
-from relay_int8.artifact import TensorInfo
-from relay_int8.build import build
+from relay_int8.build import compile_module
 from relay_int8.calibration.data import open_data
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.quantize import quantize
+from relay_int8.tensor_info import TensorInfo
 from schedules.targets import native_target
 from tests.mxnet_models import MxnetModel, run_lowered
 from tests.onnx_models import assert_close
@@ -105,6 +105,6 @@ def test_products_are_integers(tmp_path):
         "relu": True, "offset": True, "deformable/samples": True, "act": True, "pool": True,
         "fc/flatten": True, "fc": True,
     }  # fmt: skip
-    found = run_built(build(model, native_target()), {"data": images[:2]})["outputs:0"]
+    found = run_built(compile_module(model.mod, native_target()), {"data": images[:2]})["outputs:0"]
     (wanted,) = run_lowered(mod, images[:2])
     assert snr_db(wanted, found) > 20

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from relay_int8.artifact import TensorInfo
-from relay_int8.build import build
+from relay_int8.build import compile_module
 from relay_int8.calibration.data import open_data
 from relay_int8.fp32 import float_network
 from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.pipeline import normalize
 from relay_int8.quantize import quantize
+from relay_int8.tensor_info import TensorInfo
 from schedules.targets import TARGETS
 from tests import gluon_networks, reference
 from tests.mxnet_models import run_fast
@@ -79,7 +79,7 @@ def test_trained_checkpoint(shared_data, full):
     layers = [layer for layer in quantized.plan.layers if layer.macs]
     assert len(layers) == 38
     assert all(layer.integer for layer in layers)
-    built = build(quantized, VNNI)
+    built = compile_module(quantized.mod, VNNI)
     inputs = {"data": images(1, 1)}
     network = QuantizedNetwork(
         quantized.mod, quantized.plan, inputs, reference.run(quantized.mod, inputs)

@@ -7,10 +7,10 @@ from tvm.target import Target
 
 from relay_int8 import graph
 from relay_int8.annotate import annotate
-from relay_int8.build import KernelCall, _calls
 from relay_int8.config import QuantConfig
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.graph import FunctionWriter
+from relay_int8.kernel_calls import KernelCall, kernel_calls_of
 from relay_int8.passes.check_kernels import CheckKernels
 from relay_int8.passes.insert_qdq import InsertQdq
 from relay_int8.pipeline import lower
@@ -25,7 +25,7 @@ VNNI = Target(TARGETS["x86-vnni"])
 def lowered_calls(mod: tvm.IRModule) -> dict[str, KernelCall]:
     plan = annotate(mod, QuantConfig())
     lowered = lower(VNNI)(InsertQdq(plan, any_params(plan))(mod))
-    return {call.tensor: call for call in _calls(lowered)}
+    return {call.tensor: call for call in kernel_calls_of(lowered)}
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -9,10 +9,10 @@ from tvm.target import Target
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.log import Manifest
 from relay_int8.tuning.measurer import Place
-from relay_int8.tuning.task import Task
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
 from schedules.targets import TARGETS
+from schedules.task import Task
 
 VNNI = Target(TARGETS["x86-vnni"])
 TEMPLATE = "conv2d_vnni"

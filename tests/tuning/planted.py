@@ -6,11 +6,11 @@ import time
 
 from tvm import te
 
-from relay_int8.tuning.task import Task
 from schedules.catalog import TEMPLATES as REAL
 from schedules.cpu.elementwise import any_layouts
 from schedules.expressions import constants, placeholders
 from schedules.spec import Rescale, to_json
+from schedules.task import Task
 from schedules.template import ScheduleError
 
 RIGHT, WRONG, CRASH, HANG, REFUSED, BROKEN, OVERRUN, ALSO_RIGHT = range(8)

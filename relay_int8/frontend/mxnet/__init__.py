@@ -13,10 +13,10 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.model import ImportOptions, Shapes
 from relay_int8.frontend.mxnet.graph import GraphImporter
 from relay_int8.frontend.mxnet.params import read_params
 from relay_int8.frontend.mxnet.symbol import read_symbol
+from relay_int8.frontend.options import ImportOptions, Shapes
 
 ENDING = "-symbol.json"
 

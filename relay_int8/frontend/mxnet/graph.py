@@ -16,11 +16,11 @@ from relay_int8.frontend.importing import (
     finite_weight,
     refuse_operators,
 )
-from relay_int8.frontend.model import Shapes
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
 from relay_int8.frontend.mxnet.step import Step
 from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Node, Symbol
+from relay_int8.frontend.options import Shapes
 
 Array = np.ndarray[Any, Any]
 

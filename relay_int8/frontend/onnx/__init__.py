@@ -17,14 +17,14 @@ import tvm
 from onnx import numpy_helper
 from tvm import IRModule
 
+from relay_int8.attributes import QRANGE
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import check_batch, check_inputs, refuse_operators
-from relay_int8.frontend.model import ImportOptions, refuse_options
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.widen import widen
-from relay_int8.passes.insert_qdq import QRANGE
+from relay_int8.frontend.options import ImportOptions, refuse_options
 from relay_int8.passes.restore_weights import RestoreWeights
 
 OLDEST_OPSET = 7

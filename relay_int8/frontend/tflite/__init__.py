@@ -13,7 +13,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.model import ImportOptions, refuse_options
+from relay_int8.frontend.options import ImportOptions, refuse_options
 from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.graph import GraphImporter
 

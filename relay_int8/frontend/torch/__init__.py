@@ -14,7 +14,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.model import ImportOptions, refuse_options
+from relay_int8.frontend.options import ImportOptions, refuse_options
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
 from relay_int8.frontend.torch.program import read_program

@@ -1,0 +1,14 @@
+"""Name, shape and type of a network's input or output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorInfo:
+    """Name, shape and type of an input or output; a size of -1 is any (a symbolic batch)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str

@@ -17,12 +17,12 @@ import numpy as np
 import tvm
 
 from relay_int8 import QuantConfig, float_network, import_onnx
-from relay_int8.analysis.snr import snr_db
-from relay_int8.build import compile_module, virtual_machine
 from relay_int8.calibration import open_data
-from relay_int8.host import cpu_flags
-from relay_int8.interface import open_inputs
-from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.graph.interface import open_inputs
+from relay_int8.machine.host import cpu_flags
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.quantize import QuantizedModel, quantize
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]

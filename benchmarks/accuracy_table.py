@@ -18,7 +18,7 @@ from benchmarks.accuracy import Array, Score, Subject, open_networks
 from benchmarks.accuracy_cells import Cells
 from relay_int8 import QuantConfig
 from relay_int8.calibration import METHODS
-from relay_int8.config import Tools
+from relay_int8.quantization.config import Tools
 
 FP32 = "FP32"
 ROWS: Mapping[str, QuantConfig] = {

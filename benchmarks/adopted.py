@@ -26,9 +26,9 @@ from benchmarks.static_quantization import ImageReader, write_qdq
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import racers
 from relay_int8 import import_onnx
-from relay_int8.adopt import adopt
-from relay_int8.analysis.snr import snr_db
-from relay_int8.config import QuantConfig
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.config import QuantConfig
 
 HERE, THERE = "relay-int8-latency", "onnxruntime-latency"
 DEFAULT = ("squeezenet1.1", "mobilenetv1_0.25")

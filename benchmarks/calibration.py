@@ -27,9 +27,9 @@ from types import MappingProxyType
 import numpy as np
 import onnx
 
+from benchmarks import zoo
 from benchmarks.subject import INPUT, Subject, subject
-from relay_int8 import zoo
-from relay_int8.host import cpu_name
+from relay_int8.machine.host import cpu_name
 
 KIB, MIB = 2**10, 2**20
 AT_ONCE = 8  # images whose activations ONNX Runtime keeps: some 100 MB each of ResNet-50
@@ -55,10 +55,10 @@ def calibrated_by(method: str) -> Callable[[Path, Path], float]:
     """Return what calibrates by ``method`` and returns the seconds of its threshold search."""
 
     def _run(model: Path, data: Path) -> float:
-        from relay_int8.calibrate_file import calibrate_model
+        from relay_int8.api.calibrate import calibrate_model
         from relay_int8.calibration.choose import choose
         from relay_int8.calibration.methods import find_method
-        from relay_int8.config import QuantConfig
+        from relay_int8.quantization.config import QuantConfig
 
         with tempfile.TemporaryDirectory() as folder:
             table = calibrate_model(

@@ -13,9 +13,9 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay_int8.artifact import LIBRARY
 from relay_int8.errors import ArtifactError
-from relay_int8.terminal import show, table, terminal
+from relay_int8.report.terminal import show, table, terminal
+from relay_int8.runtime.artifact import LIBRARY
 from schedules.catalog import TEMPLATES
 from schedules.cuda.sass import KernelCode, disassemble
 from schedules.template import ScheduleError, ScheduleTemplate

@@ -20,10 +20,10 @@ import tvm
 from tvm import relax
 
 from relay_int8 import float_network, import_mxnet
-from relay_int8.build import compile_module
-from relay_int8.graph import calls
-from relay_int8.kernel_call import spec_of
-from relay_int8.pipeline import normalize
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.dataflow import calls
+from relay_int8.graph.spec_calls import spec_of
 
 Array = np.ndarray[Any, Any]
 EXPORTER = Path(__file__).with_name("mxnet_exporter.py")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from relay_int8.host import cpu_flags
+from relay_int8.machine.host import cpu_flags
 from schedules.peak import peak
 from schedules.targets import native_target
 from schedules.x86.dots import VNNI

@@ -13,15 +13,15 @@ from tvm import relax
 
 from benchmarks.subject import INPUT, Subject
 from benchmarks.turns import Turn, run_for, run_together
-from relay_int8.build import compile_module
 from relay_int8.calibration import open_data
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.target import resolve_target
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.quantize import QuantizedModel
-from relay_int8.quantize import quantize as quantize_module
-from relay_int8.runtime import set_threads
-from relay_int8.target import resolve_target
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantize import quantize as quantize_module
+from relay_int8.runtime.tvm_runtime import set_threads
 from relay_int8.tuning.records import Records, shipped_logs
 
 ONE_THREAD = ".one-thread"
@@ -89,7 +89,7 @@ class Streams:
 
 def _main(library: Path, threads: int) -> Callable[[tvm.runtime.Tensor], tvm.runtime.Tensor]:
     """Return the compiled function, run by so many threads."""
-    os.environ.setdefault("TVM_BIND_THREADS", "0")  # as relay_int8.module does
+    os.environ.setdefault("TVM_BIND_THREADS", "0")  # as relay_int8.runtime.module does
     set_threads(threads)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
     main: Callable[[tvm.runtime.Tensor], tvm.runtime.Tensor] = machine["main"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from relay_int8 import zoo
+from benchmarks import zoo
 
 INPUT = "input"
 BATCH = "N"  # the open extent of the model file
@@ -21,7 +21,7 @@ class Subject:
     Parameters
     ----------
     network
-        A key of ``relay_int8.zoo.NETWORKS``.
+        A key of ``benchmarks.zoo.NETWORKS``.
     image_size
         Height and width of the input.
     calibration_images

@@ -21,11 +21,11 @@ import tvm
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tvm import IRModule
 
-from relay_int8 import graph
-from relay_int8.adopt import adopt
-from relay_int8.build import compile_module, virtual_machine
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.tflite import import_tflite
-from relay_int8.pipeline import normalize
+from relay_int8.graph import dataflow
+from relay_int8.quantization.adopt import adopt
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +48,7 @@ def main() -> None:
 def compare(file: Path, mod: IRModule, inputs: Sequence[list[Array]]) -> None:
     """Print how near the results of ``mod`` are to TFLite's."""
     print(file.name)
-    adopted = adopt(mod) if graph.is_quantized(mod) else None
+    adopted = adopt(mod) if dataflow.is_quantized(mod) else None
     ours = _ours(adopted.mod if adopted else normalize()(mod), inputs)
     theirs = {name: _theirs(file, inputs, kind) for name, kind in KERNELS.items()}
     for name, found in theirs.items():
@@ -70,7 +70,7 @@ def _random(mod: IRModule, count: int) -> Iterator[list[Array]]:
     for _ in range(count):
         drawn = []
         for param in mod["main"].params:
-            dims, kind = graph.shape(param), np.dtype(graph.dtype(param))
+            dims, kind = dataflow.shape(param), np.dtype(dataflow.dtype(param))
             if kind.kind == "f":
                 drawn.append(rng.normal(size=dims).astype(kind))
             else:

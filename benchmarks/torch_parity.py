@@ -21,10 +21,11 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from benchmarks.mxnet_parity import TOLERANCE, Array, difference, read
-from relay_int8 import float_network, graph, import_torch
-from relay_int8.adopt import adopt
-from relay_int8.build import compile_module
-from relay_int8.pipeline import finalize, lower, normalize
+from relay_int8 import float_network, import_torch
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.pipeline import finalize, lower, normalize
+from relay_int8.graph import dataflow
+from relay_int8.quantization.adopt import adopt
 from schedules.targets import TARGETS
 
 EXPORTER = "benchmarks.torch_exporter"
@@ -51,7 +52,7 @@ def programs(folder: Path) -> Iterator[tuple[str, float]]:
         inputs, expected = read(file.with_suffix(".npz"))
         extents = {array.shape[0] for array in inputs.values()}
         mod = import_torch(file, batch=extents.pop() if len(extents) == 1 else None)
-        if graph.is_quantized(mod):
+        if dataflow.is_quantized(mod):
             yield file.stem, steps(mod, inputs, expected[0])
         else:
             yield file.stem, difference(_run(mod, inputs), expected)
@@ -88,9 +89,9 @@ def steps(mod: IRModule, inputs: dict[str, Array], expected: Array) -> float:
 def _last_scale(mod: IRModule) -> float:
     scales = [
         float(array.reshape(()))
-        for _, value in graph.calls(mod["main"])
-        if graph.operator(value) == "quantize"
-        and (array := graph.constant(value.args[1])) is not None
+        for _, value in dataflow.calls(mod["main"])
+        if dataflow.operator(value) == "quantize"
+        and (array := dataflow.constant(value.args[1])) is not None
         and array.size == 1
     ]
     return scales[-1]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import onnx
 
-from relay_int8 import zoo
+from benchmarks import zoo
 from relay_int8.cli.tuning_progress import tuning_report
+from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import Int8Error
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.host import cpu_name
-from relay_int8.target import resolve_target
+from relay_int8.machine.host import cpu_name
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.records import logs
 from relay_int8.tuning.session import Options, slug, tune

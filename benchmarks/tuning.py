@@ -17,15 +17,15 @@ from pathlib import Path
 
 from tvm.target import Target
 
+from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
-from relay_int8.host import cpu_name
-from relay_int8.target import resolve_target
+from relay_int8.machine.host import cpu_name
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.cost_model import CostModel
-from relay_int8.tuning.log import Trial
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.search import Search
+from relay_int8.tuning.trial_log import Trial
 from relay_int8.tuning.winner import fastest_s
 from schedules import space
 from schedules.catalog import select

@@ -2,28 +2,28 @@
 
 The public names are loaded when they are first used, so that :func:`load` runs an artifact
 without importing the compiler. The single stages are functions of modules that bear their names:
-``relay_int8.quantize.quantize``, ``relay_int8.build.build``.
+``relay_int8.quantization.quantize.quantize``, ``relay_int8.compiler.build.build``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from relay_int8.artifact import load, read_manifest, save_artifact
-    from relay_int8.calibrate_file import calibrate_model
+    from relay_int8.api.calibrate import calibrate_model
+    from relay_int8.api.compile import compile_model
+    from relay_int8.api.export import export_model
+    from relay_int8.api.float_network import float_network
+    from relay_int8.api.preview import preview
     from relay_int8.calibration import Preprocessing, open_data
-    from relay_int8.compile import compile_model
-    from relay_int8.config import QuantConfig
     from relay_int8.errors import Int8Error
-    from relay_int8.export.onnx_file import export_model
-    from relay_int8.fp32 import float_network
     from relay_int8.frontend.model import import_model
     from relay_int8.frontend.mxnet import import_mxnet
     from relay_int8.frontend.onnx import import_onnx
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
-    from relay_int8.preview_file import preview
-    from relay_int8.streams import Streams
+    from relay_int8.quantization.config import QuantConfig
+    from relay_int8.runtime.artifact import load, read_manifest, save_artifact
+    from relay_int8.runtime.streams import Streams
 
 __version__ = "0.1.0"
 
@@ -52,22 +52,22 @@ __all__ = [
 _HOMES = {
     "Int8Error": "errors",
     "Preprocessing": "calibration",
-    "QuantConfig": "config",
-    "Streams": "streams",
-    "calibrate_model": "calibrate_file",
-    "compile_model": "compile",
-    "export_model": "export.onnx_file",
-    "float_network": "fp32",
+    "QuantConfig": "quantization.config",
+    "Streams": "runtime.streams",
+    "calibrate_model": "api.calibrate",
+    "compile_model": "api.compile",
+    "export_model": "api.export",
+    "float_network": "api.float_network",
     "import_model": "frontend.model",
     "import_mxnet": "frontend.mxnet",
     "import_onnx": "frontend.onnx",
     "import_tflite": "frontend.tflite",
     "import_torch": "frontend.torch",
-    "load": "artifact",
+    "load": "runtime.artifact",
     "open_data": "calibration",
-    "preview": "preview_file",
-    "read_manifest": "artifact",
-    "save_artifact": "artifact",
+    "preview": "api.preview",
+    "read_manifest": "runtime.artifact",
+    "save_artifact": "runtime.artifact",
 }
 
 

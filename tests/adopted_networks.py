@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from tvm.target import Target
 
-from relay_int8 import graph
-from relay_int8.build import compile_module
-from relay_int8.quantize import QuantizedModel
+from relay_int8.compiler.build import compile_module
+from relay_int8.graph import dataflow
+from relay_int8.quantization.quantize import QuantizedModel
 from schedules.targets import TARGETS
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle, image
@@ -23,8 +23,8 @@ def with_oracle(
     given = dict(inputs or image(adopted.mod))
     source = {
         str(var.name): f"{value.args[0].name}:q"
-        for var, value in graph.calls(adopted.mod["main"])
-        if graph.operator(value) == "quantize" and graph.constant(value.args[0]) is None
+        for var, value in dataflow.calls(adopted.mod["main"])
+        if dataflow.operator(value) == "quantize" and dataflow.constant(value.args[0]) is None
     }
     tensors = reference.run(adopted.mod, given)
     kernels = {source.get(name, name): array for name, array in tensors.items()}

@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from relay_int8.frontend.deformable import deformable_conv2d
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 from tests.small_networks import NetworkWriter
 
 nn = relax.op.nn

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import tvm
 
-from relay_int8 import graph
-from relay_int8.kernel_call import operands, spec_of
+from relay_int8.graph import dataflow
+from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.reference import reference
 
 
@@ -14,9 +14,9 @@ def interpret(mod: tvm.IRModule, inputs: Mapping[str, np.ndarray]) -> dict[str, 
     """Return every tensor of ``mod`` by name; every binding must be the call of a spec."""
     func = mod["main"]
     values = {param: inputs[param.name] for param in func.params}
-    for var, value in graph.calls(func):
+    for var, value in dataflow.calls(func):
         spec = spec_of(value)
-        assert spec is not None, f"{var.name} is {graph.operator(value)}, not the call of a spec"
+        assert spec is not None, f"{var.name} is {dataflow.operator(value)}, not the call of a spec"
         tensors, params = operands(value, spec)
         arrays = {name: values[var] for name, var in zip(spec.tensors, tensors, strict=True)}
         values[var] = reference(spec, arrays, params)

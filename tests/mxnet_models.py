@@ -9,9 +9,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_int8.build import compile_module
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.mxnet import import_mxnet
-from relay_int8.pipeline import normalize
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6}
 

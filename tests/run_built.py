@@ -7,8 +7,8 @@ import numpy as np
 import tvm
 from tvm.relax import VMInstrumentReturnKind
 
-from relay_int8.build import Built, virtual_machine
-from relay_int8.kernel_calls import KernelCall
+from relay_int8.compiler.build import Built, virtual_machine
+from relay_int8.compiler.kernel_calls import KernelCall
 from schedules.layout import LAYOUTS
 from schedules.spec import Move
 

@@ -6,10 +6,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_int8.graph import FunctionWriter, shape
-from relay_int8.pipeline import normalize
-from relay_int8.plan import Plan
-from relay_int8.qparams import QParams, activation
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.dataflow import FunctionWriter, shape
+from relay_int8.graph.plan import Plan
+from relay_int8.numerics.qparams import QParams, activation
 
 nn = relax.op.nn
 

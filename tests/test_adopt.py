@@ -12,12 +12,13 @@ from onnx.reference import ReferenceEvaluator
 from tvm.target import Target
 
 import relay_int8
-from relay_int8 import graph, zoo
-from relay_int8.adopt import adopt
+from benchmarks import zoo
+from relay_int8.api.preview import preview
 from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.preview_file import preview
-from relay_int8.quantize import QuantizedModel, quantize
+from relay_int8.graph import dataflow
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.quantize import QuantizedModel, quantize
 from schedules.targets import TARGETS
 from tests import modern_networks, reference
 from tests.adopted_networks import run_on, with_oracle
@@ -193,7 +194,7 @@ def test_weights_keep_their_integers(weights: dict[str, np.ndarray]):
 def run_few(adopted: QuantizedModel) -> None:
     """Compare the one layer of a network with the oracle."""
     network = with_oracle(adopted)
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
     found = run_built(built, network.inputs)
     np.testing.assert_array_equal(found["c"], network.expected["c:q"])
 
@@ -218,7 +219,7 @@ def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
     adopted = adopt(import_onnx(proto))
     assert reason in (adopted.plan.layers[0].reason or "")
     x = image(adopted.mod)
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
     (standard,) = ReferenceEvaluator(proto).run(None, x)
     np.testing.assert_allclose(run_built(built, x)["outputs:0"], standard, atol=0.2001)  # a step
     with pytest.raises(CoverageError, match=reason):
@@ -237,7 +238,7 @@ def test_integers_in_and_out(dtype: str, target: str):
     adopted = adopt(import_onnx(proto))
     info = np.iinfo(dtype)
     x = np.random.default_rng(0).integers(info.min, info.max + 1, (1, 4, 6, 6)).astype(dtype)
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS[target]))
+    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS[target]))
     y = run_built(built, {"x_q": x})["outputs:0"]
     assert y.dtype == dtype
     np.testing.assert_allclose(y.astype(int), run_onnx(proto, x)[0].astype(int), atol=1)
@@ -258,7 +259,7 @@ def test_sums_without_scale_stay_in_float():
     }
     proto = model(nodes, {"x": (1, 4, 6, 6)}, {"y": (1, 8, 4, 4)}, weights)
     adopted = adopt(import_onnx(proto))
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
+    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
     x = image(adopted.mod)
     np.testing.assert_array_equal(run_built(built, x)["outputs:0"], run_onnx(proto, *x.values())[0])
 
@@ -304,7 +305,7 @@ def test_a_pad_of_integers_keeps_its_integers(mode: str, fill: int):
     ]
     proto = model(nodes, {"x": (1, 4, 6, 6)}, {"y": (1, 4, 8, 8)}, constants)
     adopted = adopt(import_onnx(proto))
-    built = relay_int8.build.compile_module(adopted.mod, Target(TARGETS["x86-vnni"]))
+    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS["x86-vnni"]))
     x = image(adopted.mod)
     np.testing.assert_array_equal(run_built(built, x)["outputs:0"], run_onnx(proto, *x.values())[0])
 
@@ -314,4 +315,4 @@ def test_a_float_model_needs_data(tmp_path: Path):
     onnx.save(branches(), tmp_path / "float.onnx")
     with pytest.raises(ConfigError, match="give calibration images"):
         relay_int8.compile_model(tmp_path / "float.onnx", None, tmp_path / "model.ri8")
-    assert not graph.is_quantized(import_onnx(branches()))
+    assert not dataflow.is_quantized(import_onnx(branches()))

@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from relay_int8.adopt import adopt
-from relay_int8.build import compile_module
+from relay_int8.compiler.build import compile_module
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.quantization.adopt import adopt
 from schedules.targets import native_target
 from tests.adopted_networks import with_oracle
 from tests.onnx_models import model, run_onnx

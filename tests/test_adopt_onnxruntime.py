@@ -8,11 +8,11 @@ import pytest
 from onnx import helper
 
 import relay_int8
-from relay_int8 import graph
-from relay_int8.adopt import adopt
-from relay_int8.annotate import annotate
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
+from relay_int8.graph import dataflow
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.annotate import annotate
 from tests import modern_networks
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
@@ -34,7 +34,7 @@ def test_ranges_of_every_run_are_left_out(tmp_path: Path, weights: str):
     kinds = {node.op_type for node in proto.graph.node}
     assert {"DynamicQuantizeLinear", "ConvInteger", "MatMulInteger"} <= kinds
     mod = import_onnx(proto)
-    assert not graph.is_quantized(mod)
+    assert not dataflow.is_quantized(mod)
     x = image(mod)
     (found,) = run_fast(mod, *x.values())
     (theirs,) = run_onnx(proto, *x.values())

@@ -5,10 +5,10 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8.annotate import annotate
-from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
-from relay_int8.plan import Plan
+from relay_int8.graph.plan import Plan
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from tests.small_networks import NETWORKS, NetworkWriter, branches, nn, residual
 
 pytestmark = pytest.mark.fast

@@ -18,11 +18,11 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import relay_int8
-from relay_int8.artifact import read_manifest, save_artifact
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError
-from relay_int8.host import cpu_flags
-from relay_int8.manifest import FORMAT_VERSION, Manifest
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.machine.host import cpu_flags
+from relay_int8.runtime.artifact import read_manifest, save_artifact
+from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 
 pytestmark = pytest.mark.fast
 

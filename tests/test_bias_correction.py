@@ -7,14 +7,14 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8 import graph
-from relay_int8.bias_correction import corrected_bias, tap_shares
-from relay_int8.build import compile_module, virtual_machine
 from relay_int8.calibration import CalibrationTable, open_data
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.quantize import quantize
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.graph import dataflow
+from relay_int8.numerics.bias_correction import corrected_bias, tap_shares
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.quantize import quantize
 from schedules.targets import native_target
 from tests.reference import run
 from tests.small_networks import NetworkWriter
@@ -113,7 +113,7 @@ def test_the_mean_error_of_a_network_shrinks(bias):
     for correction in (True, False):
         quantized = quantize(mod, table, QuantConfig(bias_correction=correction))
         assert all(layer.integer for layer in quantized.plan.layers if layer.macs)
-        names = [str(var.name) for var in graph.results(quantized.mod["main"])]
+        names = [str(var.name) for var in dataflow.results(quantized.mod["main"])]
         assert names == ["logits"]
         logits = outputs(quantized.mod, x)
         np.testing.assert_array_equal(logits[:1], run(quantized.mod, {"x": x[:1]})["logits"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tvm.target import Target
 
-from relay_int8.build import compile_module
+from relay_int8.compiler.build import compile_module
 from relay_int8.errors import ArtifactError, UnsupportedOpError
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import relay_int8
-from relay_int8.analysis.accuracy import evaluate
-from relay_int8.analysis.snr import snr_db
 from relay_int8.calibration import CalibrationTable, open_data
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import CalibrationError, ConfigError, FrontendError
+from relay_int8.numerics.snr import snr_db
+from relay_int8.report.accuracy import evaluate
 
 CALIBRATION_IMAGES, TEST_IMAGES = 60, 200
 

@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm.target import Target
 
-from relay_int8.batch import with_batch, with_open_batch
-from relay_int8.build import compile_module, virtual_machine
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.graph.batch import with_batch, with_open_batch
 from schedules.targets import TARGETS, native_target
 from tests import reference
 from tests.deformable_networks import NETWORKS, modulated

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import tvm
 
-from relay_int8.artifact import save_artifact
-from relay_int8.build import compile_module
-from relay_int8.deploy import Place, compare, deploy
+from relay_int8.compiler.build import compile_module
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError, ConfigError, DeployError
-from relay_int8.manifest import Manifest
+from relay_int8.remote.deploy import Place, compare, deploy
 from relay_int8.remote.device import Device, Needs, misfit
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.runtime.artifact import save_artifact
+from relay_int8.runtime.manifest import Manifest
 from schedules.targets import needed_flags, target_config
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork

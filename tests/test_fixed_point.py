@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relay_int8.errors import CalibrationError
-from relay_int8.fixed_point import (
+from relay_int8.numerics.fixed_point import (
     multiply,
     quantize_multiplier,
     quantize_together,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relay_int8.interpolation import UNIT, axis_taps
+from relay_int8.numerics.interpolation import UNIT, axis_taps
 
 pytestmark = pytest.mark.fast
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_int8.mismatch import few, other_model
+from relay_int8.messages import few, other_model
 
 pytestmark = pytest.mark.fast
 

@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm.target import Target
 
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
 from schedules.targets import TARGETS
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61

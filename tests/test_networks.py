@@ -8,9 +8,9 @@ import pytest
 import tvm
 from tvm.target import Target
 
-from relay_int8 import zoo
+from benchmarks import zoo
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.x86_targets import X86

@@ -8,12 +8,12 @@ from tvm import relax
 from tvm.target import Target
 
 import relay_int8
-from relay_int8 import zoo
-from relay_int8.batch import with_batch, with_open_batch
-from relay_int8.build import compile_module, virtual_machine
+from benchmarks import zoo
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
+from relay_int8.graph.batch import with_batch, with_open_batch
 from schedules.targets import TARGETS
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork

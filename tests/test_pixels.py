@@ -8,10 +8,10 @@ from PIL import Image
 from tvm.target import Target
 
 import relay_int8
-from relay_int8.build import compile_module
-from relay_int8.calibration.preprocessing import Preprocessing
+from relay_int8.compiler.build import compile_module
+from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError
-from relay_int8.pixels import Pixels, with_pixels
+from relay_int8.graph.pixels import Pixels, with_pixels
 from schedules.targets import TARGETS
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from relay_int8 import qparams
 from relay_int8.errors import CalibrationError, UnsupportedOpError
-from relay_int8.multipliers import float_multiplier
-from relay_int8.qparams import QParams
+from relay_int8.numerics import qparams
+from relay_int8.numerics.multipliers import float_multiplier
+from relay_int8.numerics.qparams import QParams
 
 F = np.float32
 pytestmark = pytest.mark.fast

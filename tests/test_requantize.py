@@ -6,16 +6,16 @@ from tvm.target import Target
 
 from benchmarks.accuracy import Subject, open_networks
 from relay_int8 import QuantConfig, load
-from relay_int8.adopt import adopt
-from relay_int8.batch import with_batch
-from relay_int8.build import kernel_calls
-from relay_int8.compile import compile_model
+from relay_int8.api.compile import compile_model
+from relay_int8.compiler.build import kernel_calls
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.demo import MODEL, load_images
-from relay_int8.digest import digest
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
-from relay_int8.requantize import requantize_of, with_requantize
+from relay_int8.graph.batch import with_batch
+from relay_int8.graph.digest import digest
+from relay_int8.graph.requantize import requantize_of, with_requantize
+from relay_int8.quantization.adopt import adopt
 from relay_int8.tuning.network import network_tasks
 from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
 from schedules.spec import Requantizing

@@ -5,9 +5,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from relay_int8 import runtime
 from relay_int8.errors import ArtifactError
-from relay_int8.runtime import Device
+from relay_int8.runtime import tvm_runtime
+from relay_int8.runtime.tvm_runtime import Device
 
 pytestmark = pytest.mark.fast
 
@@ -22,21 +22,21 @@ def test_without_cudart_the_extra_is_named(without_cudart):
     with pytest.raises(
         ArtifactError, match=r"libcudart.so.none cannot be loaded.*'relay-int8\[cuda\]'"
     ):
-        runtime.load_gpu_runtime()
+        tvm_runtime.load_gpu_runtime()
 
 
 def test_cudart_of_the_package_is_loaded(without_cudart, monkeypatch, tmp_path):
     """Any library does here; the next thing that is missing is TVM's own."""
-    packaged = tmp_path / "cu13" / "lib" / runtime.CUDART
+    packaged = tmp_path / "cu13" / "lib" / tvm_runtime.CUDART
     packaged.parent.mkdir(parents=True)
     monkeypatch.setattr(runtime, "_folders", lambda _: [tmp_path])
     packaged.write_text("no library")
     with pytest.raises(ArtifactError, match=r"libcudart.so.none cannot be loaded"):
-        runtime.load_gpu_runtime()
+        tvm_runtime.load_gpu_runtime()
     source = ["-x", "c", "/dev/null"]
     subprocess.run(["cc", "-shared", "-o", str(packaged), *source], check=True)
     with pytest.raises(ArtifactError, match=r"libtvm_runtime.so not found"):
-        runtime.load_gpu_runtime()
+        tvm_runtime.load_gpu_runtime()
 
 
 def test_a_tvm_without_cuda(monkeypatch, tmp_path):
@@ -48,7 +48,7 @@ def test_a_tvm_without_cuda(monkeypatch, tmp_path):
     with pytest.raises(
         ArtifactError, match=r"cannot be loaded.*apache-tvm that was built with CUDA"
     ):
-        runtime.load_gpu_runtime()
+        tvm_runtime.load_gpu_runtime()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from tvm import IRModule
 from tvm.target import Target
 
 import relay_int8
-from relay_int8.build import kernel_calls
+from relay_int8.compiler.build import kernel_calls
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
 from schedules.spec import Move
 from schedules.targets import TARGETS
 from tests import reference

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import relay_int8
-from relay_int8.artifact import load
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import ArtifactError, ConfigError
-from relay_int8.streams import intervals_ms
+from relay_int8.runtime.artifact import load
+from relay_int8.runtime.streams import intervals_ms
 
 pytestmark = pytest.mark.fast
 

@@ -5,9 +5,9 @@ import importlib.util
 import pytest
 from tvm.target import Target
 
+from relay_int8.compiler.target import resolve
 from relay_int8.errors import ConfigError
-from relay_int8.gpu import Gpu, Gpus
-from relay_int8.target import resolve
+from relay_int8.machine.gpu import Gpu, Gpus
 from schedules.targets import named_target
 
 pytestmark = [

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.passes.lower_float import LowerFloat
-from relay_int8.passes.realize import Realize
-from relay_int8.requantize import with_requantize
+from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.realize import Realize
+from relay_int8.graph.requantize import with_requantize
 from tests.kernel_interpreter import interpret
 from tests.qdq_builder import QdqBuilder
 

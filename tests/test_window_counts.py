@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from relay_int8.window_counts import window_counts
+from relay_int8.numerics.window_counts import window_counts
 
 pytestmark = pytest.mark.fast
 

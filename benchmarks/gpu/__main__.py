@@ -114,9 +114,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(options: argparse.Namespace) -> None:
+    from benchmarks import zoo
     from benchmarks.gpu.prepare import Plan, prepare
-    from relay_int8 import zoo
-    from relay_int8.target import CUDA, resolve
+    from relay_int8.compiler.target import CUDA, resolve
     from schedules.template import ScheduleError
 
     assert set(NETWORKS) <= set(zoo.NETWORKS)

@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from benchmarks.gpu.bundle import Kernel, digest
 from benchmarks.macs import taps
-from relay_int8.kernel_calls import KernelCall
+from relay_int8.compiler.kernel_calls import KernelCall
 from relay_int8.tuning.problem import is_static
 from schedules.layout import LAYOUTS
 from schedules.space import version

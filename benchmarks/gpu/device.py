@@ -89,7 +89,7 @@ class HostDevice:
 
     def facts(self) -> Mapping[str, Any]:
         """Return what it is, as plain values."""
-        from relay_int8.host import cpu_name
+        from relay_int8.machine.host import cpu_name
 
         return {"name": cpu_name(), "architecture": "host"}
 

@@ -18,9 +18,9 @@ from tvm.target import Target
 
 from relay_int8.errors import RecordError
 from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.database import Database
-from relay_int8.tuning.log import Log, Manifest, Trial
+from relay_int8.tuning.metaschedule_database import Database
 from relay_int8.tuning.session import results, slug
+from relay_int8.tuning.trial_log import Log, Manifest, Trial
 from schedules.task import Task
 
 

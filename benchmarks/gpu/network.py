@@ -12,10 +12,10 @@ import tvm_ffi
 
 from benchmarks.gpu.device import Device, Kind, open_device
 from benchmarks.gpu.turns import GpuTurn, take_turn
-from relay_int8 import runtime
-from relay_int8.artifact import read_artifact
 from relay_int8.errors import ArtifactError
-from relay_int8.module import refusal
+from relay_int8.runtime import tvm_runtime
+from relay_int8.runtime.artifact import read_artifact
+from relay_int8.runtime.module import refusal
 
 LAUNCHES = 20  # of one kernel, in a graph, when it is timed by itself
 KERNEL_S = 0.005  # seconds that one kernel is timed for
@@ -36,12 +36,12 @@ class Network:
         self, artifact: Path, images: np.ndarray, kind: Kind, *, captured: bool = False
     ) -> None:
         self.device: Device = open_device(kind)
-        self._memory = runtime.Device(kind)
+        self._memory = tvm_runtime.Device(kind)
         manifest, library = read_artifact(artifact)
         reason = refusal(manifest)
         if reason:
             raise ArtifactError(f"{artifact}: {reason}")
-        self._vm = runtime.start(library, self._memory)
+        self._vm = tvm_runtime.start(library, self._memory)
         self._images = self._memory.put(images)
         self._result: Any = None
         self._enqueue()  # what is compiled, captured and allocated at first, is by then

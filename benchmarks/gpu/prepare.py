@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from tvm.target import Target
 
+from benchmarks import zoo
 from benchmarks.gpu import bundle, peaks
 from benchmarks.gpu.chunks import Recipe, Store
 from benchmarks.gpu.describe import describe
@@ -20,16 +21,15 @@ from benchmarks.gpu.pictures import CALIBRATION_SEED, pictures
 from benchmarks.gpu.ship import ship_runtime
 from benchmarks.macs import in_bounds_macs
 from benchmarks.systems import sources_sha256
-from relay_int8 import zoo
-from relay_int8.artifact import load, save_artifact
-from relay_int8.build import Built, compile_module
 from relay_int8.calibration import open_data
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.build import Built, compile_module
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.host import cpu_flags
-from relay_int8.manifest import Manifest
-from relay_int8.quantize import QuantizedModel, quantize
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.machine.host import cpu_flags
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.quantize import QuantizedModel, quantize
+from relay_int8.runtime.artifact import load, save_artifact
+from relay_int8.runtime.manifest import Manifest
 from relay_int8.tuning.records import Records
 from schedules.cuda.fat_binary import bundle as fat_binary
 from schedules.cuda.fat_binary import compile_parts
@@ -48,7 +48,7 @@ class Plan:
     Parameters
     ----------
     networks
-        Keys of ``relay_int8.zoo.NETWORKS``.
+        Keys of ``benchmarks.zoo.NETWORKS``.
     batches
         A library for each.
     architectures

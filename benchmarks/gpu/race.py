@@ -172,7 +172,7 @@ def _file(bundle: Bundle, entry: Entry, source: str, folder: Path) -> Path:
 def _write_float(
     network: str, image_size: int, batch: int, facts: Mapping[str, str], file: Path
 ) -> None:
-    from relay_int8 import zoo
+    from benchmarks import zoo
 
     depth = cast(zoo.Depth, facts.get("depth", "full"))
     model = zoo.build(network, image_size=image_size, batch=batch, depth=depth)

@@ -25,15 +25,15 @@ from onnx import helper
 from tvm import relax, tirx
 from tvm.target import Target
 
-from relay_int8 import graph
+from benchmarks.zoo.network import Network
 from relay_int8.calibration import open_data
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.pipeline import kernel_passes
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.kernel_call import operands, spec_of
-from relay_int8.pipeline import kernel_passes
-from relay_int8.quantize import QuantizedModel, quantize
-from relay_int8.tensor_info import TensorInfo
-from relay_int8.zoo.network import Network
+from relay_int8.graph import dataflow
+from relay_int8.graph.spec_calls import operands, spec_of
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.quantize import QuantizedModel, quantize
 from schedules.catalog import TEMPLATES
 from schedules.cuda.compiler import compiled_by
 from schedules.cuda.default_tiles import default_tiles
@@ -67,7 +67,7 @@ class Walk:
         """Return the specification and its constants."""
         with self.target:
             mod = tvm.transform.Sequential(kernel_passes(self.target))(self.quantized.mod)
-        for _, value in graph.calls(mod["main"]):
+        for _, value in dataflow.calls(mod["main"]):
             spec = spec_of(value)
             if isinstance(spec, Conv2d):
                 _, params = operands(value, spec)
@@ -185,17 +185,17 @@ def _node(model: onnx.ModelProto) -> str:
 
 
 def _qdq(quantized: QuantizedModel) -> Iterator[str]:
-    for var, value in graph.calls(quantized.mod["main"]):
+    for var, value in dataflow.calls(quantized.mod["main"]):
         if LAYER in var.name or var.name.startswith("input"):
-            names = [_short(argument) for argument in graph.arguments(value)]
-            operator = f"{graph.operator(value)}({', '.join(names)})"
-            yield f"{var.name} = {operator}  # {graph.dtype(var)} {graph.shape(var)}"
+            names = [_short(argument) for argument in dataflow.arguments(value)]
+            operator = f"{dataflow.operator(value)}({', '.join(names)})"
+            yield f"{var.name} = {operator}  # {dataflow.dtype(var)} {dataflow.shape(var)}"
 
 
 def _short(argument: relax.Expr) -> str:
     if isinstance(argument, relax.Var):
         return str(argument.name)
-    array = graph.constant(argument)
+    array = dataflow.constant(argument)
     if array is None:
         return "..."
     return f"{array.reshape(-1)[0]:.4g}" if array.size == 1 else f"constant {array.shape}"

@@ -17,7 +17,6 @@ import numpy as np
 
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.choose import choose
-from relay_int8.calibration.data import Image
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
@@ -31,10 +30,11 @@ from relay_int8.calibration.mapper import (
 )
 from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.observe import Progress, Runner
+from relay_int8.calibration.statistics import Tally
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.calibration.tally import Tally
+from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
-from relay_int8.qparams import PlannedScheme, Scheme, resolve_scheme
+from relay_int8.numerics.qparams import PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
 NO_TENSOR = "no layer is in integers, so no image was looked at"
@@ -62,7 +62,7 @@ def calibrate(
         Name -> scheme of every tensor that needs a range; "input" becomes u8 or s8 by its data.
         Without any the network is not run.
     data
-        Images; iterated once a pass, so a :class:`~relay_int8.calibration.data.Dataset`.
+        Images; iterated once a pass, so a :class:`~relay_int8.data.dataset.Dataset`.
     method
         A name of ``METHODS``, or a method with its own parameters.
     model_hash

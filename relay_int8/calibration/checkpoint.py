@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.means import ChannelMeans
-from relay_int8.calibration.tally import Tally
+from relay_int8.calibration.statistics import Tally
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
 

@@ -9,7 +9,7 @@ import numpy as np
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Histogram, Range
 from relay_int8.calibration.methods import Method
-from relay_int8.qparams import SMALLEST_THRESHOLD, Scheme
+from relay_int8.numerics.qparams import SMALLEST_THRESHOLD, Scheme
 
 
 def choose(

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from relay_int8.calibration.data import Image
 from relay_int8.calibration.mapper import Found, Mapper, Task
 from relay_int8.calibration.observe import Runner
+from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError, ConfigError, Int8Error
 
 try:

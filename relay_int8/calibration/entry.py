@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.calibration.histogram import Grid, Histogram, Range
-from relay_int8.qparams import SCHEMES, QParams, Scheme, activation
+from relay_int8.numerics.qparams import SCHEMES, QParams, Scheme, activation
 
 
 @dataclass(frozen=True, kw_only=True)

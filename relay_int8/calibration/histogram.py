@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
-from relay_int8.qparams import SMALLEST_THRESHOLD
+from relay_int8.numerics.qparams import SMALLEST_THRESHOLD
 
 Array = npt.NDArray[Any]
 BINS = 2048

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from relay_int8.calibration.data import Image
 from relay_int8.calibration.growing import covering, grow, merge_growing
 from relay_int8.calibration.histogram import Grid, Histogram
 from relay_int8.calibration.observe import Runner, Statistics
+from relay_int8.data.dataset import Image
 
 
 @dataclass(frozen=True)

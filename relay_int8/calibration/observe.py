@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.calibration.data import Image
 from relay_int8.calibration.histogram import Grid, Histogram, Range
+from relay_int8.data.dataset import Image
 
 Progress = Callable[[str, int, int | None], None]
 """Called with "ranges" or "histograms", images done, and images in all (None: not known yet)."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Histogram
-from relay_int8.qparams import QParams
+from relay_int8.numerics.qparams import QParams
 
 Array = npt.NDArray[Any]
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
-from relay_int8.mismatch import few, other_model
-from relay_int8.qparams import PlannedScheme, resolve_scheme
+from relay_int8.messages import few, other_model
+from relay_int8.numerics.qparams import PlannedScheme, resolve_scheme
 
 FORMAT = "relay-int8 calibration table"
 VERSION = 1

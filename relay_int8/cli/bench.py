@@ -10,11 +10,11 @@ import numpy as np
 import typer
 
 import relay_int8
-from relay_int8.analysis.timing import random_inputs
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.options import MAX_THREADS
 from relay_int8.errors import ConfigError
-from relay_int8.terminal import show, table, terminal
+from relay_int8.report.terminal import show, table, terminal
+from relay_int8.runtime.profiling import random_inputs
 
 
 def bench(

@@ -11,9 +11,9 @@ from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import QuantConfig
 from relay_int8.files import require_outputs
-from relay_int8.terminal import terminal
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.report.terminal import terminal
 
 
 def calibrate(
@@ -50,7 +50,7 @@ def calibrate(
     moving-average follows the order. For example: relay-int8 calibrate resnet50.onnx --data images/
     --preprocess imagenet --method percentile -o table.json --workers 2
     """
-    from relay_int8.calibrate_file import calibrate_model
+    from relay_int8.api.calibrate import calibrate_model
 
     require_outputs(output, read=(model, data, params))
     console = terminal()

@@ -9,14 +9,14 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from relay_int8.artifact import read_manifest
 from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.deploy import Deployment, Place
-from relay_int8.deploy import deploy as deploy_artifact
 from relay_int8.remote.address import Address
-from relay_int8.terminal import show, table, terminal
+from relay_int8.remote.deploy import Deployment, Place
+from relay_int8.remote.deploy import deploy as deploy_artifact
+from relay_int8.report.terminal import show, table, terminal
+from relay_int8.runtime.artifact import read_manifest
 
 
 def deploy(

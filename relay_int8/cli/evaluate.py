@@ -9,18 +9,18 @@ import numpy as np
 import typer
 
 import relay_int8
-from relay_int8.analysis.accuracy import Evaluation, Run
-from relay_int8.analysis.accuracy import evaluate as measure
-from relay_int8.analysis.wording import decibels, shares
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Inputs, Params, input_shapes
 from relay_int8.cli.options import Labels, Preprocess
 from relay_int8.cli.preprocess import named_preprocessing
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs, write_atomic
-from relay_int8.tensor_info import TensorInfo
-from relay_int8.terminal import show, table, terminal
+from relay_int8.report.accuracy import Evaluation, Run
+from relay_int8.report.accuracy import evaluate as measure
+from relay_int8.report.terminal import show, table, terminal
+from relay_int8.report.wording import decibels, shares
 
 
 def evaluate(

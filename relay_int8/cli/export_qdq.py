@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.analysis.summary import print_hazards
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import (
     Batch,
@@ -23,9 +22,10 @@ from relay_int8.cli.options import (
 )
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import QuantConfig
 from relay_int8.files import require_outputs
-from relay_int8.terminal import terminal
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.report.summary import print_hazards
+from relay_int8.report.terminal import terminal
 
 
 class Bias(StrEnum):
@@ -64,8 +64,8 @@ def export_qdq(
     --no-bias-correction -o resnet50_qdq.onnx
     """
     # Reading a model needs TVM; reading a table of another tool does not.
-    from relay_int8.analysis.hazards import find_hazards
-    from relay_int8.export.onnx_file import export_model
+    from relay_int8.api.export import export_model
+    from relay_int8.report.hazards import find_hazards
 
     require_outputs(output, read=(model, data, table, params))
     source = chosen_source(data, table, method)

@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 import relay_int8
-from relay_int8.analysis.summary import print_summary
-from relay_int8.analysis.wording import gpu_rows
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Batch, Preset
-from relay_int8.config import QuantConfig
 from relay_int8.frontend.model import is_model
-from relay_int8.manifest import Manifest
-from relay_int8.mismatch import extents
-from relay_int8.terminal import show, table, terminal
+from relay_int8.messages import extents
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.report.summary import print_summary
+from relay_int8.report.terminal import show, table, terminal
+from relay_int8.report.wording import gpu_rows
+from relay_int8.runtime.manifest import Manifest
 
 _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 

@@ -11,8 +11,8 @@ from relay_int8.calibration import METHODS, CalibrationTable
 from relay_int8.calibration.formats import read_table
 from relay_int8.calibration.formats.ncnn import NAME as NCNN
 from relay_int8.cli.preprocess import PREPARATIONS
-from relay_int8.config import PRESETS, QuantConfig
 from relay_int8.errors import ConfigError
+from relay_int8.quantization.config import PRESETS, QuantConfig
 from schedules.rounding import ROUNDINGS, Requantize
 
 _DATA = typer.Option(

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.analysis.figures import LAYERS, TENSOR, layer_traces, tensor_traces
-from relay_int8.analysis.report import read_report
 from relay_int8.calibration.alternatives import alternatives
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.pages.interactive import Axes, Traces
-from relay_int8.pages.picture import write_picture
-from relay_int8.terminal import terminal
+from relay_int8.report.contents import read_report
+from relay_int8.report.figures import LAYERS, TENSOR, layer_traces, tensor_traces
+from relay_int8.report.pages.interactive import Axes, Traces
+from relay_int8.report.pages.picture import write_picture
+from relay_int8.report.terminal import terminal
 
 
 class Kind(StrEnum):

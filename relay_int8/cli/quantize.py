@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 import relay_int8
-from relay_int8.analysis.summary import print_summary
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import (
     Batch,
@@ -27,10 +26,11 @@ from relay_int8.cli.options import (
 )
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import QuantConfig, chosen_tools
 from relay_int8.files import require_outputs
-from relay_int8.pixels import PixelLayout
-from relay_int8.terminal import terminal
+from relay_int8.graph.pixels import PixelLayout
+from relay_int8.quantization.config import QuantConfig, chosen_tools
+from relay_int8.report.summary import print_summary
+from relay_int8.report.terminal import terminal
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")

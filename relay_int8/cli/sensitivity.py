@@ -10,19 +10,19 @@ import typer
 from rich.console import Console
 
 import relay_int8
-from relay_int8.analysis.wording import decibels
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Model, Params, input_shapes
 from relay_int8.cli.options import Data, Method, Preprocess, Preset
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
-from relay_int8.config import QuantConfig
 from relay_int8.files import require_outputs, write_atomic
-from relay_int8.terminal import show, table, terminal
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.report.terminal import show, table, terminal
+from relay_int8.report.wording import decibels
 
 if TYPE_CHECKING:
-    from relay_int8.analysis.sensitivity import Sensitivity
-    from relay_int8.mixed import Verified
+    from relay_int8.api.sensitivity import Verified
+    from relay_int8.quantization.mixed_precision.sensitivity import Sensitivity
 
 
 def sensitivity(
@@ -54,9 +54,9 @@ def sensitivity(
     With --min-snr or --min-agreement also find the layers to leave in float so that it is reached
     at the least time, as measured on this computer; conversions between float and integers count.
     """
-    from relay_int8.analysis.mixed_precision import Budget
-    from relay_int8.mixed import analyze_layers, sensitivity_json
-    from relay_int8.plan_file import save_plan
+    from relay_int8.api.sensitivity import analyze_layers, sensitivity_json
+    from relay_int8.quantization.mixed_precision.choice import Budget
+    from relay_int8.quantization.plan_file import save_plan
 
     wanted = min_snr is not None or min_agreement is not None
     budget = Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None

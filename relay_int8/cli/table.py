@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from relay_int8 import terminal
 from relay_int8.calibration.formats import FORMATS, find_format, format_of_name, read_table
 from relay_int8.calibration.formats.exchange import threshold
 from relay_int8.calibration.formats.ncnn import NAME as NCNN
@@ -16,9 +15,10 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Exclude, Preset
-from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs, write_atomic
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.report import terminal
 
 NAMES = ", ".join(FORMATS)
 table = typer.Typer(
@@ -65,7 +65,7 @@ def convert(
     told = exchange.table.notes
     if model is not None:
         # Reading a model needs TVM; converting text does not.
-        from relay_int8.model_tensors import ModelTensors
+        from relay_int8.quantization.model_tensors import ModelTensors
 
         tensors = ModelTensors.of(
             model,

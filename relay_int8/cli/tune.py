@@ -18,11 +18,11 @@ from relay_int8.cli.options import (
 )
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.tuning_progress import tuning_report
-from relay_int8.config import QuantConfig
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
+from relay_int8.quantization.config import QuantConfig
 from relay_int8.remote.address import Address
-from relay_int8.terminal import show, table, terminal
+from relay_int8.report.terminal import show, table, terminal
 
 SEARCHES = ("xgb", "random", "grid")
 
@@ -116,7 +116,7 @@ def tune(
     stop with Ctrl-C, go on with --resume. Then quantize with --tuning-logs.
     """
     import relay_int8
-    from relay_int8.target import resolve_target
+    from relay_int8.compiler.target import resolve_target
     from relay_int8.tuning.bench import Timing
     from relay_int8.tuning.network import network_tasks
     from relay_int8.tuning.session import Options
@@ -150,7 +150,7 @@ def tune(
     console.print(f"{model}: {len(tasks)} kernels, {trials} trials, search {search}, seed {seed}")
     folder = _measure(tasks, where, name or model.stem, options, logs, console)
     if page is not None:
-        from relay_int8.tuning.page import write_tuning_page
+        from relay_int8.report.tuning_page import write_tuning_page
 
         write_tuning_page(folder, page)
 

@@ -9,8 +9,8 @@ import typer
 
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import require_outputs
-from relay_int8.terminal import show as show_table
-from relay_int8.terminal import table, terminal
+from relay_int8.report.terminal import show as show_table
+from relay_int8.report.terminal import table, terminal
 
 tuning_logs = typer.Typer(
     no_args_is_help=True, help="Look at tuning logs, put them together, make them small."
@@ -21,8 +21,8 @@ Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
 @tuning_logs.command()
 def show(folder: Folder) -> None:
     """Show each log's kernels: trials, time by default and tuned, the winning choices."""
-    from relay_int8.tuning.log import read_manifest, read_trials
     from relay_int8.tuning.session import results
+    from relay_int8.tuning.trial_log import read_manifest, read_trials
     from relay_int8.tuning.winner import by_task, winner
     from schedules.task import Task
 
@@ -88,7 +88,7 @@ def page(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
 ) -> None:
     """Write an HTML page: progress, cost model, winners, shares of the time and of the peak."""
-    from relay_int8.tuning.page import write_tuning_page
+    from relay_int8.report.tuning_page import write_tuning_page
 
     require_outputs(output)
     write_tuning_page(log, output)

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 from tvm import relax
 
-from relay_int8 import graph
+from relay_int8.graph import dataflow
 
 Array = npt.NDArray[Any]
 
@@ -48,11 +48,11 @@ class Operation:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the result."""
-        return graph.shape(self.call)
+        return dataflow.shape(self.call)
 
     def input_shape(self, index: int = 0) -> tuple[int, ...]:
         """Return the shape of an argument."""
-        return graph.shape(self.call.args[index])
+        return dataflow.shape(self.call.args[index])
 
 
 class NodeWriter:

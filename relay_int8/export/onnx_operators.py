@@ -9,10 +9,10 @@ from types import MappingProxyType
 import numpy as np
 from onnx import helper
 
-from relay_int8 import graph
 from relay_int8.export.onnx_nodes import NodeWriter, Operation
 from relay_int8.export.onnx_samples import write_samples
 from relay_int8.export.onnx_windows import WINDOWS, ints
+from relay_int8.graph import dataflow
 
 Converter = Callable[[NodeWriter, Operation], object]
 
@@ -155,14 +155,14 @@ def _tile(writer: NodeWriter, op: Operation) -> str:
 
 
 def _cast(writer: NodeWriter, op: Operation) -> str:
-    to = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(op.call)))
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(dataflow.dtype(op.call)))
     return writer.node("Cast", op.inputs[:1], op.output, to=to)
 
 
 def _clip(writer: NodeWriter, op: Operation) -> str:
-    dtype = graph.dtype(op.call)
+    dtype = dataflow.dtype(op.call)
     bounds = [
-        writer.array(f"{op.output}:{name}", np.array(graph.number(value), dtype))
+        writer.array(f"{op.output}:{name}", np.array(dataflow.number(value), dtype))
         for name, value in zip(("min", "max"), op.call.args[1:], strict=True)
     ]
     return writer.node("Clip", [op.inputs[0], *bounds], op.output)
@@ -184,7 +184,7 @@ def _softmax(name: str) -> Converter:
 
 
 def _scalar(writer: NodeWriter, op: Operation, name: str, value: float) -> str:
-    return writer.array(f"{op.output}:{name}", np.array(value, graph.dtype(op.call)))
+    return writer.array(f"{op.output}:{name}", np.array(value, dataflow.dtype(op.call)))
 
 
 def _rsqrt(writer: NodeWriter, op: Operation) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from relay_int8.export.onnx_nodes import NodeWriter, Operation
 from relay_int8.frontend.deformable import one_tap_each
-from relay_int8.kernel_call import spec_of
+from relay_int8.graph.spec_calls import spec_of
 from schedules.spec import Sample2d
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from relay_int8 import graph
 from relay_int8.export.onnx_nodes import NodeWriter, Operation
+from relay_int8.graph import dataflow
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 RESIZE_MODES = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
@@ -122,8 +122,8 @@ def _adaptive_average_pool(writer: NodeWriter, op: Operation) -> str:
 def _pad(writer: NodeWriter, op: Operation) -> str:
     widths = ints(op.attrs.pad_width)
     pads = writer.integers(f"{op.output}:pads", [*widths[::2], *widths[1::2]])
-    value = op.attrs.pad_value if len(op.call.args) < 2 else graph.number(op.call.args[1])
-    fill = writer.array(f"{op.output}:fill", np.array(value, graph.dtype(op.call)))
+    value = op.attrs.pad_value if len(op.call.args) < 2 else dataflow.number(op.call.args[1])
+    fill = writer.array(f"{op.output}:fill", np.array(value, dataflow.dtype(op.call)))
     mode = PAD_MODES[str(op.attrs.pad_mode)]
     return writer.node("Pad", [op.inputs[0], pads, fill], op.output, mode=mode)
 

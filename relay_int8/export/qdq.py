@@ -25,13 +25,14 @@ from onnx import helper
 from tvm import IRModule, relax
 
 import relay_int8
-from relay_int8 import graph, qparams
-from relay_int8.analysis.groups import Group, find_groups
-from relay_int8.attributes import QRANGE
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.onnx_nodes import Array, NodeWriter, Operation
 from relay_int8.export.onnx_operators import converter
 from relay_int8.export.onnx_windows import conv_attributes
+from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import QRANGE
+from relay_int8.graph.groups import Group, find_groups
+from relay_int8.numerics import qparams
 
 OPSET, IR_VERSION = 19, 9
 BATCH = "N"  # name of an open batch
@@ -78,12 +79,12 @@ class _Exporter:
         open_batch: bool,
     ) -> None:
         self._func, self._bias_form = func, bias
-        self._values = dict(graph.calls(func))
-        self._readers = graph.consumers(func)
-        self._results = graph.results(func)
+        self._values = dict(dataflow.calls(func))
+        self._readers = dataflow.consumers(func)
+        self._results = dataflow.results(func)
         self._outputs = list(outputs or [str(var.name) for var in self._results])
         self._qrange: dict[str, tuple[int, int]] = json.loads(
-            str(graph.attributes(func).get(QRANGE, "{}"))
+            str(dataflow.attributes(func).get(QRANGE, "{}"))
         )
         self._writer = NodeWriter(open_batch)
         self._biased = {
@@ -101,7 +102,7 @@ class _Exporter:
             try:
                 self._write(var, value)
             except (NotImplementedError, KeyError) as error:
-                faults.append(f"{var.name} ({graph.operator(value)}): {error}")
+                faults.append(f"{var.name} ({dataflow.operator(value)}): {error}")
         if faults:
             raise UnsupportedOpError(
                 f"these have no ONNX form: {'; '.join(faults)}; cut the model before them"
@@ -132,27 +133,27 @@ class _Exporter:
     def _is_implied(self, var: relax.Var) -> bool:
         """Say whether ``var`` bounds values no tighter than the quantize that alone reads it."""
         value, readers = self._values[var], self._readers[var]
-        if graph.operator(value) not in ("nn.relu", "clip") or var in self._results:
+        if dataflow.operator(value) not in ("nn.relu", "clip") or var in self._results:
             return False
         if not isinstance(value.args[0], relax.Var) or value.args[0] not in self._values:
             return False
-        if len(readers) != 1 or graph.operator(self._values[readers[0]]) != "quantize":
+        if len(readers) != 1 or dataflow.operator(self._values[readers[0]]) != "quantize":
             return False
         quantize = self._values[readers[0]]
-        scale, zero = (graph.constant(argument) for argument in quantize.args[1:])
+        scale, zero = (dataflow.constant(argument) for argument in quantize.args[1:])
         if scale is None or zero is None or scale.size != 1:
             return False
         bounds = (
             [0.0, np.inf]
-            if graph.operator(value) == "nn.relu"
-            else [graph.number(bound) for bound in value.args[1:]]
+            if dataflow.operator(value) == "nn.relu"
+            else [dataflow.number(bound) for bound in value.args[1:]]
         )
-        info = np.iinfo(graph.dtype(readers[0]))
+        info = np.iinfo(dataflow.dtype(readers[0]))
         low, high = np.rint(np.array(bounds) / np.float64(scale)) + int(zero)
         return bool(low <= info.min and high >= info.max)
 
     def _write(self, var: relax.Var, value: relax.Expr) -> None:
-        operator = graph.operator(value)
+        operator = dataflow.operator(value)
         if var in self._absorbed or operator == "tuple_get_item":
             return
         if self._is_implied(var):
@@ -166,7 +167,7 @@ class _Exporter:
             self._plain(var, value)
 
     def _plain(self, var: relax.Var, value: relax.Expr) -> None:
-        write = converter(graph.operator(value))
+        write = converter(dataflow.operator(value))
         if write is None:
             raise NotImplementedError("no ONNX operator is known for it")
         write(self._writer, Operation(value, self._inputs(var, value), self._given(var)))
@@ -174,8 +175,8 @@ class _Exporter:
     def _inputs(self, var: relax.Var, value: relax.Expr) -> list[str]:
         """Return the names of the tensors a call reads; constants become initializers."""
         names = []
-        for place, argument in enumerate(graph.arguments(value)):
-            array = graph.constant(argument)
+        for place, argument in enumerate(dataflow.arguments(value)):
+            array = dataflow.constant(argument)
             if array is not None:
                 names.append(self._writer.array(f"{var.name}:{place}", array))
             elif isinstance(argument, relax.Var):
@@ -193,16 +194,16 @@ class _Exporter:
 
     def _pair(self, var: relax.Var, value: relax.Call) -> None:
         """Write one half of a Q/DQ pair; of constant weights, the integers themselves."""
-        quantized = graph.operator(value) == "quantize"
-        array = graph.constant(value.args[0])
+        quantized = dataflow.operator(value) == "quantize"
+        array = dataflow.constant(value.args[0])
         if quantized and array is not None:
             self._names[var] = self._writer.array(self._names[var], self._integers(var, value))
             return
         source = self._inputs(var, relax.Call(value.op, value.args[:1], value.attrs))
-        scale, zero = (graph.constant(argument) for argument in value.args[1:])
+        scale, zero = (dataflow.constant(argument) for argument in value.args[1:])
         if scale is None or zero is None:
             raise NotImplementedError("its scale or zero point is computed, not constant")
-        dtype = graph.dtype(var) if quantized else graph.dtype(value.args[0])
+        dtype = dataflow.dtype(var) if quantized else dataflow.dtype(value.args[0])
         inputs = [
             *source,
             self._writer.array(f"{var.name}:scale", scale.astype(np.float32)),
@@ -214,9 +215,9 @@ class _Exporter:
 
     def _integers(self, var: relax.Var, value: relax.Call) -> Array:
         """Return constant weights as integers, by the float64 division of the contract."""
-        array, scale, zero = (graph.constant(argument) for argument in value.args)
+        array, scale, zero = (dataflow.constant(argument) for argument in value.args)
         assert array is not None and scale is not None and zero is not None
-        info = np.iinfo(graph.dtype(var))
+        info = np.iinfo(dataflow.dtype(var))
         low, high = self._qrange.get(str(var.name), (info.min, info.max))
         along = [1] * array.ndim
         if scale.size > 1:
@@ -234,7 +235,7 @@ class _Exporter:
         if group.kind == "conv2d":
             attributes = conv_attributes(root)
             self._writer.node("Conv", [*inputs, bias], self._names[var], **attributes)
-        elif len(graph.shape(root.args[0])) == 2:
+        elif len(dataflow.shape(root.args[0])) == 2:
             self._writer.node("Gemm", [*inputs, bias], self._names[var])
         else:
             product = self._writer.node("MatMul", inputs, f"{self._names[var]}/matmul")
@@ -244,7 +245,7 @@ class _Exporter:
         """Write the bias of a layer, quantized by ``s_x * s_w`` where its operands are."""
         assert group.weight is not None and group.bias is not None
         name, s_x, s_w = f"{group.name}:bias", self._input_scale(group), group.weight.scale
-        is_product = group.kind == "dense" and len(graph.shape(group.inputs[0])) != 2
+        is_product = group.kind == "dense" and len(dataflow.shape(group.inputs[0])) != 2
         if self._bias_form == "float" or s_x is None or s_w is None or is_product:
             return self._writer.array(name, group.bias)
         s_w = np.broadcast_to(s_w, group.bias.shape)
@@ -261,9 +262,9 @@ class _Exporter:
 
     def _input_scale(self, group: Group) -> np.float32 | None:
         call = self._values.get(group.inputs[0])
-        if call is None or graph.operator(call) != "dequantize":
+        if call is None or dataflow.operator(call) != "dequantize":
             return None
-        scale = graph.constant(call.args[1])
+        scale = dataflow.constant(call.args[1])
         return None if scale is None or scale.size != 1 else np.float32(scale.reshape(()))
 
     def _model(self) -> onnx.ModelProto:
@@ -288,8 +289,8 @@ class _Exporter:
         return model
 
     def _value_info(self, name: str, var: relax.Var) -> onnx.ValueInfoProto:
-        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(var)))
-        extents: list[int | str] = list(graph.shape(var))
+        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(dataflow.dtype(var)))
+        extents: list[int | str] = list(dataflow.shape(var))
         if self._writer.open_batch:
             extents[0] = BATCH
         return helper.make_tensor_value_info(name, dtype, extents)

@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph import constant, dtype, operator, shape
-from relay_int8.kernel_call import kernel_call
+from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.spec_calls import kernel_call
 from schedules.spec import Padding, Pair, Sample2d
 
 Emit = Callable[[str, relax.Expr], relax.Var]

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.graph import FunctionWriter, shape
+from relay_int8.graph.dataflow import FunctionWriter, shape
 
 Array = np.ndarray[Any, Any]
 MAX_EXTENT = 2**31

@@ -1,6 +1,6 @@
 """The process that talks to a device: connects, uploads, checks, runs, times, cleans up.
 
-Run by :func:`relay_int8.deploy.deploy`, which ends it when its time is over: TVM waits for a lost
+Run by :func:`relay_int8.remote.deploy.deploy`, which ends it when its time is over: TVM waits for a lost
 device without end. What it shall do lies in a folder, what came of it is put there:
 ``request.json``, ``library.so`` and ``inputs.npz`` in; ``answer.json`` and ``outputs.npz`` out. It
 prints what it is about to do, a line each.
@@ -23,10 +23,10 @@ import tvm
 from tvm import relax, rpc
 
 from relay_int8.errors import DeployError
-from relay_int8.manifest import Manifest
 from relay_int8.remote.address import Address
 from relay_int8.remote.device import Device, Needs, misfit
-from relay_int8.remote.server import DESCRIBE, DIGEST
+from relay_int8.remote.server_process import DESCRIBE, DIGEST
+from relay_int8.runtime.manifest import Manifest
 
 LIBRARY = "library.so"
 MIN_REPEAT_MS = 10

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from relay_int8 import gpu
-from relay_int8.gpu import UNKNOWN, GpuNeeds, Gpus
+from relay_int8.machine import gpu
+from relay_int8.machine.gpu import UNKNOWN, GpuNeeds, Gpus
 
 if TYPE_CHECKING:
-    from relay_int8.manifest import Manifest
+    from relay_int8.runtime.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Device:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Device:
-        """Return what :func:`relay_int8.remote.server.describe` made plain values of."""
+        """Return what :func:`relay_int8.remote.server_process.describe` made plain values of."""
         if "gpus" in values:
             values = {**values, "gpus": Gpus.of(values["gpus"])}
         return cls(**values)

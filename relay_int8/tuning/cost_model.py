@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.errors import ConfigError
-from relay_int8.tuning.log import Trial
+from relay_int8.tuning.trial_log import Trial
 from schedules.space import Choices
 from schedules.task import Task
 

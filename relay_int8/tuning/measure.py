@@ -8,8 +8,8 @@ from typing import Any
 
 from tvm.target import Target
 
-from relay_int8.gpu import installed_gpus
-from relay_int8.host import clocks, cpu_name
+from relay_int8.machine.gpu import installed_gpus
+from relay_int8.machine.host import clocks, cpu_name
 from relay_int8.tuning.bench import Batch, Measured, serve
 from relay_int8.tuning.measurer import ROUNDS, Place, WorkerMeasurer, part_of
 from relay_int8.tuning.worker import Worker, WorkerLostError

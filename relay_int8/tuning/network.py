@@ -13,18 +13,18 @@ import tvm
 from tvm import IRModule
 from tvm.target import Target
 
-from relay_int8 import graph
-from relay_int8.adopt import adopt
-from relay_int8.annotate import annotate
-from relay_int8.build import kernel_calls
-from relay_int8.config import QuantConfig
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.pipeline import normalize
-from relay_int8.qparams import activation
-from relay_int8.requantize import with_requantize
+from relay_int8.compiler.build import kernel_calls
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph import dataflow
+from relay_int8.graph.requantize import with_requantize
+from relay_int8.numerics.qparams import activation
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from relay_int8.tuning.alternatives import alternatives
 from relay_int8.tuning.measure import LocalMeasurer
-from relay_int8.tuning.task import tasks_of
+from relay_int8.tuning.tasks import tasks_of
 from schedules.targets import target_config
 from schedules.task import Task
 
@@ -44,7 +44,7 @@ def network_tasks(
         Whether the network's input has negative values.
     """
     config = config or QuantConfig()
-    if graph.is_quantized(mod):
+    if dataflow.is_quantized(mod):
         adopted = with_requantize(adopt(mod).mod, config.requantize)
         return _with_alternatives(tasks_of(kernel_calls(adopted, target)), target)
     reference = normalize()(mod)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from relay_int8.multipliers import fixed_constants
+from relay_int8.numerics.multipliers import fixed_constants
 from schedules.reference import reference
 from schedules.space import Kernel
 from schedules.spec import Binary, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec

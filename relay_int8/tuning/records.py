@@ -12,7 +12,7 @@ from tvm.target import Target
 
 import relay_int8
 from relay_int8.errors import RecordError
-from relay_int8.tuning.log import MANIFEST, Manifest, read_manifest, read_trials
+from relay_int8.tuning.trial_log import MANIFEST, Manifest, read_manifest, read_trials
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
 from schedules.spec import Spec, to_json

@@ -14,7 +14,7 @@ from random import Random
 
 from relay_int8.errors import ConfigError
 from relay_int8.tuning.cost_model import CostModel, distance
-from relay_int8.tuning.log import Trial
+from relay_int8.tuning.trial_log import Trial
 from schedules.space import Choices, Choose, Kernel, Option, Options, draw, first, points
 from schedules.task import Task
 

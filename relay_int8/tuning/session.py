@@ -11,17 +11,17 @@ from pathlib import Path
 
 from tvm.target import Target
 
+from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import ConfigError
-from relay_int8.gpu import installed_gpus, misfit
-from relay_int8.gpu_code import gpu_needs
-from relay_int8.host import cpu_flags
+from relay_int8.machine.gpu import installed_gpus, misfit
+from relay_int8.machine.host import cpu_flags
 from relay_int8.tuning.bench import Timing
-from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.measurer import Place
 from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
+from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.tuner import Report, Tuner
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
@@ -86,7 +86,7 @@ def tune(
     DeployError
         If there is no device, or none any more.
     RecordError
-        As :class:`relay_int8.tuning.log.Log`.
+        As :class:`relay_int8.tuning.trial_log.Log`.
     """
     warm = list(_warm(options.warm_start))
     with _measurer(target, options) as measurer:

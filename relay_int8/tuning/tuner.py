@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from tvm.target import Target
 
 from relay_int8.tuning.cost_model import CostModel, unlikeness
-from relay_int8.tuning.database import Database
-from relay_int8.tuning.log import Log, Trial
 from relay_int8.tuning.measurer import Measurer
+from relay_int8.tuning.metaschedule_database import Database
 from relay_int8.tuning.search import Search
+from relay_int8.tuning.trial_log import Log, Trial
 from relay_int8.tuning.winner import by_task, fastest_s, winner
 from schedules.space import Choices
 from schedules.task import Task

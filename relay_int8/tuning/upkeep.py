@@ -10,10 +10,17 @@ from tvm.target import Target
 
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
-from relay_int8.tuning.database import FILES, Database
-from relay_int8.tuning.log import MANIFEST, TRIALS, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.metaschedule_database import FILES, Database
 from relay_int8.tuning.records import logs
 from relay_int8.tuning.session import results
+from relay_int8.tuning.trial_log import (
+    MANIFEST,
+    TRIALS,
+    Manifest,
+    Trial,
+    read_manifest,
+    read_trials,
+)
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
 from schedules.task import Task

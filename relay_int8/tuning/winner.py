@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from relay_int8.tuning.log import Trial
+from relay_int8.tuning.trial_log import Trial
 from schedules.space import Choices
 
 LEAST_GAIN = 0.02  # of the default's time; less may be chance, and the default is well tested

@@ -12,7 +12,7 @@ import numpy as np
 import tvm_ffi.libinfo
 from tvm.support import cc
 
-from relay_int8.build import Built
+from relay_int8.compiler.build import Built
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "build" / "aarch64"

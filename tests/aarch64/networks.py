@@ -6,11 +6,11 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from relay_int8.annotate import annotate
-from relay_int8.build import compile_module
-from relay_int8.config import QuantConfig
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.requantize import with_requantize
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.graph.requantize import with_requantize
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from schedules.rounding import Requantize
 from tests import reference
 from tests.aarch64.emulator import Emulator

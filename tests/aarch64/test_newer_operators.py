@@ -7,8 +7,8 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
-from relay_int8.graph import shape
-from relay_int8.pipeline import normalize
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.dataflow import shape
 from schedules.rounding import Requantize
 from schedules.targets import TARGETS
 from tests.aarch64.networks import assert_equals_oracle

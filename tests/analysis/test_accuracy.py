@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import Evaluation, evaluate
-from relay_int8.analysis.snr import least_snr_db, snr_db
-from relay_int8.analysis.timing import random_inputs
-from relay_int8.kernel_calls import times_by_tensor
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.compiler.kernel_calls import times_by_tensor
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.numerics.snr import least_snr_db, snr_db
+from relay_int8.report.accuracy import Evaluation, evaluate
+from relay_int8.runtime.profiling import random_inputs
 
 pytestmark = pytest.mark.fast
 

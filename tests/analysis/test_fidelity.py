@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.fidelity import Difference
-from relay_int8.qparams import QParams
+from relay_int8.numerics.qparams import QParams
+from relay_int8.report.fidelity import Difference
 
 pytestmark = pytest.mark.fast
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.analysis.hazards import find_hazards
-from relay_int8.annotate import annotate
 from relay_int8.calibration import CalibrationTable, Entry, Grid, Histogram, Range
 from relay_int8.calibration.formats import fit, given_ranges
-from relay_int8.config import QuantConfig
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.report.hazards import find_hazards
 from schedules.x86.saturating import saturating_share
 from tests.small_networks import NETWORKS, NetworkWriter
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from relay_int8.analysis.interval import Z_95, wilson
+from relay_int8.numerics.interval import Z_95, wilson
 
 pytestmark = pytest.mark.fast
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relay_int8.analysis.accuracy import Evaluation
-from relay_int8.analysis.report import Hazard, LayerReport
-from relay_int8.analysis.report_page import is_page, write_report_page
-from relay_int8.analysis.sensitivity_file import with_ratios
 from relay_int8.calibration import METHODS, Histogram, Range
 from relay_int8.calibration.choose import choose
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import ConfigError, RecordError
+from relay_int8.report.accuracy import Evaluation
+from relay_int8.report.contents import Hazard, LayerReport
+from relay_int8.report.html_page import is_page, write_report_page
+from relay_int8.report.sensitivity_file import with_ratios
 from tests.analysis.test_report import REPORT
 from tests.pages import Reader, drawn
 

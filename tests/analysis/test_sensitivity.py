@@ -5,9 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from relay_int8.analysis.costs import KernelCosts, measure_costs
-from relay_int8.analysis.mixed_precision import Budget, search
-from relay_int8.analysis.sensitivity import (
+from relay_int8.api.sensitivity import analyze_layers, sensitivity_json
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.errors import ConfigError, RecordError
+from relay_int8.graph.digest import float_digest
+from relay_int8.graph.plan import LayerPlan, Plan
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.mixed_precision.choice import Budget, search
+from relay_int8.quantization.mixed_precision.costs import KernelCosts, measure_costs
+from relay_int8.quantization.mixed_precision.sensitivity import (
     Fit,
     LayerSensitivity,
     Sensitivity,
@@ -15,17 +23,9 @@ from relay_int8.analysis.sensitivity import (
     measure_sensitivity,
     simulation_of,
 )
-from relay_int8.analysis.snr import snr_db
-from relay_int8.annotate import annotate
-from relay_int8.config import QuantConfig
-from relay_int8.digest import float_digest
-from relay_int8.errors import ConfigError, RecordError
-from relay_int8.mixed import analyze_layers, sensitivity_json
-from relay_int8.pipeline import normalize
-from relay_int8.plan import LayerPlan, Plan
-from relay_int8.plan_file import read_plan, save_plan, with_plan
-from relay_int8.quantize import quantize
-from relay_int8.refine.network import NumpyNetwork
+from relay_int8.quantization.plan_file import read_plan, save_plan, with_plan
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import native_target
 from tests.reference import run
 from tests.test_bias_correction import dataset, network, pictures

@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8.analysis.groups import find_groups
-from relay_int8.passes.drop_expand import DropExpand
+from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
+from relay_int8.graph.groups import find_groups
 from tests.small_networks import NetworkWriter
 
 pytestmark = pytest.mark.fast

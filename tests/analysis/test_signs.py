@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.analysis.groups import find_groups
-from relay_int8.analysis.signs import non_negative, one_sided
-from relay_int8.annotate import annotate
-from relay_int8.config import QuantConfig, Tools
 from relay_int8.errors import ConfigError
+from relay_int8.graph.groups import find_groups
+from relay_int8.graph.signs import non_negative, one_sided
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig, Tools
 from tests.small_networks import NetworkWriter, functions
 
 pytestmark = pytest.mark.fast

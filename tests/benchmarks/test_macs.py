@@ -4,8 +4,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from benchmarks import zoo
 from benchmarks.macs import in_bounds_macs
-from relay_int8 import zoo
 
 pytestmark = pytest.mark.fast
 

@@ -12,8 +12,8 @@ from relay_int8.calibration import (
     open_data,
 )
 from relay_int8.calibration.methods import find_method
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError, ConfigError
-from relay_int8.tensor_info import TensorInfo
 
 pytestmark = pytest.mark.fast
 F = np.float32

@@ -7,7 +7,7 @@ import pytest
 
 from relay_int8.calibration import ArrayRunner, calibrate
 from relay_int8.calibration.methods import find_method
-from relay_int8.calibration_network import CalibrationNetwork, CalibrationRecipe
+from relay_int8.calibration.network import CalibrationNetwork, CalibrationRecipe
 from relay_int8.errors import CalibrationError
 from schedules.targets import named_target, native_target
 from tests.small_networks import NetworkWriter
@@ -62,6 +62,6 @@ def test_a_worker_without_the_instructions_says_so(monkeypatch):
     net = NetworkWriter((1, 3, 4, 4))
     mod = net.module(net.relu("y", net.x))
     target = named_target("x86-vnni")
-    monkeypatch.setattr("relay_int8.calibration_network.cpu_flags", frozenset)
+    monkeypatch.setattr("relay_int8.calibration.network.cpu_flags", frozenset)
     with pytest.raises(CalibrationError, match=r"lacks .*avx512_vnni.*workers of its kind"):
         CalibrationRecipe(mod, {"y": "u8"}, [], target)()

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from relay_int8.calibration import Preprocessing, open_data
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.tensor_info import TensorInfo
 
 pytestmark = pytest.mark.fast
 X = TensorInfo(name="x", shape=(-1, 3, 4, 4), dtype="float32")

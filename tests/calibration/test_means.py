@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from relay_int8.calibration.means import ChannelMeans
+from relay_int8.calibration.network import CalibrationNetwork
 from relay_int8.calibration.observe import channel_means
-from relay_int8.calibration_network import CalibrationNetwork
 from schedules.targets import native_target
 from tests.small_networks import NetworkWriter
 

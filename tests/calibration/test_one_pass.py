@@ -6,8 +6,8 @@ import pytest
 from relay_int8.calibration import ArrayRunner, Grid, Histogram, Range, calibrate, open_data
 from relay_int8.calibration.growing import covering, merge_growing
 from relay_int8.calibration.methods import METHODS, find_method
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.tensor_info import TensorInfo
 
 pytestmark = pytest.mark.fast
 F = np.float32

@@ -5,7 +5,7 @@ import pytest
 
 from relay_int8.calibration import Grid, Histogram, Range
 from relay_int8.calibration.predicted import cut_share, integer_counts, predicted_snr_db
-from relay_int8.qparams import activation
+from relay_int8.numerics.qparams import activation
 
 pytestmark = pytest.mark.fast
 

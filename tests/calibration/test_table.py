@@ -7,7 +7,7 @@ import pytest
 
 from relay_int8.calibration import CalibrationTable, Entry, Grid, Histogram, Range
 from relay_int8.errors import CalibrationError
-from relay_int8.qparams import QParams
+from relay_int8.numerics.qparams import QParams
 
 F = np.float32
 pytestmark = pytest.mark.fast

@@ -10,10 +10,10 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from typer.testing import CliRunner
 
-from relay_int8.artifact import save_artifact
 from relay_int8.cli import app
-from relay_int8.manifest import Manifest
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.runtime.artifact import save_artifact
+from relay_int8.runtime.manifest import Manifest
 
 
 @I.ir_module

@@ -13,7 +13,6 @@ import pytest
 from tvm.target import Target
 from typer.testing import CliRunner
 
-from relay_int8 import calibrate_file
 from relay_int8.cli import app
 from relay_int8.demo import MODEL, load_images
 

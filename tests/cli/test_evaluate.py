@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper, save
 
-from relay_int8.analysis.accuracy import Evaluation, read_evaluation
+from relay_int8.report.accuracy import Evaluation, read_evaluation
 from tests.onnx_models import model
 
 pytestmark = pytest.mark.fast

@@ -10,7 +10,7 @@ import pytest
 
 import relay_int8
 from relay_int8.demo import MODEL, load_images
-from relay_int8.manifest import FORMAT_VERSION, Manifest
+from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 
 pytestmark = pytest.mark.fast
 

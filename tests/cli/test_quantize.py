@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
-from relay_int8.model_tensors import ModelTensors
+from relay_int8.quantization.model_tensors import ModelTensors
 from tests.pages import Reader
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from relay_int8.analysis.accuracy import Evaluation
+from relay_int8.report.accuracy import Evaluation
 from tests.analysis.test_report import REPORT
 from tests.analysis.test_report_page import TABLE, Reader
 

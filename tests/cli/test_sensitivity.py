@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from relay_int8.config import ACCURATE, Tools, chosen_tools
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import ConfigError
+from relay_int8.quantization.config import ACCURATE, Tools, chosen_tools
 
 
 @pytest.mark.fast

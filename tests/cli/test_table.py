@@ -7,12 +7,12 @@ import pytest
 
 from relay_int8.calibration import CalibrationTable
 from relay_int8.calibration.formats import fit, given_ranges, read_table
-from relay_int8.config import QuantConfig
 from relay_int8.demo import MODEL
 from relay_int8.errors import CalibrationError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.model_tensors import ModelTensors
-from relay_int8.quantize import quantize
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.model_tensors import ModelTensors
+from relay_int8.quantization.quantize import quantize
 
 pytestmark = pytest.mark.fast
 

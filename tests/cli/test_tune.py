@@ -7,7 +7,7 @@ import pytest
 from onnx import helper, save
 
 from relay_int8.demo import MODEL, load_images
-from relay_int8.tuning.log import read_trials
+from relay_int8.tuning.trial_log import read_trials
 from tests.onnx_models import model
 
 TUNE = ("--batch", 1, "--name", "small", "--search", "random", "--workers", 1)

@@ -8,10 +8,10 @@ import tvm
 from tvm import relax, tirx
 from tvm.target import Target
 
-from relay_int8 import graph
-from relay_int8.attributes import LAYOUTS as LAYOUT_NAMES
-from relay_int8.attributes import SPEC
-from relay_int8.pipeline import lower
+from relay_int8.compiler.pipeline import lower
+from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import LAYOUTS as LAYOUT_NAMES
+from relay_int8.graph.attributes import SPEC
 from schedules.layout import LAYOUTS
 from schedules.spec import from_json
 from tests.cuda.emulator import Emulator, cuda_source
@@ -50,24 +50,26 @@ class EmulatedNetwork:
         main = self.mod["main"]
         values = {param: np.asarray(inputs[param.name]) for param in main.params}
         found: Arrays = {}
-        for var, value in graph.calls(main):
-            arguments = [self._value(values, argument) for argument in graph.arguments(value)]
-            if graph.operator(value) == "reshape":
-                values[var] = arguments[0].reshape(graph.shape(var))
+        for var, value in dataflow.calls(main):
+            arguments = [self._value(values, argument) for argument in dataflow.arguments(value)]
+            if dataflow.operator(value) == "reshape":
+                values[var] = arguments[0].reshape(dataflow.shape(var))
                 continue
-            assert graph.operator(value) == "call_tir", f"{var.name} is {graph.operator(value)}"
+            assert dataflow.operator(value) == "call_tir", (
+                f"{var.name} is {dataflow.operator(value)}"
+            )
             func = self.mod[value.args[0]]
-            y = np.full(graph.shape(var), 77).astype(graph.dtype(var))
+            y = np.full(dataflow.shape(var), 77).astype(dataflow.dtype(var))
             name = f"{value.args[0].name_hint}_kernel"
             *_, values[var] = self._emulator.launch(name, func, [*arguments[1:], y])
             if SPEC in func.attrs:
                 layout = LAYOUTS[json.loads(str(func.attrs[LAYOUT_NAMES]))[-1]]
                 dims = from_json(str(func.attrs[SPEC])).shape("y")
                 found[var.name] = layout.unpack(values[var], dims)
-        outputs = [values[var] for var in graph.results(main)]
+        outputs = [values[var] for var in dataflow.results(main)]
         return found | {f"outputs:{i}": output for i, output in enumerate(outputs)}
 
     @staticmethod
     def _value(values: dict[relax.Var, np.ndarray], argument: relax.Expr) -> np.ndarray | None:
-        constant = graph.constant(argument)
+        constant = dataflow.constant(argument)
         return values.get(argument) if constant is None else constant

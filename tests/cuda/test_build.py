@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import tvm
 
-from relay_int8.build import Built, compile_module, virtual_machine
+from relay_int8.compiler.build import Built, compile_module, virtual_machine
 from relay_int8.errors import ConfigError
 from schedules.cuda import nvrtc
 from schedules.cuda.fat_binary import MAGIC

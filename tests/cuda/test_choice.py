@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from relay_int8.attributes import SPEC, TEMPLATE
-from relay_int8.build import kernel_calls
-from relay_int8.pipeline import lower
+from relay_int8.compiler.build import kernel_calls
+from relay_int8.compiler.pipeline import lower
+from relay_int8.graph.attributes import SPEC, TEMPLATE
 from relay_int8.tuning.alternatives import alternatives
 from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.log import Log, Manifest, Trial
 from relay_int8.tuning.records import Records
-from relay_int8.tuning.task import tasks_of
+from relay_int8.tuning.tasks import tasks_of
+from relay_int8.tuning.trial_log import Log, Manifest, Trial
 from schedules.catalog import select
 from schedules.space import version
 from schedules.spec import Conv2d

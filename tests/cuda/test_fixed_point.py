@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from relay_int8.multipliers import fixed_constants
+from relay_int8.numerics.multipliers import fixed_constants
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.conv2d_mma import CONV2D_MMA

@@ -8,18 +8,18 @@ import tvm
 from tvm import relax
 
 import relay_int8
-from relay_int8 import graph
-from relay_int8.annotate import annotate
-from relay_int8.attributes import TEMPLATE
-from relay_int8.build import compile_module
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
+from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.demo import MODEL
 from relay_int8.errors import ConfigError
-from relay_int8.graph import shape
-from relay_int8.kernel_call import spec_of
-from relay_int8.passes.halve_floats import HalveFloats
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.passes.lower_float import LowerFloat
+from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import TEMPLATE
+from relay_int8.graph.dataflow import shape
+from relay_int8.graph.spec_calls import spec_of
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from schedules.cuda.nvrtc import Nvrtc
 from schedules.spec import Conv2d
 from schedules.targets import native_target
@@ -57,8 +57,8 @@ def templates(network: EmulatedNetwork) -> dict[str, str]:
     """Return the template of each tensor's kernel."""
     kernels = {
         var.name: network.mod[value.args[0]].attrs
-        for var, value in graph.calls(network.mod["main"])
-        if graph.operator(value) == "call_tir"
+        for var, value in dataflow.calls(network.mod["main"])
+        if dataflow.operator(value) == "call_tir"
     }
     return {name: str(attrs[TEMPLATE]) for name, attrs in kernels.items() if TEMPLATE in attrs}
 
@@ -88,9 +88,9 @@ def test_weights_take_half_the_bytes(networks):
     def weight_bytes(network: EmulatedNetwork) -> int:
         return sum(
             constant.nbytes
-            for _, value in graph.calls(network.mod["main"])
-            for argument in graph.arguments(value)
-            if (constant := graph.constant(argument)) is not None
+            for _, value in dataflow.calls(network.mod["main"])
+            for argument in dataflow.arguments(value)
+            if (constant := dataflow.constant(argument)) is not None
             and constant.ndim == 6
             and constant.dtype != np.int8
         )
@@ -117,7 +117,7 @@ def test_weights_beyond_float16_stay(weight, halves):
     w = np.ones((8, 3, 1, 1), "float32")
     w[3, 1] = weight
     lowered = LowerFloat()(net.module(net.emit("y", nn.conv2d(net.x, relax.const(w)))))
-    halved = [spec_of(value) for _, value in graph.calls(HalveFloats(SM_61)(lowered)["main"])]
+    halved = [spec_of(value) for _, value in dataflow.calls(HalveFloats(SM_61)(lowered)["main"])]
     assert sum(spec.half for spec in halved if isinstance(spec, Conv2d)) == halves
 
 

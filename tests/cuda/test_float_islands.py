@@ -8,10 +8,10 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
-from relay_int8.attributes import SPEC
-from relay_int8.build import compile_module
-from relay_int8.graph import shape
-from relay_int8.pipeline import normalize
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.attributes import SPEC
+from relay_int8.graph.dataflow import shape
 from schedules.targets import native_target
 from tests.cuda.emulator import launch_size
 from tests.cuda.run_network import EmulatedNetwork

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_int8.gpu import Gpu, GpuNeeds, Gpus, installed_gpus, misfit
+from relay_int8.machine.gpu import Gpu, GpuNeeds, Gpus, installed_gpus, misfit
 
 pytestmark = pytest.mark.fast
 

@@ -3,15 +3,15 @@
 import pytest
 from tvm import relax
 
-from relay_int8 import zoo
-from relay_int8.annotate import annotate
-from relay_int8.build import finalized
-from relay_int8.config import QuantConfig
+from benchmarks import zoo
+from relay_int8.compiler.build import finalized
+from relay_int8.compiler.gpu_code import launches
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.gpu_code import launches
-from relay_int8.graph import arguments, calls, operator, results, shape
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.pipeline import normalize
+from relay_int8.graph.dataflow import arguments, calls, operator, results, shape
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from tests.cuda.run_network import lowered
 from tests.cuda.run_template import SM_80
 from tests.small_networks import NETWORKS, NetworkWriter, any_params, nn

@@ -3,8 +3,8 @@
 import pytest
 from tvm import tirx
 
-from relay_int8.attributes import TEMPLATE
-from relay_int8.passes import alter_layout
+from relay_int8.compiler.passes.lower import alter_layout
+from relay_int8.graph.attributes import TEMPLATE
 from schedules.catalog import select
 from schedules.cuda.conv2d_mma import CONV2D_MMA
 from schedules.cuda.dense_mma import DENSE_MMA

@@ -3,7 +3,7 @@
 import pytest
 from tvm import tirx
 
-from relay_int8.attributes import TEMPLATE
+from relay_int8.graph.attributes import TEMPLATE
 from tests.cuda.emulator import kernels
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61

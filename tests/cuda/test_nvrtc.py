@@ -6,8 +6,8 @@ import re
 import pytest
 from tvm import relax
 
-from relay_int8.attributes import SPEC
-from relay_int8.graph import shape
+from relay_int8.graph.attributes import SPEC
+from relay_int8.graph.dataflow import shape
 from schedules.cuda import nvrtc as module
 from schedules.cuda.nvrtc import Nvrtc
 from schedules.spec import from_json

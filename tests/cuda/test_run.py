@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 import relay_int8
-from relay_int8.artifact import read_artifact, save_artifact
 from relay_int8.calibration import CalibrationTable
 from relay_int8.cli import app
 from relay_int8.demo import MODEL, load_images
-from relay_int8.deploy import Place, deploy
 from relay_int8.errors import DeployError
-from relay_int8.manifest import Manifest
+from relay_int8.remote.deploy import Place, deploy
+from relay_int8.runtime.artifact import read_artifact, save_artifact
+from relay_int8.runtime.manifest import Manifest
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
 from tests.remote import processes
 

@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm.target import Target
 
-from relay_int8 import zoo
+from benchmarks import zoo
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.tuning.network import network_tasks
 from schedules.catalog import select

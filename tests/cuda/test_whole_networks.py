@@ -6,9 +6,9 @@ By default one, by dp4a; with --full all of them, by dp4a and with what is chose
 import pytest
 from tvm.target import Target
 
-from relay_int8 import zoo
+from benchmarks import zoo
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61, SM_80
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle

@@ -6,8 +6,8 @@ import pytest
 import tvm
 
 from relay_int8 import demo
+from relay_int8.compiler.pipeline import normalize_passes
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize_passes
 from tests.onnx_models import assert_close, run_onnx, run_relax
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
 from tests.frontend.test_onnx import CASES, X
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 from tests.small_networks import NetworkWriter

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
 from tests import reference
 from tests.deformable_networks import modulated, plain
 from tests.onnx_models import run_onnx

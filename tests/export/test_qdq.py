@@ -14,12 +14,12 @@ from onnx import numpy_helper
 from onnx.utils import Extractor
 from tvm import relax
 
-from relay_int8.adopt import adopt
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import attributes
-from relay_int8.pipeline import normalize
+from relay_int8.graph.dataflow import attributes
+from relay_int8.quantization.adopt import adopt
 from schedules.targets import native_target
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle, image

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.accuracy import Subject, open_networks
 from relay_int8 import compile_model, load
-from relay_int8.analysis.snr import snr_db
+from relay_int8.numerics.snr import snr_db
 from tests.test_accuracy import LEAST
 
 AGREE_DB = 35.0

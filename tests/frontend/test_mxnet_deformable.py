@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.snr import snr_db
-from relay_int8.build import compile_module
-from relay_int8.calibration.data import open_data
+from relay_int8.compiler.build import compile_module
+from relay_int8.data.dataset import open_data
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.mxnet import import_mxnet
-from relay_int8.quantize import quantize
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.quantize import quantize
 from schedules.targets import native_target
 from tests.mxnet_models import MxnetModel, run_lowered
 from tests.onnx_models import assert_close

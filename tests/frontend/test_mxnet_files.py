@@ -12,7 +12,7 @@ from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.params import read_params
 from relay_int8.frontend.mxnet.symbol import read_symbol
-from relay_int8.graph import calls, dtype, operator, results, shape
+from relay_int8.graph.dataflow import calls, dtype, operator, results, shape
 from tests.mxnet_models import MxnetModel, params_bytes
 
 pytestmark = pytest.mark.fast

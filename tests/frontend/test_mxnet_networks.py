@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from relay_int8.build import compile_module
-from relay_int8.calibration.data import open_data
-from relay_int8.fp32 import float_network
+from relay_int8.api.float_network import float_network
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.data.dataset import open_data
+from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.mxnet import import_mxnet
-from relay_int8.pipeline import normalize
-from relay_int8.quantize import quantize
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.quantization.quantize import quantize
 from schedules.targets import TARGETS
 from tests import gluon_networks, reference
 from tests.mxnet_models import run_fast

@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import calls, operator, results, shape
+from relay_int8.graph.dataflow import calls, operator, results, shape
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)

@@ -5,11 +5,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from relay_int8.analysis.groups import find_groups
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import dtype, is_quantized, results, shape
-from relay_int8.pipeline import normalize
+from relay_int8.graph.dataflow import dtype, is_quantized, results, shape
+from relay_int8.graph.groups import find_groups
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)

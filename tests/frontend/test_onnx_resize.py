@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from relay_int8.annotate import annotate
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.pipeline import normalize
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from tests.onnx_models import model, run_onnx, run_relax
 
 SIZE = (1, 4, 5, 6)

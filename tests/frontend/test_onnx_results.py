@@ -6,11 +6,11 @@ import pytest
 from onnx import helper
 
 import relay_int8
-from relay_int8.analysis.groups import find_groups
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import results
-from relay_int8.pipeline import normalize
+from relay_int8.graph.dataflow import results
+from relay_int8.graph.groups import find_groups
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)

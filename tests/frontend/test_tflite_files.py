@@ -5,14 +5,14 @@ import struct
 import numpy as np
 import pytest
 
-from relay_int8.adopt import adopt
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.model import import_model
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.frontend.tflite import import_tflite
 from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.schema import OPERATORS, OPTIONS, TYPES
-from relay_int8.graph import calls, constant, dtype, is_quantized, operator, results, shape
+from relay_int8.graph.dataflow import calls, constant, dtype, is_quantized, operator, results, shape
+from relay_int8.quantization.adopt import adopt
 from tests.mxnet_models import run_fast
 from tests.tflite_models import TYPES as TYPES_OF_NAMES
 from tests.tflite_models import TfliteModel, quantized, run_interpreter, schema

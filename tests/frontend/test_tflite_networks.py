@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import relay_int8
-from relay_int8.adopt import adopt
-from relay_int8.config import QuantConfig
-from relay_int8.graph import is_quantized, results
-from relay_int8.preview_file import preview
+from relay_int8.api.preview import preview
+from relay_int8.graph.dataflow import is_quantized, results
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.config import QuantConfig
 from tests import reference
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from relay_int8.adopt import adopt
-from relay_int8.config import QuantConfig
 from relay_int8.frontend.tflite.converters import CONVERTERS
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.config import QuantConfig
 from tests import reference
 from tests.mxnet_models import run_fast
 from tests.tflite_models import TfliteModel, quantized, run_interpreter

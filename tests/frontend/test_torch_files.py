@@ -12,7 +12,7 @@ from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.model import import_model, is_model
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.file import read_archive
-from relay_int8.graph import calls, shape
+from relay_int8.graph.dataflow import calls, shape
 from tests.frontend.torch_programs import program
 
 pytestmark = pytest.mark.fast

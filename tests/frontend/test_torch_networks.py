@@ -5,14 +5,14 @@ import pytest
 from tvm.target import Target
 
 import relay_int8
-from relay_int8 import graph
-from relay_int8.adopt import adopt
-from relay_int8.build import compile_module
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.program import read_program
-from relay_int8.pipeline import normalize
+from relay_int8.graph import dataflow
+from relay_int8.quantization.adopt import adopt
 from schedules.targets import TARGETS
 from tests import reference
 from tests.frontend.torch_programs import program
@@ -63,8 +63,8 @@ def test_quantized_by_pt2e(tmp_path, name, full):
     tensors = reference.run(adopted.mod, inputs)
     source = {
         str(var.name): f"{value.args[0].name}:q"
-        for var, value in graph.calls(adopted.mod["main"])
-        if graph.operator(value) == "quantize" and graph.constant(value.args[0]) is None
+        for var, value in dataflow.calls(adopted.mod["main"])
+        if dataflow.operator(value) == "quantize" and dataflow.constant(value.args[0]) is None
     }
     network = QuantizedNetwork(
         adopted.mod,
@@ -81,9 +81,9 @@ def test_quantized_by_pt2e(tmp_path, name, full):
 def scales(mod) -> list[float]:
     """Return the scales of activations, in order."""
     found = [
-        graph.constant(value.args[1])
-        for _, value in graph.calls(mod["main"])
-        if graph.operator(value) == "quantize"
+        dataflow.constant(value.args[1])
+        for _, value in dataflow.calls(mod["main"])
+        if dataflow.operator(value) == "quantize"
     ]
     return [float(scale.reshape(())) for scale in found if scale is not None and scale.size == 1]
 
@@ -110,14 +110,14 @@ def test_an_open_batch_wants_a_number(tmp_path):
         import_torch(file, batch=0)
     for batch in (1, 5):
         mod = relay_int8.import_model(file, batch=batch)
-        assert graph.shape(mod["main"].params[0]) == (batch, *x.shape[1:])
-        assert graph.shape(graph.results(mod["main"])[0]) == (batch, 10)
+        assert dataflow.shape(mod["main"].params[0]) == (batch, *x.shape[1:])
+        assert dataflow.shape(dataflow.results(mod["main"])[0]) == (batch, 10)
 
 
 @pytest.mark.fast
 def test_shapes_written_for_a_batch_are_refused(tmp_path):
     file, _, _ = program(tmp_path, "mobile_v2_core")
-    assert graph.shape(import_torch(file)["main"].params[0])[0] == 2
+    assert dataflow.shape(import_torch(file)["main"].params[0])[0] == 2
     with pytest.raises(FrontendError, match="with batch 3"):
         import_torch(file, batch=3)
 
@@ -125,7 +125,7 @@ def test_shapes_written_for_a_batch_are_refused(tmp_path):
 @pytest.mark.fast
 def test_variables_have_the_names_of_modules(tmp_path):
     file, _, _ = program(tmp_path, "residual")
-    names = {str(var.name) for var, _ in graph.calls(import_torch(file, batch=1)["main"])}
+    names = {str(var.name) for var, _ in dataflow.calls(import_torch(file, batch=1)["main"])}
     assert {"0", "1/batch_norm", "4.body.0", "5.shortcut.0", "8"} <= names
 
 
@@ -137,5 +137,5 @@ def test_compiles_without_data(tmp_path):
     name = str(adopted.mod["main"].params[0].name)
     expected = reference.run(adopted.mod, {name: x})
     (found,) = relay_int8.load(tmp_path / "net.ri8").run(x).values()
-    last = str(graph.results(adopted.mod["main"])[0].name)
+    last = str(dataflow.results(adopted.mod["main"])[0].name)
     np.testing.assert_array_equal(found, expected[last])

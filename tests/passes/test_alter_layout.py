@@ -5,15 +5,15 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
-from relay_int8 import graph
-from relay_int8.annotate import annotate
-from relay_int8.config import QuantConfig
+from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
+from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.compiler.pipeline import lower
 from relay_int8.errors import UnsupportedOpError
-from relay_int8.graph import FunctionWriter
-from relay_int8.kernel_calls import KernelCall, kernel_calls_of
-from relay_int8.passes.check_kernels import CheckKernels
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.pipeline import lower
+from relay_int8.graph import dataflow
+from relay_int8.graph.dataflow import FunctionWriter
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from schedules.targets import TARGETS
 from tests.small_networks import NETWORKS, NetworkWriter, any_params, nn
 
@@ -31,7 +31,7 @@ def lowered_calls(mod: tvm.IRModule) -> dict[str, KernelCall]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_repack_inside_a_region(name: str):
     calls = lowered_calls(NETWORKS[name]())
-    results = {f"{var.name}:row" for var in graph.results(NETWORKS[name]()["main"])}
+    results = {f"{var.name}:row" for var in dataflow.results(NETWORKS[name]()["main"])}
     assert {call.tensor for call in calls.values() if call.is_repack} <= results
 
 

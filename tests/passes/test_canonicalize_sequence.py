@@ -7,10 +7,10 @@ import tvm
 from onnx import helper
 from tvm import relax
 
+from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import FunctionWriter, calls, operator, results, shape
-from relay_int8.passes.canonicalize_sequence import CanonicalizeSequence
-from relay_int8.pipeline import normalize
+from relay_int8.graph.dataflow import FunctionWriter, calls, operator, results, shape
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)

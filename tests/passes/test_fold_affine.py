@@ -6,11 +6,11 @@ import tvm
 from onnx import helper
 from tvm import relax
 
+from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
+from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import calls, constant, operator
-from relay_int8.passes.fold_affine import FoldAffine
-from relay_int8.passes.fold_constants import FoldConstants
+from relay_int8.graph.dataflow import calls, constant, operator
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import calls, operator
-from relay_int8.pipeline import normalize
+from relay_int8.graph.dataflow import calls, operator
 from tests.onnx_models import model, run_onnx, run_relax
 
 CASES = {

@@ -10,9 +10,17 @@ import tvm
 from onnx import helper
 from tvm import relax
 
+from relay_int8.compiler.pipeline import normalize_passes
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import FunctionWriter, arguments, calls, constant, operator, results, shape
-from relay_int8.pipeline import normalize_passes
+from relay_int8.graph.dataflow import (
+    FunctionWriter,
+    arguments,
+    calls,
+    constant,
+    operator,
+    results,
+    shape,
+)
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 MODELS = Path(__file__).parents[3] / "shared" / "data" / "models"

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import tvm
 
-from relay_int8 import graph, qparams
-from relay_int8.annotate import annotate
-from relay_int8.config import PRESETS, QuantConfig
-from relay_int8.kernel_call import spec_of
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.passes.lower_float import LowerFloat
-from relay_int8.passes.realize import Realize
-from relay_int8.passes.shift_signs import ShiftSigns
-from relay_int8.requantize import with_requantize
+from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.realize import Realize
+from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.graph import dataflow
+from relay_int8.graph.requantize import with_requantize
+from relay_int8.graph.spec_calls import spec_of
+from relay_int8.numerics import qparams
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import PRESETS, QuantConfig
 from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
 from schedules.spec import Requantizing
 from tests import reference
@@ -83,7 +84,7 @@ def test_fixed_point_shifted_signs_equal_oracle(name: str):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_fixed_point_leaves_no_float_between_quantize_and_dequantize(name: str):
     qdq = fixed(name, "tflite", "int8-symmetric")
-    specs = [spec_of(value) for _, value in graph.calls(ShiftSigns()(Realize()(qdq))["main"])]
+    specs = [spec_of(value) for _, value in dataflow.calls(ShiftSigns()(Realize()(qdq))["main"])]
     scaled = [spec for spec in specs if isinstance(spec, Requantizing) and spec.params]
     assert len(scaled) > 3
     for spec in scaled:
@@ -122,7 +123,7 @@ def test_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch, culprit: str, 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["padding", "zero point of y"])
 def test_planted_zero_point_is_caught(monkeypatch: pytest.MonkeyPatch, place: int):
-    from relay_int8 import integer_kernels
+    from relay_int8.compiler import integer_kernels
 
     linear = integer_kernels._linear
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.graph import calls, operator
-from relay_int8.passes.replace_split import ReplaceSplit
+from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
+from relay_int8.graph.dataflow import calls, operator
 from tests.onnx_models import run_relax
 from tests.small_networks import NetworkWriter
 

@@ -5,17 +5,17 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8.analysis.chains import find_chains
-from relay_int8.passes.replace_weights import ReplaceWeights
-from relay_int8.refine.equalization import (
+from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
+from relay_int8.graph.chains import find_chains
+from relay_int8.numerics.equalization import (
     HEADROOM,
     cross_layer_factors,
     smoothing_factors,
     within_clip,
     within_range,
 )
-from relay_int8.refine.equalize import channel_maxima, equalize
-from relay_int8.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.equalize import channel_maxima, equalize
+from relay_int8.quantization.refine.network import NumpyNetwork
 from tests.small_networks import NETWORKS, NetworkWriter, images, nn
 
 F = np.float32

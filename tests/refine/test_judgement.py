@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.snr import least_snr_db
-from relay_int8.refine.judgement import Judgement
+from relay_int8.numerics.judgement import Judgement
+from relay_int8.numerics.snr import least_snr_db
 
 pytestmark = pytest.mark.fast
 

@@ -5,14 +5,14 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8 import graph
-from relay_int8.analysis.snr import snr_db
-from relay_int8.annotate import annotate
-from relay_int8.build import compile_module, virtual_machine
-from relay_int8.config import QuantConfig
-from relay_int8.passes.insert_qdq import InsertQdq
-from relay_int8.qparams import activation, dequantize, quantize
-from relay_int8.refine.network import NumpyNetwork, Simulation, fake_quantize
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.graph import dataflow
+from relay_int8.numerics.qparams import activation, dequantize, quantize
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.refine.network import NumpyNetwork, Simulation, fake_quantize
 from schedules.targets import native_target
 from tests.reference import run
 from tests.small_networks import NETWORKS, NetworkWriter, any_params, images
@@ -92,4 +92,4 @@ def test_an_operator_that_numpy_lacks_is_compiled():
     main = virtual_machine(compile_module(mod, native_target()))["main"]
     wanted = [main(tvm.runtime.tensor(image[None])).numpy() for image in x]
     np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-4, atol=1e-5)
-    assert graph.operator(network.layers["up"].root) == "image.resize2d"
+    assert dataflow.operator(network.layers["up"].root) == "image.resize2d"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from relay_int8.analysis.groups import find_groups
-from relay_int8.analysis.snr import snr_db
-from relay_int8.config import QuantConfig, Tools
 from relay_int8.errors import ConfigError
-from relay_int8.quantize import quantize
-from relay_int8.refine.network import NumpyNetwork, weight_rows
+from relay_int8.graph.groups import find_groups
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.config import QuantConfig, Tools
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.refine.network import NumpyNetwork, weight_rows
 from tests.reference import run
 from tests.test_bias_correction import dataset, network, pictures
 

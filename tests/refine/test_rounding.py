@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from relay_int8.refine import rounding
-from relay_int8.refine.rounding import RIDGE, ROUNDINGS, descent, error, nearest
+from relay_int8.numerics import rounding
+from relay_int8.numerics.rounding import RIDGE, ROUNDINGS, descent, error, nearest
 
 F = np.float64
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from relay_int8.annotate import annotate
 from relay_int8.calibration import open_data
-from relay_int8.config import QuantConfig, Tools
-from relay_int8.quantize import quantize
-from relay_int8.tensor_info import TensorInfo
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig, Tools
+from relay_int8.quantization.quantize import quantize
 from tests.reference import run
 from tests.small_networks import activations, images, moves
 

@@ -7,7 +7,7 @@ from tvm import rpc
 
 from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, is_loopback
-from relay_int8.remote.serve import ServeOptions
+from relay_int8.remote.supervisor import ServeOptions
 from tests.remote.processes import free_address, gone, server, until
 
 ELSEWHERE = Address("10.0.0.1", 9190)

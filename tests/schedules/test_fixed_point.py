@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from relay_int8.multipliers import fixed_constants
+from relay_int8.numerics.multipliers import fixed_constants
 from schedules.catalog import select
 from schedules.exact import shift_right
 from schedules.layout import NCHW16C, ROW

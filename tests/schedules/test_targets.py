@@ -6,7 +6,7 @@ import platform
 import pytest
 from tvm.target import Target
 
-from relay_int8.host import cpu_flags
+from relay_int8.machine.host import cpu_flags
 from schedules.targets import (
     TARGETS,
     machine,

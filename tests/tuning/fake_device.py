@@ -7,8 +7,8 @@ import numpy as np
 from tvm.target import Target
 
 from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.log import Manifest
 from relay_int8.tuning.measurer import Place
+from relay_int8.tuning.trial_log import Manifest
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
 from schedules.targets import TARGETS

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from relay_int8.tuning.log import Log
+from relay_int8.tuning.trial_log import Log
 from relay_int8.tuning.tuner import Progress, Tuner
 from tests.tuning.fake_device import VNNI, FakeDevice, conv_task, manifest
 

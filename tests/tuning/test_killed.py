@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
-from relay_int8.tuning.log import read_trials
+from relay_int8.tuning.trial_log import read_trials
 from tests.tuning.fake_device import database_lines
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 from relay_int8.errors import RecordError
 from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
 
 MANIFEST = Manifest(
     device="cpu",

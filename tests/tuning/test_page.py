@@ -5,9 +5,9 @@ import re
 import pytest
 
 from relay_int8.errors import RecordError
-from relay_int8.tuning.log import Log, read_manifest, read_trials
-from relay_int8.tuning.page import rank_correlation, round_correlations, write_tuning_page
+from relay_int8.report.tuning_page import rank_correlation, round_correlations, write_tuning_page
 from relay_int8.tuning.session import results
+from relay_int8.tuning.trial_log import Log, read_manifest, read_trials
 from relay_int8.tuning.tuner import Tuner
 from relay_int8.tuning.winner import by_task, winner
 from tests.pages import Reader, drawn

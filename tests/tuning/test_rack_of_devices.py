@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from relay_int8.demo import MODEL
-from relay_int8.tuning.log import read_trials
+from relay_int8.tuning.trial_log import read_trials
 from tests.remote.processes import CLI, START_S, running, server, tvm_process, until
 
 COMMAND = (

@@ -10,12 +10,12 @@ import pytest
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 from tvm.target import Target
 
-from relay_int8.build import compile_module, kernel_calls
+from relay_int8.compiler.build import compile_module, kernel_calls
 from relay_int8.errors import RecordError
 from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.log import Log, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.records import Records, shipped_logs
-from relay_int8.tuning.task import tasks_of
+from relay_int8.tuning.tasks import tasks_of
+from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
 from schedules.targets import TARGETS, target_config

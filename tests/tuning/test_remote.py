@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from relay_int8.errors import DeployError
-from relay_int8.host import cpu_name
+from relay_int8.machine.host import cpu_name
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measurer import ROUNDS
 from relay_int8.tuning.rack import Rack

@@ -8,8 +8,8 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase
 
 from relay_int8.errors import ConfigError
 from relay_int8.tuning.cost_model import CostModel
-from relay_int8.tuning.log import Log, Trial, read_trials
 from relay_int8.tuning.search import Search
+from relay_int8.tuning.trial_log import Log, Trial, read_trials
 from relay_int8.tuning.tuner import Tuner
 from relay_int8.tuning.winner import by_task, winner
 from schedules import space

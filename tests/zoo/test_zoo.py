@@ -5,11 +5,11 @@ import onnx
 import pytest
 import tvm
 
-from relay_int8 import zoo
+from benchmarks import zoo
+from relay_int8.compiler.pipeline import normalize_passes
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph import calls, operator, results, shape
-from relay_int8.pipeline import normalize_passes
+from relay_int8.graph.dataflow import calls, operator, results, shape
 from tests.onnx_models import run_onnx
 
 # Millions of parameters and of multiplications for one image, as published (torchvision's and, for

@@ -14,7 +14,7 @@ from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 Array = npt.NDArray[Any]
 

@@ -12,8 +12,8 @@ from relay_int8.calibration.formats.exchange import threshold
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
-from relay_int8.mismatch import few
-from relay_int8.qparams import PlannedScheme, resolve_scheme
+from relay_int8.messages import few
+from relay_int8.numerics.qparams import PlannedScheme, resolve_scheme
 
 ZERO = (
     "ranges are [0, 0], as TensorRT writes of tensors that it leaves in float, and no image says "

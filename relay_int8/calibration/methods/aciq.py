@@ -25,7 +25,7 @@ import numpy as np
 
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import SymmetricMethod
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 GAUSS = {"s8": 3.924035489878989, "u8": 4.21632982570247}
 LAPLACE = {"s8": 9.896759770017528, "u8": 11.162685017743998}

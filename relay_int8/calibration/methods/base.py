@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from relay_int8.calibration.histogram import BINS, Grid, Histogram, Range
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 
 class Method(ABC):

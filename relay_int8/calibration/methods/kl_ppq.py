@@ -19,7 +19,7 @@ from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import SymmetricMethod
 from relay_int8.calibration.methods.divergence import least
 from relay_int8.calibration.methods.kl_tpu_mlir import LEVELS, whole_level_divergences
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 IGNORED = 0.002  # of the bins, from the first on
 

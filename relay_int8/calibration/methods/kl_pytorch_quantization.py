@@ -27,7 +27,7 @@ import numpy as np
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import SymmetricMethod
 from relay_int8.calibration.methods.divergence import divergences, least
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 FIRST = 128
 

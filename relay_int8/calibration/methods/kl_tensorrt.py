@@ -33,7 +33,7 @@ import numpy.typing as npt
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import Method
 from relay_int8.calibration.methods.divergence import divergences, least
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 Array = npt.NDArray[Any]
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.methods.base import SymmetricMethod
 from relay_int8.calibration.methods.divergence import least
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 Array = npt.NDArray[Any]
 EPS = 1e-30

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import Method
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 
 @dataclass(frozen=True)

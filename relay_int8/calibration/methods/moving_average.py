@@ -18,7 +18,7 @@ import numpy as np
 from relay_int8.calibration.histogram import Histogram, Range
 from relay_int8.calibration.methods.base import Method
 from relay_int8.errors import ConfigError
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import SymmetricMethod
 from relay_int8.calibration.methods.divergence import prefix_sums
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 STEPS = 100
 SETTLED = 1e-9

@@ -17,7 +17,7 @@ from relay_int8.calibration.methods.base import SymmetricMethod
 from relay_int8.calibration.methods.kl_tensorrt import KlTensorrt
 from relay_int8.calibration.methods.mse import Mse
 from relay_int8.calibration.methods.percentile import Percentile
-from relay_int8.qparams import Scheme
+from relay_int8.numerics.qparams import Scheme
 
 
 class OnePassMethod(SymmetricMethod):

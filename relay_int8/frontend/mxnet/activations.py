@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 ACTIVATIONS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
     "relu": relax.op.nn.relu,

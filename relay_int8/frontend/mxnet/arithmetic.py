@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import dtype, shape
+from relay_int8.graph.dataflow import dtype, shape
 
 Unary = Callable[[relax.Expr], relax.Expr]
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]

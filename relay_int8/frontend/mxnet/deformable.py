@@ -7,7 +7,7 @@ from tvm import relax
 from relay_int8.frontend.deformable import deformable_conv2d
 from relay_int8.frontend.mxnet.layers import expect_shape, window, with_bias
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def deformable_convolution(step: Step) -> relax.Expr:

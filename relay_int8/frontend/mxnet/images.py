@@ -8,7 +8,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import expect_shape, window
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 MAX_POOLS = (relax.op.nn.max_pool1d, relax.op.nn.max_pool2d, relax.op.nn.max_pool3d)
 AVERAGE_POOLS = (relax.op.nn.avg_pool1d, relax.op.nn.avg_pool2d, relax.op.nn.avg_pool3d)

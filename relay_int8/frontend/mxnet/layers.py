@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import dtype, shape
+from relay_int8.graph.dataflow import dtype, shape
 
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 

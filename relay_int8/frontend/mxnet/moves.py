@@ -6,7 +6,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def _transpose(step: Step) -> relax.Expr:

@@ -6,7 +6,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def _operands(step: Step) -> tuple[relax.Expr, relax.Expr, tuple[int, ...], float]:

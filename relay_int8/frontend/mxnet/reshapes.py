@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
 from relay_int8.frontend.mxnet.step import Converter, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 COPY, INFER, REST, MERGE, SPLIT = 0, -1, -2, -3, -4
 """What numbers below one mean in ``Reshape``: copy an extent, infer one, copy all that are left,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import relax
 
 from relay_int8.frontend.mxnet.attributes import Attributes
-from relay_int8.graph import dtype
+from relay_int8.graph.dataflow import dtype
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ import tvm
 from onnx import numpy_helper
 from tvm import IRModule
 
-from relay_int8.attributes import QRANGE
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import check_batch, check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
+from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.frontend.options import ImportOptions, refuse_options
-from relay_int8.passes.restore_weights import RestoreWeights
+from relay_int8.graph.attributes import QRANGE
 
 OLDEST_OPSET = 7
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def conv_transpose(

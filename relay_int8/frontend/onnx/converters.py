@@ -19,7 +19,7 @@ from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
 from relay_int8.frontend.onnx.pool import pool
 from relay_int8.frontend.onnx.resize import resize
-from relay_int8.graph import constant, operator, shape
+from relay_int8.graph.dataflow import constant, operator, shape
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import relax
 
 from relay_int8.frontend.deformable import deformable_conv2d
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def deform_conv(

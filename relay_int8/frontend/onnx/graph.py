@@ -15,7 +15,15 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
-from relay_int8.graph import FunctionWriter, calls, constant, operator, results, shape, substitute
+from relay_int8.graph.dataflow import (
+    FunctionWriter,
+    calls,
+    constant,
+    operator,
+    results,
+    shape,
+    substitute,
+)
 
 MS = "com.microsoft"
 SEQUENCES = {

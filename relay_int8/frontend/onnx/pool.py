@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 
 from relay_int8.frontend.onnx.auto_pad import window_padding
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def pool(kind: str) -> Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]:

@@ -24,7 +24,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.onnx.converters import CONVERTERS, Converter
-from relay_int8.graph import constant, dtype, operator, shape
+from relay_int8.graph.dataflow import constant, dtype, operator, shape
 
 Attributes = dict[str, Any]
 MOVES_OF_INTEGERS = ("nn.max_pool2d", "permute_dims", "reshape", "strided_slice")

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.graph import constant, shape
+from relay_int8.graph.dataflow import constant, shape
 
 WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
 """Coordinates that follow from the sizes alone."""

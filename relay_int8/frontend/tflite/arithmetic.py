@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_int8.frontend.tflite.step import FUSED, Converter, Step, clip
 from relay_int8.frontend.tflite.tensors import Image, Result, axis_of, dequantize
-from relay_int8.graph import dtype, shape
+from relay_int8.graph.dataflow import dtype, shape
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 Unary = Callable[[relax.Expr], relax.Expr]

@@ -7,7 +7,7 @@ from tvm import relax
 from relay_int8.frontend.tflite.layers import mode, padding, sizes
 from relay_int8.frontend.tflite.step import Converter, Step
 from relay_int8.frontend.tflite.tensors import Image, Result
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def _average(step: Step) -> Result:

@@ -11,7 +11,7 @@ from relay_int8.frontend.onnx.auto_pad import auto_pad
 from relay_int8.frontend.tflite.schema import PADDINGS
 from relay_int8.frontend.tflite.step import Converter, Step
 from relay_int8.frontend.tflite.tensors import Image, Result
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 Pair = tuple[int, int]
 MODES = {"SAME": "SAME_UPPER", "VALID": "VALID"}

@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.tflite.step import Converter, Step
 from relay_int8.frontend.tflite.tensors import Image, Result
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def _reshape(step: Step) -> Result:

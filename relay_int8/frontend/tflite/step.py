@@ -30,7 +30,7 @@ from relay_int8.frontend.tflite.tensors import (
     quantization_of,
     quantize,
 )
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tvm import relax
 
 from relay_int8.frontend.torch.file import DTYPES
 from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
-from relay_int8.graph import constant, dtype, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 MOST_ZEROS = 1 << 20

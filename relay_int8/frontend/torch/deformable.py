@@ -6,7 +6,7 @@ from tvm import relax
 
 from relay_int8.frontend.deformable import deformable_conv2d
 from relay_int8.frontend.torch.step import Converter, Result, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def _deform_conv(step: Step) -> Result:

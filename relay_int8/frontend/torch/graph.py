@@ -18,7 +18,7 @@ from relay_int8.frontend.importing import (
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS, VIEWS
 from relay_int8.frontend.torch.program import Node, Program, Ref
 from relay_int8.frontend.torch.step import Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, Step
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 
 def _resize(method: str, rank: int) -> Converter:

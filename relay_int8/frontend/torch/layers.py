@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, Step
-from relay_int8.graph import dtype, shape
+from relay_int8.graph.dataflow import dtype, shape
 
 
 def _convolution(step: Step) -> Result:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
-from relay_int8.graph import shape
+from relay_int8.graph.dataflow import shape
 
 MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} | {
     "replicate": "replicate"

@@ -13,7 +13,7 @@ from tvm import relax
 
 from relay_int8.frontend.torch.file import DTYPES
 from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
-from relay_int8.graph import constant, dtype, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 TYPES = ("int8", "uint8", "int32")
 

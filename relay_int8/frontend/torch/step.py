@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tvm import relax
 
-from relay_int8.graph import dtype, shape
+from relay_int8.graph.dataflow import dtype, shape
 
 T = TypeVar("T")
 

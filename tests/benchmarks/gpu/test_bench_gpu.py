@@ -15,7 +15,7 @@ from benchmarks.gpu import __main__ as bench_gpu
 from benchmarks.gpu import race
 from benchmarks.gpu.bundle import open_bundle
 from benchmarks.gpu.systems import SYSTEMS
-from relay_int8.tuning.log import read_manifest, read_trials
+from relay_int8.tuning.trial_log import read_manifest, read_trials
 
 ROOT = Path(benchmarks.__file__).parents[1]
 BUILD = "--host --networks resnet18 --batch 1 --image-size 32 --cut --python"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import __main__ as bench_gpu
-from relay_int8.tuning.log import read_manifest
+from relay_int8.tuning.trial_log import read_manifest
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
 
 HERE = Path(__file__).parent

@@ -4,9 +4,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from benchmarks import zoo
 from benchmarks.gpu.__main__ import NETWORKS
 from benchmarks.gpu.pictures import pictures
-from relay_int8 import zoo
 
 pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from relay_int8 import zoo
+from benchmarks import zoo
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""The calls of the public interface; each is one file, and ``relay_int8`` exports it."""

@@ -1,0 +1,162 @@
+"""From a model file and images to a calibration table: resumable, on one process or many."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tvm import IRModule
+
+from relay_int8 import __version__
+from relay_int8.calibration.calibrate import calibrate
+from relay_int8.calibration.checkpoint import Checkpoint
+from relay_int8.calibration.mapper import Mapper
+from relay_int8.calibration.methods import find_method
+from relay_int8.calibration.network import CalibrationRecipe
+from relay_int8.calibration.observe import Progress, Runner
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.data.dataset import Batches, data_digest
+from relay_int8.data.images import open_images
+from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.errors import ConfigError
+from relay_int8.files import require_outputs
+from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import Shapes
+from relay_int8.graph.batch import with_batch
+from relay_int8.graph.digest import digest
+from relay_int8.graph.interface import open_inputs
+from relay_int8.graph.layers import averaged_tensors
+from relay_int8.machine.host import cpu_flags
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.quantize import require_ranges_alone
+from schedules.targets import native_target, target_config
+
+
+def calibrate_model(
+    model: str | Path,
+    data: str | Path | Batches,
+    output: str | Path,
+    *,
+    config: QuantConfig | None = None,
+    batch: int | None = None,
+    inputs: Shapes | None = None,
+    params: str | Path | None = None,
+    preprocessing: Preprocessing | None = None,
+    keep_histograms: bool = False,
+    resume: bool = False,
+    seconds: float = 10.0,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> CalibrationTable:
+    """Calibrate a model and write the table; ``quantize`` takes it from there.
+
+    While it runs, ``OUTPUT.partial`` holds what was learned so far; it is removed at the end.
+
+    Parameters
+    ----------
+    model, config, batch, inputs, params, preprocessing
+        As :func:`relay_int8.compile_model` takes them.
+    data
+        Images; a file or a folder where it is to be resumed.
+    output
+        The table to write, as JSON.
+    keep_histograms
+        Whether the table carries the counts behind each range.
+    resume
+        Go on from ``OUTPUT.partial``, where there is one.
+    seconds
+        The least time between two writes of it.
+    scheduler
+        Address of a Dask scheduler whose workers share the work.
+    workers
+        So many processes of this computer share it; None: this process does it.
+    progress
+        Called as images are done.
+
+    Raises
+    ------
+    Int8Error
+        One of its kinds, by what is wrong.
+    """
+    config = config or QuantConfig()
+    require_outputs(output, read=(model, params))
+    require_ranges_alone(
+        config,
+        "a table holds ranges alone; give the images to quantize, whose --save-table writes the "
+        "ranges that its tools find",
+    )
+    reference = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
+    images = open_images(open_inputs(reference), data, preprocessing)
+    recipe = _recipe(reference, config)
+    settings = [_identity(recipe), keep_histograms, preprocessing and preprocessing.to_dict()]
+    checkpoint = _checkpoint(Path(output), data, settings, resume, seconds)
+    with _runner(recipe, scheduler, workers) as runner:
+        table = calibrate(
+            runner,
+            recipe.schemes,
+            images,
+            method=config.method,
+            model_hash=digest(recipe.mod),
+            keep_histograms=keep_histograms,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+    table.save(output)
+    return table
+
+
+def _recipe(reference: IRModule, config: QuantConfig) -> CalibrationRecipe:
+    method = find_method(config.method)
+    plan = annotate(reference, config)
+    return CalibrationRecipe(
+        with_batch(reference, 1),
+        {name: plan.tensors[name].scheme for name in plan.calibrated},
+        averaged_tensors(reference["main"], plan),
+        native_target(cpu_flags()),
+        method,
+    )
+
+
+def _identity(recipe: CalibrationRecipe) -> list[object]:
+    """Return what the bits of a tally depend on, besides the data."""
+    return [
+        __version__,
+        digest(recipe.mod),
+        str(recipe.method),
+        recipe.schemes,
+        recipe.means,
+        target_config(recipe.target),
+    ]
+
+
+def _checkpoint(
+    output: Path, data: str | Path | Batches, settings: list[object], resume: bool, seconds: float
+) -> Checkpoint | None:
+    if not isinstance(data, str | Path):
+        if resume:
+            raise ConfigError("images in memory cannot be told again; resume with a file or folder")
+        return None
+    text = json.dumps([*settings, data_digest(Path(data))])
+    key = hashlib.sha256(text.encode()).hexdigest()
+    return Checkpoint(output.with_name(f"{output.name}.partial"), key, seconds, resume)
+
+
+@contextmanager
+def _runner(
+    recipe: CalibrationRecipe, scheduler: str | None, workers: int | None
+) -> Iterator[Runner | Mapper]:
+    if scheduler is not None and workers is not None:
+        raise ConfigError("give --scheduler or --workers: a scheduler has workers of its own")
+    if scheduler is None and workers is None:
+        yield recipe()
+        return
+    from relay_int8.calibration.cluster import DaskMapper, connected
+
+    with connected(scheduler, workers) as client:
+        yield DaskMapper(client, recipe)

@@ -1,0 +1,68 @@
+"""The FP32 network on this computer: what a quantized one is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.errors import ConfigError
+from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import Shapes
+from relay_int8.graph import dataflow
+from relay_int8.graph.interface import inputs_of
+from relay_int8.machine.host import cpu_flags
+from schedules.targets import native_target
+
+Array = np.ndarray[Any, Any]
+Network = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+def float_network(
+    model: str | Path,
+    *,
+    batch: int | None = None,
+    inputs: Shapes | None = None,
+    params: str | Path | None = None,
+) -> Network:
+    """Return a model, compiled without quantizing it, as a function of named arrays.
+
+    The options are those of :func:`relay_int8.import_model`. The function raises a ConfigError for
+    arrays of other names, shapes or types than the model's inputs.
+    """
+    mod = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
+    inputs_found = inputs_of(mod)
+    outputs = [str(var.name) for var in dataflow.results(mod["main"])]
+    main = virtual_machine(compile_module(mod, native_target(cpu_flags())))["main"]
+
+    def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        _require_fit(inputs_found, arrays)
+        given = (np.ascontiguousarray(arrays[info.name]) for info in inputs_found)
+        result = main(*map(tvm.runtime.tensor, given))
+        tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        return {name: tensor.numpy() for name, tensor in zip(outputs, tensors, strict=True)}
+
+    return _run
+
+
+def _require_fit(inputs: Sequence[TensorInfo], arrays: Mapping[str, Array]) -> None:
+    expected = {info.name: (info.dtype, info.shape) for info in inputs}
+    found = {name: (str(array.dtype), array.shape) for name, array in arrays.items()}
+    if any(found.get(name) != wanted for name, wanted in expected.items()):
+        raise ConfigError(
+            f"the FP32 network takes {_said(expected)}; {_said(found)} found; give the model that "
+            "the artifact was made from"
+        )
+
+
+def _said(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> str:
+    return ", ".join(
+        f"{name} ({dtype} {' x '.join(map(str, shape))})"
+        for name, (dtype, shape) in tensors.items()
+    )

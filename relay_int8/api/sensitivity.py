@@ -1,0 +1,118 @@
+"""Which layers cost accuracy, and a plan that keeps a stated one at the least measured time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from tvm import IRModule
+from tvm.target import Target
+
+from relay_int8 import finite_json
+from relay_int8.calibration.observe import Progress
+from relay_int8.data.dataset import Batches, Dataset
+from relay_int8.data.images import open_images
+from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.graph.interface import open_inputs
+from relay_int8.machine.host import cpu_flags
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.mixed_precision.choice import Budget, Mixed, search
+from relay_int8.quantization.mixed_precision.costs import measure_costs, run_times_ms
+from relay_int8.quantization.mixed_precision.sensitivity import (
+    Fit,
+    Sensitivity,
+    Variants,
+    measure_sensitivity,
+)
+from relay_int8.quantization.quantize import QuantizedModel, quantize
+from schedules.targets import native_target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A plan that was built: its model, its fit, and times of whole networks, taking turns.
+
+    ``latency_ms``: of "int8" (no layer left in float), "mixed" and "float32".
+    """
+
+    mixed: Mixed
+    model: QuantizedModel
+    fit: Fit
+    holds: bool
+    latency_ms: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerAnalysis:
+    """Every layer's sensitivity, and the verified plan where a budget was given."""
+
+    sensitivity: Sensitivity
+    verified: Verified | None = None
+
+
+def analyze_layers(
+    mod: IRModule,
+    data: str | Path | Batches | Dataset,
+    *,
+    config: QuantConfig | None = None,
+    budget: Budget | None = None,
+    preprocessing: Preprocessing | None = None,
+    samples: int = 16,
+    progress: Progress | None = None,
+) -> LayerAnalysis:
+    """Quantize a network, measure every layer's sensitivity, and find the plan for a budget.
+
+    Parameters
+    ----------
+    mod
+        Imported float module, of batch 1.
+    data, preprocessing
+        Calibration images, as :func:`relay_int8.compile_model` takes them.
+    config
+        Preset, method, exclusions; ``QuantConfig()`` if None.
+    budget
+        The accuracy to reach at the least time measured on this computer; None: no plan.
+    samples
+        Calibration images to measure on.
+    progress
+        Called as the stages go on.
+    """
+    if not isinstance(data, Dataset):
+        data = open_images(open_inputs(mod), data, preprocessing)
+    quantized = quantize(mod, data, config, progress=progress)
+    variants = Variants(quantized, data, samples)
+    sensitivity = measure_sensitivity(variants, progress)
+    if budget is None:
+        return LayerAnalysis(sensitivity=sensitivity)
+    target = native_target(cpu_flags())
+    mixed = search(variants, sensitivity, measure_costs(quantized, target), budget, progress)
+    verified = _verified(mod, data, variants, mixed, budget, target)
+    return LayerAnalysis(sensitivity=sensitivity, verified=verified)
+
+
+def _verified(
+    mod: IRModule,
+    data: Dataset,
+    variants: Variants,
+    mixed: Mixed,
+    budget: Budget,
+    target: Target,
+) -> Verified:
+    """Quantize anew by the plan that was found, measure its fit, and time the whole network."""
+    base = variants.quantized
+    config = replace(base.config, exclude=(*base.config.exclude, *mixed.floats))
+    model = quantize(mod, data, config)
+    fit = Variants(model, data, variants.samples).fit(model.plan)
+    times = run_times_ms([base.mod, model.mod, base.reference], target)
+    return Verified(
+        mixed=mixed,
+        model=model,
+        fit=fit,
+        holds=budget.holds(fit),
+        latency_ms=dict(zip(("int8", "mixed", "float32"), times, strict=True)),
+    )
+
+
+def sensitivity_json(sensitivity: Sensitivity) -> str:
+    """Return the sensitivities as JSON; an infinite ratio is written as "inf"."""
+    return finite_json.dumps(asdict(sensitivity))

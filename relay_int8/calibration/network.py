@@ -1,0 +1,153 @@
+"""The float network that calibration runs: statistics of its tensors, computed inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import IRModule, relax
+from tvm.target import Target
+
+from relay_int8.calibration.histogram import Grid
+from relay_int8.calibration.methods import Method
+from relay_int8.calibration.observe import Statistics
+from relay_int8.calibration.observe_tensors import ObserveTensors
+from relay_int8.compiler.pipeline import finalize, lower
+from relay_int8.data.dataset import Image
+from relay_int8.errors import CalibrationError
+from relay_int8.machine.host import cpu_flags, cpu_name
+from relay_int8.numerics.qparams import PlannedScheme
+from schedules.targets import needed_flags, target_config
+
+Array = npt.NDArray[Any]
+
+
+class CalibrationNetwork:
+    """A ``calibration.Runner``: batch 1, fixed schedules, one compilation for both passes.
+
+    Parameters
+    ----------
+    mod
+        Normalized float module of batch 1.
+    schemes
+        Name -> scheme of the tensors to observe.
+    means
+        Names of the tensors whose channel means are wanted.
+    target
+        Where it runs; calibration runs on the computer that compiles.
+    method
+        Whose histograms are counted.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        schemes: Mapping[str, PlannedScheme],
+        means: Sequence[str],
+        target: Target,
+        method: Method | None = None,
+    ) -> None:
+        self._names = list(schemes)
+        self._means = list(means)
+        self._inputs = [str(param.name) for param in mod["main"].params]
+        self._observed = tvm.transform.Sequential([ObserveTensors(schemes, means, method)])(mod)
+        self._target = target
+        self._off = tvm.runtime.tensor(np.zeros(1, np.float32))
+
+    @cached_property
+    def _main(self) -> Callable[..., Any]:
+        """The compiled network, compiled when the first image comes."""
+        with self._target:
+            executable = tvm.compile(
+                lower(self._target)(self._observed),
+                target=self._target,
+                relax_pipeline=finalize(),
+            )
+        main: Callable[..., Any] = relax.VirtualMachine(executable, tvm.cpu())["main"]
+        return main
+
+    def statistics(self, image: Image) -> Statistics:
+        """Return the ranges of all tensors, and the channel means of those that need them."""
+        return self._statistics(self._run(image, [self._off] * (2 * len(self._names))))
+
+    def histograms(self, image: Image, grids: Mapping[str, Grid]) -> dict[str, Array]:
+        """Return of each tensor int32 (bins,)."""
+        return self._histograms(self._run(image, self._grid(grids)))
+
+    def observe(
+        self, image: Image, grids: Mapping[str, Grid]
+    ) -> tuple[Statistics, dict[str, Array]]:
+        """Return both, of one run."""
+        outputs = self._run(image, self._grid(grids))
+        return self._statistics(outputs), self._histograms(outputs)
+
+    def _statistics(self, outputs: list[Array]) -> Statistics:
+        return Statistics(
+            ranges=dict(zip(self._names, outputs, strict=False)),
+            means=dict(zip(self._means, outputs[2 * len(self._names) :], strict=True)),
+        )
+
+    def _histograms(self, outputs: list[Array]) -> dict[str, Array]:
+        return dict(zip(self._names, outputs[len(self._names) :], strict=False))
+
+    def _grid(self, grids: Mapping[str, Grid]) -> list[tvm.runtime.Tensor]:
+        return [
+            tvm.runtime.tensor(np.array([number], np.float32))
+            for name in self._names
+            for number in (grids[name].low, grids[name].inverse)
+        ]
+
+    def _run(self, image: Image, grid: list[tvm.runtime.Tensor]) -> list[Array]:
+        inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]
+        outputs = self._main(*inputs, *grid)
+        single = isinstance(outputs, tvm.runtime.Tensor)
+        return [output.numpy() for output in ([outputs] if single else outputs)]
+
+
+@dataclass(frozen=True)
+class CalibrationRecipe:
+    """Everything to make a :class:`CalibrationNetwork` of, elsewhere.
+
+    It is compiled for one target wherever it runs, so that floats have the same bits everywhere.
+    Parameters are those of the network.
+    """
+
+    mod: IRModule
+    schemes: Mapping[str, PlannedScheme]
+    means: Sequence[str]
+    target: Target
+    method: Method | None = None
+
+    def __call__(self) -> CalibrationNetwork:
+        """Return the network.
+
+        Raises
+        ------
+        CalibrationError
+            This computer lacks instructions of the target.
+        """
+        missing = set(needed_flags(self.target)) - cpu_flags()
+        if missing:
+            raise CalibrationError(
+                f"{cpu_name()} lacks {', '.join(sorted(missing))}, which the computer that "
+                "calibration was started on has; use workers of its kind"
+            )
+        return CalibrationNetwork(self.mod, self.schemes, self.means, self.target, self.method)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields with module and target as text, for pickle."""
+        return {
+            **vars(self),
+            "mod": tvm.ir.save_json(self.mod),
+            "target": target_config(self.target),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the fields."""
+        mod, target = tvm.ir.load_json(state["mod"]), Target(state["target"])
+        vars(self).update(state | {"mod": mod, "target": target})

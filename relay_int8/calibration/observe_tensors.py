@@ -1,0 +1,113 @@
+"""Put a statistic kernel behind every observed tensor; the network returns the statistics alone.
+
+    Before:  ...; return logits
+    After:   ...; x:range = observe(x);  x:histogram = observe(x, low, inverse);
+             x:mean = pool2d(x) or mean(x);  return all of them
+
+Place:  after normalize, before LowerFloat: calibration's own network.
+Exact:  integers and extrema; of the means, the sum ascends over one image, whatever the schedule.
+
+Range and histogram of a tensor share one compiled network: ``low`` and ``inverse`` (float32 (1,)
+each) are inputs of it, and a histogram whose inverse is zero is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.calibration.methods import Max, Method
+from relay_int8.graph import dataflow
+from relay_int8.graph.spec_calls import kernel_call
+from relay_int8.numerics.qparams import PlannedScheme
+from schedules.spec import Observe, Pool2d
+
+
+@tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
+class ObserveTensors:
+    """Put a statistic kernel behind every observed tensor.
+
+    Parameters
+    ----------
+    schemes
+        Name -> scheme of the tensors to observe; outputs come in this order, all ranges first.
+    means
+        Names of the tensors whose channel means follow the histograms.
+    method
+        Whose histograms are counted.
+    """
+
+    def __init__(
+        self,
+        schemes: Mapping[str, PlannedScheme],
+        means: Sequence[str] = (),
+        method: Method | None = None,
+    ) -> None:
+        self._schemes = schemes
+        self._means = means
+        self._method = method or Max()
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return the network of statistics; ``mod`` itself is left alone."""
+        func = mod["main"]
+        writer = dataflow.FunctionWriter()
+        tensors = {param.name: param for param in func.params}
+        done: dict[relax.Var, relax.Expr] = {}
+        for var, value in dataflow.calls(func):
+            done[var] = tensors[var.name] = writer.emit(var.name, dataflow.substitute(value, done))
+        observed = [tensors[name] for name in self._schemes]
+        ranges = [
+            writer.emit(
+                f"{var.name}:range",
+                kernel_call(Observe(statistic="range", dims=dataflow.shape(var)), [var], {}),
+            )
+            for var in observed
+        ]
+        params, histograms = list(func.params), []
+        for var, scheme in zip(observed, self._schemes.values(), strict=True):
+            spec = Observe(
+                statistic="histogram",
+                dims=dataflow.shape(var),
+                bins=self._method.bins,
+                absolute=self._method.absolute("s8" if scheme == "input" else scheme),
+            )
+            grid = {
+                name: relax.Var(f"{var.name}:{name}", relax.TensorType((1,), "float32"))
+                for name in spec.params
+            }
+            params.extend(grid.values())
+            histograms.append(writer.emit(f"{var.name}:histogram", kernel_call(spec, [var], grid)))
+        means = [_mean(writer, tensors[name]) for name in self._means]
+        return writer.finish(params, [*ranges, *histograms, *means], dataflow.attributes(func))
+
+
+def _mean(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
+    """Write the means of the channels: float32 (channels,)."""
+    dims = dataflow.shape(var)
+    image = dims if len(dims) == 4 else (1, dims[-1], int(np.prod(dims[:-1])), 1)
+    value: relax.Expr = var
+    if len(dims) != 4:
+        rows = relax.op.reshape(var, (image[2], image[1]))
+        columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
+        columns = writer.emit(f"{var.name}:columns", columns)
+        value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
+    batch, channels, height, width = image
+    spec = Pool2d(
+        reduce="avg",
+        batch=batch,
+        channels=channels,
+        height=height,
+        width=width,
+        out_size=(1, 1),
+        kernel=(height, width),
+        strides=(1, 1),
+        padding=(0, 0),
+        x="float32",
+        y="float32",
+    )
+    m = np.full((1, 1), 1.0 / (height * width), np.float32)
+    mean = writer.emit(f"{var.name}:mean", kernel_call(spec, [value], {"m": m}))
+    return writer.emit(f"{var.name}:means", relax.op.reshape(mean, (channels,)))

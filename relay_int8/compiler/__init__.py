@@ -1,0 +1,1 @@
+"""From a Relax module to a library for one target."""

@@ -1,0 +1,153 @@
+"""From a quantized model to a library for one target."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import IRModule, relax
+from tvm.support import cc
+from tvm.target import Target
+
+from relay_int8.compiler.gpu_code import GpuCode, gpu_code
+from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
+from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
+from relay_int8.compiler.tuned_schedules import TunedSchedules
+from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
+from schedules.cuda.compiler import device_code
+from schedules.targets import machine
+from schedules.template import ScheduleError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A compiled network: ``executable`` runs on the Relax VM, ``calls`` says what it does.
+
+    ``gpu`` is what there is to say of code for GPUs; None where there is none.
+    """
+
+    executable: tvm.runtime.Executable
+    target: Target
+    calls: tuple[KernelCall, ...]
+    gpu: GpuCode | None = None
+
+    def export(self, path: Path | str) -> None:
+        """Write the shared library.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no compiler for the target's machine, or it fails.
+        """
+        wanted = machine(self.target)
+        options: dict[str, Any] = {}
+        if wanted != platform.machine():
+            compiler = f"{wanted}-linux-gnu-g++"
+            if shutil.which(compiler) is None:
+                raise ArtifactError(
+                    f"{compiler} not found: a library for {wanted} is linked by it; install it "
+                    f"(Debian: g++-{wanted.replace('_', '-')}-linux-gnu)"
+                )
+            options["fcompile"] = cc.cross_compiler(compiler)
+        try:
+            self.executable.export_library(str(path), **options)
+        except RuntimeError as error:
+            raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
+
+
+def compile_module(
+    mod: IRModule,
+    target: Target,
+    records: TunedSchedules | None = None,
+    architectures: Sequence[str] = (),
+    *,
+    cuda_graphs: bool = True,
+    float16: bool = False,
+) -> Built:
+    """Compile a QDQ module, or a normalized float one, for ``target``.
+
+    Kernels that ``records`` has run as they were tuned, others with their default schedules.
+    For a GPU the library holds machine code of all ``architectures``, as in ``sm_80``; of the
+    target's own if none are named. With ``cuda_graphs`` all launches between the first kernel and
+    the last are one, from the second run on. With ``float16``, for GPUs alone, convolutions and
+    dense layers that stay in float multiply float16.
+
+    Raises
+    ------
+    UnsupportedOpError
+        If no template computes some kernel on ``target``.
+    ConfigError
+        If a compiler for ``target`` is not installed, or does not know an architecture; if float16
+        is asked for and ``target`` is no GPU.
+    """
+    check_float16(float16, target)
+    lowered = _lowered(mod, target, records, float16)
+    graphs = cuda_graphs and target.kind.name == "cuda"
+    try:
+        with target, device_code(target, architectures) as compiled:
+            final = finalized(lowered, graphs)
+            executable = tvm.compile(final, target=target, relax_pipeline=None)
+            gpu = gpu_code(final, compiled)
+    except ScheduleError as error:
+        raise ConfigError(str(error)) from error
+    return Built(executable=executable, target=target, calls=kernel_calls_of(lowered), gpu=gpu)
+
+
+def check_float16(float16: bool, target: Target) -> None:
+    """Refuse float16 where ``target`` is no GPU.
+
+    Raises
+    ------
+    ConfigError
+        If it is asked for there.
+    """
+    if float16 and target.kind.name != "cuda":
+        raise ConfigError(
+            f"float layers in float16 are asked for, but the target is {target.kind.name}: only "
+            "GPUs have such kernels; leave float16 out, or build for cuda"
+        )
+
+
+def kernel_calls(mod: IRModule, target: Target) -> tuple[KernelCall, ...]:
+    """Return the calls that :func:`compile_module` would compile."""
+    return kernel_calls_of(_lowered(mod, target))
+
+
+def _lowered(
+    mod: IRModule, target: Target, records: TunedSchedules | None = None, float16: bool = False
+) -> IRModule:
+    with target:
+        try:
+            return lower(target, records, float16)(mod)
+        except ScheduleError as error:
+            raise UnsupportedOpError(str(error)) from error
+
+
+def finalized(lowered: IRModule, cuda_graphs: bool) -> IRModule:
+    """Return a lowered module as the virtual machine runs it."""
+    if not cuda_graphs:
+        return finalize()(lowered)
+    with tvm.transform.PassContext(config={CUDA_GRAPHS: True}):
+        return finalize(cuda_graphs)(lowered)
+
+
+def virtual_machine(built: Built) -> relax.VirtualMachine:
+    """Return the network ready to run on this computer.
+
+    Raises
+    ------
+    ConfigError
+        If it is compiled for a GPU, and there is none.
+    """
+    device = tvm.device("cuda" if built.target.kind.name == "cuda" else "cpu")
+    if not device.exist:
+        raise ConfigError(
+            f"compiled for {built.target.attrs['arch']}, but TVM finds no NVIDIA GPU here; "
+            "copy the library to a computer that has one, and its driver"
+        )
+    return relax.VirtualMachine(built.executable, device)

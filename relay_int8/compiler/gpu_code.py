@@ -1,0 +1,167 @@
+"""What compiling for GPUs gave besides the library: needs, registers, what a graph replays."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import IRModule, ir, relax, tirx
+from tvm.target import Target
+
+from relay_int8.graph import dataflow
+from relay_int8.machine.gpu import GpuNeeds
+from schedules.cuda.compiler import least_driver
+from schedules.cuda.nvrtc import Compiled, KernelUsage
+
+CAPTURED = "_cuda_graph_capture"  # what TVM calls a function whose launches a graph replays
+_PTX_VERSION = re.compile(rb"^\.version (\S+)", re.M)
+_KERNEL = re.compile(r"(\w+)_kernel(?:_\d+)?")  # TVM's names of the kernels of one PrimFunc
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuCode:
+    """The device side of a compiled network.
+
+    Parameters
+    ----------
+    needs
+        What it takes to run.
+    usage
+        Kernel -> architecture -> registers and memory. A PrimFunc of a template is one kernel.
+    captured, launched
+        The calls that a CUDA graph replays, and those that the host launches one by one, by
+        PrimFunc.
+    """
+
+    needs: GpuNeeds
+    usage: Mapping[str, Mapping[str, KernelUsage]]
+    captured: tuple[str, ...]
+    launched: tuple[str, ...]
+
+    def to_dict(self, tensors: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Return it as plain values, for reports and manifests.
+
+        ``tensors`` are those that each PrimFunc computes.
+        """
+        return {
+            "needs": dataclasses.asdict(self.needs)
+            | {"architectures": [*self.needs.architectures]},
+            "graph": {"captured": list(self.captured), "launched": list(self.launched)},
+            "kernels": {
+                kernel: {
+                    "tensors": list(tensors.get(function_of(kernel), ())),
+                    "usage": {name: dataclasses.asdict(usage) for name, usage in found.items()},
+                }
+                for kernel, found in self.usage.items()
+            },
+        }
+
+
+def gpu_code(final: IRModule, compiled: Sequence[Compiled]) -> GpuCode | None:
+    """Return what a module in its final form and its binaries say; None where nothing was compiled.
+
+    Parameters
+    ----------
+    final
+        After phase 6: memory is planned, regions that a graph replays are functions.
+    compiled
+        Code of each architecture, then PTX.
+    """
+    if not compiled:
+        return None
+    *codes, ptx = compiled
+    version = _PTX_VERSION.search(ptx.binary)
+    assert version
+    usage: dict[str, dict[str, KernelUsage]] = {}
+    for code in codes:
+        for kernel, found in code.usage.items():
+            usage.setdefault(kernel, {})[code.architecture] = found
+    captured, launched = launches(final)
+    return GpuCode(
+        needs=GpuNeeds(
+            architectures=tuple(code.architecture for code in codes),
+            ptx_architecture=ptx.architecture,
+            ptx_version=version[1].decode(),
+            driver=least_driver(),
+            memory_bytes=_memory_bytes(final),
+        ),
+        usage=usage,
+        captured=captured,
+        launched=launched,
+    )
+
+
+def gpu_needs(target: Target) -> GpuNeeds | None:
+    """Return what kernels for ``target`` need of a GPU, their memory left out; None for a CPU."""
+    if target.kind.name != "cuda":
+        return None
+    architecture = str(target.attrs["arch"])
+    return GpuNeeds(
+        architectures=(architecture,),
+        ptx_architecture=architecture,
+        ptx_version="",
+        driver=least_driver(),
+        memory_bytes=0,
+    )
+
+
+def launches(final: IRModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the calls of kernels that a CUDA graph replays, and those the host launches."""
+    calls = {name: tuple(_launches(func)) for name, func in _functions(final)}
+    replayed = [call for name in calls if name.endswith(CAPTURED) for call in calls[name]]
+    return tuple(replayed), calls["main"]
+
+
+def function_of(kernel: str) -> str:
+    """Return the PrimFunc that a kernel belongs to."""
+    match = _KERNEL.fullmatch(kernel)
+    return match[1] if match else kernel
+
+
+def _functions(mod: IRModule) -> Iterator[tuple[str, relax.Function]]:
+    for var, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            yield var.name_hint, func
+
+
+def _launches(func: relax.Function) -> Iterator[str]:
+    """Yield the PrimFunc of every call that launches kernels, in order."""
+    for _, value in dataflow.calls(func):
+        if isinstance(value, relax.Call) and isinstance(value.op, ir.GlobalVar):
+            yield str(value.op.name_hint)
+
+
+def _memory_bytes(final: IRModule) -> int:
+    """Return the bytes of constants, inputs and planned activations of known size."""
+    constants: set[ir.GenericConst] = set()
+    total = 0
+    for name, func in _functions(final):
+        tvm_ffi.structural_walk(func.body, (ir.GenericConst, constants.add))
+        total += sum(_bytes(param) for param in (func.params if name == "main" else ()))
+        total += sum(_storage_bytes(value) for _, value in dataflow.calls(func))
+    return total + sum(_bytes(constant) for constant in constants)
+
+
+def _storage_bytes(value: relax.Expr) -> int:
+    if dataflow.operator(value) != "vm.alloc_storage":
+        return 0
+    return _product(list(value.args[0].values))
+
+
+def _bytes(value: relax.Expr) -> int:
+    """Return the size of a tensor; of anything else, 0."""
+    if not isinstance(value.ty, relax.TensorType):
+        return 0
+    return _product(list(dataflow.shape(value))) * np.dtype(dataflow.dtype(value)).itemsize
+
+
+def _product(extents: list[Any]) -> int:
+    """Return the number of elements, 0 where an extent is symbolic."""
+    known = all(isinstance(extent, int | tirx.IntImm) for extent in extents)
+    return math.prod(int(extent) for extent in extents) if known else 0

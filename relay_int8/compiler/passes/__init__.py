@@ -1,0 +1,1 @@
+"""The compiler's passes, one file each; ``compiler.pipeline`` has their order."""

@@ -1,0 +1,1 @@
+"""Passes from Q/DQ to scheduled kernels of a target."""

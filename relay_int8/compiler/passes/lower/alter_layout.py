@@ -1,0 +1,244 @@
+"""Give every kernel a template of the target, and one packed layout to whole regions.
+
+    Before:  y = call_dps_packed('{"kind": "conv2d", ...}', (x, w, bias, ...))      x, y in NCHW
+    After:   y = call_tir(conv2d_vnni_0, (x, w', bias', ...))                       x, y in NCHW16c
+
+Place:  after ShiftSigns; ScheduleKernels follows.
+Exact:  bit-identical; constants are packed here, at compile time.
+
+A tensor takes the layout its readers want: that of convolutions first. Quantize, dequantize and
+the operators that move integers read and write any layout, so that a region's ends and the
+operators that cut blocks need no repack of their own. Where a reader wants another layout than a
+tensor has, one repack is made, and listed: ``<tensor>:<layout>``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import IRModule, relax
+from tvm.target import Target
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
+from relay_int8.graph.spec_calls import operands, spec_of
+from schedules.catalog import select
+from schedules.layout import NHWC, ROW, Layout
+from schedules.spec import DType, Move, Spec, to_json
+from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
+
+INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
+
+
+@tvm.transform.module_pass(opt_level=0, name="AlterLayout")
+class AlterLayout:
+    """Give every kernel a template of the target, and one packed layout to whole regions."""
+
+    def __init__(self, target: Target, measured: Measured = not_measured) -> None:
+        self._target = target
+        self._measured = measured
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return the module with packed kernels; ``mod`` itself is left alone."""
+        return _LayoutWriter(mod, self._target, self._measured).run()
+
+
+class _LayoutWriter:
+    """One walk over a function; every tensor of it in one or more layouts."""
+
+    def __init__(self, mod: IRModule, target: Target, measured: Measured) -> None:
+        self._func = mod["main"]
+        self._target = target
+        self._writer = dataflow.FunctionWriter(mod)
+        self._specs = {
+            var: spec
+            for var, value in dataflow.calls(self._func)
+            if (spec := spec_of(value)) is not None
+        }
+        self._templates = {var: select(spec, target, measured) for var, spec in self._specs.items()}
+        self._wanted = self._wishes()
+        self._sizes = {str(size.name): size for size in dataflow.open_sizes(self._func)}
+        self._layout: dict[relax.Var, Layout] = {}
+        self._held: dict[tuple[relax.Var, Layout], relax.Expr] = {}
+        self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
+
+    def run(self) -> IRModule:
+        """Write the function anew; its results stay in row-major order."""
+        attributes = dataflow.attributes(self._func)
+        params = [self._held_input(param, attributes) for param in self._func.params]
+        attributes.pop(INPUT_LAYOUT, None)
+        for var, value in dataflow.calls(self._func):
+            if var in self._specs:
+                self._kernel(var, value)
+            else:
+                reads = _tensors(value)
+                renamed = {argument: self._in_layout(argument, ROW) for argument in reads}
+                self._hold(
+                    var, ROW, self._writer.emit(var.name, dataflow.substitute(value, renamed))
+                )
+        outputs = [self._in_layout(var, ROW) for var in dataflow.results(self._func)]
+        return self._writer.finish(params, outputs, attributes)
+
+    def _held_input(self, param: relax.Var, attributes: Mapping[str, object]) -> relax.Var:
+        """Take an input as it lies in memory; return the parameter that stands for it."""
+        layout = INPUT_LAYOUTS[str(attributes.get(INPUT_LAYOUT, "NCHW"))]
+        if layout != ROW:
+            shape = layout.physical_shape(dataflow.shape(param))
+            held = relax.Var(param.name, relax.TensorType(shape, dataflow.dtype(param)))
+        else:
+            held = param
+        self._hold(param, layout, held)
+        return held
+
+    def _wishes(self) -> dict[relax.Var, Layout]:
+        """Return the layout that the readers of each tensor want, the keenest reader first."""
+        wishes: dict[relax.Var, tuple[int, Layout]] = {}
+        for var, value in reversed(list(dataflow.calls(self._func))):
+            spec = self._specs.get(var)
+            if spec is None:
+                continue
+            tensors, _ = operands(value, spec)
+            layouts, keen = self._wish(var, wishes.get(var, (0, ROW))[1])
+            for tensor, layout in zip(tensors, layouts.inputs, strict=True):
+                if keen >= wishes.get(tensor, (-1, ROW))[0]:
+                    wishes[tensor] = keen, layout
+        return {var: layout for var, (_, layout) in wishes.items()}
+
+    def _wish(self, var: relax.Var, output: Layout) -> tuple[Layouts, int]:
+        """Return the layouts a kernel would like, and 1 if it takes no others, else 0."""
+        spec, template = self._specs[var], self._templates[var]
+        free = [output if _is_image(spec, name) else ROW for name in spec.tensors]
+        liked = template.layouts(spec, Layouts(inputs=tuple(free), output=output))
+        plain = template.layouts(spec, Layouts(inputs=(ROW,) * len(free), output=ROW))
+        fixed = liked == plain and any(layout != ROW for layout in plain.inputs)
+        return liked, int(fixed)
+
+    def _kernel(self, var: relax.Var, value: relax.Call) -> None:
+        spec, template = self._specs[var], self._templates[var]
+        tensors, params = operands(value, spec)
+        present = tuple(self._layout[tensor] for tensor in tensors)
+        output = self._wanted.get(var, present[0])
+        wanted = Layouts(inputs=present, output=output if _is_image(spec, "y") else ROW)
+        layouts = template.layouts(spec, wanted)
+        if self._moved_in_place(var, spec, layouts, tensors):
+            return
+        inputs = [
+            self._in_layout(tensor, layout)
+            for tensor, layout in zip(tensors, layouts.inputs, strict=True)
+        ]
+        self._hold(
+            var, layouts.output, self._emit(var.name, spec, template, layouts, inputs, params)
+        )
+
+    def _moved_in_place(
+        self, var: relax.Var, spec: Spec, layouts: Layouts, tensors: list[relax.Expr]
+    ) -> bool:
+        """Turn a move that moves no byte into a view; return whether it is one."""
+        if not isinstance(spec, Move) or not _moves_nothing(spec, layouts):
+            return False
+        held = self._in_layout(tensors[0], layouts.inputs[0])
+        dims = layouts.output.physical_shape(spec.y_shape)
+        view = self._writer.emit(
+            var.name, relax.op.reshape(held, [self._own_size(size) for size in dims])
+        )
+        self._hold(var, layouts.output, view)
+        return True
+
+    def _in_layout(self, var: relax.Var, layout: Layout) -> relax.Expr:
+        """Return ``var`` in ``layout``, repacked once where it does not lie so already."""
+        if (var, layout) not in self._held:
+            source = self._layout[var]
+            shape = dataflow.shape(var)
+            spec = Move(
+                move="copy", x_shape=shape, y_shape=shape, x=cast(DType, dataflow.dtype(var))
+            )
+            layouts = Layouts(inputs=(source,), output=layout)
+            template = select(spec, self._target)
+            self._held[var, layout] = self._emit(
+                f"{var.name}:{layout.name}", spec, template, layouts, [self._held[var, source]], {}
+            )
+        return self._held[var, layout]
+
+    def _emit(
+        self,
+        name: str,
+        spec: Spec,
+        template: ScheduleTemplate,
+        layouts: Layouts,
+        inputs: list[relax.Expr],
+        params: Mapping[str, np.ndarray | relax.Expr],
+    ) -> relax.Var:
+        constants = _packed(template, spec, params)
+        function = self._function(spec, template, layouts)
+        shape = layouts.output.physical_shape(spec.shape("y"))
+        out = relax.TensorType([self._own_size(size) for size in shape], spec.dtype("y"))
+        return self._writer.emit(name, relax.call_tir(function, [*inputs, *constants], out))
+
+    def _own_size(self, size: int | tvm.ir.Expr) -> int | tvm.ir.Expr:
+        """Return a size in variables of the network: a spec names them, and has some of its own."""
+        if isinstance(size, int):
+            return size
+        return tvm_ffi.structural_map(size, (tvm.ir.Var, lambda var: self._sizes[str(var.name)]))
+
+    def _function(
+        self, spec: Spec, template: ScheduleTemplate, layouts: Layouts
+    ) -> tvm.ir.GlobalVar:
+        """Return the PrimFunc of a kernel; equal kernels share one."""
+        names = json.dumps([layout.name for layout in (*layouts.inputs, layouts.output)])
+        key = (template.name, to_json(spec), names)
+        if key not in self._kernels:
+            func = template.kernel(spec, layouts).with_attr(
+                {SPEC: to_json(spec), TEMPLATE: template.name, LAYOUTS: names}
+            )
+            name = f"{template.name}_{len(self._kernels)}"
+            self._kernels[key] = self._writer.add_kernel(func, name)
+        return self._kernels[key]
+
+    def _hold(self, var: relax.Var, layout: Layout, value: relax.Expr) -> None:
+        self._layout[var] = layout
+        self._held[var, layout] = value
+
+
+def _packed(
+    template: ScheduleTemplate, spec: Spec, params: Mapping[str, np.ndarray | relax.Expr]
+) -> Iterable[relax.Expr]:
+    """Return the constants as the template reads them; variables are passed on."""
+    arrays = {name: value for name, value in params.items() if isinstance(value, np.ndarray)}
+    if len(arrays) < len(params):
+        return [params[name] for name in spec.params]
+    packed = template.pack(spec, arrays)
+    return [relax.const(np.ascontiguousarray(packed[name])) for name in spec.params]
+
+
+def _moves_nothing(spec: Move, layouts: Layouts) -> bool:
+    """Whether the bytes of x are those of y already."""
+    (source,), output = layouts.inputs, layouts.output
+    if spec.move == "transpose" and len(spec.x_shape) == 4:
+        if source == ROW:
+            return spec.arguments == (0, 3, 1, 2) and _lies_as_nhwc(output, spec.y_shape)
+        return (
+            output == ROW and spec.arguments == (0, 2, 3, 1) and _lies_as_nhwc(source, spec.x_shape)
+        )
+    if spec.move != "reshape" or output != ROW:
+        return False
+    blocks = source.block or 1  # one pixel lies in NHWC as it does row by row
+    return source == ROW or (spec.x_shape[2:] == (1, 1) and not spec.x_shape[1] % blocks)
+
+
+def _lies_as_nhwc(layout: Layout, dims: tuple[int, ...]) -> bool:
+    """Whether the channels of an image are innermost, in one whole block."""
+    return layout == NHWC or layout.block == dims[1]
+
+
+def _is_image(spec: Spec, name: str) -> bool:
+    """Say whether a tensor has the four axes that layouts are about."""
+    return len(spec.shape(name)) == 4
+
+
+def _tensors(value: relax.Expr) -> list[relax.Var]:
+    return [argument for argument in dataflow.arguments(value) if isinstance(argument, relax.Var)]

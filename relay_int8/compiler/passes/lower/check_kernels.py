@@ -1,0 +1,45 @@
+"""Refuse a module in which an accumulator leaves its kernel.
+
+Place:  after ScheduleKernels.
+Exact:  changes nothing.
+
+Every integer kernel rounds its int32 accumulators to 8 bits (or to float32) in registers. An int32
+tensor between kernels means that an epilogue was left behind, which is four times the memory
+traffic and a different rounding place. Counts of an observed tensor are results, and may leave.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.graph import dataflow
+
+
+@tvm.transform.module_pass(opt_level=0, name="CheckKernels")
+class CheckKernels:
+    """Refuse a module in which an accumulator leaves its kernel."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return ``mod`` unchanged.
+
+        Raises
+        ------
+        UnsupportedOpError
+            If a kernel reads int32 activations that another one wrote.
+        """
+        func = mod["main"]
+        written = {
+            var: value
+            for var, value in dataflow.calls(func)
+            if dataflow.operator(value) == "call_tir" and isinstance(var.ty, relax.TensorType)
+        }
+        for var, value in written.items():
+            for argument in dataflow.arguments(value):
+                if argument in written and dataflow.dtype(argument) == "int32":
+                    raise UnsupportedOpError(
+                        f"{argument.name} is an int32 tensor between two kernels, read by "
+                        f"{var.name}; its requantize must be part of the kernel that makes it"
+                    )
+        return mod

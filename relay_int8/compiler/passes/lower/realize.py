@@ -1,0 +1,253 @@
+"""Turn a QDQ module into integers: Q/DQ pairs disappear into the kernels between them.
+
+    Before:  y_q = quantize(relu(conv2d(dequantize(x_q), dequantize(w_q)) + b))
+    After:   y = call_dps_packed('{"kind": "conv2d", ...}', (x, w, bias, m, z, clamp))
+
+Place:  after InsertQdq (or the import of a QDQ model), before LowerFloat.
+Exact:  the result equals the NumPy oracle on the QDQ module bit for bit; docs/design.md has the
+        contract. An integer tensor keeps the name of the float tensor it stands for.
+
+Of an imported model some pairs have no integer form (one scale for each channel of an activation,
+other types than int8 and uint8): those stay operators of Relax, and what reads them floats.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.compiler.integer_kernels import (
+    Kernel,
+    dequantize_kernel,
+    integer_kernel,
+    linear_refusal,
+    pixel_kernel,
+    quantize_kernel,
+    rescale_kernel,
+)
+from relay_int8.errors import ConfigError
+from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
+from relay_int8.graph.capability import refusal
+from relay_int8.graph.groups import MOVES, Group, find_groups
+from relay_int8.graph.pixels import pixels_of
+from relay_int8.graph.requantize import requantize_of
+from relay_int8.graph.spec_calls import kernel_call
+from relay_int8.numerics.qparams import QParams
+from schedules.spec import DType, Move
+
+
+def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
+    """Return each layer of a QDQ module, and why it stays in float, or None."""
+    realizer = _Realizer(mod["main"])
+    realizer.run()
+    return realizer.decided
+
+
+@tvm.transform.module_pass(opt_level=0, name="Realize")
+class Realize:
+    """Turn a QDQ module into integers."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return the integer module; ``mod`` itself is left alone."""
+        return _Realizer(mod["main"]).run()
+
+
+class _Realizer:
+    """One walk over a QDQ function; ``_integers`` maps Q and DQ variables to integer tensors."""
+
+    def __init__(self, func: relax.Function) -> None:
+        self._func = func
+        self._readers = dataflow.consumers(func)
+        self._values = dict(dataflow.calls(func))
+        self._qrange = json.loads(str(dataflow.attributes(func).get(QRANGE, "{}")))
+        self._requantize = requantize_of(func)
+        self._writer = dataflow.FunctionWriter()
+        self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
+        self._pixels = pixels_of(func)
+        self._inputs = {param: self._input(param) for param in func.params}
+        self._floats: dict[relax.Var, relax.Var] = {} if self._pixels else dict(self._inputs)
+        self._results = dataflow.results(func)
+        self.decided: list[tuple[Group, str | None]] = []
+
+    def run(self) -> IRModule:
+        """Write the function anew, and fill ``decided``: groups, and why they stay in float."""
+        for group in self._groups():
+            if group.kind in ("quantize", "dequantize"):
+                if not self._is_realized_pair(group):
+                    self._float(group)
+                continue
+            reason = self._reason(group)
+            self.decided.append((group, reason))
+            if reason is None:
+                self._integer(group, [self._integers[var] for var in group.inputs])
+            else:
+                self._float(group)
+        outputs = [self._float_of(var) for var in self._results]
+        attributes = dataflow.attributes(self._func)
+        attributes.pop(QRANGE, None)
+        if self._pixels:
+            attributes.pop(PIXELS)
+            attributes[INPUT_LAYOUT] = self._pixels.layout
+        return self._writer.finish(list(self._inputs.values()), outputs, attributes)
+
+    def _input(self, param: relax.Var) -> relax.Var:
+        """Return an input as the integer network has it: uint8 where it takes raw pixels."""
+        if not self._pixels:
+            return param
+        return relax.Var(param.name, relax.TensorType(dataflow.shape(param), "uint8"))
+
+    def _groups(self) -> list[Group]:
+        """Return the groups; an addition joins a convolution only where both can be integers."""
+        groups = find_groups(self._func)
+        alone = [
+            add.name
+            for group in groups
+            if group.residual and not self._adds_integers(group)
+            for add in group.members
+            if group.inputs[-1] in dataflow.arguments(self._values[add])
+        ]
+        return find_groups(self._func, alone) if alone else groups
+
+    def _adds_integers(self, group: Group) -> bool:
+        residual = self._values.get(group.inputs[-1])
+        dequantized = residual is not None and dataflow.operator(residual) == "dequantize"
+        return dequantized and self._quantized_as(group.output) is not None
+
+    def _is_realized_pair(self, group: Group) -> bool:
+        """Note which integers a Q or DQ stands for; return whether it is no operator any more."""
+        if group.output in self._integers or self._weight(group.output) is not None:
+            return True  # the business of the integer group that gives or reads it
+        params = self._params(group.output, group.root)
+        if params is None or not group.inputs:
+            return False
+        source = group.inputs[0]
+        if group.kind == "quantize" and self._pixels and source in self._inputs:
+            table = self._pixels.table(int(dataflow.shape(source)[1]), params)
+            kernel = pixel_kernel(dataflow.shape(source), params, table)
+            tensors = [self._inputs[source]]
+            self._integers[group.output] = self._emit(f"{source.name}:int", kernel, tensors), params
+        elif group.kind == "quantize":
+            kernel = quantize_kernel(dataflow.shape(source), params)
+            value = self._float_of(source)
+            self._integers[group.output] = self._emit(f"{value.name}:int", kernel, [value]), params
+        elif source in self._integers or source in self._func.params:
+            integers = self._integers.get(source, (source, params))[0]
+            self._integers[group.output] = integers, params
+        else:
+            return False
+        return True
+
+    def _reason(self, group: Group) -> str | None:
+        """Say why a group stays in float, or None."""
+        unable = refusal(group)
+        if unable or not group.inputs:
+            return unable or "it reads no tensor"
+        floats = [var.name for var in group.inputs if var not in self._integers]
+        if floats:
+            return f"its input {floats[0]} is not quantized"
+        if group.kind in ("conv2d", "dense"):
+            inexact = linear_refusal(group, self._integers[group.inputs[0]][1])
+            if inexact or not group.residual:
+                return inexact
+        quantize = self._quantized_as(group.output)
+        return "its result is not quantized at once" if quantize is None else None
+
+    def _integer(self, group: Group, inputs: list[tuple[relax.Var, QParams]]) -> None:
+        quantize = self._quantized_as(group.output)
+        y = None if quantize is None else self._params(quantize, self._values[quantize])
+        tensors = [var for var, _ in inputs]
+        xs = [params for _, params in inputs]
+        if y is not None and group.kind in (*MOVES, "concat"):
+            tensors = [self._rescaled(var, x, y) for var, x in inputs]
+            xs = [y] * len(xs)
+        tensors += [self._float_of(var) for var in group.floats]
+        spec, constants = integer_kernel(group, xs, y, self._requantize)
+        if group.kind == "dense":
+            tensors = [self._reshaped(tensors[0], spec.shape("x"))]
+        var = self._emit(group.name, (spec, constants), tensors)
+        if group.kind == "dense":
+            var = self._reshaped(var, dataflow.shape(group.output))
+        if quantize is None or y is None:
+            self._floats[group.output] = var
+        else:
+            self._integers[quantize] = var, y
+
+    def _float(self, group: Group) -> None:
+        for member in group.members:
+            value = self._values[member]
+            renamed = {
+                arg: self._float_of(arg)
+                for arg in dataflow.arguments(value)
+                if isinstance(arg, relax.Var)
+            }
+            self._floats[member] = self._writer.emit(
+                member.name, dataflow.substitute(value, renamed)
+            )
+
+    def _weight(self, var: relax.Var) -> relax.Expr | None:
+        """Return the constant that ``var``, a Q or DQ of it, stands for, or None."""
+        value = self._values.get(var)
+        if value is not None and dataflow.operator(value) == "dequantize":
+            value = self._values.get(value.args[0])
+        if value is None or dataflow.operator(value) != "quantize":
+            return None
+        return value.args[0] if dataflow.constant(value.args[0]) is not None else None
+
+    def _float_of(self, var: relax.Var) -> relax.Expr:
+        """Return a tensor as an operator of Relax reads it: integers only where a Q gives them."""
+        weight = self._weight(var)
+        if weight is not None:
+            return weight
+        if var in self._integers and dataflow.operator(self._values[var]) == "quantize":
+            return self._integers[var][0]
+        if var in self._inputs and self._pixels:
+            raise ConfigError(
+                f"input {var.name} is read in float too; a network of raw pixels needs a first "
+                "layer in integers, and nothing else that reads the picture"
+            )
+        if var not in self._floats:
+            source, params = self._integers[var]
+            kernel = dequantize_kernel(dataflow.shape(source), params)
+            self._floats[var] = self._emit(f"{source.name}:float", kernel, [source])
+        return self._floats[var]
+
+    def _rescaled(self, var: relax.Var, x: QParams, y: QParams) -> relax.Var:
+        if x == y:
+            return var
+        kernel = rescale_kernel(dataflow.shape(var), x, y, self._requantize)
+        return self._emit(f"{var.name}:rescaled", kernel, [var])
+
+    def _reshaped(self, var: relax.Var, shape: tuple[int, ...]) -> relax.Var:
+        if dataflow.shape(var) == tuple(shape):
+            return var
+        dtype = cast(DType, dataflow.dtype(var))
+        spec = Move(move="reshape", x_shape=dataflow.shape(var), y_shape=shape, x=dtype)
+        return self._emit(f"{var.name}:reshaped", (spec, {}), [var])
+
+    def _emit(self, name: str, kernel: Kernel, tensors: list[relax.Var]) -> relax.Var:
+        return self._writer.emit(name, kernel_call(kernel[0], tensors, kernel[1]))
+
+    def _quantized_as(self, var: relax.Var) -> relax.Var | None:
+        """Return the quantize that is the only reader of ``var``, or None."""
+        readers = self._readers[var]
+        if len(readers) != 1 or var in self._results:
+            return None
+        value = self._values[readers[0]]
+        is_pair = dataflow.operator(value) == "quantize" and self._params(readers[0], value)
+        return readers[0] if is_pair else None
+
+    def _params(self, var: relax.Var, call: relax.Call) -> QParams | None:
+        """Return the parameters of a Q or DQ, or None if integers cannot have them."""
+        scale, zero = (dataflow.constant(argument) for argument in call.args[1:])
+        quantize = var if dataflow.operator(call) == "quantize" else call.args[0]
+        dtype = dataflow.dtype(quantize)
+        if scale is None or zero is None or scale.size != 1 or dtype not in ("uint8", "int8"):
+            return None
+        info = np.iinfo(dtype)
+        qmin, qmax = self._qrange.get(quantize.name, (info.min, info.max))
+        return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Passes over the float graph: the canonical form that annotate reads."""

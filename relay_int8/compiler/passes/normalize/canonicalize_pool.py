@@ -1,0 +1,60 @@
+"""Write reductions over height, width or both as pooling.
+
+    Before:  y = mean(x, axis=[2, 3], keepdims=False)
+    After:   p = avg_pool2d(x, pool_size=(H, W));  y = reshape(p, (N, C))
+
+The same for max and for adaptive average pooling whose windows are all alike.
+
+Place:  after FoldConstants, before CanonicalizeReshape.
+Exact:  the same real number; the float sum may be taken in another order.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.rewriting import Scope, rewrite_main
+
+POOLS = {"mean": relax.op.nn.avg_pool2d, "max": relax.op.nn.max_pool2d}
+
+
+@tvm.transform.module_pass(opt_level=0, name="CanonicalizePool")
+class CanonicalizePool:
+    """Write reductions over height, width or both as pooling."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return ``mod`` with global pooling as pooling; ``mod`` itself is left alone."""
+        return rewrite_main(mod.clone(), _as_pool)
+
+
+def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+    op = operator(value)
+    if op == "nn.adaptive_avg_pool2d":
+        return _adaptive(value)
+    axes = _image_axes(value) if op in POOLS else set()
+    if not axes:
+        return None
+    x = value.args[0]
+    window = [extent if axis in axes else 1 for axis, extent in enumerate(shape(x))]
+    pooled = POOLS[op](x, pool_size=window[2:])
+    if value.attrs.keepdims:
+        return pooled
+    return relax.op.reshape(scope.emit(f"{op}_pool2d", pooled), shape(value))
+
+
+def _image_axes(value: relax.Call) -> set[int]:
+    """Return the axes that a reduction of an NCHW image takes; none if batch or channels too."""
+    rank, axes = len(shape(value.args[0])), value.attrs.axis
+    found = set() if axes is None else {int(axis) % rank for axis in axes}
+    return found if rank == 4 and found <= {2, 3} else set()
+
+
+def _adaptive(value: relax.Call) -> relax.Expr | None:
+    (rows, cols), (h, w) = shape(value)[2:], shape(value.args[0])[2:]
+    if value.attrs.layout != "NCHW" or h % rows or w % cols:
+        return None
+    window = (h // rows, w // cols)
+    strides = window if (rows, cols) != (1, 1) else (1, 1)
+    return relax.op.nn.avg_pool2d(value.args[0], pool_size=window, strides=strides)

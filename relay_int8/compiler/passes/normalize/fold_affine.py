@@ -1,0 +1,132 @@
+"""Fold batch norm and per-channel arithmetic into the convolution or product before it.
+
+    Before:  c = conv2d(x, w);  n = batch_norm(c, ...);  y = multiply(n[0], k)
+    After:   c = conv2d(x, w * a);  y = add(c, b)
+
+A chain of batch norms, additions, subtractions, multiplications and divisions by constants per
+channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after matmul.
+
+Place:  after FoldConstants and FoldPad, before LowerBatchNorm.
+Exact:  the chain is float64; weights and bias are rounded to float32 once, at its end. A tensor
+        that something else reads too ends the chain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.errors import FrontendError
+from relay_int8.graph.channel_affine import Scaling, channel_arithmetic
+from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.rewriting import Scope, rewrite_main
+
+KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``scale * base + shift`` per channel of ``base``, a convolution or product by ``w``."""
+
+    base: relax.Call
+    scale: np.ndarray
+    shift: np.ndarray
+
+
+@tvm.transform.module_pass(opt_level=0, name="FoldAffine")
+class FoldAffine:
+    """Fold batch norm and per-channel arithmetic into the convolution or product before it."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return ``mod`` with such chains folded; ``mod`` itself is left alone."""
+        chains: dict[relax.Expr, Affine] = {}
+
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+            start = _start(value)
+            if start is not None:
+                var = scope.bind(scope.name, value)
+                chains[var] = start
+                return var
+            step = _step(scope, value, chains)
+            if step is None:
+                return None
+            var = _emit(scope, step)
+            chains[var] = step
+            return var
+
+        return rewrite_main(mod.clone(), _rewrite)
+
+
+def _start(value: relax.Expr) -> Affine | None:
+    """Return the chain that a convolution or product by constant weights begins, or None."""
+    op = operator(value)
+    if op not in (*KERNELS, "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
+        return None
+    if op == "matmul":
+        if len(shape(value.args[1])) != 2 or len(shape(value.args[0])) < 2:
+            return None
+        channels = shape(value)[-1]
+    else:
+        if (value.attrs.data_layout, value.attrs.kernel_layout) != ("NCHW", KERNELS[op]):
+            return None
+        channels = shape(value)[1]
+    return Affine(value, np.ones(channels), np.zeros(channels))
+
+
+def _step(scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]) -> Affine | None:
+    """Return the chain that ``value`` continues, or None."""
+    if isinstance(value, relax.TupleGetItem):
+        norm = scope.value(value.tuple_value)
+        if value.index != 0 or operator(norm) != "nn.batch_norm":
+            return None
+        x, scaling = norm.args[0], batch_norm_scaling(scope.name, norm)
+    else:
+        x, scaling = channel_arithmetic(value) or (None, None)
+    chain = chains.get(x)
+    if chain is None or scaling is None or not scope.used_once(x):
+        return None
+    scale, shift = scaling
+    return Affine(chain.base, chain.scale * scale, chain.shift * scale + shift)
+
+
+def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | None:
+    """Return scale and shift of a batch norm with constant statistics over axis 1, in float64."""
+    arrays = [constant(argument) for argument in norm.args[1:]]
+    axis = int(norm.attrs.axis) % len(shape(norm.args[0]))
+    if norm.attrs.training or axis != 1 or any(array is None for array in arrays):
+        return None
+    gamma, beta, mean, variance = (np.asarray(array, "float64") for array in arrays)
+    spread = variance + np.float64(norm.attrs.epsilon)
+    if not (spread > 0).all():
+        raise FrontendError(
+            f"batch norm {name}: a variance of {variance.min()} with epsilon "
+            f"{norm.attrs.epsilon} is not positive; the model's statistics are broken"
+        )
+    scale = (gamma if norm.attrs.scale else 1.0) / np.sqrt(spread)
+    return scale, (beta if norm.attrs.center else 0.0) - mean * scale
+
+
+def _emit(scope: Scope, chain: Affine) -> relax.Var:
+    """Write a chain as its convolution or product with new weights, and a bias."""
+    base, kind = chain.base, dtype(chain.base)
+    conv = operator(base) in KERNELS
+    if (chain.scale != 1.0).any():
+        w = np.asarray(constant(base.args[1]), "float64") * _along_weights(chain)
+        base = relax.Call(base.op, [base.args[0], relax.const(w.astype(kind), kind)], base.attrs)
+    y = scope.emit(operator(base).split(".")[-1], base)
+    bias = chain.shift.astype(kind).reshape((1, -1, 1, 1) if conv else (-1,))
+    return scope.bind(scope.name, relax.op.add(y, relax.const(bias, kind)))
+
+
+def _along_weights(chain: Affine) -> np.ndarray:
+    """Return the scale of each output channel as it meets the weights."""
+    if operator(chain.base) == "matmul":
+        return chain.scale
+    if operator(chain.base) == "nn.conv2d":
+        return chain.scale[:, None, None, None]
+    groups = int(chain.base.attrs.groups)
+    inputs = shape(chain.base.args[1])[0]
+    return np.repeat(chain.scale.reshape(groups, -1), inputs // groups, 0)[:, :, None, None]

@@ -1,0 +1,124 @@
+"""Compute what depends on constants alone.
+
+    Before:  b = reshape(bias, (1, 8, 1, 1));  y = add(x, b)
+    After:   y = add(x, constant)
+
+Place:  first, so that the other passes find weights where they look for them.
+Exact:  float64 NumPy along a whole chain of constants, rounded to the result's type once. The
+        int32 biases of a quantized model become the reals they stand for; its weights stay as
+        they are, quantize and dequantize included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.rewriting import Scope, rewrite_main
+
+Function = Callable[..., Any]
+
+ELEMENTWISE: dict[str, Function] = {
+    "abs": np.abs,
+    "add": np.add,
+    "divide": np.divide,
+    "exp": np.exp,
+    "log": np.log,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "power": np.power,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "subtract": np.subtract,
+    "tanh": np.tanh,
+}
+REDUCTIONS: dict[str, Function] = {
+    "max": np.max,
+    "mean": np.mean,
+    "min": np.min,
+    "sum": np.sum,
+    "variance": np.var,
+}
+# The type of the result says all that is to know about the new shape.
+RESHAPES = {"reshape", "expand_dims", "squeeze", "flatten"}
+
+
+@tvm.transform.module_pass(opt_level=0, name="FoldConstants")
+class FoldConstants:
+    """Compute what depends on constants alone."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return ``mod`` with constant expressions computed; ``mod`` itself is left alone."""
+        wide: dict[relax.Expr, np.ndarray] = {}
+
+        def _rewrite(_: Scope, value: relax.Expr) -> relax.Expr | None:
+            result = _compute(value, wide)
+            if result is None:
+                return None
+            dtype = str(value.ty.dtype)
+            folded = relax.const(np.ascontiguousarray(result, dtype), dtype)
+            if result.dtype != dtype:
+                wide[folded] = result
+            return folded
+
+        return rewrite_main(mod.clone(), _rewrite)
+
+
+def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarray | None:
+    """Return the value of a call on constants in double precision, or None."""
+    if not isinstance(value, relax.Call) or not isinstance(value.ty, relax.TensorType):
+        return None
+    op = operator(value)
+    operands = _operands(value, wide)
+    if operands is None:
+        return None
+    if op in ELEMENTWISE or op in REDUCTIONS:
+        operands = [a.astype("float64") if a.dtype.kind == "f" else a for a in operands]
+    if op == "dequantize":
+        return _bias(value, operands)
+    if op in ELEMENTWISE:
+        return np.asarray(ELEMENTWISE[op](*operands))
+    if op in REDUCTIONS:
+        axis = value.attrs.axis
+        axes = None if axis is None else tuple(int(i) for i in axis)
+        return np.asarray(REDUCTIONS[op](operands[0], axis=axes, keepdims=value.attrs.keepdims))
+    if op in RESHAPES:
+        return operands[0].reshape(shape(value))
+    if op == "broadcast_to":
+        return np.broadcast_to(operands[0], shape(value))
+    if op == "permute_dims":
+        axes = value.attrs.axes
+        return operands[0].transpose(None if axes is None else [int(i) for i in axes])
+    if op == "concat":
+        return np.concatenate(operands, axis=int(value.attrs.axis or 0))
+    return operands[0] if op == "astype" and operands[0].dtype.kind == "f" else None
+
+
+def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+    """Return an int32 constant as real numbers, or None where the integers are narrower."""
+    q, s, z = operands
+    if q.dtype != np.int32:
+        return None
+    axis = int(value.attrs.axis) % q.ndim if q.ndim else 0
+    along = [-1 if i == axis else 1 for i in range(q.ndim)]
+    s, z = (p.reshape(along) if p.size > 1 else p.reshape(()) for p in (s, z))
+    return np.asarray((q.astype("float64") - z) * s)
+
+
+def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.ndarray] | None:
+    """Return the constants that a call reads, or None if it reads a tensor."""
+    tensors: list[relax.Expr] = []
+    for argument in value.args:
+        fields: Sequence[Any] = argument.fields if isinstance(argument, relax.Tuple) else [argument]
+        tensors.extend(field for field in fields if not isinstance(field, relax.ShapeExpr))
+    if not tensors or not all(isinstance(tensor, tvm.ir.GenericConst) for tensor in tensors):
+        return None
+    return [wide[t] if t in wide else t.value.numpy() for t in tensors]

@@ -1,0 +1,138 @@
+"""The compiler on one page: every pass, in order, in phases."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+from tvm.ir.transform import Pass
+from tvm.target import Target
+
+from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
+from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
+from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.realize import Realize
+from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
+from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
+from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
+from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
+from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
+from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
+from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
+from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
+from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
+from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
+from relay_int8.compiler.passes.normalize.fold_pad import FoldPad
+from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
+from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
+from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
+from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
+from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
+from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
+from relay_int8.compiler.tuned_schedules import TunedSchedules
+from relay_int8.runtime.tvm_runtime import use_all_cores
+from schedules.catalog import stores_unsigned
+from schedules.cuda.islands import schedule_islands
+
+CUDA_GRAPHS = "relax.backend.use_cuda_graph"
+
+
+def normalize_passes() -> list[Pass]:
+    """Phase 1, float graph: the canonical form that annotate reads."""
+    return [
+        FoldConstants(),
+        FoldSamples(),
+        TransposeQuantized(),
+        ReplaceSplit(),
+        CanonicalizeSequence(),
+        CanonicalizeQdq(),
+        RemoveIdentity(),
+        CanonicalizePool(),
+        CanonicalizeReshape(),
+        DropExpand(),
+        CanonicalizeActivation(),
+        FoldPad(),
+        FoldAffine(),
+        LowerBatchNorm(),
+        LowerTransposedConv(),
+    ]
+
+
+def kernel_passes(target: Target, float16: bool = False) -> list[Pass]:
+    """Phase 3, graph: operators become calls of specs; what has no spec stays Relax.
+
+    With ``float16`` products of floats are of float16, where ``target`` has such kernels.
+    """
+    return [
+        Realize(),
+        LowerFloat(),
+        *([HalveFloats(target)] if float16 else []),
+        *([ShiftSigns()] if stores_unsigned(target) else []),
+    ]
+
+
+def island_passes() -> list[Pass]:
+    """Phase 4, float islands: TVM's own kernels for what has no spec."""
+    return [
+        relax.backend.DispatchSortScan(),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        relax.transform.DeadCodeElimination(),
+    ]
+
+
+def schedule_passes(target: Target, records: TunedSchedules | None = None) -> list[Pass]:
+    """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
+    return [
+        AlterLayout(target, records.seconds) if records else AlterLayout(target),
+        ScheduleKernels(target, records),
+        *schedule_islands(target),
+        CheckKernels(),
+    ]
+
+
+def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:
+    """Phase 6: memory is planned, calls become instructions of the Relax virtual machine.
+
+    With ``cuda_graphs`` what runs in planned memory becomes functions that are launched as one.
+    """
+    return [
+        relax.transform.RewriteDataflowReshape(),
+        relax.transform.ToNonDataflow(),
+        relax.transform.RemovePurityChecking(),
+        relax.transform.CallTIRRewrite(),
+        relax.transform.StaticPlanBlockMemory(),
+        *([relax.transform.RewriteCUDAGraph()] if cuda_graphs else []),
+        relax.transform.LowerAllocTensor(),
+        relax.transform.KillAfterLastUse(),
+        relax.transform.LowerRuntimeBuiltin(),
+        relax.transform.ComputePrimValue(),
+        relax.transform.VMShapeLower(),
+        relax.transform.AttachGlobalSymbol(),
+    ]
+
+
+def lower(target: Target, records: TunedSchedules | None = None, float16: bool = False) -> Pass:
+    """Return phases 3 to 5: from a QDQ or float module to scheduled kernels."""
+    passes = [
+        *kernel_passes(target, float16),
+        *island_passes(),
+        *schedule_passes(target, records),
+    ]
+    return tvm.transform.Sequential(passes, name="lower")
+
+
+def finalize(cuda_graphs: bool = False) -> Pass:
+    """Return phase 6; TVM captures graphs only where its option ``CUDA_GRAPHS`` says so too."""
+    return tvm.transform.Sequential(virtual_machine_passes(cuda_graphs), name="finalize")
+
+
+def normalize() -> Pass:
+    """Return phase 1; normalizing twice changes nothing more.
+
+    Folding constants is the first that runs kernels, so this lets the runtime use all cores.
+    """
+    use_all_cores()
+    return tvm.transform.Sequential(normalize_passes(), name="normalize")

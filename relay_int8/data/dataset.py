@@ -1,0 +1,213 @@
+"""Where calibration images come from: checked, one at a time, in an order that never changes."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relay_int8.data.picture_folder import PictureFolder
+from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.errors import CalibrationError
+from relay_int8.messages import extents
+
+Array = npt.NDArray[Any]
+
+Image = dict[str, npt.NDArray[Any]]
+"""Input name -> array, of batch 1."""
+
+Batch = Array | Mapping[str, Array]
+Batches = Iterable[Batch] | Callable[[], Iterable[Batch]]
+Labelled = tuple[str, Batch]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Calibration images of a network; iterating again gives the same images again.
+
+    Iterating yields one image at a time, input name -> array of batch 1, however the source batches
+    them.
+
+    Parameters
+    ----------
+    batches
+        Called at the start of every pass; returns (what to call it in messages, batch) pairs.
+    inputs
+        The network's inputs; the first axis of each is the batch.
+    """
+
+    batches: Callable[[], Iterable[Labelled]]
+    inputs: Sequence[TensorInfo]
+
+    def __iter__(self) -> Iterator[Image]:
+        """Yield the images.
+
+        Raises
+        ------
+        CalibrationError
+            There is none, or one does not fit the inputs or holds NaN or infinity.
+        """
+        count = 0
+        for label, batch in self.batches():
+            arrays = self._checked(label, batch)
+            size = len(next(iter(arrays.values())))
+            for index in range(size):
+                image = {name: array[index : index + 1] for name, array in arrays.items()}
+                _require_finite(image, label if size == 1 else f"{label}, image {index} of it")
+                yield image
+            count += size
+        if count == 0:
+            raise CalibrationError(
+                "no calibration image found, a few hundred expected; name a folder of pictures, a "
+                ".npy or .npz file, or an iterable that gives the same batches each time"
+            )
+
+    def _checked(self, label: str, batch: Batch) -> dict[str, Array]:
+        if not isinstance(batch, Mapping):
+            if len(self.inputs) != 1:
+                raise CalibrationError(
+                    f"{label}: one array found, but the network has inputs {self._names()}; "
+                    "give a dictionary of them"
+                )
+            batch = {self.inputs[0].name: batch}
+        faults = [f"no input is called {name!r}" for name in batch if name not in self._names()]
+        for info in self.inputs:
+            fault = _misfit(info, batch.get(info.name))
+            if fault:
+                faults.append(f"input {info.name!r}: {fault}")
+        sizes = {name: len(array) for name, array in batch.items() if np.ndim(array)}
+        if len(set(sizes.values())) > 1:
+            faults.append(f"batch sizes differ: {sizes}")
+        if faults:
+            raise CalibrationError(
+                f"{label}: {'; '.join(faults)}; the network's inputs are {', '.join(self._names())}"
+            )
+        return {info.name: batch[info.name] for info in self.inputs}
+
+    def _names(self) -> list[str]:
+        return [info.name for info in self.inputs]
+
+
+def open_data(
+    source: str | Path | Batches,
+    inputs: Sequence[TensorInfo],
+    preprocessing: Preprocessing | None = None,
+) -> Dataset:
+    """Return the images of ``source``.
+
+    Parameters
+    ----------
+    source
+        A folder of pictures (read in order of their paths); a ``.npy`` file, images along its first
+        axis; a ``.npz`` file with an array per input name; an iterable of batches, each an array or
+        a dictionary of arrays; or a function that returns such an iterable. An iterable must start
+        anew each time, as a list or a DataLoader does: calibration looks at the data twice.
+    inputs
+        The network's inputs.
+    preprocessing
+        For pictures, which need it; arrays are taken as they are.
+    """
+    if isinstance(source, str | Path):
+        return Dataset(_open_path(Path(source), inputs, preprocessing), inputs)
+    if preprocessing is not None:
+        raise CalibrationError(
+            "preprocessing is for a folder of pictures; arrays are used as given"
+        )
+    if isinstance(source, Iterator):
+        raise CalibrationError(
+            f"a {type(source).__name__} found, which can be read only once; calibration reads the "
+            "data twice: give a list, or the function that makes the generator"
+        )
+    if isinstance(source, np.ndarray):
+        raise CalibrationError("an array found; put the batches into a list: [array]")
+    open_source = source if callable(source) else lambda: source
+    return Dataset(lambda: _labelled(open_source()), inputs)
+
+
+def data_digest(path: Path) -> str:
+    """Return the sha256 of a file, or of the names and contents of a folder's files."""
+    sha = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    for item in files:
+        with item.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        sha.update(f"{item.relative_to(path).as_posix()} {content}\n".encode())
+    return sha.hexdigest()
+
+
+def _labelled(batches: Iterable[Batch]) -> Iterator[Labelled]:
+    for number, batch in enumerate(batches):
+        yield f"calibration batch {number}", batch
+
+
+def _open_path(
+    path: Path, inputs: Sequence[TensorInfo], preprocessing: Preprocessing | None
+) -> Callable[[], Iterable[Labelled]]:
+    if not path.exists():
+        raise CalibrationError(f"{path}: no such file or folder; name the calibration data")
+    if path.is_dir():
+        if len(inputs) != 1:
+            raise CalibrationError(
+                f"{path}: a folder of pictures feeds one input, the network has {len(inputs)}; "
+                "use a .npz file"
+            )
+        if preprocessing is None:
+            raise CalibrationError(
+                f"{path}: a folder of pictures, and nothing says how they become the input; give "
+                "--preprocess, or a Preprocessing in Python; raw, or Preprocessing(), for pixels "
+                "as they are"
+            )
+        return PictureFolder(path, preprocessing)
+    if preprocessing is not None:
+        raise CalibrationError(f"{path}: preprocessing is for a folder of pictures")
+    if path.suffix not in (".npy", ".npz"):
+        raise CalibrationError(f"{path}: a folder, a .npy or a .npz file is expected")
+    return lambda: [(str(path), _load(path))]
+
+
+def _load(path: Path) -> Batch:
+    try:
+        if path.suffix == ".npy":
+            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+            return array
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise CalibrationError(f"{path}: cannot be read as NumPy arrays: {error}") from error
+
+
+def _misfit(info: TensorInfo, array: object) -> str | None:
+    """Say why ``array`` cannot be a batch of input ``info``, or None."""
+    if array is None:
+        return "missing"
+    if not isinstance(array, np.ndarray):
+        return f"a {type(array).__name__} found, a NumPy array expected"
+    if array.ndim != len(info.shape):
+        return (
+            f"shape {extents(array.shape)} found, {len(info.shape)} axes expected, the batch first"
+        )
+    if any(
+        want not in (-1, size) for want, size in zip(info.shape[1:], array.shape[1:], strict=True)
+    ):
+        return f"shape {extents(array.shape)} found, {extents((-1, *info.shape[1:]))} expected"
+    if array.dtype != info.dtype:
+        return f"type {array.dtype} found, {info.dtype} expected; convert it with .astype"
+    return None
+
+
+def _require_finite(image: Image, label: str) -> None:
+    for name, array in image.items():
+        bad = array.size - np.count_nonzero(np.isfinite(array))
+        if bad:
+            raise CalibrationError(
+                f"{label}: input {name!r} holds {bad} values that are NaN or infinite; remove the "
+                "image or repair what prepares it"
+            )

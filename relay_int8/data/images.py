@@ -1,0 +1,29 @@
+"""Images for a network: opened, and the first one looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from relay_int8.data.dataset import Batches, Dataset, open_data
+from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.tensor_info import TensorInfo
+
+
+def open_images(
+    inputs: Sequence[TensorInfo],
+    data: str | Path | Batches,
+    preprocessing: Preprocessing | None = None,
+) -> Dataset:
+    """Return the images of ``data`` for a network of ``inputs``, the first one looked at.
+
+    :func:`relay_int8.calibration.open_data` says in which forms they may come.
+
+    Raises
+    ------
+    CalibrationError
+        If there is none, or the first does not fit: said before anything is compiled.
+    """
+    images = open_data(data, inputs, preprocessing)
+    next(iter(images))
+    return images

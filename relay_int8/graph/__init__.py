@@ -1,0 +1,1 @@
+"""Facts about a Relax function: its bindings, groups, layers, signs and digests."""

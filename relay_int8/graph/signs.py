@@ -1,0 +1,74 @@
+"""What is known about the signs of tensors, whatever the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.groups import INTERPOLATE, MOVES, PAIRS, SAMPLE, Clip, Group, Leaky
+from relay_int8.numerics.unary import NON_NEGATIVE, UNARY
+
+PASSING = (*MOVES, SAMPLE, INTERPOLATE, "avg_pool2d", "concat", *PAIRS)
+"""Whose results are as their inputs are, but for ``sub``."""
+TYPICAL = 8.0  # activations of trained networks seldom reach further
+REACH = 4.0  # a range this many times as long on one side of zero as on the other is one-sided
+
+
+def non_negative(groups: Collection[Group]) -> set[relax.Var]:
+    """Return the tensors that cannot be negative."""
+    found: set[relax.Var] = set()
+    for group in groups:
+        if isinstance(group.activation, Clip):
+            positive = group.activation.low >= 0
+        elif group.function is not None:
+            positive = group.function.is_non_negative
+        elif group.kind in PASSING:
+            positive = group.activation is None and _passes(group, found)
+        else:
+            positive = group.kind in (*NON_NEGATIVE, "nn.softmax")
+        if positive:
+            found.add(group.output)
+    return found
+
+
+def one_sided(groups: Collection[Group], *, leaky: bool = True) -> set[relax.Var]:
+    """Return the tensors that reach far on one side of zero at most.
+
+    Those that cannot be negative are among them; so is what swish, GELU, ELU and their like give,
+    and with ``leaky`` LeakyReLU and PReLU: a quarter of what the other side has, or less, where
+    their arguments are between -8 and 8.
+    """
+    found = non_negative(groups)
+    for group in groups:
+        if isinstance(group.activation, Leaky):
+            short = leaky and float(np.abs(group.activation.slope).max()) * REACH <= 1
+        elif isinstance(group.activation, Clip):
+            clip = group.activation
+            short = _is_short(partial(np.clip, a_min=clip.low, a_max=clip.high))
+        elif group.function is not None or group.kind in UNARY:
+            short = _is_short(group.function or UNARY[group.kind])
+        else:
+            short = group.kind in PASSING and _passes(group, found)
+        if short:
+            found.add(group.output)
+    return found
+
+
+def _passes(group: Group, found: set[relax.Var]) -> bool:
+    """Say whether the result of a passing group is in ``found`` as its inputs are."""
+    factors = [*group.inputs, *group.floats[1:]]  # a mask, not the offsets before it
+    known = [var in found for var in factors]
+    return any(known) if group.kind == "max" else all(known) and group.kind != "sub"
+
+
+def _is_short(function: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Say whether the values of a function of real numbers are one-sided."""
+    with np.errstate(all="ignore"):
+        values = function(np.linspace(-TYPICAL, TYPICAL, 4097))
+    if not np.isfinite(values).all():
+        return False
+    below, above = max(-float(values.min()), 0.0), max(float(values.max()), 0.0)
+    return min(below, above) * REACH <= max(below, above)

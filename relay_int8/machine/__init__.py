@@ -1,0 +1,1 @@
+"""What this computer is: its CPU and its GPUs. Needs no TVM."""

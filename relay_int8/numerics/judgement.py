@@ -1,0 +1,66 @@
+"""Whether one way to quantize a network is better than another one, or only on these images.
+
+The ratio of powers over all images is what counts in the end, and a single image with unusual
+values can decide it. So the gain of one answer over another has to exceed two standard errors, by
+the jackknife: the spread of the gain when one image after the other is left out (Efron, "The
+Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3). Both are judged on the same
+images, so that what is hard for both cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relay_int8.numerics.snr import Runs, powers
+
+Array = npt.NDArray[Any]
+ERRORS = 2.0  # standard ones, that a gain has to exceed: 95 %
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judgement:
+    """What a quantized network made of some images.
+
+    Parameters
+    ----------
+    signal, noise
+        (images, outputs) float64: the power of what FP32 gives, and of the difference.
+    """
+
+    signal: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, runs: Runs) -> Judgement:
+        """Return the judgement on pairs of outputs, FP32's and the other's, images stacked."""
+        signal, noise = powers(runs)
+        return cls(signal=signal, noise=noise)
+
+    @property
+    def ratio_db(self) -> float:
+        """Signal-to-noise ratio of the least exact output over all images."""
+        if not self.noise.any():
+            return float("inf")
+        return float(_least_db(self.signal.sum(axis=0), self.noise.sum(axis=0)))
+
+    def beats(self, other: Judgement, by_db: float) -> bool:
+        """Return whether this one is better by more than ``by_db`` and than chance explains."""
+        gains = self._left_out_db() - other._left_out_db()
+        error = float(np.sqrt((len(gains) - 1) * gains.var()))
+        return self.ratio_db > other.ratio_db + max(by_db, ERRORS * error)
+
+    def _left_out_db(self) -> Array:
+        """Return (images,): the ratio over all images but one."""
+        return _least_db(self.signal.sum(axis=0) - self.signal, self.noise.sum(axis=0) - self.noise)
+
+
+def _least_db(signal: Array, noise: Array) -> Array:
+    # Sums are clamped: what is left without one image may be nothing, and inf - inf no gain.
+    decibels = [10 * np.log10(np.maximum(power, TINY)) for power in (signal, noise)]
+    least: Array = (decibels[0] - decibels[1]).min(axis=-1)
+    return least

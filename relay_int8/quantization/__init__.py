@@ -1,0 +1,1 @@
+"""From a float network to integers: configuration, plan, quantized model."""

@@ -1,0 +1,214 @@
+"""Decide which tensors become integers: ``annotate(mod, config) -> Plan``. Changes no number.
+
+A convolution or matrix product with constant weights is always worth integers. Any other operator
+is computed in integers where that saves a conversion: its inputs are integers already (or inputs
+of the network), and an integer operator reads its result. So the last layer gives float directly,
+and an operator that only moves the network's results stays in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tvm import IRModule, relax
+
+from relay_int8.errors import ConfigError
+from relay_int8.graph import dataflow
+from relay_int8.graph.capability import macs, refusal
+from relay_int8.graph.groups import (
+    AFFINE,
+    INTERPOLATE,
+    MOVES,
+    PAIRS,
+    SAMPLE,
+    Group,
+    Leaky,
+    find_groups,
+)
+from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
+from relay_int8.graph.signs import non_negative, one_sided
+from relay_int8.numerics.qparams import PlannedScheme
+from relay_int8.numerics.unary import UNARY
+from relay_int8.quantization.config import QuantConfig
+
+ALWAYS = ("conv2d", "dense")
+REQUANTIZING = (
+    *("conv2d", "dense", "avg_pool2d", INTERPOLATE, AFFINE, *PAIRS),
+    *("activation", "function", *UNARY),
+)
+"""They can give their result in any scale, so also in the one a concat wants."""
+
+
+def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan for a normalized float module; ``mod`` is left alone.
+
+    Parameters
+    ----------
+    mod
+        Float module in canonical form (see ``pipeline.normalize_passes``).
+    config
+        Preset and exclusions.
+    refused
+        Layers that calibrated ranges rule out: name of the result -> why.
+
+    Raises
+    ------
+    ConfigError
+        If an exclusion names nothing.
+    """
+    if dataflow.is_quantized(mod):
+        raise ConfigError(
+            "the model is quantized already and keeps its own scales: relay-int8 quantize takes it "
+            "as it is; there is nothing to calibrate or choose"
+        )
+    func = mod["main"]
+    groups = find_groups(func, alone=_excluded_additions(func, config))
+    _require_known(groups, config)
+    reasons = _reasons(groups, config, refused or {})
+    integer = [group for group in groups if reasons[group.name] is None]
+    layers = tuple(
+        LayerPlan(
+            name=group.name,
+            root=str(group.members[0].name),
+            kind=group.kind,
+            macs=macs(group),
+            reason=reasons[group.name],
+            cause=_cause(group, reasons[group.name], config, refused or {}),
+        )
+        for group in groups
+    )
+    return Plan(tensors=_tensors(integer, groups, func, config), layers=layers)
+
+
+def _cause(
+    group: Group, reason: str | None, config: QuantConfig, refused: Mapping[str, str]
+) -> Cause:
+    if reason is None:
+        return ""
+    if _excluded(group, config):
+        return "excluded"
+    return "unsupported" if group.name in refused or refusal(group) else "unneeded"
+
+
+def _require_known(groups: list[Group], config: QuantConfig) -> None:
+    unknown = set(config.exclude).difference(*(_names(group) for group in groups))
+    if unknown:
+        raise ConfigError(
+            f"exclude {', '.join(sorted(unknown))}: no layer has such a name or type; "
+            "relay-int8 inspect MODEL lists both"
+        )
+
+
+def _names(group: Group) -> set[str]:
+    """Return what a group can be excluded by."""
+    return {group.kind, dataflow.operator(group.root), *(var.name for var in group.members)}
+
+
+def _excluded_additions(func: relax.Function, config: QuantConfig) -> set[str]:
+    additions = {
+        var.name for var, value in dataflow.calls(func) if dataflow.operator(value) == "add"
+    }
+    return additions if "add" in config.exclude else additions.intersection(config.exclude)
+
+
+def _excluded(group: Group, config: QuantConfig) -> bool:
+    return not _names(group).isdisjoint(config.exclude)
+
+
+def _reasons(
+    groups: list[Group], config: QuantConfig, refused: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return, for each group, why it stays in float, or None."""
+    reasons: dict[str, str | None] = {
+        group.name: "excluded by the user"
+        if _excluded(group, config)
+        else refused.get(group.name) or refusal(group)
+        for group in groups
+    }
+    producer = {group.output: group for group in groups}
+    readers: dict[relax.Var, list[Group]] = {}
+    for group in groups:
+        for var in group.inputs:
+            readers.setdefault(var, []).append(group)
+
+    def _not_worth(group: Group) -> str | None:
+        for var in group.inputs:
+            source = producer.get(var)
+            if source is None and group.kind == AFFINE:
+                return "it prepares the network's input, which is quantized after it"
+            if source is not None and reasons[source.name] is not None:
+                return f"its input {var.name} is computed in float"
+        if not any(reasons[reader.name] is None for reader in readers.get(group.output, [])):
+            return "no integer operator reads its result"
+        return None
+
+    changed = True
+    while changed:  # a float operator may leave its neighbours without a reason to be integer
+        changed = False
+        for group in groups:
+            if group.kind in ALWAYS or reasons[group.name] is not None:
+                continue
+            reasons[group.name] = _not_worth(group)
+            changed |= reasons[group.name] is not None
+    return reasons
+
+
+def _tensors(
+    integer: list[Group], groups: list[Group], func: relax.Function, config: QuantConfig
+) -> dict[str, TensorPlan]:
+    """Return the scheme of every tensor that an integer group reads, or has to give."""
+    wanted = dict.fromkeys(var for group in integer for var in group.inputs)
+    wanted |= dict.fromkeys(group.output for group in integer if group.residual)
+    unify = config.applied.unify
+    like = _shared(integer, wanted, func, unify)
+    # What feeds a unified activation has its range, and reaches below zero as far as above.
+    schemes: dict[relax.Var, PlannedScheme] = {}
+    schemes |= dict.fromkeys(one_sided(groups, leaky=not unify), config.scheme.one_sided)
+    schemes |= dict.fromkeys(non_negative(groups), config.scheme.non_negative)
+    if config.scheme.non_negative == "u8" and config.scheme.signed == "s8":
+        schemes |= dict.fromkeys(func.params, "input")
+    plans = {}
+    for var in wanted:
+        root = like.get(var, var)
+        scheme = schemes.get(root, config.scheme.signed)
+        plans[var.name] = TensorPlan(scheme=scheme, like=root.name)
+    return plans
+
+
+def _shared(
+    integer: list[Group], wanted: dict[relax.Var, None], func: relax.Function, unify: bool
+) -> dict[relax.Var, relax.Var]:
+    """Return, for each tensor with the parameters of another one, that other one.
+
+    Parameters pass forward through moves, and backward from a concat to what feeds it alone; with
+    ``unify`` backward through leaky activations too. (Not through ReLU: its result is unsigned, and
+    what a chain of others makes of negative values would be lost.)
+    """
+    producer = {group.output: group for group in integer}
+    readers = dataflow.consumers(func)
+    like: dict[relax.Var, relax.Var] = {}
+    for group in integer:
+        if _keeps_range(group) and group.output in wanted:
+            like[group.output] = group.inputs[0]
+        if group.kind == "concat":
+            for var in group.inputs:
+                source = producer.get(var)
+                if source and source.kind in REQUANTIZING and len(readers[var]) == 1:
+                    like[var] = group.output
+        if unify and isinstance(group.activation, Leaky) and group.output in wanted:
+            source = producer.get(group.inputs[0])
+            alone = group.kind == "activation" and len(readers[group.inputs[0]]) == 1
+            if alone and source and source.kind in REQUANTIZING:
+                like[group.inputs[0]] = group.output
+    return {var: _follow(var, like) for var in like}
+
+
+def _keeps_range(group: Group) -> bool:
+    """Whether a result has the range of its input: moved, or interpolated without a mask."""
+    return group.kind in MOVES or (group.kind == SAMPLE and len(group.floats) == 1)
+
+
+def _follow(var: relax.Var, like: dict[relax.Var, relax.Var]) -> relax.Var:
+    while var in like:
+        var = like[var]
+    return var

@@ -1,0 +1,267 @@
+"""The main job up to the target: a float network and data in, a quantized model out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import IRModule
+
+from relay_int8.calibration.calibrate import calibrate
+from relay_int8.calibration.formats import fit
+from relay_int8.calibration.methods import find_method
+from relay_int8.calibration.network import CalibrationNetwork
+from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.compiler.passes.qdq.correct_bias import CorrectBias
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.data.dataset import Dataset
+from relay_int8.errors import ConfigError, CoverageError
+from relay_int8.graph.batch import with_batch
+from relay_int8.graph.digest import digest, float_digest, tensor_names
+from relay_int8.graph.layers import averaged_tensors, linear_layers
+from relay_int8.graph.plan import Plan
+from relay_int8.graph.requantize import with_requantize
+from relay_int8.numerics import qparams
+from relay_int8.numerics.qparams import PlannedScheme, QParams
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import AUTO, QuantConfig
+from relay_int8.quantization.refine.auto import Choice, choose_config
+from relay_int8.quantization.refine.equalize import equalize
+from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
+from schedules.targets import native_target
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedModel:
+    """A network in integers, for every target alike.
+
+    Parameters
+    ----------
+    mod
+        QDQ module.
+    reference
+        The normalized float module it was made from.
+    plan, table
+        What was decided, and the ranges it rests on.
+    digest
+        sha256 of the QDQ module with its constants: equal digests, equal integers.
+    model_hash
+        sha256 of the normalized float module before any tool changed it.
+    config
+        How it was made; with the preset "auto", what that chose.
+    choices
+        What "auto" tried and why it chose as it did.
+    adopted
+        Whether scales and zero points are those of the imported model; then nothing of ``config``
+        but ``require_int8`` and ``requantize`` had a say.
+    """
+
+    mod: IRModule
+    reference: IRModule
+    plan: Plan
+    table: CalibrationTable
+    digest: str
+    model_hash: str
+    config: QuantConfig = field(default_factory=QuantConfig)
+    choices: tuple[Choice, ...] = ()
+    adopted: bool = False
+
+    @property
+    def table_hash(self) -> str:
+        """The float model that its table is of: where a tool equalized that, not ``model_hash``."""
+        return self.table.model_hash or self.model_hash
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it was made, as a report says it."""
+        if self.adopted:
+            kept = {"scales": "of the model", "require_int8": self.config.require_int8}
+            return kept | {"requantize": self.config.requantize_text}
+        tools = asdict(self.config.applied)
+        fields = asdict(self.config) | {
+            "tools": [f"{name}: {value}" for name, value in tools.items()],
+            "requantize": self.config.requantize_text,
+        }
+        if self.choices:
+            fields["choices"] = [str(choice) for choice in self.choices]
+        return fields
+
+
+def quantize(
+    mod: IRModule,
+    data: Dataset | CalibrationTable,
+    config: QuantConfig | None = None,
+    *,
+    keep_histograms: bool = False,
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Return ``mod`` quantized.
+
+    Parameters
+    ----------
+    mod
+        Imported float module.
+    data
+        Calibration images, or a table: made before, or of another tool or the user, which is
+        fitted to the network (:func:`relay_int8.calibration.formats.fit`).
+    config
+        Preset, method, exclusions; ``QuantConfig()`` if None.
+    keep_histograms
+        Whether the table that is made of images carries the counts; the integers are the same.
+    progress
+        Called after every calibration image.
+
+    Raises
+    ------
+    CoverageError
+        With ``config.require_int8``, if a layer that was not excluded stays in float.
+    CalibrationError
+        If data or table do not fit the network.
+    """
+    config = config or QuantConfig()
+    reference = normalize()(mod)
+    model_hash = float_digest(reference)
+    choices: tuple[Choice, ...] = ()
+    if isinstance(data, CalibrationTable):
+        require_ranges_alone(config, "a calibration table was given; give the images")
+    else:
+        if config.preset == AUTO:
+            config, choices = choose_config(reference, data, config, progress)
+        reference = equalize(reference, data, config.applied.equalization)
+    plan = annotate(reference, config)
+    table = (
+        data
+        if isinstance(data, CalibrationTable)
+        else _calibrated(reference, plan, data, config, keep_histograms, progress)
+    )
+    if not table.model_hash:
+        table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
+    table.check(_schemes(plan), float_digest(reference))
+    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    corrected = _corrected(reference, plan, table, config, data, progress)
+    refused = _overflowing(corrected, plan, params)
+    if refused:
+        plan = annotate(reference, config, refused)
+        corrected = _corrected(reference, plan, table, config, data, progress)
+    if config.require_int8:
+        require_integers(plan)
+    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
+    quantized = with_requantize(quantized, config.requantize)
+    return QuantizedModel(
+        mod=quantized,
+        reference=reference,
+        plan=plan,
+        table=table,
+        digest=digest(quantized),
+        model_hash=model_hash,
+        config=config,
+        choices=choices,
+    )
+
+
+def _calibrated(
+    reference: IRModule,
+    plan: Plan,
+    data: Dataset,
+    config: QuantConfig,
+    keep_histograms: bool,
+    progress: Progress | None,
+) -> CalibrationTable:
+    schemes = _schemes(plan)
+    single = with_batch(reference, 1)
+    tools = config.applied
+    means = averaged_tensors(reference["main"], plan) if tools.correction == "analytic" else []
+    tuned = tools.thresholds == "output-error"
+    method = HISTOGRAMS if tuned else find_method(config.method)
+    network = CalibrationNetwork(single, schemes, means, native_target(), method)
+    table = calibrate(
+        network,
+        schemes,
+        data,
+        method=method,
+        model_hash=digest(single),
+        keep_histograms=tuned or keep_histograms,
+        progress=progress,
+    )
+    if not tuned:
+        return table
+    best = tuned_thresholds(NumpyNetwork(single), plan, table, data, progress=progress)
+    return best.with_histograms_of(table) if keep_histograms else best
+
+
+def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
+    return {name: plan.tensors[name].scheme for name in plan.calibrated}
+
+
+def _corrected(
+    reference: IRModule,
+    plan: Plan,
+    table: CalibrationTable,
+    config: QuantConfig,
+    data: Dataset | CalibrationTable,
+    progress: Progress | None,
+) -> IRModule:
+    """Return the float network with the weights and biases that are to be quantized."""
+    tools = config.applied
+    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    if tools.correction == "none":
+        return reference
+    if tools.correction == "analytic":
+        return tvm.transform.Sequential([CorrectBias(plan, params, table.means)])(reference)
+    assert not isinstance(data, CalibrationTable)
+    alone = plan.additions
+    network = NumpyNetwork(with_batch(reference, 1), alone)
+    simulation = Simulation(plan=plan, params=params)
+    found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
+    replace = ReplaceWeights(found.weights, found.biases, alone)
+    return tvm.transform.Sequential([replace])(reference)
+
+
+def require_ranges_alone(config: QuantConfig, instead: str) -> None:
+    """Raise a ConfigError if ranges are not enough; ``instead`` says why they must be."""
+    if config.preset == AUTO or config.applied.need_images:
+        wanted = f"preset {config.preset}" if config.tools is None else str(config.tools)
+        raise ConfigError(
+            f"{wanted} looks at calibration images, and {instead}, or choose a preset and tools "
+            "that need ranges alone"
+        )
+
+
+def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
+    """Return the layers whose accumulator could leave int32 with these ranges, and why."""
+    refused = {}
+    for group in linear_layers(reference["main"], plan):
+        assert group.weight is not None
+        x = params[plan.tensors[group.inputs[0].name].like]
+        rows = np.moveaxis(group.weight.values, 0 if group.kind == "conv2d" else 1, 0)
+        bias = np.zeros(len(rows), np.float32) if group.bias is None else group.bias
+        scales = qparams.weight_scales(rows, bias, x.scale)
+        reason = qparams.accumulator_refusal(
+            qparams.quantize_weight(rows, scales), qparams.quantize_bias(bias, x.scale, scales), x
+        )
+        if reason:
+            refused[group.name] = reason
+    return refused
+
+
+def require_integers(plan: Plan) -> None:
+    """Raise a CoverageError if a layer stays in float because it has no integer form."""
+    floats = [
+        f"{layer.name} ({layer.kind}): {layer.reason}"
+        for layer in plan.layers
+        if layer.cause == "unsupported"
+    ]
+    if floats:
+        raise CoverageError(
+            "int8 was required, but these layers stay in float: "
+            + "; ".join(floats)
+            + "; exclude them, or do not require int8"
+        )

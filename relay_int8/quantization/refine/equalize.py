@@ -1,0 +1,153 @@
+"""Scale channels of a float network so that it quantizes better; it computes the same.
+
+Factors pass through ReLU, leaky ReLU, pooling, padding and concats as they are. A clip (ReLU6)
+limits them (:func:`relay_int8.numerics.equalization.within_clip`); what it lets pass of an image that
+exceeds all calibration images is then not quite what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import IRModule
+
+from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
+from relay_int8.data.dataset import Image
+from relay_int8.graph.batch import with_batch
+from relay_int8.graph.chains import Chain, by_input, by_output, find_chains
+from relay_int8.graph.groups import Group
+from relay_int8.numerics.equalization import (
+    cross_layer_factors,
+    smoothing_factors,
+    within_clip,
+    within_range,
+)
+from relay_int8.quantization.config import Equalization
+from relay_int8.quantization.refine.network import NumpyNetwork
+
+Array = npt.NDArray[Any]
+IMAGES = 128
+ROUNDS = 20  # of cross-layer equalization: a layer's two neighbours settle with it
+
+
+def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModule:
+    """Return ``mod`` equalized as ``QuantConfig`` wants it, looking at the first images."""
+    if how == "none":
+        return mod
+    maxima = channel_maxima(NumpyNetwork(with_batch(mod, 1)), islice(data, IMAGES))
+    return equalized(mod, maxima) if how == "cross-layer" else smoothed(mod, maxima)
+
+
+def equalized(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
+    """Return ``mod`` after cross-layer equalization: weights of equal range on both sides.
+
+    Parameters
+    ----------
+    mod
+        Normalized float module.
+    maxima
+        Of :func:`channel_maxima`.
+    """
+    scaling = _Scaling(find_chains(mod["main"]), maxima)
+    for _ in range(ROUNDS):
+        for chain in scaling.chains:
+            scaling.scale(chain, cross_layer_factors(*scaling.ranges(chain)))
+    return scaling.applied(mod)
+
+
+def smoothed(mod: IRModule, maxima: Mapping[str, Array], alpha: float = 0.5) -> IRModule:
+    """Return ``mod`` with outliers of activations moved into the weights that read them.
+
+    Where every reader is depthwise the ranges of the channels become as equal as the headroom lets
+    them (alpha 1): there each channel has a weight scale of its own, so that it costs nothing.
+    """
+    scaling = _Scaling(find_chains(mod["main"]), maxima)
+    for chain in scaling.chains:
+        strength = 1.0 if all(_depthwise(reader) for reader in chain.readers) else alpha
+        read = scaling.ranges(chain)[1]
+        scaling.scale(chain, smoothing_factors(maxima[chain.name], read, strength))
+    return scaling.applied(mod)
+
+
+def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Array]:
+    """Return of every chain's tensor (channels,): the largest magnitude of each channel."""
+    names = {chain.name for chain in find_chains(network.mod["main"])}
+    found: dict[str, Array] = {}
+    for images in network.images(data):
+        tensors = network.run(images, keep=names.__contains__)
+        for name in names:
+            values = np.abs(tensors[name])
+            channel = 1 if values.ndim == 4 else values.ndim - 1
+            largest = np.moveaxis(values, channel, 0).reshape(values.shape[channel], -1).max(axis=1)
+            found[name] = np.maximum(found[name], largest) if name in found else largest
+    return found
+
+
+class _Scaling:
+    """Weights and biases of the chains' layers in float64, and how far each channel has grown."""
+
+    def __init__(self, chains: list[Chain], maxima: Mapping[str, Array]) -> None:
+        self.chains = chains
+        self._maxima = maxima
+        self._weights: dict[str, Array] = {}
+        self._biases: dict[str, Array] = {}
+        self._grown: dict[str, Array] = {}
+        for chain in chains:
+            for layer in (*chain.producers, *chain.readers):
+                assert layer.weight is not None
+                self._weights[layer.name] = layer.weight.values.astype(np.float64)
+                if layer.bias is not None:
+                    self._biases[layer.name] = layer.bias.astype(np.float64)
+
+    def ranges(self, chain: Chain) -> tuple[Array, Array]:
+        """Return the largest magnitudes of each channel: of weights producing, and reading it."""
+        produced = [by_output(layer, self._weights[layer.name]) for layer in chain.producers]
+        read = [by_input(reader, self._weights[reader.name]) for reader in chain.readers]
+        largest = np.concatenate([np.abs(rows).max(axis=1) for rows in produced])
+        return largest, np.abs(np.concatenate(read, axis=1)).max(axis=1)
+
+    def scale(self, chain: Chain, factors: Array) -> None:
+        """Multiply a chain's channels, as far as its clips and its range allow."""
+        largest = self._maxima[chain.name]
+        before = self._grown.get(chain.name, np.ones(len(factors)))
+        total = within_range(before * factors, largest, chain.bounds)
+        total = within_clip(total, largest, chain.bounds)
+        factors = total / before
+        self._grown[chain.name] = total
+        parts = np.split(factors, np.cumsum(chain.sizes)[:-1])
+        for layer, part in zip(chain.producers, parts, strict=True):
+            self._multiply(layer, part)
+        for reader in chain.readers:
+            self._weights[reader.name] = _divided(reader, self._weights[reader.name], factors)
+
+    def _multiply(self, layer: Group, factors: Array) -> None:
+        axes = (-1, 1, 1, 1) if layer.kind == "conv2d" else (1, -1)
+        self._weights[layer.name] = self._weights[layer.name] * factors.reshape(axes)
+        if layer.name in self._biases:
+            self._biases[layer.name] = self._biases[layer.name] * factors
+
+    def applied(self, mod: IRModule) -> IRModule:
+        """Return ``mod`` with these weights."""
+        replace = ReplaceWeights(self._weights, self._biases)
+        result: IRModule = tvm.transform.Sequential([replace])(mod)
+        return result
+
+
+def _divided(reader: Group, w: Array, factors: Array) -> Array:
+    if reader.kind == "dense":
+        quotient: Array = w / factors[:, None]
+        return quotient
+    groups = int(reader.root.attrs.groups)
+    split = w.reshape(groups, len(w) // groups, *w.shape[1:])
+    divided: Array = (split / factors.reshape(groups, 1, w.shape[1], 1, 1)).reshape(w.shape)
+    return divided
+
+
+def _depthwise(reader: Group) -> bool:
+    assert reader.weight is not None
+    return reader.kind == "conv2d" and reader.weight.values.shape[1] == 1

@@ -1,0 +1,251 @@
+"""Run an artifact on another device, over TVM's RPC, and check there that it is the same network.
+
+The device must run ``relay-int8 serve``. What comes back is compared with what this computer
+computes: bit for bit where every layer is an integer one, nearly where layers stayed in float
+(their functions are the device's own).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relay_int8.errors import ConfigError, DeployError
+from relay_int8.remote.address import Address
+from relay_int8.remote.device import Device
+from relay_int8.runtime.artifact import load, read_artifact, read_manifest
+from relay_int8.runtime.manifest import Manifest
+from relay_int8.runtime.module import checked_inputs, refusal
+from relay_int8.runtime.profiling import random_inputs
+
+Array = np.ndarray[Any, Any]
+RTOL, ATOL = 1e-5, 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a device is to be had.
+
+    Parameters
+    ----------
+    address
+        Of ``relay-int8 serve``, of a proxy, or of a tracker.
+    tracker
+        Whether it is a tracker's.
+    key
+        Of the device; a tracker needs one.
+    """
+
+    address: Address
+    tracker: bool = False
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if self.tracker and not self.key:
+            raise ConfigError("a tracker has devices of many kinds; name one with --key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """How an output differs from what was expected; ``largest`` is a difference of values."""
+
+    name: str
+    elements: int
+    different: int
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """What a device did.
+
+    Parameters
+    ----------
+    device
+        What it is.
+    outputs
+        What it computed, by name.
+    reference
+        What the outputs were compared with; empty where there was nothing.
+    comparisons
+        One for each output, unless there was nothing to compare with.
+    times_ms
+        Of runs on the device by its own clock, each the mean of a series.
+    seconds
+        How long each stage took, the network between included.
+    """
+
+    device: Device
+    outputs: Mapping[str, Array]
+    reference: str
+    comparisons: tuple[Comparison, ...]
+    times_ms: tuple[float, ...]
+    seconds: Mapping[str, float]
+
+
+def deploy(
+    artifact: Path | str,
+    place: Place,
+    *,
+    inputs: Mapping[str, Array] | None = None,
+    reference: Path | str | None = None,
+    repeats: int = 10,
+    timeout_s: float = 120.0,
+) -> Deployment:
+    """Run an artifact on a device, compare its outputs, time it there and clean up.
+
+    Parameters
+    ----------
+    artifact
+        File that ``relay-int8 quantize`` wrote.
+    place
+        Where the device is.
+    inputs
+        By name; random ones, always the same, if None.
+    reference
+        An artifact of the same quantized model that runs on this computer, for one that does not.
+    repeats
+        Series of runs that are timed.
+    timeout_s
+        Seconds after which a device that does not answer is given up.
+
+    Raises
+    ------
+    ArtifactError
+        If an artifact is damaged, or the inputs are not its inputs.
+    ConfigError
+        If the reference is another model.
+    DeployError
+        If the device cannot be reached, does not fit, is lost, gets another library than the
+        artifact's, or computes something else than expected.
+    """
+    artifact = Path(artifact)
+    manifest, library = read_artifact(artifact)
+    inputs = checked_inputs(artifact, manifest, inputs or random_inputs(manifest.inputs))
+    judge = _judge(artifact, manifest, reference)
+    expected = load(judge).run(inputs) if judge else {}
+    if place.tracker:
+        place.address.check_listening(
+            "tracker", "start one: python -m tvm.exec.rpc_tracker, or mend the address"
+        )
+    with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
+        folder = Path(name)
+        (folder / "library.so").write_bytes(library)
+        (folder / "manifest.json").write_text(manifest.to_json())
+        np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
+        request = {
+            **dataclasses.asdict(place.address),
+            "tracker": place.tracker,
+            "key": place.key,
+            "repeats": repeats,
+            "timeout_s": timeout_s,
+        }
+        (folder / "request.json").write_text(json.dumps(request))
+        answer, arrays = _ask(folder, place.address, timeout_s)
+    outputs = {info.name: arrays[str(i)] for i, info in enumerate(manifest.outputs)}
+    comparisons = tuple(compare(name, outputs[name], expected[name]) for name in expected)
+    _check(comparisons, outputs, expected, manifest, place.address)
+    return Deployment(
+        device=Device.of(answer["device"]),
+        outputs=outputs,
+        reference=str(judge or ""),
+        comparisons=comparisons,
+        times_ms=tuple(answer["times_ms"]),
+        seconds=answer["seconds"],
+    )
+
+
+def compare(name: str, found: Array, expected: Array) -> Comparison:
+    """Compare two outputs bit for bit; of other shape or type, every element differs."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return Comparison(name=name, elements=found.size, different=found.size, largest=np.inf)
+    bits = f"V{found.itemsize}"
+    different = np.ascontiguousarray(found).view(bits) != np.ascontiguousarray(expected).view(bits)
+    apart = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    return Comparison(
+        name=name,
+        elements=found.size,
+        different=int(np.count_nonzero(different)),
+        largest=float(apart[different.reshape(apart.shape)].max(initial=0.0)),
+    )
+
+
+def _judge(artifact: Path, manifest: Manifest, reference: Path | str | None) -> Path | None:
+    """Return the artifact that says on this computer what the outputs have to be, if any does."""
+    if reference is None:
+        return None if refusal(manifest) else artifact
+    digest = read_manifest(reference).model_digest
+    if digest != manifest.model_digest:
+        raise ConfigError(
+            f"{reference}: model digest {digest[:16]}..., that of {artifact} is "
+            f"{manifest.model_digest[:16]}...; a reference is made from the same calibration "
+            "table with another --target"
+        )
+    return Path(reference)
+
+
+def _ask(
+    folder: Path, address: Address, timeout_s: float
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return what the client process answers, or end it when time is over."""
+    command = [sys.executable, "-m", "relay_int8.remote.client", str(folder)]
+    complaints = folder / "stderr"
+    with (
+        complaints.open("wb") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, bufsize=0) as process,
+    ):
+        assert process.stdout
+        said = process.stdout.readline()  # the device's time begins when the client has started
+        try:
+            process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            said += process.communicate()[0]
+            raise DeployError(
+                f"{address}: gave up after {timeout_s:g} s, waiting for it to "
+                f"{said.decode().splitlines()[-1]}; the device hangs, is out of reach, or busy "
+                "with sessions of others; look at it, or allow more with --timeout"
+            ) from error
+    if not (folder / "answer.json").exists():
+        last = complaints.read_text(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        raise DeployError(
+            f"{address}: the client ended with {process.returncode} ({last[0]}); "
+            "the packages of relay-int8[remote] are needed; try again if they are there"
+        )
+    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text())
+    if "error" in answer:
+        raise DeployError(answer["error"])
+    with np.load(folder / "outputs.npz", allow_pickle=False) as arrays:
+        return answer, dict(arrays)
+
+
+def _check(
+    comparisons: tuple[Comparison, ...],
+    outputs: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    manifest: Manifest,
+    address: Address,
+) -> None:
+    """Refuse what no layer left in float explains."""
+    for found in comparisons:
+        if not found.different:
+            continue
+        near = found.largest < np.inf and np.allclose(
+            outputs[found.name], expected[found.name], rtol=RTOL, atol=ATOL, equal_nan=True
+        )
+        if near and manifest.coverage.get("float_layers"):
+            continue
+        raise DeployError(
+            f"{address}: output {found.name}: {found.different} of {found.elements} values differ "
+            f"from those expected, by up to {found.largest:.3g}; do not use this device for it, "
+            "and report it: an integer network computes the same everywhere"
+        )

@@ -1,0 +1,189 @@
+"""How good a network's outputs are: against labels, and against the FP32 network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from relay_int8 import finite_json
+from relay_int8.errors import ConfigError, RecordError
+from relay_int8.graph.batch import stacked
+from relay_int8.messages import other_model
+from relay_int8.numerics.interval import wilson
+from relay_int8.numerics.snr import snr_db
+
+if TYPE_CHECKING:
+    from relay_int8.runtime.module import Module
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What was measured on ``samples`` images; None where labels or a reference were not given.
+
+    Parameters
+    ----------
+    top1, reference_top1
+        Fraction of images whose largest output is the label.
+    agreement
+        Fraction of images on which network and reference have the same largest output.
+    snr_db
+        Power of the reference's output over that of the difference.
+    digest
+        sha256 of the quantized model; "" in older files.
+    """
+
+    samples: int
+    top1: float | None = None
+    reference_top1: float | None = None
+    agreement: float | None = None
+    snr_db: float | None = None
+    digest: str = ""
+
+    def to_json(self) -> str:
+        """Return the measurements as JSON, for the report; an infinite ratio is "inf"."""
+        return finite_json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Evaluation:
+        """Return what :meth:`to_json` wrote; a RecordError if the text is none of that."""
+        try:
+            fields = json.loads(text)
+            ratio = fields["snr_db"]
+            return cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"not an evaluation of relay-int8: {error}") from error
+
+    def interval(self, share: float) -> tuple[float, float]:
+        """Return the 95 % confidence interval of one of its fractions."""
+        return wilson(share, self.samples)
+
+
+def read_evaluation(path: Path | str, digest: str = "") -> Evaluation:
+    """Return the evaluation in a file.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be read or is none, or of another quantized model than ``digest``, where both
+        are known.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
+    try:
+        found = Evaluation.from_json(text)
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
+    other = other_model(found.digest, digest)
+    if other:
+        raise RecordError(f"{path}: {other}; evaluate the artifact that the report is of")
+    return found
+
+
+def evaluate(
+    module: Module,
+    images: Iterable[Mapping[str, Array]],
+    *,
+    labels: Array | None = None,
+    reference: Run | None = None,
+    output: str | None = None,
+) -> Evaluation:
+    """Run ``module``, and ``reference`` beside it, on every image.
+
+    Parameters
+    ----------
+    module
+        A loaded artifact.
+    images
+        Input name -> array of batch 1, as a :class:`relay_int8.calibration.Dataset` gives them.
+    labels
+        Integers, one for each image.
+    reference
+        The FP32 network, run on the artifact's own batches.
+    output
+        The output that is looked at; the first one if not given.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such output, labels and images differ in number, or a label is none of the
+        output's classes.
+    """
+    names = [info.name for info in module.manifest.outputs]
+    output = names[0] if output is None else output
+    if output not in names:
+        raise ConfigError(f"no output is called {output!r}; there are {', '.join(names)}")
+    found, wanted = [], []
+    for batch, count in _batches(images, module.manifest.inputs[0].shape[0]):
+        found.append(module.run(batch)[output][:count])
+        if reference is not None:
+            wanted.append(_output_of(reference(batch), output)[:count])
+    scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
+    if labels is not None:
+        _require_labels(labels, *scores.shape)
+    result = _compare(
+        scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
+    )
+    return replace(result, digest=module.manifest.model_digest)
+
+
+def _require_labels(labels: Array, images: int, classes: int) -> None:
+    if labels.shape != (images,):
+        raise ConfigError(
+            f"{images} images, but labels of shape {labels.shape}; give one integer for each image"
+        )
+    wrong = labels[(labels < 0) | (labels >= classes)]
+    if len(wrong):
+        raise ConfigError(
+            f"label {wrong[0]} found, but the output has {classes} values: 0 to {classes - 1} "
+            "expected; shift labels that count a background class, or name another output"
+        )
+
+
+def _output_of(outputs: Mapping[str, Array], name: str) -> Array:
+    if name not in outputs:
+        raise ConfigError(
+            f"the FP32 network has no output {name!r}, it has {', '.join(outputs)}; give the model "
+            "that the artifact was made from"
+        )
+    return outputs[name]
+
+
+def _batches(
+    images: Iterable[Mapping[str, Array]], size: int
+) -> Iterator[tuple[dict[str, Array], int]]:
+    """Yield stacks of ``size`` images (one where the batch is open) and how many are no filler."""
+    stack: list[Mapping[str, Array]] = []
+    for image in images:
+        stack.append(image)
+        if len(stack) == max(size, 1):
+            yield stacked(stack), len(stack)
+            stack = []
+    if stack:
+        yield stacked(stack + [stack[-1]] * (size - len(stack))), len(stack)
+
+
+def _compare(scores: Array, wanted: Array | None, labels: Array | None) -> Evaluation:
+    chosen = scores.argmax(axis=1)
+    reference = None if wanted is None else wanted.argmax(axis=1)
+    return Evaluation(
+        samples=len(scores),
+        top1=_share(chosen, labels),
+        reference_top1=_share(reference, labels),
+        agreement=_share(chosen, reference),
+        snr_db=None if wanted is None else snr_db(wanted, scores),
+    )
+
+
+def _share(left: Array | None, right: Array | None) -> float | None:
+    """Return the fraction of equal elements, None where one side is missing."""
+    return None if left is None or right is None else float(np.mean(left == right))

@@ -1,0 +1,158 @@
+"""What a report says of a compiled network: layers, kernels, fidelity and times."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relay_int8.calibration.observe import Progress
+from relay_int8.compiler.build import Built
+from relay_int8.compiler.kernel_calls import KernelCall, times_by_tensor
+from relay_int8.data.dataset import Dataset
+from relay_int8.graph.plan import Plan
+from relay_int8.machine.gpu import installed_gpus
+from relay_int8.machine.host import cpu_flags, cpu_name
+from relay_int8.quantization.mixed_precision.sensitivity import Variants, measure_sensitivity
+from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.report.contents import LayerReport, Report
+from relay_int8.report.fidelity import measure_fidelity
+from relay_int8.report.hazards import find_hazards
+from relay_int8.report.sensitivity_file import with_ratios
+from relay_int8.runtime.artifact import load
+from relay_int8.runtime.module import Module
+from relay_int8.runtime.profiling import random_inputs
+from relay_int8.runtime.tvm_runtime import set_threads
+from relay_int8.tuning.records import Records
+from schedules.targets import native_target, target_config
+
+
+def report_of(
+    quantized: QuantizedModel, built: Built, records: Records | None, model: str
+) -> Report:
+    """Return the report of a network that was built with ``records``, nothing measured yet."""
+    kernels = {call.tensor: call.template or call.function for call in built.calls}
+    return Report(
+        model=model,
+        digest=quantized.digest,
+        model_hash=quantized.model_hash,
+        table_hash=quantized.table_hash,
+        settings={
+            **quantized.settings,
+            "target": json.dumps(target_config(built.target)),
+            "calibration images": quantized.table.images,
+        },
+        layers=layers_of(quantized.plan, kernels),
+        hazards=find_hazards(quantized.reference, quantized.plan, quantized.table),
+        repacks=tuple(call.tensor for call in built.calls if call.is_repack),
+        gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},
+        tuning=_tuning(built, records) if records is not None else {},
+    )
+
+
+def layers_of(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
+    """Return what became of each layer; ``kernels``: tensor -> what computes it."""
+    return tuple(
+        LayerReport(
+            name=layer.name,
+            kind=layer.kind,
+            macs=layer.macs,
+            integer=layer.integer,
+            reason=layer.reason or "",
+            kernel=kernels.get(layer.name, ""),
+        )
+        for layer in plan.layers
+    )
+
+
+def _tensors(calls: tuple[KernelCall, ...]) -> dict[str, list[str]]:
+    """Return PrimFunc -> the tensors that it computes."""
+    found: dict[str, list[str]] = {}
+    for call in calls:
+        found.setdefault(call.function, []).append(call.tensor)
+    return found
+
+
+def _tuning(built: Built, records: Records) -> dict[str, Any]:
+    """Return how many kernels run as tuned, how many by default, and why records were refused."""
+    kernels = [call for call in built.calls if call.template]
+    tuned = sum(call.tuned for call in kernels)
+    return {
+        "tuned": tuned,
+        "default": len(kernels) - tuned,
+        "refused": dict(records.refused),
+    }
+
+
+def with_fidelity(
+    report: Report,
+    quantized: QuantizedModel,
+    data: Dataset,
+    samples: int,
+    progress: Progress | None,
+) -> Report:
+    """Add signal-to-noise ratios and saturation, measured on this computer."""
+    found = measure_fidelity(
+        quantized, data, native_target(cpu_flags()), samples=samples, progress=progress
+    )
+    layers = tuple(
+        dataclasses.replace(
+            layer,
+            snr_db=found.layers[layer.name].snr_db,
+            saturation=found.layers[layer.name].saturation if layer.integer else None,
+        )
+        for layer in report.layers
+    )
+    return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
+
+
+def with_sensitivity(
+    report: Report,
+    quantized: QuantizedModel,
+    data: Dataset,
+    samples: int,
+    progress: Progress | None,
+) -> Report:
+    """Add what each layer's integers cost the outputs, on the first ``samples`` images."""
+    found = measure_sensitivity(Variants(quantized, data, samples), progress)
+    ratios = {layer.name: (layer.alone.snr_db, layer.without.snr_db) for layer in found.layers}
+    return with_ratios(report, ratios)
+
+
+def with_times(
+    report: Report, built: Built, artifact: str | Path, wanted: int | None = None
+) -> Report:
+    """Add the artifact's times on this computer.
+
+    With the ``wanted`` threads, or as many as the runtime of this process has; the report says how
+    many they were.
+    """
+    module = load(artifact)
+    most = module.threads
+    set_threads(min(wanted or most, most))
+    try:
+        return _timed(report, built, module)
+    finally:
+        set_threads(most)
+
+
+def _timed(report: Report, built: Built, module: Module) -> Report:
+    inputs = random_inputs(module.manifest.inputs)
+    latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
+    times_us = {} if module.has_graph else times_by_tensor(built.calls, module.profile(inputs))
+    layers = tuple(
+        dataclasses.replace(layer, time_us=times_us.pop(layer.name, None))
+        for layer in report.layers
+    )
+    facts = {
+        "cpu": cpu_name(),
+        "threads": module.threads,
+        "batch": max(module.manifest.inputs[0].shape[0], 1),
+        **({"gpu": str(installed_gpus().devices[module.device.number])} if built.gpu else {}),
+    }
+    return dataclasses.replace(
+        report, layers=layers, other_us=times_us, latency_ms=latency_ms, machine=facts
+    )

@@ -1,0 +1,238 @@
+"""What quantizing a network cost and brought: one record, which report.json holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relay_int8 import finite_json
+from relay_int8.errors import RecordError
+from relay_int8.files import write_atomic
+from relay_int8.report.accuracy import Evaluation
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerReport:
+    """One layer of the network.
+
+    Parameters
+    ----------
+    name
+        Its result, as the model file calls it.
+    kind
+        conv2d, dense, pool2d, ...
+    macs
+        Multiply-accumulates of one image; 0 where there are none.
+    integer
+        Whether it is computed in integers.
+    reason
+        Why it stayed in float; empty where it did not.
+    kernel
+        The template that computes it; empty before a build.
+    snr_db
+        Power of its FP32 result over that of the error, with every layer before it quantized too.
+        None where it was not measured; infinite where nothing differs.
+    saturation
+        Fraction of its integers that stand at the smallest or largest value, real zero's left out.
+    time_us
+        Median microseconds of one run on the machine that the report names.
+    alone_db, without_db
+        Signal-to-noise ratio of the network's outputs with this layer alone in integers, and with
+        it alone left in float; None where that was not measured.
+    """
+
+    name: str
+    kind: str
+    macs: int = 0
+    integer: bool
+    reason: str = ""
+    kernel: str = ""
+    snr_db: float | None = None
+    saturation: float | None = None
+    time_us: float | None = None
+    alone_db: float | None = None
+    without_db: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputReport:
+    """How far one output of the network is from FP32, over the images of ``Report.samples``."""
+
+    name: str
+    snr_db: float | None
+    max_error: float
+
+
+ELSEWHERE = "int16-saturation"
+"""The hazard that no kernel of this project has: it matters to who exports a network."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hazard:
+    """One thing to look at before the network is trusted (``relay_int8.report.hazards``).
+
+    Parameters
+    ----------
+    kind
+        "int32-overflow", "int16-saturation", "dead-channels", "few-images", "not-finite",
+        "saturation" or "unused-range".
+    name
+        The layer or the tensor; empty where it is the whole.
+    message
+        What was found, and what may be done.
+    """
+
+    kind: str
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One quantized network.
+
+    Parameters
+    ----------
+    model, digest
+        Name of the source file; sha256 of the quantized model.
+    model_hash, table_hash
+        sha256 of the float model, and as the calibration table has it, which differs where a tool
+        equalized the model first; "" in older reports.
+    settings
+        Preset, calibration method, exclusions, target, number of calibration samples.
+    layers
+        In the order of execution.
+    outputs
+        The network's outputs against FP32.
+    hazards
+        What may go wrong.
+    repacks
+        Tensors that a kernel of its own moves to another layout, changing nothing else.
+    tuning
+        With tuning logs: how many kernels are "tuned", how many run by "default", and why records
+        were "refused", by folder.
+    gpu
+        For GPUs: what the library needs, which kernels a CUDA graph launches, and of each kernel
+        the registers and memory by architecture.
+    other_us
+        Median microseconds of the kernels that belong to no layer: quantize, dequantize, repacks.
+    evaluation
+        Accuracy, where it was measured.
+    samples
+        Images that the signal-to-noise ratios were measured with.
+    model_bytes, artifact_bytes
+        Sizes of the source file and of the artifact.
+    latency_ms
+        Median milliseconds of the whole network, by "int8" and "float32"; batch and threads stand
+        in ``machine``.
+    machine
+        What times were measured on: CPU, threads, batch.
+    seconds
+        Wall time of each stage that made the artifact.
+    """
+
+    model: str
+    digest: str
+    model_hash: str = ""
+    table_hash: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[LayerReport, ...] = ()
+    outputs: tuple[OutputReport, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+    repacks: tuple[str, ...] = ()
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    gpu: Mapping[str, Any] = field(default_factory=dict)
+    other_us: Mapping[str, float] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+    samples: int = 0
+    model_bytes: int = 0
+    artifact_bytes: int = 0
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    report_version: int = REPORT_VERSION
+
+    @property
+    def coverage(self) -> dict[str, Any]:
+        """Integer and float layers counted, with their MACs, and the float ones by reason."""
+        floats = [layer for layer in self.layers if not layer.integer]
+        total_macs = sum(layer.macs for layer in self.layers)
+        float_macs = sum(layer.macs for layer in floats)
+        return {
+            "int8_layers": len(self.layers) - len(floats),
+            "float_layers": len(floats),
+            "int8_macs": total_macs - float_macs,
+            "float_macs": float_macs,
+            "reasons": dict(Counter(layer.reason for layer in floats)),
+        }
+
+    def to_json(self) -> str:
+        """Return the report as JSON text; a ratio that is infinite is written as "inf"."""
+        values = dataclasses.asdict(self) | {"coverage": self.coverage}
+        return finite_json.dumps(values)
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Return the report that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        RecordError
+            If the text is no report, or one of another version.
+        """
+        try:
+            values = json.loads(text)
+            values.pop("coverage")
+            found = values["report_version"]
+            if found != REPORT_VERSION:
+                raise RecordError(
+                    f"report version {found}, {REPORT_VERSION} expected; quantize the model again"
+                )
+            values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
+            values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])
+            values["hazards"] = tuple(Hazard(**item) for item in values.get("hazards", ()))
+            if values.get("evaluation"):
+                values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
+            return cls(**values | {"repacks": tuple(values["repacks"])})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"not a report of relay-int8: {error}") from error
+
+    def save(self, path: Path | str) -> None:
+        """Write the report to ``path``, whole or not at all.
+
+        Raises
+        ------
+        RecordError
+            If the file cannot be written.
+        """
+        try:
+            write_atomic(Path(path), self.to_json().encode())
+        except OSError as error:
+            raise RecordError(f"{path}: cannot be written: {error}") from error
+
+
+def read_report(path: Path | str) -> Report:
+    """Return the report in a file; a RecordError if it cannot be read or is none."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read as a report: {error}") from error
+    try:
+        return Report.from_json(text)
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
+
+
+def _ratio(item: dict[str, Any]) -> dict[str, Any]:
+    """Read back the ratios that were written, infinite ones among them."""
+    return {
+        key: float(value) if key.endswith("_db") and value is not None else value
+        for key, value in item.items()
+    }

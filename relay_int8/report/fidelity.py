@@ -1,0 +1,154 @@
+"""How far each layer of a quantized network is from FP32, on real images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+from tvm.target import Target
+
+from relay_int8.calibration.observe import Progress
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.data.dataset import Image
+from relay_int8.graph import dataflow
+from relay_int8.graph.batch import with_batch
+from relay_int8.numerics.qparams import QParams
+from relay_int8.numerics.snr import power_ratio_db
+from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.report.contents import OutputReport
+
+
+@dataclass
+class Difference:
+    """Sums over images of what one tensor is and of how far it is off.
+
+    ``saturated`` counts values at an end of the integer range, that of real zero left out.
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+    max_error: float = 0.0
+    saturated: int = 0
+    count: int = 0
+
+    def add(self, reference: np.ndarray, found: np.ndarray, params: QParams | None) -> None:
+        """Add one image's FP32 tensor and its quantized form, dequantized."""
+        error = reference.astype(np.float64) - found
+        self.signal += float(np.sum(reference.astype(np.float64) ** 2))
+        self.noise += float(np.sum(error**2))
+        self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
+        self.count += found.size
+        if params is not None:
+            q = np.rint(found / params.scale).astype(np.int64) + params.zero_point
+            ends = {params.qmin, params.qmax} - {params.zero_point}
+            self.saturated += int(np.isin(q, list(ends)).sum())
+
+    @property
+    def snr_db(self) -> float | None:
+        """Power of the signal over that of the noise; infinite where the two are equal."""
+        return power_ratio_db(self.signal, self.noise)
+
+    @property
+    def saturation(self) -> float:
+        """Fraction of the values that are saturated."""
+        return self.saturated / max(self.count, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fidelity:
+    """Differences by layer, the network's outputs as the report has them, number of images."""
+
+    layers: Mapping[str, Difference]
+    outputs: tuple[OutputReport, ...]
+    samples: int
+
+
+def measure_fidelity(
+    quantized: QuantizedModel,
+    images: Iterable[Image],
+    target: Target,
+    *,
+    samples: int = 8,
+    progress: Progress | None = None,
+) -> Fidelity:
+    """Run the FP32 and the integer network side by side and compare every layer.
+
+    Parameters
+    ----------
+    quantized
+        The quantized model and its FP32 reference.
+    images
+        Calibration images, of batch 1; the first ``samples`` are used.
+    target
+        This computer.
+    progress
+        Called after every image.
+    """
+    names = [layer.name for layer in quantized.plan.layers]
+    results = [str(var.name) for var in dataflow.results(quantized.reference["main"])]
+    params = _params(quantized)
+    reference = _Exposed(quantized.reference, [*names, *results], target)
+    integer = _Exposed(quantized.mod, [*names, *results], target)
+    differences = {name: Difference() for name in [*names, *results]}
+    done = 0
+    for image in islice(images, samples):
+        for name, wanted, found in zip(
+            differences, reference.run(image), integer.run(image), strict=True
+        ):
+            differences[name].add(wanted, found, params.get(name))
+        done += 1
+        if progress:
+            progress("compare", done, samples)
+    outputs = tuple(
+        OutputReport(
+            name=name, snr_db=differences[name].snr_db, max_error=differences[name].max_error
+        )
+        for name in results
+    )
+    return Fidelity(
+        layers={name: differences[name] for name in names}, outputs=outputs, samples=done
+    )
+
+
+def _params(quantized: QuantizedModel) -> dict[str, QParams]:
+    """Return the parameters of the layers that give integers."""
+    entries = quantized.table.entries
+    return {name: entries[item.like].qparams() for name, item in quantized.plan.tensors.items()}
+
+
+class _Exposed:
+    """A network that returns inner tensors, each as its readers see it: through its Q/DQ pair."""
+
+    def __init__(self, mod: IRModule, names: Sequence[str], target: Target) -> None:
+        self._names = list(dict.fromkeys(names))
+        mod = _returning(with_batch(mod, 1), self._names)
+        self._inputs = [str(param.name) for param in mod["main"].params]
+        self._main = virtual_machine(compile_module(mod, target))["main"]
+
+    def run(self, image: Image) -> list[np.ndarray]:
+        """Return the tensors of one image, in the order of the names."""
+        inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]
+        outputs = self._main(*inputs)
+        tensors = [outputs] if len(self._names) == 1 else list(outputs)
+        return [tensor.numpy() for tensor in tensors]
+
+
+def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
+    """Return ``mod`` with the tensors ``names`` as its outputs; of several in one, the first."""
+    func = mod["main"]
+    writer = dataflow.FunctionWriter()
+    tensors: dict[str, relax.Var] = {str(param.name): param for param in func.params}
+    done: dict[relax.Var, relax.Expr] = {}
+    for var, value in dataflow.calls(func):
+        done[var] = tensors[str(var.name)] = writer.emit(
+            str(var.name), dataflow.substitute(value, done)
+        )
+    outputs = [tensors.get(f"{name}:dq", tensors[name]) for name in names]
+    for place, var in enumerate(outputs):
+        if isinstance(var.ty, relax.TupleType):
+            outputs[place] = writer.emit(f"{var.name}:0", relax.TupleGetItem(var, 0))
+    return writer.finish(func.params, outputs, dataflow.attributes(func))

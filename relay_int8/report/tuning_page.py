@@ -1,0 +1,229 @@
+"""A tuning log as an HTML page: what was gained where, how, and how well the model knew.
+
+Every section is made from the log alone, so a page can be written while the tuner runs, and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from relay_int8.report.pages.page import Section, figure, paragraph, table, write_page
+from relay_int8.tuning.session import results
+from relay_int8.tuning.trial_log import Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.tuner import BATCH
+from relay_int8.tuning.winner import Winner, by_task, fastest_s, winner
+from schedules.task import Task
+from schedules.work import multiplications
+
+LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
+
+
+def write_tuning_page(folder: Path, path: Path) -> None:
+    """Write the page of the log in ``folder``.
+
+    Raises
+    ------
+    RecordError
+        If there is no log, or it is damaged.
+    ConfigError
+        If Plotly is not installed.
+    """
+    manifest, trials = read_manifest(folder), read_trials(folder)
+    kernels = _kernels(manifest, trials)
+    sections = [_standing(manifest, kernels), _progress(kernels), _model(trials)]
+    title = f"Tuning {manifest.network} on {manifest.device}"
+    write_page(path, title, _facts(manifest, trials), sections)
+
+
+def _facts(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, str]:
+    found = results(manifest, trials)
+    untuned_us, tuned_us = found["untuned_us"], found["tuned_us"]
+    return {
+        "Device": f"{manifest.device}; {manifest.clocks}".rstrip("; "),
+        "Target": ", ".join(f"{key} {value}" for key, value in manifest.target.items()),
+        "TVM": manifest.tvm,
+        "Trials": f"{found['trials']}, {found['wrong']} of them wrong; seed {manifest.seed}",
+        "Kernels of the network": f"{untuned_us:.1f} us by default, {tuned_us:.1f} us tuned",
+        "Multiplications of one core": f"{manifest.peak_macs_s / 1e9:.1f} G a second at most"
+        if manifest.peak_macs_s
+        else "not measured",
+    }
+
+
+class _Kernel:
+    """One kernel in the log."""
+
+    def __init__(self, manifest: Manifest, key: str, trials: Sequence[Trial]) -> None:
+        self.task = Task.from_key(key, manifest.occurrences.get(key, 1))
+        self.trials = trials
+        self.winner: Winner = winner(trials)
+        cores = int(manifest.target.get("num-cores", 1))
+        self._peak_macs_s = manifest.peak_macs_s * cores
+
+    @property
+    def seconds(self) -> float:
+        """Of all its calls, tuned."""
+        return self.task.occurrences * self.winner.seconds
+
+    @property
+    def of_peak(self) -> str:
+        """The share of the peak that it reaches, in percent; empty where no peak applies."""
+        macs = multiplications(self.task.operator)
+        if not macs or not self._peak_macs_s or self.task.template.endswith("_f32"):
+            return ""
+        return f"{macs / self.winner.seconds / self._peak_macs_s:.0%}"
+
+    @property
+    def best_us(self) -> list[float]:
+        """The best time after each trial, from the default on."""
+        times = (trial.measured.best_s for trial in self.trials if not trial.final)
+        return [round(best * 1e6, 3) for best in accumulate(times, min)]
+
+
+def _kernels(manifest: Manifest, trials: Sequence[Trial]) -> list[_Kernel]:
+    """Return the kernels whose default is right, those that take most time first."""
+    found = [_Kernel(manifest, key, of_task) for key, of_task in by_task(trials).items()]
+    right = [kernel for kernel in found if kernel.winner.default_s < float("inf")]
+    return sorted(right, key=lambda kernel: -kernel.seconds)
+
+
+def _standing(manifest: Manifest, kernels: Sequence[_Kernel]) -> Section:
+    total = sum(kernel.seconds for kernel in kernels)
+    numbers = ("calls", "of the time", "default us", "tuned us", "gain", "of peak", "trials")
+    rows = [
+        [
+            kernel.task.title,
+            kernel.task.template,
+            str(kernel.task.occurrences),
+            f"{kernel.seconds / total:.1%}",
+            f"{kernel.winner.default_s * 1e6:.1f}",
+            f"{kernel.winner.seconds * 1e6:.1f}",
+            f"{1 - kernel.winner.seconds / kernel.winner.default_s:.1%}",
+            kernel.of_peak,
+            str(len(kernel.trials)),
+            "default" if kernel.winner.choices is None else str(list(kernel.winner.choices)),
+        ]
+        for kernel in kernels
+    ]
+    cores = manifest.target.get("num-cores", 1)
+    text = (
+        "Times are of one call. The share of the peak counts only products inside the image, of "
+        f"{cores} cores; the configuration is what the template chose, in its order."
+    )
+    header = ("kernel", "template", *numbers, "configuration")
+    return Section(title="Kernels", parts=(paragraph(text), table(header, rows, right=numbers)))
+
+
+def _progress(kernels: Sequence[_Kernel]) -> Section:
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "line": {"shape": "hv"},
+            "name": f"{kernel.task.title}, {kernel.task.template}",
+            "x": list(range(len(kernel.best_us))),
+            "y": [best / kernel.best_us[0] for best in kernel.best_us],
+            "customdata": kernel.best_us,
+            "hovertemplate": "trial %{x}: %{customdata:.1f} us",
+        }
+        for kernel in kernels
+    ]
+    plot = figure(traces, name="progress", x="trials of the kernel", y="best time / default's")
+    return Section(title="Best time over trials", parts=(plot,))
+
+
+def _model(trials: Sequence[Trial]) -> Section:
+    points = list(_predictions(trials))
+    if not points:
+        text = "No trial was chosen by the word of the cost model."
+        return Section(title="Cost model", parts=(paragraph(text),))
+    predicted, measured = (list(values) for values in zip(*points, strict=True))
+    scatter = {
+        "type": "scattergl" if len(points) > 2000 else "scatter",
+        "mode": "markers",
+        "marker": {"size": 4, "opacity": 0.5},
+        "x": predicted,
+        "y": measured,
+        "name": "candidates",
+    }
+    line = {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "name": "as predicted"}
+    correlations = round_correlations(trials)
+    rounds = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(range(1, len(correlations) + 1)),
+        "y": correlations,
+        "name": "rank correlation",
+    }
+    median = f"{np.median(correlations):.2f}" if correlations else "not known"
+    text = (
+        "Predicted before a candidate was measured: its speed as a share of the fastest of its "
+        f"kernel. Over all {len(points)} the rank correlation is "
+        f"{rank_correlation(predicted, measured):.2f}; the median over rounds is {median}. The "
+        "model chose most of these candidates itself, so they are more alike than the space."
+    )
+    return Section(
+        title="Cost model",
+        parts=(
+            paragraph(text),
+            figure([scatter, line], name="model", x="predicted", y="measured"),
+            figure([rounds], name="rounds", x="round", y="rank correlation"),
+        ),
+    )
+
+
+def _predictions(trials: Sequence[Trial]) -> Iterator[tuple[float, float]]:
+    """Yield predicted and measured shares of the fastest; 0 for what was not right."""
+    best = {key: fastest_s(found) for key, found in by_task(trials).items()}
+    for trial in trials:
+        if trial.predicted is not None:
+            yield trial.predicted, _share(trial, best)
+
+
+def _share(trial: Trial, best: Mapping[str, float]) -> float:
+    return round(best[trial.task] / trial.measured.best_s, 4)
+
+
+def round_correlations(trials: Sequence[Trial]) -> list[float]:
+    """Return the rank correlation of predicted and measured shares of each round of the search."""
+    rounds: list[list[Trial]] = []
+    for trial in trials:
+        if trial.predicted is None:
+            continue
+        if not rounds or rounds[-1][0].task != trial.task or len(rounds[-1]) == BATCH:
+            rounds.append([])
+        rounds[-1].append(trial)
+    best = {key: fastest_s(found) for key, found in by_task(trials).items()}
+    return [
+        round(
+            rank_correlation(
+                [float(trial.predicted or 0) for trial in found],
+                [_share(trial, best) for trial in found],
+            ),
+            3,
+        )
+        for found in rounds
+        if len(found) >= LEAST_ROUND
+    ]
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return Spearman's rank correlation, 0 where one of the two does not vary.
+
+    Equal values share the mean of their ranks.
+    """
+    first, second = (_ranks(np.asarray(values)) for values in (a, b))
+    if first.std() == 0 or second.std() == 0:
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    ranks: np.ndarray = (last - (count - 1) / 2)[place]
+    return ranks

@@ -1,0 +1,1 @@
+"""Runs an artifact: reads it, checks it, calls TVM's runtime. Never imports the compiler."""

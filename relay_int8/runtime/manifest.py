@@ -1,0 +1,84 @@
+"""The manifest of an artifact: what it takes and gives, what it was made from, by and for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from relay_int8 import __version__
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.machine.gpu import GpuNeeds
+
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What an artifact is.
+
+    Parameters
+    ----------
+    inputs, outputs
+        The network's tensors, in the order of the compiled function.
+    machine
+        ``platform.machine()`` of the computers it runs on, e.g. "x86_64".
+    cpu_flags
+        Flags of /proc/cpuinfo without which it must not run.
+    target
+        TVM target it was built for, as a dictionary.
+    model_digest
+        sha256 of the quantized model (plan, scales, weights): equal digests, equal integers.
+    preprocessing
+        How images become the input, as JSON; empty where data came as arrays.
+    settings
+        What the artifact was made with: configuration, calibration, source file.
+    coverage
+        Number of layers by what became of them, and the reasons of those that stayed float.
+    max_batch
+        The largest batch it takes, where its batch is open; None where shapes say it.
+    gpu
+        What it needs of a GPU and its driver; None if it runs on the CPU.
+    gpu_code
+        Registers and memory of each kernel by architecture; which a CUDA graph replays.
+    """
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    machine: str
+    cpu_flags: tuple[str, ...]
+    target: Mapping[str, Any]
+    model_digest: str
+    max_batch: int | None = None
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    coverage: Mapping[str, Any] = field(default_factory=dict)
+    gpu: GpuNeeds | None = None
+    gpu_code: Mapping[str, Any] = field(default_factory=dict)
+    library_sha256: str = ""
+    tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
+    tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
+    project_version: str = __version__
+    format_version: int = FORMAT_VERSION
+
+    def to_json(self) -> str:
+        """Return the manifest as JSON text, keys sorted, one a line."""
+        values = dataclasses.asdict(self)
+        return json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Return the manifest that :meth:`to_json` wrote."""
+        values = json.loads(text)
+        for name in ("inputs", "outputs"):
+            values[name] = tuple(
+                TensorInfo(name=item["name"], shape=tuple(item["shape"]), dtype=item["dtype"])
+                for item in values[name]
+            )
+        if values["gpu"] is not None:
+            architectures = tuple(values["gpu"]["architectures"])
+            values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
+        return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})

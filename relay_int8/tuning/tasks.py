@@ -1,0 +1,27 @@
+"""The distinct kernels of a network, which are what is tuned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from relay_int8.compiler.kernel_calls import KernelCall
+from relay_int8.tuning.problem import is_static
+from schedules.spec import to_json
+from schedules.task import Task
+
+
+def tasks_of(calls: Iterable[KernelCall]) -> tuple[Task, ...]:
+    """Return the distinct kernels of a compiled network, in the order of their first call.
+
+    Kernels of float islands, which have no template, and of a symbolic batch are left out.
+    """
+    counts = Counter(
+        (call.template, to_json(call.spec), call.layouts)
+        for call in calls
+        if call.spec is not None and is_static(call.spec)
+    )
+    return tuple(
+        Task(template=template, spec=spec, layouts=layouts, occurrences=count)
+        for (template, spec, layouts), count in counts.items()
+    )

@@ -8,6 +8,8 @@ without importing the compiler. The single stages are functions of modules that 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relay_int8.version import __version__
+
 if TYPE_CHECKING:
     from relay_int8.api.calibrate import calibrate_model
     from relay_int8.api.compile import compile_model
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from relay_int8.quantization.config import QuantConfig
     from relay_int8.runtime.artifact import load, read_manifest, save_artifact
     from relay_int8.runtime.streams import Streams
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Int8Error",

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.fast
 @pytest.fixture
 def without_cudart(monkeypatch):
     """No CUDA on this computer, whatever is installed."""
-    monkeypatch.setattr(runtime, "CUDART", "libcudart.so.none")
+    monkeypatch.setattr(tvm_runtime, "CUDART", "libcudart.so.none")
 
 
 def test_without_cudart_the_extra_is_named(without_cudart):
@@ -29,7 +29,7 @@ def test_cudart_of_the_package_is_loaded(without_cudart, monkeypatch, tmp_path):
     """Any library does here; the next thing that is missing is TVM's own."""
     packaged = tmp_path / "cu13" / "lib" / tvm_runtime.CUDART
     packaged.parent.mkdir(parents=True)
-    monkeypatch.setattr(runtime, "_folders", lambda _: [tmp_path])
+    monkeypatch.setattr(tvm_runtime, "_folders", lambda _: [tmp_path])
     packaged.write_text("no library")
     with pytest.raises(ArtifactError, match=r"libcudart.so.none cannot be loaded"):
         tvm_runtime.load_gpu_runtime()
@@ -43,8 +43,8 @@ def test_a_tvm_without_cuda(monkeypatch, tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libtvm_runtime.so").touch()
     some = "libm.so.6"
-    monkeypatch.setattr(runtime, "CUDART", some)
-    monkeypatch.setattr(runtime, "_folders", lambda _: [tmp_path])
+    monkeypatch.setattr(tvm_runtime, "CUDART", some)
+    monkeypatch.setattr(tvm_runtime, "_folders", lambda _: [tmp_path])
     with pytest.raises(
         ArtifactError, match=r"cannot be loaded.*apache-tvm that was built with CUDA"
     ):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8 import __version__
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.mapper import Mapper
@@ -34,6 +33,7 @@ from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import require_ranges_alone
+from relay_int8.version import __version__
 from schedules.targets import native_target, target_config
 
 

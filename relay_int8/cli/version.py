@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-import relay_int8
+from relay_int8.version import __version__
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"relay-int8 {relay_int8.__version__}")
+        typer.echo(f"relay-int8 {__version__}")
         raise typer.Exit()
 
 

@@ -1,7 +1,7 @@
 """A group with Q/DQ around it -> the spec and the constants of one integer kernel.
 
 This is where the numeric contract (docs/design.md, "Arithmetic") is derived from float weights,
-scales and zero points; ``relay_int8.numerics.qparams`` does the arithmetic, ``relay_int8.numerics.multipliers`` makes
+scales and zero points; ``numerics.qparams`` does the arithmetic, ``numerics.multipliers`` makes
 constants of real multipliers. Tables hold every result, and need none.
 """
 

@@ -24,7 +24,6 @@ import onnx
 from onnx import helper
 from tvm import IRModule, relax
 
-import relay_int8
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.onnx_nodes import Array, NodeWriter, Operation
 from relay_int8.export.onnx_operators import converter
@@ -33,6 +32,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import QRANGE
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.numerics import qparams
+from relay_int8.version import __version__
 
 OPSET, IR_VERSION = 19, 9
 BATCH = "N"  # name of an open batch
@@ -281,7 +281,7 @@ class _Exporter:
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=IR_VERSION,
             producer_name="relay-int8",
-            producer_version=relay_int8.__version__,
+            producer_version=__version__,
         )
         if self._qrange:
             helper.set_model_props(model, {QRANGE: json.dumps(self._qrange)})

@@ -1,7 +1,7 @@
 """The requantization mode of a QDQ module ("float" or fixed point), kept as an attribute of it.
 
 "float": float32 multipliers, half to even. "gemmlowp", "tflite", "tpu-mlir": integers alone, the
-rounding of that name (``relay_int8.numerics.fixed_point``). Part of the quantized model: other bits.
+rounding of that name (``numerics.fixed_point``). Part of the quantized model: other bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scales, zero points, multipliers and tables: pure NumPy, no graph in sight.
 
 Every scale is rounded to float32 at birth; everything else is float64, rounded once: multipliers
-where a kernel's constants are made (``relay_int8.numerics.multipliers``; docs/design.md, "Parameters").
+where a kernel's constants are made (``numerics.multipliers``; docs/design.md, "Parameters").
 Letters: ``x`` real, ``q`` integer, ``s`` scale, ``z`` zero point, ``w`` weight, ``b`` bias, ``m``
 multiplier.
 """

@@ -110,7 +110,7 @@ PRESETS = {
     AUTO: Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
 }
 """int8-symmetric is TensorRT's scheme; int8-asymmetric gives signed tensors a zero point; auto
-tries the others' schemes and all tools on the calibration images (``relay_int8.quantization.refine.auto``)."""
+tries the others' schemes and all tools on the calibration images (``quantization.refine.auto``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class QuantConfig:
         What is done for accuracy; None: the preset's.
     requantize
         How sums become integers: "float" multipliers, or fixed point with the rounding "gemmlowp",
-        "tflite" or "tpu-mlir" (``relay_int8.numerics.fixed_point``). Accuracy tools simulate "float".
+        "tflite" or "tpu-mlir" (``numerics.fixed_point``). Accuracy tools simulate "float".
     require_int8
         Make a layer that stays in float for any reason but ``exclude`` an error.
 

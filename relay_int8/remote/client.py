@@ -1,6 +1,6 @@
 """The process that talks to a device: connects, uploads, checks, runs, times, cleans up.
 
-Run by :func:`relay_int8.remote.deploy.deploy`, which ends it when its time is over: TVM waits for a lost
+Run by ``remote.deploy.deploy``, which ends it when its time is over: TVM waits for a lost
 device without end. What it shall do lies in a folder, what came of it is put there:
 ``request.json``, ``library.so`` and ``inputs.npz`` in; ``answer.json`` and ``outputs.npz`` out. It
 prints what it is about to do, a line each.

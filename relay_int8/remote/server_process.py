@@ -1,6 +1,6 @@
 """The process that serves: TVM's RPC server, with two functions of ours and its files confined.
 
-Run by :mod:`relay_int8.remote.supervisor` as leader of a process group of its own, which it ends when
+Run by ``remote.supervisor`` as leader of a process group of its own, which it ends when
 standard input closes, that is when its parent has ended, however that happened. TVM forks one
 process for each session; a session that crashes ends the whole server (so TVM has it), and the
 parent starts it again.
@@ -26,11 +26,11 @@ import tvm_ffi
 from tvm.rpc.server import PopenRPCServerState
 from tvm.support.utils import TempDirectory
 
-from relay_int8 import __version__
 from relay_int8.errors import ArtifactError
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import clocks, cpu_flags, cpu_name
 from relay_int8.runtime.tvm_runtime import load_gpu_runtime
+from relay_int8.version import __version__
 
 DESCRIBE, DIGEST = "relay_int8.device", "relay_int8.sha256"
 

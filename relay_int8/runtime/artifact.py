@@ -22,11 +22,11 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from relay_int8 import __version__
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 from relay_int8.runtime.module import Module
+from relay_int8.version import __version__
 
 LIBRARY, MANIFEST, MANIFEST_HASH = "library.so", "manifest.json", "manifest.sha256"
 # Everything zipfile raises for a file that is damaged rather than absent.

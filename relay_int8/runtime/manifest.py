@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from relay_int8 import __version__
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.machine.gpu import GpuNeeds
+from relay_int8.version import __version__
 
 FORMAT_VERSION = 2
 

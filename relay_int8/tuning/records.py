@@ -10,7 +10,6 @@ from pathlib import Path
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-import relay_int8
 from relay_int8.errors import RecordError
 from relay_int8.tuning.trial_log import MANIFEST, Manifest, read_manifest, read_trials
 from relay_int8.tuning.winner import Winner, by_task, winner
@@ -126,7 +125,7 @@ def shipped_logs() -> Path | None:
 
     It lies in the installed package, or at the root of the repository.
     """
-    package = Path(relay_int8.__file__).parent
+    package = Path(__file__).parents[1]
     folders = (package / LOGS, package.parent / LOGS)
     return next((folder for folder in folders if any(logs(folder))), None)
 

@@ -4,7 +4,7 @@ From the all-integer network on, the layer goes to float that wins most for its 
 integers add to the outputs, over the microseconds that the kernels of the new plan take longer,
 conversions counted (two neighbours in float need fewer than two layers apart). When the accuracy is
 reached, layers go back, the dearest first, where it holds without them. Times are those of kernels
-on this computer (:mod:`relay_int8.quantization.mixed_precision.costs`); the whole network is timed at the end.
+on this computer (``costs.py``); the whole network is timed at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scale channels of a float network so that it quantizes better; it computes the same.
 
 Factors pass through ReLU, leaky ReLU, pooling, padding and concats as they are. A clip (ReLU6)
-limits them (:func:`relay_int8.numerics.equalization.within_clip`); what it lets pass of an image that
+limits them (``numerics.equalization.within_clip``); what it lets pass of an image that
 exceeds all calibration images is then not quite what it was.
 """
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from relay_int8 import QuantConfig, float_network, import_onnx
+from relay_int8 import ImportOptions, QuantConfig, float_network, import_onnx, load_model
 from relay_int8.calibration import open_data
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.graph.interface import open_inputs
@@ -73,7 +73,7 @@ class Subject:
     @cached_property
     def fp32(self) -> Outputs:
         """Outputs of the float network for the images that are scored."""
-        return self.outputs(float_network(self.model, batch=1))
+        return self.outputs(float_network(load_model(self.model, ImportOptions(batch=1))))
 
     def calibration(self) -> Iterator[Array]:
         """Yield the calibration images."""

@@ -19,7 +19,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_int8 import float_network, import_mxnet
+from relay_int8 import ImportOptions, float_network, import_mxnet, load_model
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.dataflow import calls
@@ -94,7 +94,7 @@ def network(mxnet: Path, name: str) -> float:
         file = Path(folder) / f"{name}.npz"
         inputs, expected = read(file)
         shapes = {key: array.shape for key, array in inputs.items()}
-        run = float_network(_symbol(file), inputs=shapes)
+        run = float_network(load_model(_symbol(file), ImportOptions(inputs=shapes)))
         return difference(list(run(inputs).values()), expected)
 
 

@@ -21,7 +21,7 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from benchmarks.mxnet_parity import TOLERANCE, Array, difference, read
-from relay_int8 import float_network, import_torch
+from relay_int8 import float_network, import_torch, load_model
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import finalize, lower, normalize
 from relay_int8.graph import dataflow
@@ -132,7 +132,7 @@ def _report_networks(folder: Path) -> dict[str, float]:
     for file in sorted(folder.glob("*.pt2")):
         start = time.perf_counter()
         inputs, expected = read(file.with_suffix(".npz"))
-        share = difference(list(float_network(file)(inputs).values()), expected)
+        share = difference(list(float_network(load_model(file))(inputs).values()), expected)
         found[file.stem] = share
         seconds = time.perf_counter() - start
         print(f"{file.stem:28s} {share:.1e} {_verdict(share)} ({seconds:.0f} s)", flush=True)

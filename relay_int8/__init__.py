@@ -11,63 +11,81 @@ from typing import TYPE_CHECKING, Any
 from relay_int8.version import __version__
 
 if TYPE_CHECKING:
+    from relay_int8.api.build import Artifact, BuildOptions, build
     from relay_int8.api.calibrate import calibrate_model
     from relay_int8.api.compile import compile_model
     from relay_int8.api.export import export_model
     from relay_int8.api.float_network import float_network
+    from relay_int8.api.measure import measure
+    from relay_int8.api.model import Model, load_model
     from relay_int8.api.preview import preview
+    from relay_int8.api.quantize import Quantized, quantize
     from relay_int8.calibration import Preprocessing, open_data
     from relay_int8.errors import Int8Error
-    from relay_int8.frontend.model import import_model
     from relay_int8.frontend.mxnet import import_mxnet
     from relay_int8.frontend.onnx import import_onnx
+    from relay_int8.frontend.options import ImportOptions
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
     from relay_int8.quantization.config import QuantConfig
-    from relay_int8.runtime.artifact import load, read_manifest, save_artifact
+    from relay_int8.runtime.artifact import load, read_manifest
     from relay_int8.runtime.streams import Streams
 
 __all__ = [
+    "Artifact",
+    "BuildOptions",
+    "ImportOptions",
     "Int8Error",
+    "Model",
     "Preprocessing",
     "QuantConfig",
+    "Quantized",
     "Streams",
     "__version__",
+    "build",
     "calibrate_model",
     "compile_model",
     "export_model",
     "float_network",
-    "import_model",
     "import_mxnet",
     "import_onnx",
     "import_tflite",
     "import_torch",
     "load",
+    "load_model",
+    "measure",
     "open_data",
     "preview",
+    "quantize",
     "read_manifest",
-    "save_artifact",
 ]
 
 _HOMES = {
+    "Artifact": "api.build",
+    "BuildOptions": "api.build",
+    "ImportOptions": "frontend.options",
     "Int8Error": "errors",
+    "Model": "api.model",
     "Preprocessing": "calibration",
     "QuantConfig": "quantization.config",
+    "Quantized": "api.quantize",
     "Streams": "runtime.streams",
+    "build": "api.build",
     "calibrate_model": "api.calibrate",
     "compile_model": "api.compile",
     "export_model": "api.export",
     "float_network": "api.float_network",
-    "import_model": "frontend.model",
     "import_mxnet": "frontend.mxnet",
     "import_onnx": "frontend.onnx",
     "import_tflite": "frontend.tflite",
     "import_torch": "frontend.torch",
     "load": "runtime.artifact",
+    "load_model": "api.model",
+    "measure": "api.measure",
     "open_data": "calibration",
     "preview": "api.preview",
+    "quantize": "api.quantize",
     "read_manifest": "runtime.artifact",
-    "save_artifact": "runtime.artifact",
 }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.accuracy import Subject, open_networks
-from relay_int8 import QuantConfig, compile_model, load
+from relay_int8 import ImportOptions, QuantConfig, compile_model, load
 
 LEAST = {
     "resnet20": 0.941 - 0.003,
@@ -37,8 +37,8 @@ def test_accuracy_by_default(shared_data, tmp_path, name, full):
         subject.model,
         subject.calibration,
         tmp_path / "model.ri8",
-        batch=1,
         samples=0,
+        imports=ImportOptions(batch=1),
     )
     assert all(layer.integer for layer in report.layers if layer.kind in ("conv2d", "dense"))
     score = subject.score(subject.outputs(load(tmp_path / "model.ri8").run))

@@ -267,10 +267,12 @@ def test_sums_without_scale_stay_in_float():
 def test_compiles_without_data(tmp_path: Path):
     file = tmp_path / "model.onnx"
     onnx.save(quantized_by_onnxruntime(branches(), tmp_path, "QOperator"), file)
-    report = relay_int8.compile_model(file, None, tmp_path / "model.ri8", target="x86")
+    report = relay_int8.compile_model(
+        file, None, tmp_path / "model.ri8", options=relay_int8.BuildOptions(target="x86")
+    )
     assert report.settings["scales"] == "of the model"
     x = np.random.default_rng(9).normal(size=(2, 3, 12, 12)).astype("float32")
-    adopted = adopt(relay_int8.import_model(file))
+    adopted = adopt(relay_int8.load_model(file).module)
     expected = reference.run(adopted.mod, {"x": x})["y"]
     np.testing.assert_array_equal(relay_int8.load(tmp_path / "model.ri8").run(x)["y"], expected)
 
@@ -283,7 +285,7 @@ def test_what_would_have_no_effect_is_refused(tmp_path: Path):
     onnx.save(qdq_convolution(), tmp_path / "m.onnx")
     with pytest.raises(ConfigError, match="quantized already"):
         quantize(mod, [np.zeros((1, 4, 6, 6), "float32")])
-    report = preview(tmp_path / "m.onnx")
+    report = preview(relay_int8.load_model(tmp_path / "m.onnx"))
     assert report.settings["scales"] == "of the model"
 
 

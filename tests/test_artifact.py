@@ -88,7 +88,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def artifact(library, tmp_path):
-    save_artifact(tmp_path / "net.ri8", library, manifest())
+    save_artifact(tmp_path / "net.ri8", library.read_bytes(), manifest())
     return tmp_path / "net.ri8"
 
 
@@ -131,7 +131,7 @@ def test_outputs_outlive_the_next_run(artifact):
 def test_the_single_input_needs_no_name(tmp_path):
     info = TensorInfo(name="x", shape=(2, 4), dtype="float32")
     one = manifest(inputs=(info,), outputs=(dataclasses.replace(info, name="y"),))
-    save_artifact(tmp_path / "one.ri8", compiled(OneInput, tmp_path), one)
+    save_artifact(tmp_path / "one.ri8", compiled(OneInput, tmp_path).read_bytes(), one)
     out = relay_int8.load(tmp_path / "one.ri8").run(X[:, ::-1])  # not contiguous
     np.testing.assert_array_equal(out["y"], 2 * X[:, ::-1])
 
@@ -159,7 +159,7 @@ def test_profile_lists_the_kernels_in_order(artifact):
 
 
 def test_equal_contents_make_equal_files(artifact, library, tmp_path):
-    save_artifact(tmp_path / "again.ri8", library, manifest())
+    save_artifact(tmp_path / "again.ri8", library.read_bytes(), manifest())
     assert artifact.read_bytes() == (tmp_path / "again.ri8").read_bytes()
 
 
@@ -286,14 +286,14 @@ def test_failed_write_leaves_what_was_there(artifact, library, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(ArtifactError, match="No space left"):
-        save_artifact(artifact, library, manifest(coverage={"int8": 3}))
+        save_artifact(artifact, library.read_bytes(), manifest(coverage={"int8": 3}))
     assert artifact.read_bytes() == before
     assert [path.name for path in artifact.parent.iterdir()] == [artifact.name]
 
 
 def test_no_folder(library, tmp_path):
     with pytest.raises(ArtifactError, match="cannot be written"):
-        save_artifact(tmp_path / "none" / "net.ri8", library, manifest())
+        save_artifact(tmp_path / "none" / "net.ri8", library.read_bytes(), manifest())
 
 
 def test_threads(artifact):

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import relay_int8
+from relay_int8 import BuildOptions, ImportOptions
 from relay_int8.calibration import CalibrationTable, open_data
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import CalibrationError, ConfigError, FrontendError
 from relay_int8.numerics.snr import snr_db
 from relay_int8.report.accuracy import evaluate
 
+BATCH_1 = ImportOptions(batch=1)
 CALIBRATION_IMAGES, TEST_IMAGES = 60, 200
 
 
@@ -22,7 +24,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def fp32():
-    return relay_int8.float_network(MODEL, batch=1)
+    return relay_int8.float_network(relay_int8.load_model(MODEL, BATCH_1))
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +37,10 @@ def compiled(digits, tmp_path_factory):
         [digits.calibration[:CALIBRATION_IMAGES]],
         folder / "digits.ri8",
         config=relay_int8.QuantConfig(method="percentile"),
-        batch=1,
         report=folder / "report.json",
-        table=folder / "table.json",
+        save_table=folder / "table.json",
         progress=lambda stage, done, total: stages.append((stage, done, total)),
+        imports=BATCH_1,
     )
     return folder, report, stages
 
@@ -114,7 +116,13 @@ def test_accuracy_stays(compiled, fp32, digits):
 def test_table_gives_the_same_integers_on_other_targets(compiled, digits, tmp_path, target):
     folder, report, _ = compiled
     table = CalibrationTable.load(folder / "table.json")
-    again = relay_int8.compile_model(MODEL, table, tmp_path / "a.ri8", batch=1, target=target)
+    again = relay_int8.compile_model(
+        MODEL,
+        table,
+        tmp_path / "a.ri8",
+        imports=BATCH_1,
+        options=BuildOptions(target=target),
+    )
     assert again.digest == report.digest
     assert again.samples == 0
     images = digits.test[:16]
@@ -126,14 +134,16 @@ def test_table_gives_the_same_integers_on_other_targets(compiled, digits, tmp_pa
 def test_batch_of_the_artifact(compiled, digits, tmp_path):
     folder, _, _ = compiled
     table = CalibrationTable.load(folder / "table.json")
-    relay_int8.compile_model(MODEL, table, tmp_path / "four.ri8", batch=4)
+    relay_int8.compile_model(
+        MODEL, table, tmp_path / "four.ri8", imports=relay_int8.ImportOptions(batch=4)
+    )
     four = relay_int8.load(tmp_path / "four.ri8").run(digits.test[:4])["logits"]
     np.testing.assert_array_equal(four, outputs(folder / "digits.ri8", digits.test[:4]))
 
 
 @pytest.mark.fast
 def test_preview_needs_no_data():
-    report = relay_int8.preview(MODEL, batch=1)
+    report = relay_int8.preview(relay_int8.load_model(MODEL, BATCH_1))
     assert {layer.kind for layer in report.layers} >= {"conv2d", "dense", "avg_pool2d"}
     assert report.coverage["float_layers"] == 0
 
@@ -144,17 +154,21 @@ def test_preview_needs_no_data():
     [
         ({"model": "none.onnx"}, FrontendError, "none.onnx"),
         ({"model": "text.onnx"}, FrontendError, "text.onnx"),
-        ({"batch": None}, FrontendError, "--batch"),
+        ({"imports": None}, FrontendError, "--batch"),
         ({"data": "none.npz"}, CalibrationError, "no such file"),
         ({"data": []}, CalibrationError, "no calibration image"),
-        ({"target": "x86-mmx"}, ConfigError, "'x86-mmx' is unknown; choose one of native"),
+        (
+            {"options": BuildOptions(target="x86-mmx")},
+            ConfigError,
+            "'x86-mmx' is unknown; choose one of native",
+        ),
         ({"data": CalibrationTable(entries={})}, CalibrationError, "does not fit the model"),
     ],
 )
 def test_bad_input_writes_nothing(tmp_path, monkeypatch, digits, changes, error, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.onnx").write_text("no model")
-    arguments = {"model": MODEL, "data": [digits.calibration[:2]], "batch": 1} | changes
+    arguments = {"model": MODEL, "data": [digits.calibration[:2]], "imports": BATCH_1} | changes
     with pytest.raises(error, match=message):
         relay_int8.compile_model(
             arguments.pop("model"), arguments.pop("data"), "a.ri8", report="r.json", **arguments
@@ -171,7 +185,7 @@ def test_report_json_is_readable(compiled):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("file", ["report", "table", "qdq"])
+@pytest.mark.parametrize("file", ["report", "save_table", "qdq"])
 def test_a_file_without_a_folder_is_refused_before_anything_runs(digits, tmp_path, file):
     missing = tmp_path / "absent" / "file"
     with pytest.raises(ConfigError, match=r"there is no folder .*absent to write it to"):
@@ -185,7 +199,12 @@ def test_times_are_of_the_threads_there_are(compiled, digits, tmp_path):
     threads = 64
     most = relay_int8.load(compiled[0] / "digits.ri8").threads
     report = relay_int8.compile_model(
-        MODEL, [digits.calibration[:2]], tmp_path / "m.ri8", batch=1, samples=0, threads=threads
+        MODEL,
+        [digits.calibration[:2]],
+        tmp_path / "m.ri8",
+        samples=0,
+        imports=BATCH_1,
+        options=BuildOptions(threads=threads),
     )
     assert report.machine["threads"] == min(threads, most)
     assert relay_int8.load(tmp_path / "m.ri8").threads == most

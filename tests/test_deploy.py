@@ -43,7 +43,7 @@ class Case:
     def altered(self, folder, **changes):
         """Return the artifact with another manifest."""
         manifest = dataclasses.replace(self.manifest, **changes)
-        save_artifact(folder / "altered.ri8", self.library, manifest)
+        save_artifact(folder / "altered.ri8", self.library.read_bytes(), manifest)
         return folder / "altered.ri8"
 
 
@@ -63,8 +63,14 @@ def case(tmp_path_factory):
         model_digest="1" * 64,
         coverage={"int8_layers": 7, "float_layers": 0},
     )
-    save_artifact(folder / "network.ri8", folder / "library.so", manifest)
-    return Case(folder / "network.ri8", folder / "library.so", manifest, network.inputs, expected)
+    save_artifact(folder / "network.ri8", (folder / "library.so").read_bytes(), manifest)
+    return Case(
+        folder / "network.ri8",
+        folder / "library.so",
+        manifest,
+        network.inputs,
+        expected,
+    )
 
 
 def _infos(arrays):
@@ -246,7 +252,7 @@ def test_other_outputs_than_expected(case, direct, tmp_path):
     """The reference claims to be the same model, and computes something else."""
     other = QuantizedNetwork.make(NETWORKS["residual"]())
     compile_module(other.mod, PLAIN).export(tmp_path / "library.so")
-    save_artifact(tmp_path / "other.ri8", tmp_path / "library.so", case.manifest)
+    save_artifact(tmp_path / "other.ri8", (tmp_path / "library.so").read_bytes(), case.manifest)
     with pytest.raises(DeployError, match=r"output y0: \d+ of \d+ values differ from those exp"):
         deploy(case.path, at(direct), inputs=case.inputs, reference=tmp_path / "other.ri8")
 

@@ -62,9 +62,8 @@ def test_artifact(tmp_path):
         tmp_path / "m.onnx",
         [images[:1], images[1:2]],
         file,
-        target="x86",
-        max_batch=MOST,
         samples=0,
+        options=relay_int8.BuildOptions(target="x86", max_batch=MOST),
     )
     module = relay_int8.load(file)
     assert module.manifest.max_batch == MOST and module.manifest.inputs[0].shape[0] == -1
@@ -97,5 +96,9 @@ def test_two_batches_contradict(tmp_path):
     onnx.save(zoo.build("resnet18", image_size=32, depth="cut", batch="N"), tmp_path / "m.onnx")
     with pytest.raises(ConfigError, match="both asked for"):
         relay_int8.compile_model(
-            tmp_path / "m.onnx", None, tmp_path / "m.ri8", batch=2, max_batch=MOST
+            tmp_path / "m.onnx",
+            None,
+            tmp_path / "m.ri8",
+            imports=relay_int8.ImportOptions(batch=2),
+            options=relay_int8.BuildOptions(max_batch=MOST),
         )

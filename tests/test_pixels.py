@@ -92,10 +92,9 @@ def test_artifact(tmp_path):
             tmp_path / "m.onnx",
             folder,
             file,
-            target="x86",
             preprocessing=RECIPE,
-            pixels=layout,
             samples=0,
+            options=relay_int8.BuildOptions(target="x86", pixels=layout),
         )
         modules[layout] = relay_int8.load(file)
     (info,) = modules["NHWC"].manifest.inputs

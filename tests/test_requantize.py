@@ -5,7 +5,7 @@ import pytest
 from tvm.target import Target
 
 from benchmarks.accuracy import Subject, open_networks
-from relay_int8 import QuantConfig, load
+from relay_int8 import ImportOptions, QuantConfig, load
 from relay_int8.api.compile import compile_model
 from relay_int8.compiler.build import kernel_calls
 from relay_int8.compiler.pipeline import normalize
@@ -115,7 +115,9 @@ def test_an_unknown_rounding_is_named():
 def test_the_artifact_says_so_and_is_as_accurate(tmp_path):
     digits, path = load_images(), tmp_path / "digits.ri8"
     calibration, config = [digits.calibration[:40]], QuantConfig(requantize="gemmlowp")
-    report = compile_model(MODEL, calibration, path, batch=1, samples=2, config=config)
+    report = compile_model(
+        MODEL, calibration, path, samples=2, config=config, imports=ImportOptions(batch=1)
+    )
     module = load(path)
     assert report.settings["requantize"] == "fixed (gemmlowp)"
     assert module.manifest.settings["requantize"] == "fixed (gemmlowp)"

@@ -21,7 +21,14 @@ def digits(tmp_path_factory):
     """Return an artifact of batch 1 and 30 images."""
     path, images = tmp_path_factory.mktemp("streams") / "digits.ri8", load_images()
     calibration = [images.calibration[:8]]
-    relay_int8.compile_model(MODEL, calibration, path, batch=1, threads=1, samples=0)
+    relay_int8.compile_model(
+        MODEL,
+        calibration,
+        path,
+        samples=0,
+        imports=relay_int8.ImportOptions(batch=1),
+        options=relay_int8.BuildOptions(threads=1),
+    )
     return path, images.test[:30]
 
 

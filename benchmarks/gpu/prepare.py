@@ -222,7 +222,7 @@ def _save(
         gpu=built.gpu.needs if built.gpu else None,
         gpu_code=built.gpu.to_dict(tensors) if built.gpu else {},
     )
-    save_artifact(path, library, manifest)
+    save_artifact(path, library.read_bytes(), manifest)
 
 
 def _records(plan: Plan) -> Records | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8.api.model import load_model
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.mapper import Mapper
@@ -23,8 +24,7 @@ from relay_int8.data.images import open_images
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.frontend.model import import_model
-from relay_int8.frontend.options import Shapes
+from relay_int8.frontend.options import ImportOptions
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.digest import digest
 from relay_int8.graph.interface import open_inputs
@@ -42,10 +42,8 @@ def calibrate_model(
     data: str | Path | Batches,
     output: str | Path,
     *,
+    imports: ImportOptions | None = None,
     config: QuantConfig | None = None,
-    batch: int | None = None,
-    inputs: Shapes | None = None,
-    params: str | Path | None = None,
     preprocessing: Preprocessing | None = None,
     keep_histograms: bool = False,
     resume: bool = False,
@@ -60,7 +58,7 @@ def calibrate_model(
 
     Parameters
     ----------
-    model, config, batch, inputs, params, preprocessing
+    model, imports, config, preprocessing
         As :func:`relay_int8.compile_model` takes them.
     data
         Images; a file or a folder where it is to be resumed.
@@ -84,14 +82,14 @@ def calibrate_model(
     Int8Error
         One of its kinds, by what is wrong.
     """
-    config = config or QuantConfig()
-    require_outputs(output, read=(model, params))
+    config, imports = config or QuantConfig(), imports or ImportOptions()
+    require_outputs(output, read=(model, imports.params))
     require_ranges_alone(
         config,
         "a table holds ranges alone; give the images to quantize, whose --save-table writes the "
         "ranges that its tools find",
     )
-    reference = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
+    reference = normalize()(load_model(model, imports).module)
     images = open_images(open_inputs(reference), data, preprocessing)
     recipe = _recipe(reference, config)
     settings = [_identity(recipe), keep_histograms, preprocessing and preprocessing.to_dict()]

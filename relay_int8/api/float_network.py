@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
 
+from relay_int8.api.model import Model
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ConfigError
-from relay_int8.frontend.model import import_model
-from relay_int8.frontend.options import Shapes
 from relay_int8.graph import dataflow
 from relay_int8.graph.interface import inputs_of
 from relay_int8.machine.host import cpu_flags
@@ -25,18 +23,14 @@ Network = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
 def float_network(
-    model: str | Path,
-    *,
-    batch: int | None = None,
-    inputs: Shapes | None = None,
-    params: str | Path | None = None,
+    model: Model,
 ) -> Network:
     """Return a model, compiled without quantizing it, as a function of named arrays.
 
-    The options are those of :func:`relay_int8.import_model`. The function raises a ConfigError for
-    arrays of other names, shapes or types than the model's inputs.
+    The function raises a ConfigError for arrays of other names, shapes or types than the model's
+    inputs.
     """
-    mod = normalize()(import_model(model, batch=batch, inputs=inputs, params=params))
+    mod = normalize()(model.module)
     inputs_found = inputs_of(mod)
     outputs = [str(var.name) for var in dataflow.results(mod["main"])]
     main = virtual_machine(compile_module(mod, native_target(cpu_flags())))["main"]

@@ -9,6 +9,7 @@ from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8 import finite_json
+from relay_int8.api.model import Model
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Batches, Dataset
 from relay_int8.data.images import open_images
@@ -51,7 +52,7 @@ class LayerAnalysis:
 
 
 def analyze_layers(
-    mod: IRModule,
+    model: Model,
     data: str | Path | Batches | Dataset,
     *,
     config: QuantConfig | None = None,
@@ -64,8 +65,8 @@ def analyze_layers(
 
     Parameters
     ----------
-    mod
-        Imported float module, of batch 1.
+    model
+        A float network, of batch 1.
     data, preprocessing
         Calibration images, as :func:`relay_int8.compile_model` takes them.
     config
@@ -77,6 +78,7 @@ def analyze_layers(
     progress
         Called as the stages go on.
     """
+    mod = model.module
     if not isinstance(data, Dataset):
         data = open_images(open_inputs(mod), data, preprocessing)
     quantized = quantize(mod, data, config, progress=progress)

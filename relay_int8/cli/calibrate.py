@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
@@ -63,9 +63,7 @@ def calibrate(
             data,
             output,
             config=QuantConfig(preset=preset, method=method, exclude=tuple(exclude or ())),
-            batch=batch,
-            inputs=input_shapes(shapes),
-            params=params,
+            imports=import_options(batch, shapes, params),
             preprocessing=named_preprocessing(preprocess),
             keep_histograms=keep_histograms,
             resume=resume,

@@ -11,7 +11,7 @@ import typer
 import relay_int8
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import Artifact, Inputs, Params, input_shapes
+from relay_int8.cli.model import Artifact, Inputs, Params, import_options
 from relay_int8.cli.options import Labels, Preprocess
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.data.tensor_info import TensorInfo
@@ -90,8 +90,8 @@ def _float_network(
             f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
             "made without --pixels; its integers are the same"
         )
-    batch = max(first.shape[0], 1)
-    return relay_int8.float_network(model, batch=batch, inputs=input_shapes(shapes), params=params)
+    options = import_options(max(first.shape[0], 1), shapes, params)
+    return relay_int8.float_network(relay_int8.load_model(model, options))
 
 
 def _check_demands(

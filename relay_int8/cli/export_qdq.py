@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     Batch,
     BiasCorrection,
@@ -84,15 +84,14 @@ def export_qdq(
             source,
             output,
             config=config,
-            batch=1 if open_batch and batch is None else batch,
+            imports=import_options(1 if open_batch and batch is None else batch, shapes, params),
             open_batch=open_batch,
-            inputs=input_shapes(shapes),
-            params=params,
             preprocessing=named_preprocessing(preprocess),
             bias=bias.value,
             progress=progress,
         )
-    layers = quantized.plan.layers
+    network = quantized.network
+    layers = network.plan.layers
     integer = sum(layer.integer for layer in layers)
-    print_hazards(find_hazards(quantized.reference, quantized.plan, quantized.table), console)
+    print_hazards(find_hazards(network.reference, network.plan, network.table), console)
     console.print(f"{integer} of {len(layers)} layers in integers; model {quantized.digest[:12]}")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import relay_int8
-from relay_int8.cli.model import Inputs, Params, input_shapes
+from relay_int8.cli.model import Inputs, Params, import_options
 from relay_int8.cli.options import Batch, Preset
 from relay_int8.frontend.model import is_model
 from relay_int8.messages import extents
@@ -39,9 +39,8 @@ def inspect(
     no data here; what calibration may still find is the exception. Options are for models.
     """
     if is_model(file):
-        report = relay_int8.preview(
-            file, preset=preset, batch=batch, inputs=input_shapes(inputs), params=params
-        )
+        model = relay_int8.load_model(file, import_options(batch, inputs, params))
+        report = relay_int8.preview(model, preset=preset)
         if as_json:
             typer.echo(report.to_json(), nl=False)
         else:

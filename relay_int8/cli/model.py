@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from relay_int8.frontend.options import ImportOptions
+
 ARTIFACT = ".ri8"
 
 
@@ -42,6 +44,13 @@ Params = Annotated[
     Path | None,
     typer.Option(help="File of the weights, where it is another one and not beside the model."),
 ]
+
+
+def import_options(
+    batch: int | None, inputs: list[str] | None, params: Path | None
+) -> ImportOptions:
+    """Return what the options of a command say of a model file."""
+    return ImportOptions(batch=batch, inputs=input_shapes(inputs), params=params)
 
 
 def input_shapes(given: list[str] | None) -> dict[str, tuple[int, ...]]:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import relay_int8
-from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     Batch,
     BiasCorrection,
@@ -171,7 +171,19 @@ def quantize(
         requantize=chosen_requantize(requantize, rounding),
         require_int8=require_int8,
     )
-    recipe, layout = named_preprocessing(preprocess), _pixel_layout(pixels)
+    recipe = named_preprocessing(preprocess)
+    options = relay_int8.BuildOptions(
+        target=target,
+        arch=arch,
+        cuda_graphs=cuda_graphs,
+        float16=float16,
+        max_batch=max_batch,
+        pixels=_pixel_layout(pixels),
+        threads=threads,
+        tuning_logs=tuning_logs,
+        records=records,
+        require_tuned=require_tuned,
+    )
     console = terminal()
     console.print(f"{model} -> {output}", soft_wrap=True)
     _print_resolved(
@@ -182,27 +194,16 @@ def quantize(
             model,
             source,
             output,
+            imports=import_options(batch, inputs, params),
             config=config,
-            plan=plan,
-            target=target,
-            architectures=arch,
-            cuda_graphs=cuda_graphs,
-            float16=float16,
-            batch=batch,
-            max_batch=max_batch,
-            inputs=input_shapes(inputs),
-            params=params,
+            options=options,
             preprocessing=recipe,
-            pixels=layout,
-            report=report,
-            table=save_table,
-            qdq=qdq,
+            plan=plan,
             samples=samples,
             sensitivity=sensitivity,
-            tuning_logs=tuning_logs,
-            records=records,
-            threads=threads,
-            require_tuned=require_tuned,
+            report=report,
+            save_table=save_table,
+            qdq=qdq,
             progress=progress,
         )
     print_summary(result, console, exported=qdq is not None)

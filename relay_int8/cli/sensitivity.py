@@ -11,7 +11,7 @@ from rich.console import Console
 
 import relay_int8
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import Data, Method, Preprocess, Preset
 from relay_int8.cli.preprocess import named_preprocessing
 from relay_int8.cli.progress import progress_report
@@ -64,10 +64,10 @@ def sensitivity(
         raise typer.BadParameter("--plan is written for --min-snr or --min-agreement")
     require_outputs(plan, report, read=(model, data, params))
     recipe = named_preprocessing(preprocess)
-    mod = relay_int8.import_model(model, batch=1, inputs=input_shapes(input_shape), params=params)
+    imported = relay_int8.load_model(model, import_options(1, input_shape, params))
     with progress_report() as progress:
         found = analyze_layers(
-            mod,
+            imported,
             data,
             config=QuantConfig(preset=preset, method=method),
             budget=budget,

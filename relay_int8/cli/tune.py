@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from relay_int8.cli.model import Inputs, Model, Params, input_shapes
+from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     Batch,
     Preset,
@@ -127,7 +127,7 @@ def tune(
     if search not in SEARCHES:
         raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     where = resolve_target(target, threads)
-    mod = relay_int8.import_model(model, batch=batch, inputs=input_shapes(inputs), params=params)
+    mod = relay_int8.load_model(model, import_options(batch, inputs, params)).module
     config = QuantConfig(preset=preset, requantize=chosen_requantize(requantize, rounding))
     tasks = network_tasks(mod, where, config, signed=not unsigned_input)
     console = terminal()

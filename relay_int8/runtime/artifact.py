@@ -44,7 +44,7 @@ _DAMAGE = (
 )
 
 
-def save_artifact(path: Path | str, library: Path | str, manifest: Manifest) -> Manifest:
+def save_artifact(path: Path | str, library: bytes, manifest: Manifest) -> Manifest:
     """Write ``library`` (a shared object) and ``manifest`` to ``path``; all of it or nothing.
 
     Returns
@@ -58,13 +58,12 @@ def save_artifact(path: Path | str, library: Path | str, manifest: Manifest) -> 
         If the file cannot be written; what was at ``path`` before is still there.
     """
     path = Path(path)
-    code = Path(library).read_bytes()
-    manifest = dataclasses.replace(manifest, library_sha256=hashlib.sha256(code).hexdigest())
+    manifest = dataclasses.replace(manifest, library_sha256=hashlib.sha256(library).hexdigest())
     text = manifest.to_json().encode()
     members = {
         MANIFEST: text,
         MANIFEST_HASH: hashlib.sha256(text).hexdigest().encode(),
-        LIBRARY: code,
+        LIBRARY: library,
     }
     try:
         write_atomic(path, _zip(members))

@@ -49,7 +49,7 @@ def artifact(tmp_path_factory):
         settings={"preset": "int8"},
         coverage={"int8_layers": 2},
     )
-    save_artifact(folder / "scores.ri8", folder / "library.so", manifest)
+    save_artifact(folder / "scores.ri8", (folder / "library.so").read_bytes(), manifest)
     return folder / "scores.ri8"
 
 

@@ -75,7 +75,9 @@ def test_bench_of_a_batch(invoke, artifact, tmp_path):
     code, _, err = invoke("bench", artifact, "--batch", 4)
     assert code == 1 and "was built for one batch" in err
     path, model = tmp_path / "any.ri8", [load_images().calibration[:4]]
-    relay_int8.compile_model(MODEL, model, path, max_batch=4, samples=0)
+    relay_int8.compile_model(
+        MODEL, model, path, samples=0, options=relay_int8.BuildOptions(max_batch=4)
+    )
     code, out, _ = invoke("bench", path, "--batch", 3, "--repeats", 2)
     assert code == 0 and out.splitlines()[2].split()[2] == "3"
     code, _, err = invoke("bench", path, "--batch", 5)

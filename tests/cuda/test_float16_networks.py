@@ -126,4 +126,6 @@ def test_cpus_are_refused(mod, tmp_path):
     with pytest.raises(ConfigError, match="only GPUs have such kernels; leave float16 out"):
         compile_module(mod, native_target(), float16=True)
     with pytest.raises(ConfigError, match="the target is llvm"):
-        relay_int8.compile_model(MODEL, None, tmp_path / "a.ri8", float16=True)
+        relay_int8.compile_model(
+            MODEL, None, tmp_path / "a.ri8", options=relay_int8.BuildOptions(float16=True)
+        )

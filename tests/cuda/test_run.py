@@ -81,12 +81,12 @@ class Case:
 def case(tmp_path_factory) -> Case:
     folder = tmp_path_factory.mktemp("gpu")
     images = load_images()
-    options = {"batch": 1, "samples": 0}
+    options = {"imports": relay_int8.ImportOptions(batch=1), "samples": 0}
     relay_int8.compile_model(
         MODEL,
         [images.calibration[:10]],
         folder / "cpu.ri8",
-        table=folder / "table.json",
+        save_table=folder / "table.json",
         **options,
     )
     table = CalibrationTable.load(folder / "table.json")
@@ -96,11 +96,9 @@ def case(tmp_path_factory) -> Case:
                 MODEL,
                 table,
                 folder / name,
-                target="cuda",
-                architectures="sm_80",
-                cuda_graphs=graphs,
                 report=folder / f"{name}.json",
                 **options,
+                options=relay_int8.BuildOptions(target="cuda", arch="sm_80", cuda_graphs=graphs),
             )
     assert sources[0] == sources[1]
     some = images.test[:4]
@@ -184,7 +182,9 @@ def test_a_gpu_with_too_little_memory(case):
     needs = dataclasses.replace(manifest.gpu, memory_bytes=17 << 30)
     (case.folder / "library.so").write_bytes(library)
     large = case.folder / "large.ri8"
-    save_artifact(large, case.folder / "library.so", dataclasses.replace(manifest, gpu=needs))
+    save_artifact(
+        large, (case.folder / "library.so").read_bytes(), dataclasses.replace(manifest, gpu=needs)
+    )
     assert "needs 17.0 GiB of memory, this GPU is Fake GPU" in case.fault(large.name)
 
 

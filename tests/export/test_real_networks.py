@@ -4,7 +4,7 @@ import onnxruntime
 import pytest
 
 from benchmarks.accuracy import Subject, open_networks
-from relay_int8 import compile_model, load
+from relay_int8 import ImportOptions, compile_model, load
 from relay_int8.numerics.snr import snr_db
 from tests.test_accuracy import LEAST
 
@@ -23,8 +23,8 @@ def test_onnx_runtime_is_as_accurate(shared_data, tmp_path, name, full):
         subject.calibration,
         tmp_path / "model.ri8",
         qdq=tmp_path / "model.onnx",
-        batch=1,
         samples=0,
+        imports=ImportOptions(batch=1),
     )
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")

@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
+from relay_int8 import load_model
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.model import import_model
 from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.params import read_params
@@ -216,10 +216,10 @@ def test_files_that_are_mistaken_for_the_model(tmp_path):
     net, y = dense()
     path = net.save(tmp_path, y)
     with pytest.raises(FrontendError, match=r"found MXNet parameters: give the -symbol.json"):
-        import_model(tmp_path / "net-0000.params")
+        load_model(tmp_path / "net-0000.params")
     text = path.rename(tmp_path / "net.txt")
     with pytest.raises(FrontendError, match=r"the name of an MXNet symbol ends in .json"):
-        import_model(text)
+        load_model(text)
 
 
 def test_shapes_of_inputs(tmp_path):

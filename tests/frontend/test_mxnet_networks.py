@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
+from relay_int8 import ImportOptions, load_model
 from relay_int8.api.float_network import float_network
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
@@ -85,7 +86,7 @@ def test_trained_checkpoint(shared_data, full):
         quantized.mod, quantized.plan, inputs, reference.run(quantized.mod, inputs)
     )
     assert_found_equals_oracle(network, run_built(built, inputs))
-    floats = float_network(symbol, inputs={"data": shape})
+    floats = float_network(load_model(symbol, ImportOptions(inputs={"data": shape})))
     for x in images(8, 2):
         (wanted,) = floats({"data": x[None]}).values()
         found = run_built(built, {"data": x[None]})["outputs:0"]

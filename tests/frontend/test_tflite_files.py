@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 
+from relay_int8 import ImportOptions, load_model
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
-from relay_int8.frontend.model import import_model
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.frontend.tflite import import_tflite
 from relay_int8.frontend.tflite.file import read_model
@@ -164,10 +164,10 @@ def test_wide_activations_are_refused(tmp_path):
 
 def test_the_ending_tells_the_format(tmp_path):
     path = written(tmp_path, convolution().written())
-    mod = import_model(path)
+    mod = load_model(path).module
     assert [(str(p.name), shape(p)) for p in mod["main"].params] == [("image", (1, 6, 5, 3))]
     with pytest.raises(ConfigError, match="holds itself what --input says"):
-        import_model(path, inputs={"image": (1, 6, 5, 3)})
+        load_model(path, ImportOptions(inputs={"image": (1, 6, 5, 3)}))
     with pytest.raises(FrontendError, match=r"TFLite model: its name ends in .tflite"):
         import_onnx(path.rename(tmp_path / "model.onnx"))
 

@@ -104,9 +104,15 @@ def test_artifact_of_a_quantized_file(tmp_path):
     net = quantized(residual())
     mod = net.imported(tmp_path)
     file, artifact = tmp_path / "model.tflite", tmp_path / "model.ri8"
-    report = relay_int8.compile_model(file, None, artifact, target="x86", batch=2)
+    report = relay_int8.compile_model(
+        file,
+        None,
+        artifact,
+        imports=relay_int8.ImportOptions(batch=2),
+        options=relay_int8.BuildOptions(target="x86"),
+    )
     assert report.settings["scales"] == "of the model"
-    assert preview(file).coverage["float_macs"] == 0
+    assert preview(relay_int8.load_model(file)).coverage["float_macs"] == 0
     x = np.concatenate([net.inputs(seed)[0] for seed in (1, 2)])
     loaded = relay_int8.load(artifact)
     expected = [reference.run(adopt(mod).mod, {"image": row[None]})["label"] for row in x]
@@ -119,7 +125,13 @@ def test_artifact_of_a_float_file(tmp_path):
     net.imported(tmp_path)
     file, artifact = tmp_path / "model.tflite", tmp_path / "model.ri8"
     images = [net.inputs(seed)[0] for seed in range(4)]
-    report = relay_int8.compile_model(file, images, artifact, target="x86", max_batch=3, samples=0)
+    report = relay_int8.compile_model(
+        file,
+        images,
+        artifact,
+        samples=0,
+        options=relay_int8.BuildOptions(target="x86", max_batch=3),
+    )
     assert report.coverage["float_macs"] == 0
     loaded = relay_int8.load(artifact)
     expected = np.concatenate([run_interpreter(net, [x])[0] for x in images[:3]])

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relay_int8 import ImportOptions, load_model
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
-from relay_int8.frontend.model import import_model, is_model
+from relay_int8.frontend.model import is_model
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.graph.dataflow import calls, shape
@@ -53,10 +54,10 @@ def node(text: Any, target: str) -> Any:
 
 def test_the_ending_tells_the_format(file):
     assert is_model(file)
-    mod = import_model(file, batch=2)
+    mod = load_model(file, ImportOptions(batch=2)).module
     assert shape(mod["main"].params[0]) == (2, 3, 16, 16)
     with pytest.raises(ConfigError, match="leave --input out"):
-        import_model(file, inputs={"x": (1, 3, 16, 16)})
+        load_model(file, ImportOptions(inputs={"x": (1, 3, 16, 16)}))
 
 
 def test_files_that_are_none(tmp_path, file):

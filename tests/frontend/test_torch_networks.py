@@ -109,7 +109,7 @@ def test_an_open_batch_wants_a_number(tmp_path):
     with pytest.raises(FrontendError, match="at least 1"):
         import_torch(file, batch=0)
     for batch in (1, 5):
-        mod = relay_int8.import_model(file, batch=batch)
+        mod = relay_int8.load_model(file, relay_int8.ImportOptions(batch=batch)).module
         assert dataflow.shape(mod["main"].params[0]) == (batch, *x.shape[1:])
         assert dataflow.shape(dataflow.results(mod["main"])[0]) == (batch, 10)
 
@@ -131,7 +131,13 @@ def test_variables_have_the_names_of_modules(tmp_path):
 
 def test_compiles_without_data(tmp_path):
     file, x, _ = program(tmp_path, "residual_u8")
-    report = relay_int8.compile_model(file, None, tmp_path / "net.ri8", batch=2, target="x86")
+    report = relay_int8.compile_model(
+        file,
+        None,
+        tmp_path / "net.ri8",
+        imports=relay_int8.ImportOptions(batch=2),
+        options=relay_int8.BuildOptions(target="x86"),
+    )
     assert report.settings["scales"] == "of the model"
     adopted = adopt(import_torch(file, batch=2))
     name = str(adopted.mod["main"].params[0].name)

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from relay_int8 import ImportOptions, load_model
 from relay_int8.demo import MODEL
-from relay_int8.frontend.model import import_model
 from relay_int8.tuning.bench import Batch, compile_batch
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.session import obstacle
@@ -46,7 +46,7 @@ if __name__ == "__main__":
 def batch():
     """Return the default schedule of a convolution and the first of its space."""
     target = named_target("sm_80")
-    tasks = network_tasks(import_model(MODEL, batch=1), target)
+    tasks = network_tasks(load_model(MODEL, ImportOptions(batch=1)).module, target)
     task = next(task for task in tasks if task.template.startswith("conv2d_"))
     candidates = (None, first(task.kernel(target)).choices)
     return Batch(task=task, target=target_config(target), candidates=candidates)

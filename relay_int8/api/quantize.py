@@ -1,0 +1,160 @@
+"""The second stage: an imported network becomes integers, the same for every target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay_int8.api.model import Model
+from relay_int8.calibration.methods import find_method
+from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.data.dataset import Batches, Dataset
+from relay_int8.data.images import open_images
+from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.errors import ConfigError
+from relay_int8.export.qdq import BiasForm, export_qdq
+from relay_int8.files import write_atomic
+from relay_int8.graph import dataflow
+from relay_int8.graph.interface import open_inputs
+from relay_int8.quantization import quantize as quantization
+from relay_int8.quantization.adopt import adopt
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.plan_file import with_plan
+from relay_int8.quantization.quantize import QuantizedModel
+
+Source = str | Path | Batches | CalibrationTable
+"""Calibration images in any form :func:`relay_int8.open_data` takes, or a calibration table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantized:
+    """A quantized network with what it came from.
+
+    Parameters
+    ----------
+    model
+        The network that was imported.
+    network
+        Plan, calibration table, Q/DQ module and digest.
+    images
+        The calibration images; None where ranges came from a table, or from the model itself.
+    preprocessing
+        From picture to input, where the images were pictures.
+    """
+
+    model: Model
+    network: QuantizedModel
+    images: Dataset | None = None
+    preprocessing: Preprocessing | None = None
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the quantized network: equal digests give equal integers on every target."""
+        return self.network.digest
+
+    @property
+    def table(self) -> CalibrationTable:
+        """The range of each tensor."""
+        return self.network.table
+
+    def save_table(self, path: str | Path) -> None:
+        """Write the calibration table as JSON.
+
+        Raises
+        ------
+        ConfigError
+            If the model was quantized already: it has no such table.
+        """
+        if self.network.adopted:
+            raise ConfigError(
+                "the model is quantized already: there is no calibration table to write"
+            )
+        self.table.save(path)
+
+    def save_qdq(
+        self, path: str | Path, *, bias: BiasForm = "int32", open_batch: bool = False
+    ) -> None:
+        """Write the network as QDQ ONNX, whole or not at all.
+
+        Parameters
+        ----------
+        bias, open_batch
+            As :func:`relay_int8.export.qdq.export_qdq` takes them.
+        """
+        outputs = [str(var.name) for var in dataflow.results(self.network.reference["main"])]
+        proto = export_qdq(self.network.mod, outputs, bias=bias, open_batch=open_batch)
+        write_atomic(Path(path), proto.SerializeToString())
+
+
+def quantize(
+    model: Model,
+    data: Source | None,
+    config: QuantConfig | None = None,
+    *,
+    preprocessing: Preprocessing | None = None,
+    plan: str | Path | None = None,
+    keep_histograms: bool = False,
+    progress: Progress | None = None,
+) -> Quantized:
+    """Return ``model`` in integers; a model that is quantized already keeps its scales.
+
+    Parameters
+    ----------
+    model
+        What :func:`relay_int8.load_model` gave.
+    data
+        Calibration images, or a table. None for a model that is quantized already (images, where
+        given, then serve the comparison with FP32 alone).
+    config
+        Preset, method, exclusions; ``QuantConfig()`` if None.
+    preprocessing
+        From picture to input, for a folder of pictures.
+    plan
+        Plan file, as ``relay-int8 sensitivity`` writes it; what it leaves in float by choice stays.
+    keep_histograms
+        Whether the table that is made of images carries the counts; the integers are the same.
+    progress
+        Called as calibration goes on.
+
+    Raises
+    ------
+    ConfigError, CoverageError, CalibrationError, RecordError
+        By what is wrong: the configuration, an operator without integers where all must be
+        integers, images or table, the plan.
+    """
+    config = config or QuantConfig()
+    find_method(config.method)
+    config = config if plan is None else with_plan(config, plan, model.module)
+    source = _opened(model, data, preprocessing)
+    if model.is_quantized:
+        network = adopt(model.module, config)
+    else:
+        assert source is not None
+        network = quantization.quantize(
+            model.module, source, config, keep_histograms=keep_histograms, progress=progress
+        )
+    return Quantized(
+        model=model,
+        network=network,
+        images=source if isinstance(source, Dataset) else None,
+        preprocessing=preprocessing,
+    )
+
+
+def _opened(
+    model: Model, data: Source | None, preprocessing: Preprocessing | None
+) -> Dataset | CalibrationTable | None:
+    """Return opened images or a table; refuse what does not go with the model."""
+    if model.is_quantized and isinstance(data, CalibrationTable):
+        raise ConfigError(
+            "the model is quantized already and keeps its own scales; leave the table out"
+        )
+    if data is None and not model.is_quantized:
+        raise ConfigError(
+            "the model is in float: give calibration images (--data) or a calibration table "
+            "(--table)"
+        )
+    if data is None or isinstance(data, CalibrationTable):
+        return data
+    return open_images(open_inputs(model.module), data, preprocessing)

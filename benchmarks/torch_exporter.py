@@ -3,6 +3,7 @@
 ::
 
     python -m benchmarks.torch_exporter FOLDER --operators     a program of one operator each
+    python -m benchmarks.torch_exporter FOLDER --transformers  their operators, and recurrent layers
     python -m benchmarks.torch_exporter FOLDER --networks      small ones, float and PT2E-quantized
     python -m benchmarks.torch_exporter FOLDER --torchvision   whole ones, where torchvision is
 
@@ -26,6 +27,7 @@ from benchmarks.torch_deformable import Deformed
 from benchmarks.torch_networks import NETWORKS
 from benchmarks.torch_operators import FUNCTIONS, LAYERS, Wrapped
 from benchmarks.torch_sequence import Spoken
+from benchmarks.torch_transformers import programs
 
 TORCHVISION = (
     "alexnet",
@@ -93,6 +95,15 @@ def operators(folder: Path) -> None:
         save(folder, f"{type(layer).__name__}_{place}", layer, (torch.randn(dims),))
     for name, compute, shapes in FUNCTIONS:
         save(folder, name, Wrapped(compute), tuple(torch.randn(dims) for dims in shapes))
+
+
+def transformers(folder: Path) -> None:
+    """Write every program of transformers and recurrent networks, as it is and decomposed."""
+    for name, (module, inputs) in programs().items():
+        with torch.no_grad():
+            exported = torch.export.export(module.eval(), inputs)
+            write(folder, name, exported, inputs)
+            write(folder, f"{name}_core", exported.run_decompositions(), inputs)
 
 
 def networks(folder: Path, size: int) -> None:
@@ -167,6 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--operators", action="store_true")
+    parser.add_argument("--transformers", action="store_true")
     parser.add_argument("--networks", action="store_true")
     parser.add_argument("--size", type=int, default=32, help="of the small networks' images")
     parser.add_argument("--torchvision", nargs="*", help="these networks, or all known ones")
@@ -175,6 +187,8 @@ def main() -> None:
     torch.manual_seed(0)
     if args.operators:
         operators(args.folder)
+    if args.transformers:
+        transformers(args.folder)
     if args.networks:
         networks(args.folder, args.size)
     if args.torchvision is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 SHOWN = 5  # names of a list; what a reader takes in at a glance
 DIGITS = 12  # of a hash, as everywhere that one is printed
@@ -26,3 +29,16 @@ def few(names: Sequence[str]) -> str:
 def extents(shape: Sequence[int]) -> str:
     """Return a shape as it is printed; an extent that is open, below zero, is "any"."""
     return " x ".join("any" if size < 0 else str(size) for size in shape) or "scalar"
+
+
+def outside(array: np.ndarray[Any, Any], valid: tuple[int, int] | None) -> str | None:
+    """Say why the integers of an input are no valid indices, or None; any are where none are."""
+    if valid is None or not array.size:
+        return None
+    low, high = int(array.min()), int(array.max())
+    if valid[0] <= low and high <= valid[1]:
+        return None
+    return (
+        f"integers from {low} to {high} given, from {valid[0]} to {valid[1]} expected: the network "
+        "reads a table at them"
+    )

@@ -241,14 +241,20 @@ def constants() -> tvm.IRModule:
 
 
 def borders() -> tvm.IRModule:
-    """Pads that mirror the image or repeat its edge, in front of convolutions."""
+    """Pads that mirror the image, repeat its edge or have a value, in front of convolutions."""
     net = NetworkWriter()
     a = net.relu("a", net.conv("a/bias", net.x, 12, 3))
     mirrored = net.emit("mirrored", nn.pad(a, (0, 0, 0, 0, 1, 2, 3, 1), "reflect"))
     b = net.conv("b", mirrored, 6, 3)
     edges = net.emit("edges", nn.pad(b, (0, 0, 1, 0, 0, 3, 2, 2), "replicate"))
     c = net.emit("c", nn.pad(net.conv("c/pad", edges, 8, 3), (0, 0, 1, 1, 0, 0, 1, 0), "replicate"))
-    return net.module(net.conv("d", c, 4, 3))
+    grey = net.emit(
+        "grey",
+        nn.pad(net.relu("d0", net.conv("d", c, 4, 3)), (0, 0, 1, 0, 2, 1, 0, 1), "constant", -0.4),
+    )
+    pooled = net.emit("pooled", nn.max_pool2d(grey, pool_size=2))
+    white = net.emit("white", nn.pad(pooled, (0, 0, 0, 0, 1, 1, 1, 1), "constant", 0.7))
+    return net.module(net.conv("e", white, 4, 3))
 
 
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {

@@ -291,7 +291,8 @@ def test_what_would_have_no_effect_is_refused(tmp_path: Path):
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
-    ("mode", "fill"), [("constant", 0), ("constant", 117), ("reflect", 0), ("edge", 0)]
+    ("mode", "fill"),
+    [("constant", 0), ("constant", 117), ("constant", 203), ("reflect", 0), ("edge", 0)],
 )
 def test_a_pad_of_integers_keeps_its_integers(mode: str, fill: int):
     constants = {

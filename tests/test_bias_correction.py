@@ -8,10 +8,12 @@ import tvm
 from tvm import relax
 
 from relay_int8.calibration import CalibrationTable, open_data
+from relay_int8.calibration.observe import LAST_AXIS
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
+from relay_int8.graph.groups import find_groups
 from relay_int8.numerics.bias_correction import corrected_bias, tap_shares
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import quantize
@@ -140,3 +142,39 @@ def test_a_saved_table_gives_the_same_model(tmp_path):
     short = dataclasses.replace(table, means={**table.means, "flat": np.zeros(5, F)})
     with pytest.raises(CalibrationError, match="the means of the 12 channels of 'flat'"):
         quantize(mod, short)
+
+
+@pytest.mark.parametrize("dims", [(4, 6), (3, 4, 6), (1, 3, 4, 6), (1, 2, 3, 4, 6)])
+def test_products_of_any_rank(dims):
+    """A product reduces the last axis, of four axes too, though an image has its channels before."""
+    net = NetworkWriter((1, *dims[1:]))
+    w = net.constant(6, 5, scale=0.4)
+    h = net.emit("h", relax.op.matmul(net.x, w))
+    mod = net.module(net.emit("y", relax.op.matmul(net.relu("r", h), net.constant(5, 3))))
+    x = np.random.default_rng(3).gamma(2.0, size=(30, *dims[1:])).astype(F)
+    data = open_data([x], [TensorInfo(name="x", shape=(-1, *dims[1:]), dtype="float32")])
+    quantized = quantize(mod, data, QuantConfig(method="max"))
+    assert all(layer.integer for layer in quantized.plan.layers if layer.macs)
+    mean = x.astype(np.float64).reshape(-1, 6).mean(axis=0)
+    values = w.value.numpy().astype(np.float64)
+    scale = np.abs(values).max(axis=0) / 127
+    error = np.rint(values / scale) * scale - values
+    bias = next(
+        group.bias
+        for group in find_groups(quantized.mod["main"])
+        if group.kind == "dense" and group.weight.values.shape == (6, 5)
+    )
+    np.testing.assert_allclose(bias, -(mean @ error), rtol=1e-3, atol=1e-6)
+
+
+def test_a_tensor_that_convolutions_and_products_read():
+    net = NetworkWriter((1, 6, 4, 6))
+    a = net.relu("a", net.x)
+    c = net.emit("c", relax.op.nn.conv2d(a, net.constant(3, 6, 1, 1)))
+    d = net.emit("d", relax.op.matmul(a, net.constant(6, 3)))
+    x = np.random.default_rng(3).gamma(2.0, size=(30, 6, 4, 6)).astype(F)
+    data = open_data([x], [TensorInfo(name="x", shape=(-1, 6, 4, 6), dtype="float32")])
+    means = quantize(net.module(c, d), data, QuantConfig(method="max")).table.means
+    assert set(means) == {"a", f"a{LAST_AXIS}"}
+    np.testing.assert_allclose(means["a"], x.mean(axis=(0, 2, 3)), rtol=1e-4)
+    np.testing.assert_allclose(means[f"a{LAST_AXIS}"], x.mean(axis=(0, 1, 2)), rtol=1e-4)

@@ -11,14 +11,14 @@ import relay_int8
 from benchmarks import zoo
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.errors import ArtifactError, ConfigError
+from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.batch import with_batch, with_open_batch
 from schedules.targets import TARGETS
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork
 from tests.sequence_networks import NETWORKS as SEQUENCES
-from tests.small_networks import NETWORKS, any_params
+from tests.small_networks import NETWORKS, NetworkWriter, any_params
 
 MOST = 5
 
@@ -102,3 +102,14 @@ def test_two_batches_contradict(tmp_path):
             imports=relay_int8.ImportOptions(batch=2),
             options=relay_int8.BuildOptions(max_batch=MOST),
         )
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("change", [with_open_batch, with_batch])
+def test_a_shape_that_fixes_the_batch_is_named(change):
+    net = NetworkWriter((1, 4, 2, 3))
+    rows = net.emit("rows", relax.op.reshape(net.conv("a", net.x, 4, 1), (2, 2, 6)))
+    turned = net.emit("turned", relax.op.permute_dims(rows, (1, 0, 2)))
+    mod = net.module(net.conv("y", net.emit("back", relax.op.reshape(turned, (1, 4, 2, 3))), 4, 1))
+    with pytest.raises(UnsupportedOpError, match=r"rows \(reshape\).*does not follow the batch"):
+        change(mod, 3)

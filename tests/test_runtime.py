@@ -1,6 +1,7 @@
 """TVM's runtime is found, and what it lacks for GPUs is said."""
 
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from relay_int8.errors import ArtifactError
 from relay_int8.runtime import tvm_runtime
 from relay_int8.runtime.tvm_runtime import Device
+from schedules.cuda import cudart
 
 pytestmark = pytest.mark.fast
 
@@ -15,7 +17,8 @@ pytestmark = pytest.mark.fast
 @pytest.fixture
 def without_cudart(monkeypatch):
     """No CUDA on this computer, whatever is installed."""
-    monkeypatch.setattr(tvm_runtime, "CUDART", "libcudart.so.none")
+    for module in (cudart, tvm_runtime):
+        monkeypatch.setattr(module, "CUDART", "libcudart.so.none")
 
 
 def test_without_cudart_the_extra_is_named(without_cudart):
@@ -27,8 +30,9 @@ def test_without_cudart_the_extra_is_named(without_cudart):
 
 def test_cudart_of_the_package_is_loaded(without_cudart, monkeypatch, tmp_path):
     """Any library does here; the next thing that is missing is TVM's own."""
-    packaged = tmp_path / "cu13" / "lib" / tvm_runtime.CUDART
+    packaged = tmp_path / "nvidia" / "cu13" / "lib" / cudart.CUDART
     packaged.parent.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     monkeypatch.setattr(tvm_runtime, "_folders", lambda _: [tmp_path])
     packaged.write_text("no library")
     with pytest.raises(ArtifactError, match=r"libcudart.so.none cannot be loaded"):
@@ -42,8 +46,7 @@ def test_cudart_of_the_package_is_loaded(without_cudart, monkeypatch, tmp_path):
 def test_a_tvm_without_cuda(monkeypatch, tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libtvm_runtime.so").touch()
-    some = "libm.so.6"
-    monkeypatch.setattr(tvm_runtime, "CUDART", some)
+    monkeypatch.setattr(cudart, "CUDART", "libm.so.6")
     monkeypatch.setattr(tvm_runtime, "_folders", lambda _: [tmp_path])
     with pytest.raises(
         ArtifactError, match=r"cannot be loaded.*apache-tvm that was built with CUDA"

@@ -16,6 +16,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.interface import inputs_of
 from relay_int8.machine.host import cpu_flags
+from relay_int8.messages import outside
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +29,7 @@ def float_network(
     """Return a model, compiled without quantizing it, as a function of named arrays.
 
     The function raises a ConfigError for arrays of other names, shapes or types than the model's
-    inputs.
+    inputs, and for integers that are no valid indices.
     """
     mod = normalize()(model.module)
     inputs_found = inputs_of(mod)
@@ -37,7 +38,7 @@ def float_network(
 
     def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
         _require_fit(inputs_found, arrays)
-        given = (np.ascontiguousarray(arrays[info.name]) for info in inputs_found)
+        given = (np.asarray(arrays[info.name], order="C") for info in inputs_found)
         result = main(*map(tvm.runtime.tensor, given))
         tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
         return {name: tensor.numpy() for name, tensor in zip(outputs, tensors, strict=True)}
@@ -53,6 +54,10 @@ def _require_fit(inputs: Sequence[TensorInfo], arrays: Mapping[str, Array]) -> N
             f"the FP32 network takes {_said(expected)}; {_said(found)} found; give the model that "
             "the artifact was made from"
         )
+    for info in inputs:
+        reason = outside(arrays[info.name], info.index_range)
+        if reason:
+            raise ConfigError(f"input {info.name} of the FP32 network: {reason}")
 
 
 def _said(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> str:

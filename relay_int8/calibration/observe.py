@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.data.dataset import Image
+from relay_int8.graph.layers import LAST_AXIS
 
 Progress = Callable[[str, int, int | None], None]
 """Called with "ranges" or "histograms", images done, and images in all (None: not known yet)."""
@@ -19,19 +20,33 @@ class Statistics(NamedTuple):
     """What the first pass learns of one image.
 
     ``ranges``: tensor -> float32 (3,): minimum, maximum, count of values that are not finite.
-    ``means``: tensor -> float32 (channels,): the mean of each channel, see :func:`channel_means`.
+    ``means``: tensor -> float32 (channels,): the mean of each channel, see :func:`channel_means`
+    and, of the names, :func:`averaged`.
     """
 
     ranges: Mapping[str, npt.NDArray[np.float32]]
     means: Mapping[str, npt.NDArray[np.float32]]
 
 
-def channel_means(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return float32 (channels,): of an image (1, c, h, w) by c, of other shapes by the last axis.
+def averaged(means: str) -> tuple[str, bool]:
+    """Return the tensor that ``means`` are of, and whether its channels are the last axis of four.
 
-    The float32 sum ascends over the positions, as a kernel's does.
+    A product reads the channels of a tensor along its last axis, a convolution those of an image
+    along axis 1; a tensor of four axes may have both kinds of readers.
     """
-    rows = values.reshape(values.shape[1], -1) if values.ndim == 4 else _columns(values)
+    return means.removesuffix(LAST_AXIS), means.endswith(LAST_AXIS)
+
+
+def channel_means(values: npt.NDArray[Any], *, last: bool = False) -> npt.NDArray[np.float32]:
+    """Return float32 (channels,): of images (n, c, h, w) by c, of other shapes by the last axis.
+
+    With ``last`` by the last axis whatever the shape. The float32 sum ascends over the positions,
+    as a kernel's does.
+    """
+    if values.ndim == 4 and not last:
+        rows = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+    else:
+        rows = _columns(values)
     sums = np.cumsum(rows, axis=1, dtype=np.float32)[:, -1]
     means: npt.NDArray[np.float32] = sums * np.float32(1.0 / rows.shape[1])
     return means
@@ -76,7 +91,7 @@ class ArrayRunner:
     network
         Image -> tensor name -> float32 array.
     means
-        Names of the tensors whose channel means are wanted.
+        Names of the tensors whose channel means are wanted, see :func:`averaged`.
     """
 
     def __init__(
@@ -107,8 +122,13 @@ class ArrayRunner:
     def _statistics(self, tensors: Mapping[str, npt.NDArray[Any]]) -> Statistics:
         return Statistics(
             ranges={name: Range.statistic(values) for name, values in tensors.items()},
-            means={name: channel_means(tensors[name]) for name in self._means},
+            means={means: _channel_means(tensors, means) for means in self._means},
         )
+
+
+def _channel_means(tensors: Mapping[str, npt.NDArray[Any]], means: str) -> npt.NDArray[np.float32]:
+    name, last = averaged(means)
+    return channel_means(tensors[name], last=last)
 
 
 def _counts(

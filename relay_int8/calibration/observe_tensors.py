@@ -20,6 +20,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.calibration.methods import Max, Method
+from relay_int8.calibration.observe import averaged
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.qparams import PlannedScheme
@@ -35,7 +36,8 @@ class ObserveTensors:
     schemes
         Name -> scheme of the tensors to observe; outputs come in this order, all ranges first.
     means
-        Names of the tensors whose channel means follow the histograms.
+        Names of the tensors whose channel means follow the histograms, see
+        :func:`relay_int8.calibration.observe.averaged`.
     method
         Whose histograms are counted.
     """
@@ -80,16 +82,22 @@ class ObserveTensors:
             }
             params.extend(grid.values())
             histograms.append(writer.emit(f"{var.name}:histogram", kernel_call(spec, [var], grid)))
-        means = [_mean(writer, tensors[name]) for name in self._means]
+        means = [_mean(writer, tensors[name], last) for name, last in map(averaged, self._means)]
         return writer.finish(params, [*ranges, *histograms, *means], dataflow.attributes(func))
 
 
-def _mean(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
-    """Write the means of the channels: float32 (channels,)."""
+def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.Var:
+    """Write the means of the channels, the ``last`` axis of four or axis 1: float32 (channels,)."""
     dims = dataflow.shape(var)
-    image = dims if len(dims) == 4 else (1, dims[-1], int(np.prod(dims[:-1])), 1)
     value: relax.Expr = var
-    if len(dims) != 4:
+    if len(dims) == 4 and not last:
+        batch, channels, height, width = dims
+        image = (1, channels, batch * height, width)
+        if batch != 1:  # an image cut into several: their rows are one below the other
+            turned = writer.emit(f"{var.name}:turned", relax.op.permute_dims(var, (1, 0, 2, 3)))
+            value = writer.emit(f"{var.name}:image", relax.op.reshape(turned, image))
+    else:
+        image = (1, dims[-1], int(np.prod(dims[:-1])), 1)
         rows = relax.op.reshape(var, (image[2], image[1]))
         columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
         columns = writer.emit(f"{var.name}:columns", columns)

@@ -36,7 +36,8 @@ class CalibrationTable:
         Warnings about the whole, for the report.
     means
         Tensor name -> float32 (channels,): its channels' means over all images, of the tensors that
-        bias correction reads; empty where the table came from another tool.
+        bias correction reads (``:last axis`` follows the name where that are the columns of a
+        tensor of four axes); empty where the table came from another tool.
     """
 
     entries: Mapping[str, Entry]

@@ -16,7 +16,7 @@ from relay_int8.graph.geometry import (
     pool2d_counts,
     pool2d_fields,
 )
-from relay_int8.graph.groups import Clip, Group, Leaky
+from relay_int8.graph.groups import Clip, Group, Leaky, pad_value
 from schedules.spec import Binary, Concat, Conv2d, Dense, DType, Move, Pool2d, Rescale, Sigmoid
 
 F32: Final = "float32"
@@ -81,7 +81,7 @@ def _concat(group: Group) -> Kernel:
 
 def _move(group: Group) -> Kernel:
     spec = Move(**move_fields(group), x=F32)
-    return spec, {"fill": np.zeros(1, np.float32)} if spec.params else {}
+    return spec, {"fill": np.array([pad_value(group)], np.float32)} if spec.params else {}
 
 
 def _activation(group: Group) -> Kernel:

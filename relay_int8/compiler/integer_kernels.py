@@ -23,7 +23,16 @@ from relay_int8.graph.geometry import (
     pool2d_counts,
     pool2d_fields,
 )
-from relay_int8.graph.groups import AFFINE, INTERPOLATE, PAIRS, SAMPLE, Clip, Group, Leaky
+from relay_int8.graph.groups import (
+    AFFINE,
+    INTERPOLATE,
+    PAIRS,
+    SAMPLE,
+    Clip,
+    Group,
+    Leaky,
+    pad_value,
+)
 from relay_int8.graph.spec_calls import spec_of
 from relay_int8.numerics import qparams
 from relay_int8.numerics.interpolation import UNIT, axis_taps
@@ -222,7 +231,8 @@ def _concat(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
 
 def _move(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:
     spec = Move(**move_fields(group), x=y.dtype)
-    return spec, {"fill": np.array([y.zero_point], y.dtype)} if spec.params else {}
+    fill = qparams.constant_integer(pad_value(group), y)
+    return spec, {"fill": np.array([fill], y.dtype)} if spec.params else {}
 
 
 def _sample(group: Group, xs: Sequence[QParams], y: QParams) -> Kernel:

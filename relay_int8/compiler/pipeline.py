@@ -9,6 +9,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.lower.realize import Realize
@@ -74,6 +75,7 @@ def kernel_passes(target: Target, float16: bool = False) -> list[Pass]:
 def island_passes() -> list[Pass]:
     """Phase 4, float islands: TVM's own kernels for what has no spec."""
     return [
+        GuardIndices(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),

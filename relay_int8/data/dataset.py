@@ -17,7 +17,7 @@ from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.messages import extents
+from relay_int8.messages import extents, outside
 
 Array = npt.NDArray[Any]
 
@@ -200,7 +200,7 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
         return f"shape {extents(array.shape)} found, {extents((-1, *info.shape[1:]))} expected"
     if array.dtype != info.dtype:
         return f"type {array.dtype} found, {info.dtype} expected; convert it with .astype"
-    return None
+    return outside(array, info.index_range)
 
 
 def _require_finite(image: Image, label: str) -> None:

@@ -107,13 +107,17 @@ def converting(title: str, wish: str = "") -> Iterator[None]:
         ) from err
 
 
-def finite_weight(name: str, array: Array) -> Array:
-    """Return a weight as the network computes with it; FrontendError if it is not finite."""
+def float32_weight(name: str, array: Array) -> Array:
+    """Return a parameter as the network computes with it; FrontendError if it has no numbers.
+
+    Masks are infinite; weights must not be, see :func:`relay_int8.frontend.weights.check_finite`.
+    """
     if array.dtype.kind != "f":
         return array
-    if not np.isfinite(array).all():
+    if np.isnan(array).any():
         raise FrontendError(
             f"parameter {name} has NaN or infinite values; weights must be finite: check the "
             "training or the export"
         )
-    return array.astype(np.float32)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)

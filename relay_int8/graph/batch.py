@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tvm import IRModule, relax, tirx
 
+from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from schedules.spec import Sample2d
@@ -16,6 +17,8 @@ from schedules.spec import Sample2d
 BATCH = "batch"
 UPPER_BOUND = "tir_var_upper_bound"
 """Attribute of a function by which TVM plans memory: name of a variable -> its largest value."""
+UNLIKELY = 7919
+"""A batch that is a factor of no shape: what follows it follows every batch."""
 Array = np.ndarray[Any, Any]
 
 
@@ -30,7 +33,14 @@ def batch_of(mod: IRModule) -> int:
 
 
 def with_open_batch(mod: IRModule, most: int) -> IRModule:
-    """Return a normalized module for every batch from 1 to ``most``; memory is planned for that."""
+    """Return a normalized module for every batch from 1 to ``most``; memory is planned for that.
+
+    Raises
+    ------
+    UnsupportedOpError
+        If an operator fixes the batch.
+    """
+    with_batch(mod, UNLIKELY)  # of an open batch TVM believes any shape; of a number it does not
     batch = tirx.Var(BATCH, "int64")
     opened = with_batch(mod, batch)
     opened["main"] = opened["main"].with_attr(UPPER_BOUND, {BATCH: most})
@@ -40,8 +50,15 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
 def with_batch(mod: IRModule, batch: int | tirx.Var) -> IRModule:
     """Return a normalized module with another batch; ``mod`` itself is left alone.
 
-    Every input's first axis is the batch. Shapes are inferred again; a reshape that keeps the
-    batch in front gets the new one.
+    Every input's first axis is the batch. Shapes are inferred again; a reshape or an expansion that
+    keeps the batch in front gets the new one, and so do constants that are joined to images.
+
+    Raises
+    ------
+    ConfigError
+        If a constant that is joined to images differs from image to image.
+    UnsupportedOpError
+        If an operator fixes the batch: a shape that it is a factor of, or a constant.
     """
     old = batch_of(mod)
     if isinstance(batch, int) and old == batch:
@@ -56,8 +73,14 @@ def with_batch(mod: IRModule, batch: int | tirx.Var) -> IRModule:
     ]
     done: dict[relax.Var, relax.Expr] = dict(zip(func.params, params, strict=True))
     for var, value in dataflow.calls(func):
-        if dataflow.operator(value) == "reshape" and dataflow.shape(var)[:1] == (old,):
-            new = relax.op.reshape(done[value.args[0]], (batch, *dataflow.shape(var)[1:]))
+        operator = dataflow.operator(value)
+        if operator in _SHAPED and dataflow.shape(var)[:1] == (old,):
+            x = dataflow.substitute(value.args[0], done)
+            new = _SHAPED[operator](x, (batch, *dataflow.shape(var)[1:]))
+        elif operator == "concat" and int(value.attrs.axis or 0) % len(dataflow.shape(var)):
+            fields = [dataflow.substitute(field, done) for field in value.args[0].fields]
+            parts = [_repeated(writer, str(var.name), field, batch) for field in fields]
+            new = relax.op.concat(parts, int(value.attrs.axis))
         elif isinstance(spec := spec_of(value), Sample2d):
             tensors, constants = operands(dataflow.substitute(value, done), spec)
             new = kernel_call(replace(spec, batch=batch), tensors, constants)
@@ -65,6 +88,43 @@ def with_batch(mod: IRModule, batch: int | tirx.Var) -> IRModule:
             new = dataflow.substitute(value, done)
             if isinstance(new, relax.Call):
                 new = relax.Call(new.op, new.args, new.attrs)
-        done[var] = writer.emit(var.name, new)
+        done[var] = _emitted(writer, var, new, batch)
     outputs = [done[var] for var in dataflow.results(func)]
     return writer.finish(params, outputs, dataflow.attributes(func))
+
+
+def _repeated(
+    writer: dataflow.FunctionWriter, name: str, part: relax.Expr, batch: int | tirx.Var
+) -> relax.Expr:
+    """Return ``part``, if it is a constant, once for every image of the batch."""
+    array = dataflow.constant(part)
+    if array is None:
+        return part
+    if (array != array[:1]).any():
+        raise ConfigError(
+            f"{name} joins images to a constant that differs from image to image; import the model "
+            "with the batch that is wanted"
+        )
+    one = relax.const(array[:1], str(array.dtype))
+    if isinstance(batch, int) and batch == 1:
+        return one
+    return writer.emit(f"{name}/constant", relax.op.broadcast_to(one, (batch, *array.shape[1:])))
+
+
+_SHAPED: dict[str, Callable[..., relax.Expr]] = {
+    "reshape": relax.op.reshape,
+    "broadcast_to": relax.op.broadcast_to,
+}
+
+
+def _emitted(
+    writer: dataflow.FunctionWriter, var: relax.Var, value: relax.Expr, batch: int | tirx.Var
+) -> relax.Var:
+    try:
+        return writer.emit(var.name, value)
+    except Exception as error:  # TVM's inference raises ValueError, TypeError and its own
+        raise UnsupportedOpError(
+            f"{var.name} ({dataflow.operator(value)}) gives {var.ty}, a shape that does not "
+            "follow the batch; build the network for the batch that its file has alone, or export "
+            "a model of batch 1"
+        ) from error

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import AFFINE, INTERPOLATE, PAIRS, SAMPLE, Group
+from relay_int8.graph.contractions import multiply_accumulates
+from relay_int8.graph.groups import AFFINE, INTERPOLATE, PAIRS, SAMPLE, Group, Leaky, pad_value
+from relay_int8.graph.spec_calls import spec_of
 from relay_int8.numerics.interpolation import COORDINATES
 from relay_int8.numerics.unary import UNARY
 
@@ -16,6 +18,10 @@ def refusal(group: Group) -> str | None:
     check = _never if group.kind in UNARY else _CHECKS.get(group.kind)
     if check is None:
         return f"{group.kind} has no integer form"
+    if not group.inputs:
+        return "it reads constants alone"
+    if not all(dataflow.shape(tensor) for tensor in (*group.inputs, group.output)):
+        return "it reads or gives a scalar"  # kernels loop over axes
     floats = [var for var in group.inputs if dataflow.dtype(var) != "float32"]
     if floats:
         return f"input {floats[0].name} is {dataflow.dtype(floats[0])}, not float32"
@@ -23,13 +29,8 @@ def refusal(group: Group) -> str | None:
 
 
 def macs(group: Group) -> int:
-    """Return the multiply-accumulates of a convolution or matrix product, 0 for the others."""
-    if group.weight is None:
-        return 0
-    outputs: int = math.prod(dataflow.shape(group.root))
-    weights = group.weight.values
-    reduction: int = weights[0].size if group.kind == "conv2d" else weights.shape[0]
-    return outputs * reduction
+    """Return the multiply-accumulates of ``group``, of two activations too; 0 for other kinds."""
+    return multiply_accumulates(group.root)
 
 
 def _conv2d(group: Group) -> str | None:
@@ -42,11 +43,24 @@ def _conv2d(group: Group) -> str | None:
 
 
 def _dense(group: Group) -> str | None:
+    if group.weight is None and len(group.inputs) < len(group.root.args):
+        return "its first operand is a constant; only a constant second one, weights, is supported"
     if group.weight is None:
         return "it multiplies two activations; only constant weights are supported"
     if group.weight.values.ndim != 2:
         return f"its weights have {group.weight.values.ndim} dimensions, not 2"
     return None
+
+
+def _concat(group: Group) -> str | None:
+    whole = len(group.inputs) == len(dataflow.arguments(group.root))
+    return None if whole else "one of its operands is a constant"
+
+
+def _sample(group: Group) -> str | None:
+    spec = spec_of(group.root)
+    whole = spec is not None and len(group.inputs) + len(group.floats) == len(spec.tensors)
+    return None if whole else "its image, offsets or mask are a constant"
 
 
 def _pair(group: Group) -> str | None:
@@ -70,20 +84,16 @@ def _avg_pool(group: Group) -> str | None:
 
 
 def _pad(group: Group) -> str | None:
-    mode, value = group.root.attrs.pad_mode, _pad_value(group)
-    if mode not in ("constant", "replicate", "reflect") or (mode == "constant" and value != 0):
-        shown = value if mode == "constant" else mode
-        return f"it pads with {shown}; only zero, edge and reflect are supported"
+    mode, value = group.root.attrs.pad_mode, pad_value(group)
+    if mode not in ("constant", "replicate", "reflect"):
+        return f"it pads with {mode}; only a constant, edge and reflect are supported"
+    if not math.isfinite(value):
+        return f"it pads with {value}, which no integer stands for"
     widths = [int(width) for width in group.root.attrs.pad_width]
     for size, *both in zip(dataflow.shape(group.inputs[0]), widths[::2], widths[1::2], strict=True):
         if mode == "reflect" and max(both) > 0 and max(both) >= size:
             return f"it mirrors {max(both)} elements of {size}"
     return "it has negative widths" if min(widths) < 0 else None
-
-
-def _pad_value(group: Group) -> float:
-    array = dataflow.constant(group.root.args[1]) if len(group.root.args) > 1 else None
-    return float(group.root.attrs.pad_value) if array is None else float(array)
 
 
 def _resize(group: Group) -> str | None:
@@ -121,7 +131,11 @@ def _never(group: Group) -> str | None:
 
 
 def _activation(group: Group) -> str | None:
-    return None if group.activation is not None else "its slopes are not constant per channel"
+    if group.activation is None:
+        return "its slopes are not constant per channel"
+    if isinstance(group.activation, Leaky) and len(dataflow.shape(group.root)) < 2:
+        return "its slopes are those of channels, and a vector has none"
+    return None
 
 
 _CHECKS: dict[str, Callable[[Group], str | None]] = {
@@ -130,7 +144,7 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "function": _never,
     AFFINE: _never,
     **dict.fromkeys(PAIRS, _pair),
-    "concat": _never,
+    "concat": _concat,
     "max_pool2d": _pool,
     "avg_pool2d": _avg_pool,
     "reshape": _never,
@@ -141,5 +155,5 @@ _CHECKS: dict[str, Callable[[Group], str | None]] = {
     "resize": _resize,
     INTERPOLATE: _interpolate,
     "activation": _activation,
-    SAMPLE: _never,
+    SAMPLE: _sample,
 }

@@ -7,13 +7,15 @@ producer (conv2d | dense, + bias, relu | leaky | prelu | relu6), or a concat of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Clip, Group, find_groups
+from relay_int8.graph.capability import refusal
+from relay_int8.graph.groups import Clip, Group, adds_values, find_groups
 
 TRANSPARENT = ("max_pool2d", "avg_pool2d", "pad", "resize", "reshape")
 
@@ -61,7 +63,9 @@ def find_chains(func: relax.Function) -> list[Chain]:
     chains = []
     for group in groups:
         producers = [group] if group.name in sources else _joined(group, sources, reading, results)
-        readers = _readers(group, reading, results) if producers else None
+        readers = None
+        if producers:
+            readers = _readers(group, _channel_axis(producers[0]), reading, results)
         if producers and readers:
             chain = Chain(name=group.name, producers=tuple(producers), readers=tuple(readers))
             chains.append(chain)
@@ -86,10 +90,14 @@ def _joined(
     group: Group, sources: dict[str, Group], reading: dict[str, list[Group]], results: set[str]
 ) -> list[Group] | None:
     """Return what a concat of channels joins, or None where a factor cannot pass to all of it."""
-    if group.kind != "concat" or int(group.root.attrs.axis) != 1:
+    if group.kind != "concat" or refusal(group) is not None:
+        return None
+    if int(group.root.attrs.axis) % len(dataflow.shape(group.root)) != 1:
         return None
     names = [str(var.name) for var in group.inputs]
     if any(name not in sources or name in results or len(reading[name]) > 1 for name in names):
+        return None
+    if any(_channel_axis(sources[name]) != 1 for name in names):
         return None
     return [sources[name] for name in names]
 
@@ -105,10 +113,15 @@ def _bound(group: Group) -> float | None:
     return np.inf
 
 
+def _channel_axis(layer: Group) -> int:
+    """Return the axis along which a layer's result has its channels."""
+    return 1 if layer.kind == "conv2d" else len(dataflow.shape(layer.output)) - 1
+
+
 def _readers(
-    group: Group, reading: dict[str, list[Group]], results: set[str]
+    group: Group, axis: int, reading: dict[str, list[Group]], results: set[str]
 ) -> list[Group] | None:
-    """Return the layers that read a tensor, or None if something else does."""
+    """Return the layers that read a tensor by its channels on ``axis``, or None if others do."""
     if group.name in results or not reading.get(group.name):
         return None
     found: list[Group] = []
@@ -117,9 +130,12 @@ def _readers(
             names = [str(var.name) for var in reader.inputs]
             if names[0] != group.name or group.name in names[1:]:
                 return None  # it is somebody's residual
+            last = len(dataflow.shape(group.output)) - 1
+            if axis != (1 if reader.kind == "conv2d" else last):
+                return None
             found.append(reader)
-        elif reader.kind in TRANSPARENT and _keeps_channels(reader):
-            behind = _readers(reader, reading, results)
+        elif axis == 1 and reader.kind in TRANSPARENT and _keeps_channels(reader):
+            behind = _readers(reader, axis, reading, results)
             if behind is None:
                 return None
             found += behind
@@ -129,9 +145,20 @@ def _readers(
 
 
 def _keeps_channels(group: Group) -> bool:
-    if group.activation is not None:
+    if group.activation is not None or adds_values(group):
         return False
     before, after = dataflow.shape(group.inputs[0]), dataflow.shape(group.output)
+    channels = _channels(before)
+    if channels is None or channels != _channels(after):
+        return False
     if group.kind != "reshape":
-        return before[1] == after[1]
-    return before[:2] == after[:2] and all(size == 1 for size in before[2:])
+        return len(before) == len(after)
+    rows = before[0]  # nothing but these and channels: both orders of the elements are the same
+    return after[0] == rows and math.prod(before) == rows * channels
+
+
+def _channels(shape: tuple[int, ...]) -> int | None:
+    """Return how many channels a tensor with rows in front has: those of an image, or the last."""
+    if len(shape) < 2:
+        return None
+    return shape[1] if len(shape) == 4 else shape[-1]

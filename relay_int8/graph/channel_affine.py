@@ -97,9 +97,9 @@ def channel_arithmetic(value: relax.Expr) -> tuple[relax.Var, Scaling] | None:
 def _per_channel(value: relax.Call, x: relax.Expr, other: relax.Expr) -> Array | None:
     """Return a constant as one float64 number a channel of ``x``, or None."""
     array = constant(other)
-    if array is None or array.dtype.kind != "f" or shape(value) != shape(x):
-        return None
     rank = len(shape(x))
+    if array is None or array.dtype.kind != "f" or shape(value) != shape(x) or not rank:
+        return None
     axis = 1 if rank == RANK else rank - 1
     full = array.reshape((1,) * (rank - array.ndim) + array.shape)
     if any(extent != 1 for i, extent in enumerate(full.shape) if i != axis):

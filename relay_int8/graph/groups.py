@@ -27,7 +27,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.graph.functions import Function, find_functions
 from relay_int8.graph.shuffles import Shuffle, find_shuffles
-from relay_int8.graph.spec_calls import spec_of
+from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
 
 KINDS = {
@@ -60,7 +60,8 @@ KINDS = {
 """Relax operator -> kind of group; any other operator is a group of its own kind."""
 
 MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
-"""Kinds whose results keep the parameters of their input: integers are moved, not computed."""
+"""Kinds whose integers are moved, not computed; but for :func:`adds_values` results keep the
+parameters of their input."""
 
 PAIRS = ("add", "sub", "mul", "max", "min")
 """Kinds that compute each element from one of either operand."""
@@ -104,7 +105,8 @@ class Weight:
 class Group:
     """Operators that become one kernel.
 
-    ``inputs`` are the activations it reads, the residual last; ``output`` is what it gives.
+    ``inputs`` are the activations it reads, the residual last (none where its operand is constant);
+    ``output`` is what it gives.
     ``floats`` are read as float32 even by an integer kernel: offsets and masks.
     """
 
@@ -166,6 +168,19 @@ class _Reader:
         return None if array is None else Weight(array, scale, zero)
 
 
+def pad_value(group: Group) -> float:
+    """Return what a pad puts around its input; 0 for any other group, and where it adds nothing."""
+    if group.kind != "pad" or group.root.attrs.pad_mode != "constant":
+        return 0.0
+    args = group.root.args
+    return dataflow.number(args[1]) if len(args) > 1 else float(group.root.attrs.pad_value)
+
+
+def adds_values(group: Group) -> bool:
+    """Say whether a group puts values beside those of its input that its parameters may lack."""
+    return pad_value(group) != 0
+
+
 def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group]:
     """Return the groups of ``func``, ordered by where their results are bound.
 
@@ -222,7 +237,11 @@ def _chain(kind: str, found: ChannelAffine | Function | Shuffle, **as_field: Any
 def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     operator = dataflow.operator(value)
     spec = spec_of(value)
-    kind = SAMPLE if isinstance(spec, Sample2d) else KINDS.get(operator, operator)
+    kind = KINDS.get(operator, operator)
+    if isinstance(spec, Sample2d):
+        tensors, _ = operands(value, spec)
+        is_constant = any(dataflow.constant(tensor) is not None for tensor in tensors)
+        kind = "sampling by constants" if is_constant else SAMPLE
     if kind == "resize" and value.attrs.method == "linear":
         kind = INTERPOLATE
     inputs = [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
@@ -230,11 +249,11 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
     if kind in ("conv2d", "dense"):
         group.weight = reader.weight(value.args[1])
         if group.weight is not None:
-            group.inputs = [value.args[0]]
+            group.inputs = [arg for arg in value.args[:1] if isinstance(arg, relax.Var)]
     elif kind == "activation":
         group.activation = _activation(value)
-        group.inputs = [value.args[0]]
-    elif kind == SAMPLE:
+        group.inputs = [arg for arg in value.args[:1] if isinstance(arg, relax.Var)]
+    elif kind == SAMPLE and spec is not None and len(inputs) == len(spec.tensors):
         group.inputs, group.floats = inputs[:1], inputs[1:]
     elif kind in PAIRS and len(inputs) == 2 and dataflow.shape(inputs[0]) != dataflow.shape(value):
         group.inputs.reverse()  # the one that is broadcast comes second
@@ -269,6 +288,8 @@ def _absorb_residual(
     add = reader.sole_reader(group.output)
     if add is None or dataflow.operator(reader.values[add]) != "add" or add.name in alone:
         return
+    if not group.inputs:
+        return
     other = [arg for arg in reader.values[add].args if not group.output.same_as(arg)]
     if len(other) != 1 or not isinstance(other[0], relax.Var) or add in absorbed:
         return
@@ -300,8 +321,13 @@ def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) 
     if group.kind in ("conv2d", "dense") and group.weight is None:
         return
     activation = _activation(reader.values[follower])
-    if isinstance(activation, Leaky) and (group.kind not in ("conv2d", "dense") or group.residual):
-        return
+    if isinstance(activation, Leaky):
+        if group.kind not in ("conv2d", "dense") or group.residual:
+            return
+        # The channels of a product are its last axis, those of PReLU axis 1.
+        rank = len(dataflow.shape(follower))
+        if group.kind == "dense" and rank != 2 and activation.slope.size > 1:
+            return
     if activation is not None:
         group.activation = activation
         _append(group, follower, absorbed)

@@ -8,13 +8,20 @@ from tvm import IRModule
 
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.graph import dataflow
+from relay_int8.graph.index_ranges import index_ranges
 from relay_int8.graph.pixels import PixelLayout
 
 
 def inputs_of(mod: IRModule) -> tuple[TensorInfo, ...]:
     """Return the inputs of a network."""
+    valid = index_ranges(mod["main"])
     return tuple(
-        TensorInfo(name=str(param.name), shape=dataflow.shape(param), dtype=dataflow.dtype(param))
+        TensorInfo(
+            name=str(param.name),
+            shape=dataflow.shape(param),
+            dtype=dataflow.dtype(param),
+            index_range=valid.get(str(param.name)),
+        )
         for param in mod["main"].params
     )
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from tvm import relax
 
+from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.plan import Plan
+
+LAST_AXIS = ":last axis"
+"""Follows a tensor's name in that of its means where channels are the last axis of four."""
 
 
 def linear_layers(func: relax.Function, plan: Plan) -> list[Group]:
@@ -16,5 +20,15 @@ def linear_layers(func: relax.Function, plan: Plan) -> list[Group]:
 
 
 def averaged_tensors(func: relax.Function, plan: Plan) -> list[str]:
-    """Return the tensors whose channel means the correction of ``func`` reads."""
-    return list(dict.fromkeys(str(layer.inputs[0].name) for layer in linear_layers(func, plan)))
+    """Return the names of the channel means that the correction of ``func`` reads.
+
+    They are those of tensors, see :func:`relay_int8.calibration.observe.averaged`.
+    """
+    return list(dict.fromkeys(map(means_of, linear_layers(func, plan))))
+
+
+def means_of(layer: Group) -> str:
+    """Return the name of the means along the axis that ``layer`` reduces."""
+    x = layer.inputs[0]
+    last = layer.kind == "dense" and len(dataflow.shape(x)) == 4
+    return f"{x.name}{LAST_AXIS}" if last else str(x.name)

@@ -114,6 +114,13 @@ def quantize(x: Array, params: QParams) -> Array:
     return q
 
 
+def constant_integer(value: float, params: QParams) -> int:
+    """Return the integer for a number of the graph: a float64 division, half to even, clamped."""
+    steps = np.rint(value / np.float64(params.scale))
+    z = params.zero_point
+    return int(np.clip(steps, params.qmin - z, params.qmax - z)) + z
+
+
 def dequantize(q: Array, params: QParams) -> Array:
     """Return the float32 reals that the integers ``q`` stand for."""
     x: Array = (q.astype(np.int32) - params.zero_point).astype(np.float32) * params.scale

@@ -23,6 +23,7 @@ from relay_int8.graph.groups import (
     SAMPLE,
     Group,
     Leaky,
+    adds_values,
     find_groups,
 )
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
@@ -166,7 +167,8 @@ def _tensors(
     schemes |= dict.fromkeys(one_sided(groups, leaky=not unify), config.scheme.one_sided)
     schemes |= dict.fromkeys(non_negative(groups), config.scheme.non_negative)
     if config.scheme.non_negative == "u8" and config.scheme.signed == "s8":
-        schemes |= dict.fromkeys(func.params, "input")
+        inputs = [*func.params, *(like[var] for var in func.params if var in like)]
+        schemes |= dict.fromkeys(inputs, "input")
     plans = {}
     for var in wanted:
         root = like.get(var, var)
@@ -180,9 +182,10 @@ def _shared(
 ) -> dict[relax.Var, relax.Var]:
     """Return, for each tensor with the parameters of another one, that other one.
 
-    Parameters pass forward through moves, and backward from a concat to what feeds it alone; with
-    ``unify`` backward through leaky activations too. (Not through ReLU: its result is unsigned, and
-    what a chain of others makes of negative values would be lost.)
+    Parameters pass forward through moves, and backward from a concat, and from a pad with a value,
+    to what feeds it alone; with ``unify`` backward through leaky activations too. (Not through
+    ReLU: its result is unsigned, and what a chain of others makes of negative values would be
+    lost.)
     """
     producer = {group.output: group for group in integer}
     readers = dataflow.consumers(func)
@@ -190,10 +193,11 @@ def _shared(
     for group in integer:
         if _keeps_range(group) and group.output in wanted:
             like[group.output] = group.inputs[0]
-        if group.kind == "concat":
+        if group.kind == "concat" or adds_values(group):
             for var in group.inputs:
                 source = producer.get(var)
-                if source and source.kind in REQUANTIZING and len(readers[var]) == 1:
+                free = source.kind in REQUANTIZING if source else _is_padded_input(group, var, func)
+                if free and len(readers[var]) == 1:
                     like[var] = group.output
         if unify and isinstance(group.activation, Leaky) and group.output in wanted:
             source = producer.get(group.inputs[0])
@@ -203,8 +207,15 @@ def _shared(
     return {var: _follow(var, like) for var in like}
 
 
+def _is_padded_input(group: Group, var: relax.Var, func: relax.Function) -> bool:
+    """Whether a group pads an input of the network, which is quantized with any range."""
+    return adds_values(group) and any(var.same_as(param) for param in func.params)
+
+
 def _keeps_range(group: Group) -> bool:
     """Whether a result has the range of its input: moved, or interpolated without a mask."""
+    if adds_values(group):
+        return False
     return group.kind in MOVES or (group.kind == SAMPLE and len(group.floats) == 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from relay_int8 import finite_json
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
 from relay_int8.report.accuracy import Evaluation
+from relay_int8.report.reasons import kind_of
 
 REPORT_VERSION = 1
 
@@ -29,7 +29,7 @@ class LayerReport:
     kind
         conv2d, dense, pool2d, ...
     macs
-        Multiply-accumulates of one image; 0 where there are none.
+        Multiply-accumulates of one image, those of two activations too; 0 where there are none.
     integer
         Whether it is computed in integers.
     reason
@@ -81,8 +81,8 @@ class Hazard:
     Parameters
     ----------
     kind
-        "int32-overflow", "int16-saturation", "dead-channels", "few-images", "not-finite",
-        "saturation" or "unused-range".
+        "int32-overflow", "int16-saturation", "dead-channels", "few-images", "constant",
+        "not-finite", "saturation" or "unused-range".
     name
         The layer or the tensor; empty where it is the whole.
     message
@@ -161,7 +161,7 @@ class Report:
 
     @property
     def coverage(self) -> dict[str, Any]:
-        """Integer and float layers counted, with their MACs, and the float ones by reason."""
+        """Integer and float layers counted, with their MACs; float ones by kind of reason."""
         floats = [layer for layer in self.layers if not layer.integer]
         total_macs = sum(layer.macs for layer in self.layers)
         float_macs = sum(layer.macs for layer in floats)
@@ -170,8 +170,18 @@ class Report:
             "float_layers": len(floats),
             "int8_macs": total_macs - float_macs,
             "float_macs": float_macs,
-            "reasons": dict(Counter(layer.reason for layer in floats)),
+            "reasons": {kind: len(names) for kind, names in self.floats.items()},
         }
+
+    @property
+    def floats(self) -> dict[str, tuple[str, ...]]:
+        """Names of the float layers by kind of reason, the most frequent kind first."""
+        found: dict[str, list[str]] = {}
+        for layer in self.layers:
+            if not layer.integer:
+                found.setdefault(kind_of(layer.reason), []).append(layer.name)
+        kinds = sorted(found.items(), key=lambda item: -len(item[1]))
+        return {kind: tuple(names) for kind, names in kinds}
 
     def to_json(self) -> str:
         """Return the report as JSON text; a ratio that is infinite is written as "inf"."""

@@ -37,8 +37,10 @@ class Difference:
 
     def add(self, reference: np.ndarray, found: np.ndarray, params: QParams | None) -> None:
         """Add one image's FP32 tensor and its quantized form, dequantized."""
-        error = reference.astype(np.float64) - found
-        self.signal += float(np.sum(reference.astype(np.float64) ** 2))
+        wanted = reference.astype(np.float64)
+        # What a mask has made infinite is no signal, and no error where both networks have it.
+        error = np.subtract(wanted, found, where=reference != found, out=np.zeros_like(wanted))
+        self.signal += float(np.sum(wanted[np.isfinite(wanted)] ** 2))
         self.noise += float(np.sum(error**2))
         self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
         self.count += found.size

@@ -2,8 +2,8 @@
 
 From the float weights and the plan alone: sums that could leave int32, pairs of products that
 saturate int16 where another runtime adds them there, channels without weights. From the calibration
-table: too few images, values that were not finite, tensors whose values are mostly cut off, or that
-leave most of their integers unused.
+table: too few images, images that hold one value alone, values that were not finite, tensors whose
+values are mostly cut off, or that leave most of their integers unused.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def find_hazards(
     found.extend(_of_pairs(shares))
     if table is not None:
         found.extend(_of_images(table))
+        found.extend(_of_constants([str(param.name) for param in mod["main"].params], table))
         for name, entry in table.entries.items():
             found.extend(_of_tensor(name, entry))
     refused = [layer for layer in plan.layers if layer.reason and "accumulator" in layer.reason]
@@ -122,6 +123,26 @@ def _of_images(table: CalibrationTable) -> Iterator[Hazard]:
             message=f"ranges come from {table.images} images; {FEW_IMAGES} or more, better a few "
             "hundred, make them reliable",
         )
+
+
+def _of_constants(inputs: list[str], table: CalibrationTable) -> Iterator[Hazard]:
+    """Yield the inputs that have one value on all images; else the inner tensors that do."""
+    constants = [name for name, entry in table.entries.items() if _is_constant(entry)]
+    blank = [name for name in inputs if name in constants]
+    for name in blank or constants:
+        value = float(table.entries[name].observed.low)
+        message = (
+            f"it is {value:.6g} everywhere on all calibration images: its range, those behind it "
+            "and what the report says of accuracy hold for such images alone"
+        )
+        if blank:
+            message += "; calibrate with images that the network will see"
+        yield Hazard(kind="constant", name=name, message=message)
+
+
+def _is_constant(entry: Entry) -> bool:
+    observed = entry.observed
+    return not observed.empty and not unseen(entry) and observed.low == observed.high
 
 
 def _of_tensor(name: str, entry: Entry) -> Iterator[Hazard]:

@@ -21,6 +21,7 @@ from relay_int8.report.pages.page import (
     table,
     write_page,
 )
+from relay_int8.report.reasons import first_names
 from relay_int8.report.tensor_sections import tensor_sections
 from relay_int8.report.wording import decibels, gpu_rows, shares
 
@@ -144,9 +145,11 @@ def _layers(report: Report) -> Section:
 
 
 def _coverage(report: Report) -> Section:
-    rows = [[str(count), reason] for reason, count in report.coverage["reasons"].items()]
+    rows = [
+        [str(len(names)), reason, first_names(names)] for reason, names in report.floats.items()
+    ]
     parts = (
-        table(("layers", "in float because"), rows, right=("layers",))
+        table(("layers", "in float because", "which"), rows, right=("layers",))
         if rows
         else paragraph("Every layer is computed in integers."),
     )

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, Report
+from relay_int8.report.reasons import first_names
 from relay_int8.report.terminal import show, table
 from relay_int8.report.wording import decibels, gpu_rows
 
@@ -24,12 +25,11 @@ def print_summary(
         console.print()
     digest = f" ({report.digest[:12]})" if report.digest else ""  # a preview has none
     show(console, f"{report.model}{digest}", _totals_table(report, console))
-    reasons = report.coverage["reasons"]
-    if reasons:
+    if report.floats:
         console.print()
-        rows = table(console, "Layers", "Reason", right=("Layers",))
-        for reason, count in reasons.items():
-            rows.add_row(str(count), reason)
+        rows = table(console, "Layers", "Reason", "Which", right=("Layers",))
+        for reason, names in report.floats.items():
+            rows.add_row(str(len(names)), reason, first_names(names))
         show(console, "In float, and why", rows)
     print_hazards([item for item in report.hazards if exported or item.kind != ELSEWHERE], console)
 

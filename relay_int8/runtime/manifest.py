@@ -74,11 +74,19 @@ class Manifest:
         """Return the manifest that :meth:`to_json` wrote."""
         values = json.loads(text)
         for name in ("inputs", "outputs"):
-            values[name] = tuple(
-                TensorInfo(name=item["name"], shape=tuple(item["shape"]), dtype=item["dtype"])
-                for item in values[name]
-            )
+            values[name] = tuple(_tensor_info(item) for item in values[name])
         if values["gpu"] is not None:
             architectures = tuple(values["gpu"]["architectures"])
             values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
         return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
+
+
+def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:
+    """Return a tensor of a manifest; older ones know nothing of indices."""
+    valid = item.get("index_range")
+    return TensorInfo(
+        name=item["name"],
+        shape=tuple(item["shape"]),
+        dtype=item["dtype"],
+        index_range=None if valid is None else (int(valid[0]), int(valid[1])),
+    )

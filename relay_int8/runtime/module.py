@@ -18,7 +18,7 @@ import tvm_ffi
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import installed_gpus, misfit
 from relay_int8.machine.host import cpu_flags
-from relay_int8.messages import extents
+from relay_int8.messages import extents, outside
 from relay_int8.runtime.profiling import kernel_times
 from relay_int8.runtime.tvm_runtime import Device, set_threads, start, threads
 
@@ -74,7 +74,7 @@ class Module:
         Raises
         ------
         ArtifactError
-            If a name, a shape or a type is not the manifest's.
+            If a name, a shape or a type is not the manifest's, or an integer no valid index.
         """
         return self._collect(self._vm["main"](*self._arguments(inputs)))
 
@@ -124,7 +124,8 @@ def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[st
     Raises
     ------
     ArtifactError
-        If a name, a shape or a type is not that of the artifact at ``path``.
+        If a name, a shape or a type is not that of the artifact at ``path``, or an integer is no
+        valid index.
     """
     expected = manifest.inputs
     if not isinstance(inputs, Mapping):
@@ -208,7 +209,9 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
     fits = len(array.shape) == len(info.shape) and all(
         wanted in (-1, size) for wanted, size in zip(info.shape, array.shape, strict=True)
     )
-    return None if fits else f"shape {extents(array.shape)} given, {extents(info.shape)} expected"
+    if not fits:
+        return f"shape {extents(array.shape)} given, {extents(info.shape)} expected"
+    return outside(array, info.index_range)
 
 
 def _names(infos: tuple[TensorInfo, ...]) -> str:

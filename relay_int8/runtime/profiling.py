@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def random_inputs(infos: Sequence[TensorInfo], batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
     """Return inputs of the right shapes and types, the same in every call; ``batch`` if it is open.
 
-    Floats are normally distributed, integers cover their type.
+    Floats are normally distributed, bytes cover their type. Wider integers are valid indices where
+    the network indexes something by them, else 0 or 1, as masks are.
     """
     generator = np.random.default_rng(0)
     arrays = {}
@@ -28,9 +29,19 @@ def random_inputs(infos: Sequence[TensorInfo], batch: int = 1) -> dict[str, np.n
         elif dtype.kind == "b":
             arrays[info.name] = generator.integers(0, 2, shape).astype(dtype)
         else:
-            limits = np.iinfo(dtype)
-            arrays[info.name] = generator.integers(limits.min, limits.max, shape, dtype, True)
+            low, high = _integers(info)
+            arrays[info.name] = generator.integers(low, high, shape, dtype, True)
     return arrays
+
+
+def _integers(info: TensorInfo) -> tuple[int, int]:
+    """Return the lowest and the highest integer to draw for an input."""
+    limits = np.iinfo(info.dtype)
+    if info.index_range is not None:
+        low, high = info.index_range
+        first = max(low, min(0, high), int(limits.min))  # from 0 on, where that is valid
+        return first, min(high, int(limits.max))
+    return (int(limits.min), int(limits.max)) if limits.bits == 8 else (0, 1)
 
 
 def kernel_times(

@@ -19,10 +19,9 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
+from schedules.cuda.cudart import CUDART, load_cudart
 
 Array = np.ndarray[Any, Any]
-CUDART = "libcudart.so.13"
-_CUDART_FOLDER = "cu13/lib"  # of the package nvidia-cuda-runtime
 _TYPES = {"cpu": 1, "cuda": 2}  # DLPack's kDLCPU and kDLCUDA
 _POOLED = 2  # the Relax VM's allocator that keeps memory between runs
 
@@ -94,7 +93,7 @@ def load_gpu_runtime() -> None:
     ArtifactError
         If it cannot be loaded; the message says what is missing.
     """
-    if not any(_is_loadable(name) for name in (CUDART, *_packaged_cudart())):
+    if not load_cudart():
         raise ArtifactError(
             f"{CUDART} cannot be loaded; TVM drives GPUs with it: pip install 'relay-int8[cuda]', "
             "or install CUDA 13"
@@ -160,19 +159,6 @@ def _runtime_folder() -> Path:
     raise ArtifactError(
         "libtvm_runtime.so not found; install apache-tvm, which brings the TVM runtime"
     )
-
-
-def _packaged_cudart() -> list[str]:
-    files = (folder / _CUDART_FOLDER / CUDART for folder in _folders("nvidia"))
-    return [str(file) for file in files if file.exists()]
-
-
-def _is_loadable(library: str) -> bool:
-    try:
-        ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
-    except OSError:
-        return False
-    return True
 
 
 def _folders(package: str) -> list[Path]:

@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import tvm_ffi
 from tvm.target import Target
 
+from schedules.cuda.cudart import MAJOR
 from schedules.cuda.fat_binary import bundle, compile_parts
 from schedules.cuda.nvrtc import Compiled, Nvrtc
-from schedules.cuda.runtime import RUNTIME_MAJOR, load_cuda_runtime
+from schedules.cuda.runtime import load_cuda_runtime
 
 CALLBACK = "tvm_callback_cuda_compile"
 
@@ -78,5 +79,5 @@ def least_driver() -> str:
 
     TVM's runtime needs the one it is linked with; PTX, that of the compiler that made it.
     """
-    major, minor = max((RUNTIME_MAJOR, 0), Nvrtc().version)
+    major, minor = max((MAJOR, 0), Nvrtc().version)
     return f"{major}.{minor}"

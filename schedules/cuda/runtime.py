@@ -11,21 +11,22 @@ import ctypes
 import re
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import tvm
 import tvm_ffi
 
+from schedules.cuda.cudart import CUDART, STAND_IN, load_cudart
 from schedules.template import ScheduleError
 
 MODULE_FACTORY = "ffi.Module.create.cuda"
 NO_DEVICE = 100  # cudaErrorNoDevice, CUDA_ERROR_NO_DEVICE
-RUNTIME_MAJOR = 13  # of the CUDA that TVM's runtime is linked with
-LIBRARIES = {
-    "libcuda.so.1": r"\bcu[A-Z]\w*",
-    f"libcudart.so.{RUNTIME_MAJOR}": r"\bcuda[A-Z]\w*",
+LIBRARIES: dict[str, tuple[str, Callable[[], bool]]] = {
+    "libcuda.so.1": (r"\bcu[A-Z]\w*", lambda: _is_loadable("libcuda.so.1")),
+    CUDART: (r"\bcuda[A-Z]\w*", load_cudart),
 }
-"""Names that the runtime asks for -> the functions of each."""
+"""Names that the runtime asks for -> the functions of each, and what loads the library."""
 
 
 def load_cuda_runtime() -> None:
@@ -43,8 +44,8 @@ def load_cuda_runtime() -> None:
         raise ScheduleError(f"{runtime} is missing: this TVM was built without CUDA")
     functions = _run("nm", "-D", "--undefined-only", str(runtime))
     with tempfile.TemporaryDirectory() as folder:
-        for name, pattern in LIBRARIES.items():
-            if not _is_loadable(name):
+        for name, (pattern, is_loaded) in LIBRARIES.items():
+            if not is_loaded():
                 _stand_in(Path(folder), name, sorted(set(re.findall(pattern, functions))))
         ctypes.CDLL(str(runtime), mode=ctypes.RTLD_GLOBAL)
 
@@ -59,7 +60,8 @@ def _is_loadable(name: str) -> bool:
 
 def _stand_in(folder: Path, name: str, functions: list[str]) -> None:
     """Make and load a library whose functions all fail."""
-    (folder / "functions.c").write_text("\n".join(map(_definition, functions)))
+    mark = f"int {STAND_IN};"
+    (folder / "functions.c").write_text("\n".join([mark, *map(_definition, functions)]))
     (folder / "versions").write_text(f"{name} {{ global: *; }};")
     script = f"-Wl,-soname,{name},--version-script,{folder / 'versions'}"
     path = folder / name

@@ -126,7 +126,17 @@ def test_a_range_of_nothing_that_no_image_showed():
     mod = network(tame((4, 2, 1, 1)))
     fitted = fit(dead, {"x": "s8"})
     assert "no image says so" in hazards(mod, fitted.entries)["no-range", "x"]
-    assert hazards(mod, {"x": entry(0, 0)}) == {}
+    assert ("no-range", "x") not in hazards(mod, {"x": entry(0, 0)})
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_images_of_one_value(value):
+    mod = network(tame((4, 2, 1, 1)))
+    found = hazards(mod, {"x": entry(0, value, (value, value)), "y": entry(0, 0)})
+    assert f"it is {value:g} everywhere on all calibration images" in found["constant", "x"]
+    assert ("constant", "y") not in found  # it follows from the input's
+    found = hazards(mod, {"x": entry(-1, 1), "y": entry(0, 0)})
+    assert found.keys() == {("constant", "y")}
 
 
 def test_values_that_are_not_finite():

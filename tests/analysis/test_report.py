@@ -9,6 +9,7 @@ from rich.console import Console
 
 from relay_int8.errors import RecordError
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, OutputReport, Report
+from relay_int8.report.reasons import kind_of
 from relay_int8.report.summary import print_summary
 from relay_int8.report.terminal import terminal
 from relay_int8.report.wording import decibels
@@ -120,6 +121,47 @@ def test_summary_without_layers_still_says_why():
     text = printed(REPORT, layers=False)
     assert "conv2d_plain" not in text
     assert "softmax has no integer form" in text
+
+
+def test_reasons_are_printed_by_kind_with_the_first_names():
+    layers = tuple(
+        LayerReport(
+            name=f"norm_{i}",
+            kind="mul",
+            integer=False,
+            reason=f"its input a b_{i} is computed in float",
+        )
+        for i in range(200)
+    )
+    once = LayerReport(
+        name="s", kind="softmax", integer=False, reason="softmax has no integer form"
+    )
+    report = dataclasses.replace(REPORT, layers=(once, *layers))
+    assert report.coverage["reasons"] == {
+        "its input is computed in float": 200,
+        "softmax has no integer form": 1,
+    }
+    text = printed(report, layers=False)
+    (line,) = [line for line in text.splitlines() if "in float" in line and "input" in line]
+    assert line.split(None, 1)[0] == "200"
+    assert line.rstrip().endswith("norm_0, norm_1, norm_2 and 197 more")
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("its input x is computed in float is not quantized", "its input is not quantized"),
+        ("input ids is int64, not float32", "its input is int64, not float32"),
+        ("it broadcasts (1, 2) and (2, 1) both ways", "it broadcasts both operands"),
+        (
+            "accumulator of channel 3 may reach 2147489400, int32 ends at 2147483647",
+            "its accumulator may leave int32",
+        ),
+        ("excluded by the user", "excluded by the user"),
+    ],
+)
+def test_kinds_of_reasons_name_no_tensor(reason, kind):
+    assert kind_of(reason) == kind
 
 
 def test_brackets_in_names_are_no_markup(capsys):

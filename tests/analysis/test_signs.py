@@ -102,3 +102,39 @@ def test_a_unified_activation_stays_symmetric():
     assert annotate(mod, unified).tensors["y"].scheme == "s8"
     with pytest.raises(ConfigError, match="unify=yes makes two tensors share a threshold"):
         QuantConfig(preset="int8-asymmetric", tools=Tools(unify=True))
+
+
+@pytest.mark.parametrize(
+    "join, low, positive",
+    [
+        (relax.op.add, -0.5, False),
+        (relax.op.add, 0.5, True),
+        (relax.op.multiply, -0.5, False),
+        (relax.op.maximum, -0.5, True),
+        (relax.op.minimum, -0.5, False),
+        (lambda x, c: relax.op.concat([x, c], 1), -0.5, False),
+        (lambda x, c: relax.op.concat([x, c], 1), 0.5, True),
+    ],
+)
+def test_a_constant_operand_counts(join, low, positive):
+    net = NetworkWriter()
+    x = net.emit("x1", relax.op.nn.relu(net.conv("a", net.x, 8, 3)))
+    shape = tuple(int(extent) for extent in x.ty.shape)
+    table = np.linspace(low, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    y = net.emit("y", join(x, relax.const(table)))
+    never, _ = found(net, net.conv("z", y, 4, 1))
+    assert ("y" in never) == positive
+
+
+def test_a_moved_constant_is_as_its_values_are():
+    net = NetworkWriter()
+    table = np.linspace(-1, 1, 4 * 5, dtype=np.float32).reshape(1, 4, 5, 1)
+    y = net.emit("y", relax.op.permute_dims(relax.const(table), [0, 2, 1, 3]))
+    assert "y" not in found(net, y)[0]
+
+
+def test_a_negative_fill_is_negative():
+    net = NetworkWriter()
+    x = net.emit("x1", relax.op.nn.relu(net.conv("a", net.x, 8, 3)))
+    y = net.emit("y", relax.op.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1], "constant", -1.0))
+    assert "y" not in found(net, y)[0]

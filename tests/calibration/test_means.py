@@ -7,7 +7,9 @@ import pytest
 
 from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.network import CalibrationNetwork
-from relay_int8.calibration.observe import channel_means
+from relay_int8.calibration.observe import LAST_AXIS, ArrayRunner, channel_means
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.runner import StackRunner
 from schedules.targets import native_target
 from tests.small_networks import NetworkWriter
 
@@ -56,14 +58,25 @@ def test_what_is_not_finite_is_left_out():
     np.testing.assert_array_equal(sums.mean(), [3, 0, 3.5])
 
 
-@pytest.mark.parametrize("dims", [(1, 3, 5, 7), (1, 19, 12, 11), (1, 20), (1, 6, 20)])
+@pytest.mark.parametrize(
+    "dims", [(1, 3, 5, 7), (1, 19, 12, 11), (1, 20), (1, 6, 20), (1, 2, 3, 4, 5)]
+)
 def test_kernels_report_what_numpy_does(dims):
     net = NetworkWriter(dims)
     mod = net.module(net.relu("y", net.x))
-    runner = CalibrationNetwork(mod, {"x": "s8"}, ["x"], native_target())
+    columns = f"x{LAST_AXIS}"
+    wanted = ["x", columns] if len(dims) == 4 else ["x"]
+    runner = CalibrationNetwork(mod, {"x": "s8"}, wanted, native_target())
     x = np.random.default_rng(2).normal(size=dims).astype(F) + F(3)
     found = runner.statistics({"x": x})
     np.testing.assert_array_equal(found.means["x"], channel_means(x))
-    axes = (0, 2, 3) if len(dims) == 4 else tuple(range(len(dims) - 1))
-    np.testing.assert_allclose(found.means["x"], x.astype(np.float64).mean(axis=axes), rtol=1e-5)
+    stacked = StackRunner(NumpyNetwork(mod), ["x"], wanted).statistics({"x": x}).means
+    arrays = ArrayRunner(lambda image: image, wanted).statistics({"x": x}).means
+    for name in wanted:
+        by_image = len(dims) == 4 and name == "x"
+        axes = (0, 2, 3) if by_image else tuple(range(len(dims) - 1))
+        expected = x.astype(np.float64).mean(axis=axes)
+        np.testing.assert_allclose(found.means[name], expected, rtol=1e-5)
+        np.testing.assert_allclose(stacked[name], expected, rtol=1e-5)
+        np.testing.assert_array_equal(arrays[name], found.means[name])
     np.testing.assert_array_equal(found.ranges["x"], F([x.min(), x.max(), 0]))

@@ -1,11 +1,13 @@
-"""A GPU that is none: NVIDIA's driver and CUDA's runtime as libraries that run kernels here.
+"""A GPU that is none: NVIDIA's driver and CUDA's runtime as two libraries that run kernels here.
 
 TVM's own runtime for GPUs is loaded on top of them, so what is tested is everything but the GPU:
-finding it, loading the library, memory, launches, graphs. Processes that see it have ``environment``.
+finding it, loading the libraries, memory, launches, graphs. Processes that see it have
+``environment``: there the runtime is that of a package alone, and no toolkit's is found.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,23 +39,26 @@ def noted_sources() -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class FakeGpu:
-    """Where the libraries lie."""
+    """Where the driver lies, and packages of Python that hold the runtime, as NVIDIA's do."""
 
     folder: Path
+    site: Path
 
     @classmethod
     def make(cls, folder: Path, source: str) -> FakeGpu:
         """Return a GPU that runs the kernels of some CUDA C, and no others."""
         folder.mkdir()
-        driver, runtime = folder / "libcuda.so.1", folder / RUNTIME
+        site = folder / "site"
+        driver, runtime = folder / "libcuda.so.1", site / "nvidia" / "cu13" / "lib" / RUNTIME
+        runtime.parent.mkdir(parents=True)
+        # The loader gives up at this file: whatever toolkit is installed, it is not found.
+        (folder / RUNTIME).touch()
         _compile(["-x", "c", str(HERE / "fake_driver.c"), "-c", "-o", str(folder / "driver.o")])
         files = [str(HERE / "fake_launches.cc"), str(folder / "driver.o"), "-ldl"]
         _compile(["-shared", *files, f"-Wl,-soname,{driver.name}", "-o", str(driver)])
-        # All functions are the driver's; the runtime only says that it is of the right version.
-        (folder / "versions").write_text(f"{RUNTIME} {{ }};")
-        (folder / "empty.cc").touch()
+        (folder / "versions").write_text(f"{RUNTIME} {{ global: cuda*; local: *; }};")
         script = f"-Wl,-soname,{RUNTIME},--version-script,{folder / 'versions'}"
-        files = [str(folder / "empty.cc"), "-Wl,--no-as-needed", str(driver)]
+        files = [str(HERE / "fake_runtime.cc"), str(driver)]
         _compile(["-shared", *files, script, "-o", str(runtime)])
         found = kernels(source)
         compile_kernels(found, folder / "kernels.so")
@@ -63,12 +68,13 @@ class FakeGpu:
         _compile(
             ["-shared", *files, "-Wl,-rpath,$ORIGIN", "-o", str(folder / "launches.so")],
         )
-        return cls(folder)
+        return cls(folder, site)
 
     def environment(self, devices: str = "Fake GPU:80:16", driver: int = 13000) -> dict[str, str]:
         """Return the variables with which a process sees these devices."""
         return {
             "LD_LIBRARY_PATH": str(self.folder),
+            "PYTHONPATH": os.pathsep.join([str(self.site), os.environ.get("PYTHONPATH", "")]),
             "FAKE_CUDA_DEVICES": devices,
             "FAKE_CUDA_DRIVER": str(driver),
             "FAKE_CUDA_KERNELS": str(self.folder / "launches.so"),

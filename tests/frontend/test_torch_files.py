@@ -12,6 +12,8 @@ from relay_int8 import ImportOptions, load_model
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.model import is_model
 from relay_int8.frontend.torch import import_torch
+from relay_int8.frontend.torch.converters import CONVERTERS
+from relay_int8.frontend.torch.decomposed import DECOMPOSABLE
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.graph.dataflow import calls, shape
 from tests.frontend.torch_programs import program
@@ -149,12 +151,31 @@ def test_weights_must_be_finite(file):
 
 
 def test_operators_that_are_not_known_are_listed(file):
-    def unknown(text):
-        node(text, "aten.softmax")["target"] = "torch.ops.aten.nothing.default"
-        node(text, "aten.cat")["target"] = "torch.ops.mine.other.default"
+    whole = entries(file)
 
-    with pytest.raises(UnsupportedOpError, match=r"2 kinds .*mine.other.*aten.nothing.*run_decomp"):
-        import_torch(changed(file, MODEL, unknown), batch=2)
+    def renamed(softmax: str, concat: str) -> Path:
+        def rename(text):
+            node(text, "aten.softmax")["target"] = f"torch.ops.{softmax}.default"
+            node(text, "aten.cat")["target"] = f"torch.ops.{concat}.default"
+
+        return changed(write(file, whole), MODEL, rename)
+
+    with pytest.raises(
+        UnsupportedOpError,
+        match=r"2 kinds .*mine.other.*aten.topk.*\(\) is not known to help: export .* without",
+    ):
+        import_torch(renamed("aten.topk", "mine.other"), batch=2)
+    with pytest.raises(
+        UnsupportedOpError,
+        match=r"2 kinds .*run_decompositions\(\) before .* writes aten.glu in .* of the others, ",
+    ):
+        import_torch(renamed("aten.glu", "mine.other"), batch=2)
+    with pytest.raises(UnsupportedOpError, match=r"2 kinds .* writes them in operators that"):
+        import_torch(renamed("aten.glu", "aten.hstack"), batch=2)
+
+
+def test_operators_that_decompose_are_not_read_themselves():
+    assert DECOMPOSABLE.isdisjoint(CONVERTERS)
 
 
 def test_shapes_are_compared_with_the_file(file):
@@ -166,26 +187,33 @@ def test_shapes_are_compared_with_the_file(file):
         import_torch(changed(file, MODEL, pool), batch=2)
 
 
-def test_a_part_that_changes_in_place_is_refused(file):
-    """The concatenation is overwritten by relu_; a view of it from before would be stale."""
+def test_a_view_of_what_changes_in_place_is_read_anew(file):
+    """The concatenation is overwritten by relu_, and read through what was made of it before."""
+    expected = [str(var.name) for var, _ in calls(import_torch(file, batch=2)["main"])]
+    whole = entries(file)
 
-    def view(text):
-        change = node(text, "aten.relu_")
-        nodes = text["graph_module"]["graph"]["nodes"]
-        source = change["inputs"][0]["arg"]["as_tensor"]["name"]
-        part = {
-            "target": "torch.ops.aten.alias.default",
-            "name": "part",
-            "inputs": [{"name": "self", "arg": {"as_tensor": {"name": source}}, "kind": 1}],
-            "outputs": [{"as_tensor": {"name": "part"}}],
-            "metadata": {},
-        }
-        nodes.insert(nodes.index(change), part)
-        reader = nodes[nodes.index(change) + 1]
-        reader["inputs"][0]["arg"] = {"as_tensor": {"name": "part"}}
+    def read_through(operator: str) -> Path:
+        def view(text):
+            change = node(text, "aten.relu_")
+            nodes = text["graph_module"]["graph"]["nodes"]
+            source = change["inputs"][0]["arg"]["as_tensor"]["name"]
+            part = {
+                "target": f"torch.ops.aten.{operator}.default",
+                "name": "part",
+                "inputs": [{"name": "self", "arg": {"as_tensor": {"name": source}}, "kind": 1}],
+                "outputs": [{"as_tensor": {"name": "part"}}],
+                "metadata": {},
+            }
+            nodes.insert(nodes.index(change), part)
+            reader = nodes[nodes.index(change) + 1]
+            reader["inputs"][0]["arg"] = {"as_tensor": {"name": "part"}}
 
-    with pytest.raises(UnsupportedOpError, match="reads part, changed in place"):
-        import_torch(changed(file, MODEL, view), batch=2)
+        return changed(write(file, whole), MODEL, view)
+
+    mod = import_torch(read_through("alias"), batch=2)
+    assert [str(var.name) for var, _ in calls(mod["main"])] == expected
+    with pytest.raises(UnsupportedOpError, match=r"reads part, changed in place .* or a copy"):
+        import_torch(read_through("contiguous"), batch=2)
 
 
 def test_training_mode_is_refused(tmp_path):

@@ -1,4 +1,7 @@
-"""Programs that PyTorch 2.13 and 2.15 exported (benchmarks.torch_exporter --networks --size 16)."""
+"""Programs that PyTorch 2.13 and 2.15 exported.
+
+They are of ``benchmarks.torch_exporter``, --networks --size 16 and --transformers.
+"""
 
 import io
 import zipfile
@@ -16,3 +19,14 @@ def program(folder: Path, name: str) -> tuple[Path, np.ndarray, np.ndarray]:
         arrays = np.load(io.BytesIO(found.read(f"{name}.npz")))
         x = next(array for key, array in arrays.items() if key != "output0")
         return file, x, arrays["output0"]
+
+
+def program_results(
+    folder: Path, name: str
+) -> tuple[Path, dict[str, np.ndarray], list[np.ndarray]]:
+    """Return a .pt2 file, its inputs by name, and all that PyTorch computed from them."""
+    with zipfile.ZipFile(PROGRAMS) as found:
+        file = Path(found.extract(f"{name}.pt2", folder))
+        arrays = dict(np.load(io.BytesIO(found.read(f"{name}.npz"))))
+    count = sum(key.startswith("output") for key in arrays)
+    return file, arrays, [arrays[f"output{place}"] for place in range(count)]

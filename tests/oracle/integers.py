@@ -15,7 +15,7 @@ import numpy as np
 from tests.oracle import fixed, operators
 from tests.oracle.arithmetic import Array, Params, along, fma, multiplier, round_and_clamp, scaled
 from tests.oracle.graph import Node, nodes_read
-from tests.oracle.matching import Match, constant
+from tests.oracle.matching import Match, constant, is_filled
 
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off
@@ -48,6 +48,10 @@ class Integers:
             t = np.concatenate(moved, match.core.attrs["axis"])
         elif match.core.op == "sample2d":
             t = self._sampled(match.core, y)
+        elif is_filled(match.core):
+            inner = self._real_steps(Match(match.core.args[0]), y)
+            steps = np.rint(match.core.attrs["pad_value"] / np.float64(y.s.reshape(())))
+            t = operators.apply("pad", [inner], match.core.attrs | {"pad_value": steps})
         else:
             t = self._real_steps(match, y)
         q = round_and_clamp(t, y, match.low, match.high)

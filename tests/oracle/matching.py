@@ -87,11 +87,18 @@ def is_view(node: object) -> bool:
     if node.op == "dequantize":
         s = constant(node.args[1])
         return s is not None and s.size == 1 and not is_weight(node)
-    if node.op == "pad" and node.attrs["pad_mode"] == "constant" and node.attrs["pad_value"] != 0:
+    if is_filled(node):
         return False
     if node.op == "resize2d" and not is_nearest_floor(node.attrs):
         return False
     return node.op in MOVES and is_view(node.args[0])
+
+
+def is_filled(node: Node) -> bool:
+    """Whether node pads with a value that is not zero: its result has parameters of its own."""
+    if node.op != "pad" or node.attrs["pad_mode"] != "constant":
+        return False
+    return float(node.attrs["pad_value"]) != 0
 
 
 def match_root(root: Node, graph: Graph) -> Match | None:
@@ -198,6 +205,8 @@ def _is_core(node: Node) -> bool:
     if node.op in PRODUCTS_AND_EXTREMES:
         return all(is_view(arg) for arg in node.args)
     if node.op in (*AVERAGES, "sample2d") or (node.op == "resize2d" and is_bilinear(node.attrs)):
+        return is_view(node.args[0])
+    if is_filled(node):
         return is_view(node.args[0])
     if node.op == "concat":
         return all(is_view(part) for part in nodes_read(node))

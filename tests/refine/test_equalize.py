@@ -177,3 +177,25 @@ def test_every_reader_is_divided():
     assert {chain.name for chain in find_chains(mod["main"])} == {"a", "b0"}
     (chain,) = [chain for chain in find_chains(mod["main"]) if chain.name == "a"]
     assert [reader.name for reader in chain.readers] == ["b0", "d"]
+
+
+def test_factors_pass_between_layers_that_mean_the_same_axis():
+    """A convolution's channels are axis 1, a product's the last; a constant has no producer."""
+    net = NetworkWriter((1, 6, 4, 6))
+    conv = net.relu("conv", net.conv("conv/bias", net.x, 6, 1))
+    across = net.emit("across", relax.op.matmul(conv, net.constant(6, 5)))
+    along = net.emit("along", relax.op.matmul(across, net.constant(5, 3)))
+    assert {chain.name for chain in find_chains(net.module(along)["main"])} == {"across"}
+
+    net = NetworkWriter((1, 6, 6))
+    parts = [net.emit(name, relax.op.matmul(net.x, net.constant(6, 6))) for name in "ab"]
+    rows = net.emit("rows", relax.op.concat(parts, axis=1))
+    assert (
+        find_chains(net.module(net.emit("y", relax.op.matmul(rows, net.constant(6, 2))))["main"])
+        == []
+    )
+
+    net = NetworkWriter((1, 6, 4, 4))
+    conv = net.conv("conv", net.x, 6, 1)
+    joined = net.emit("joined", relax.op.concat([net.constant(1, 2, 4, 4), conv], axis=1))
+    assert find_chains(net.module(net.conv("y", joined, 3, 1))["main"]) == []

@@ -52,7 +52,6 @@ def test_a_simulation_is_the_integer_network(name):
 def test_images_are_stacked():
     mod = NETWORKS["residual"]()
     network = NumpyNetwork(mod)
-    assert network.stackable
     data = [{"x": x} for x in images(mod, 5)]
     together = [network.run(chunk)["logits"] for chunk in network.images(data, 2)]
     assert [len(rows) for rows in together] == [2, 2, 1]

@@ -26,7 +26,7 @@ import json, sys
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.session import obstacle
-from relay_int8.tuning.task import Task
+from schedules.task import Task
 from schedules.targets import named_target, target_config
 
 if __name__ == "__main__":

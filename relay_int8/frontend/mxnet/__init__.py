@@ -17,6 +17,7 @@ from relay_int8.frontend.mxnet.graph import GraphImporter
 from relay_int8.frontend.mxnet.params import read_params
 from relay_int8.frontend.mxnet.symbol import read_symbol
 from relay_int8.frontend.options import ImportOptions, Shapes
+from relay_int8.frontend.weights import check_finite
 
 ENDING = "-symbol.json"
 
@@ -56,7 +57,7 @@ def import_mxnet(
     path = Path(symbol)
     graph = read_symbol(path)
     weights = read_params(params_beside(path) if params is None else Path(params))
-    return GraphImporter(graph, weights, inputs or {}, batch).run()
+    return check_finite(GraphImporter(graph, weights, inputs or {}, batch).run())
 
 
 def params_beside(symbol: Path) -> Path:

@@ -13,7 +13,7 @@ from relay_int8.frontend.importing import (
     ImportWriter,
     check_inputs,
     converting,
-    finite_weight,
+    float32_weight,
     refuse_operators,
 )
 from relay_int8.frontend.mxnet.attributes import Attributes
@@ -105,7 +105,7 @@ class GraphImporter:
 
     def _variable(self, node: Node) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
-            return relax.const(finite_weight(node.name, self._weights[node.name]))
+            return relax.const(float32_weight(node.name, self._weights[node.name]))
         if any(str(param.name) == node.name for param in self._params):
             raise FrontendError(f"two inputs of the model are called {node.name}")
         param = relax.Var(node.name, relax.TensorType(self._input_shape(node), "float32"))

@@ -20,11 +20,13 @@ from tvm import IRModule
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import check_batch, check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
+from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.frontend.options import ImportOptions, refuse_options
+from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 
 OLDEST_OPSET = 7
@@ -61,6 +63,7 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
     if (widened := widen(model)) is not model:
         model = widened
         _check_weights(model.graph)
+    model = expand_functions(model)
     shapes = _input_shapes(model.graph, batch)
     refuse_operators(unsupported_nodes(model.graph))
     model = _to_plain_opset(model)
@@ -71,6 +74,7 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         if batch is None:
             raise
         raise FrontendError(f"with batch {batch}: {err}") from err
+    check_finite(mod, importer.constants)
     mod = tvm.transform.Sequential([RestoreWeights()])(mod)
     ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
     if ranges is not None:
@@ -108,7 +112,7 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         plain = onnx.version_converter.convert_version(model, PLAIN_OPSET)
-    except (RuntimeError, onnx.onnx_cpp2py_export.ConvertError) as err:
+    except (RuntimeError, onnx.version_converter.ConvertError) as err:
         raise FrontendError(
             f"the model uses opset {opset} and ONNX cannot convert it to {PLAIN_OPSET} ({err}); "
             f"export it again with opset {PLAIN_OPSET} or newer"
@@ -121,7 +125,8 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_weights(graph: onnx.GraphProto) -> None:
-    broken = [name for name, array in _weights(graph) if not np.isfinite(array).all()]
+    """Refuse values that are no numbers; infinite ones are masks, where no layer reads them."""
+    broken = [name for name, array in _weights(graph) if np.isnan(array).any()]
     if broken:
         raise FrontendError(
             f"initializers with NaN or infinite values: {', '.join(broken)}; "
@@ -130,7 +135,7 @@ def _check_weights(graph: onnx.GraphProto) -> None:
 
 
 def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield name and value of the float weights; a scalar may be infinite: it is a clip bound."""
+    """Yield name and value of the float weights; a scalar may be NaN: it is a clip bound."""
     written = [(tensor.name, tensor) for tensor in graph.initializer]
     for node in graph.node:
         if node.op_type == "Constant":

@@ -17,9 +17,18 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.frontend.onnx.auto_pad import window_padding
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
+from relay_int8.frontend.onnx.elementwise import bit_shift, is_inf, mod, power
+from relay_int8.frontend.onnx.indices import INDEX_CONVERTERS
+from relay_int8.frontend.onnx.normalization import batch_norm, layer_norm, rms_norm
 from relay_int8.frontend.onnx.pool import pool
 from relay_int8.frontend.onnx.resize import resize
-from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.dataflow import constant, dtype, operator, shape
+
+FIRST_OF_HALF_PIXELS = 16
+"""Opset from which RoiAlign takes the middles of pixels unless it says otherwise."""
+
+SORTED = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
+"""Types that TVM 0.27 sorts."""
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 
@@ -137,37 +146,18 @@ def _cum_sum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, An
     return relax.op.flip(bb.emit(y), axis) if turned else y
 
 
-def _dropout(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
-    return inputs[0]
-
-
-def _gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Gather at constant places; neighbours, or a single one, are a slice."""
-    x, places = inputs[0], constant(inputs[1])
-    if places is None:
-        return onnx_frontend.Gather._impl_v13(bb, inputs, attributes, [{}, {}])
-    axis = int(attributes.get("axis", 0)) % len(shape(x))
-    extent = shape(x)[axis]
-    if ((places < -extent) | (places >= extent)).any():
-        raise ValueError(f"it gathers {places.tolist()} of {extent}")
-    wrapped = np.where(places < 0, places + extent, places)
-    first = int(wrapped.reshape(-1)[0]) if wrapped.size else 0
-    if wrapped.ndim > 1 or not np.array_equal(wrapped.reshape(-1) - first, np.arange(wrapped.size)):
-        return relax.op.take(x, relax.const(wrapped, "int64"), axis)
-    part = relax.op.strided_slice(x, [axis], [first], [first + wrapped.size])
-    return part if wrapped.ndim else relax.op.squeeze(bb.emit(part), [axis])
-
-
-def _gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Gather at constant places, those below zero counted from the end."""
-    places, batch_dims = constant(inputs[1]), int(attributes.get("batch_dims", 0))
-    if places is None:
-        return onnx_frontend.GatherND._impl_v13(bb, inputs, attributes, [{}, {}])
-    extents = np.array(shape(inputs[0])[batch_dims : batch_dims + places.shape[-1]], "int64")
-    if ((places < -extents) | (places >= extents)).any():
-        raise ValueError(f"it gathers outside of {extents.tolist()}")
-    wrapped = relax.const(np.where(places < 0, places + extents, places), "int64")
-    return relax.op.gather_nd(inputs[0], wrapped, batch_dims)
+def _dropout(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Hand on the input; the mask, where a node has one, is true everywhere."""
+    x, ratio, training = (*inputs, None, None)[:3]
+    is_training = False if training is None else constant(training)
+    drops = True if ratio is None else constant(ratio)
+    if is_training is None or (np.any(is_training) and (drops is None or np.any(drops))):
+        raise NotImplementedError(
+            "it drops elements by chance (training_mode): export the model in evaluation mode"
+        )
+    if attributes["tvm_custom"]["num_outputs"] == 1:
+        return x
+    return relax.Tuple([x, relax.const(np.ones(shape(x), "bool"))])
 
 
 def _gemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -188,6 +178,49 @@ def _gemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any])
     return relax.op.add(bb.emit(y), bias)
 
 
+def _space_to_depth(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+) -> relax.Expr:
+    """Move blocks of pixels to channels, outside of the channels there are (DCR) or inside."""
+    size = int(attributes["blocksize"])
+    n, c, h, w = shape(inputs[0])
+    mode = attributes.get("mode", b"DCR").decode()
+    orders = {"DCR": [0, 3, 5, 1, 2, 4], "CRD": [0, 1, 3, 5, 2, 4]}
+    if mode not in orders:
+        raise NotImplementedError(f"mode is {mode}; only DCR and CRD are read")
+    split = bb.emit(relax.op.reshape(inputs[0], (n, c, h // size, size, w // size, size)))
+    turned = bb.emit(relax.op.permute_dims(split, orders[mode]))
+    return relax.op.reshape(turned, (n, c * size * size, h // size, w // size))
+
+
+def _roi_align(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    if attributes.get("mode", b"avg") != b"avg":
+        raise NotImplementedError(
+            "it takes the maximum of weighted pixels, TVM that of interpolated values; use avg"
+        )
+    version = 16 if attributes["tvm_custom"]["opset"] >= FIRST_OF_HALF_PIXELS else 10
+    convert = getattr(onnx_frontend.RoiAlign, f"_impl_v{version}")
+    return convert(bb, inputs, attributes, [{}, {}])
+
+
+def _extreme(name: str) -> Converter:
+    """Reduce by maximum or minimum; booleans as integers, of which TVM has the least and most."""
+
+    def _convert(
+        bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+    ) -> relax.Expr:
+        version = 11 if "axes" in attributes else 18
+        convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
+        x, *axes = inputs
+        if dtype(x) != "bool":
+            return convert(bb, inputs, attributes, [{}, {}])
+        x = bb.emit(relax.op.astype(x, "uint8"))
+        y = bb.emit(convert(bb, [x, *axes], attributes, [{}, {}]))
+        return relax.op.astype(y, "bool")
+
+    return _convert
+
+
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
@@ -202,6 +235,15 @@ def _pairwise(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Conver
         return total
 
     return _convert
+
+
+def _top_k(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    kind = dtype(inputs[0])
+    if kind not in SORTED:
+        raise NotImplementedError(f"it sorts {kind}; only {', '.join(SORTED)} are read")
+    version = 11 if len(inputs) > 1 else 1
+    convert = getattr(onnx_frontend.TopK, f"_impl_v{version}")
+    return convert(bb, inputs, attributes, [{}, {}])
 
 
 def _tile(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
@@ -221,8 +263,11 @@ def _einsum(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
 
 
 CONVERTERS: dict[str, Converter] = {
+    **INDEX_CONVERTERS,
     "Add": _pairwise(relax.op.add),
     "AveragePool": pool("avg"),
+    "BatchNormalization": batch_norm,
+    "BitShift": bit_shift,
     "Celu": _celu,
     "Clip": _clip,
     "Conv": _conv,
@@ -232,19 +277,27 @@ CONVERTERS: dict[str, Converter] = {
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
     "Einsum": _einsum,
-    "Gather": _gather,
-    "GatherND": _gather_nd,
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,
+    "IsInf": is_inf,
+    "LayerNormalization": layer_norm,
     "Max": _pairwise(relax.op.maximum),
     "MaxPool": pool("max"),
     "Mean": _mean,
     "Min": _pairwise(relax.op.minimum),
+    "Mod": mod,
     "Mul": _pairwise(relax.op.multiply),
     "Pad": _pad,
+    "Pow": power,
+    "RMSNormalization": rms_norm,
+    "ReduceMax": _extreme("ReduceMax"),
+    "ReduceMin": _extreme("ReduceMin"),
     "Resize": resize,
+    "RoiAlign": _roi_align,
+    "SpaceToDepth": _space_to_depth,
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),
     "ThresholdedRelu": _above,
     "Tile": _tile,
+    "TopK": _top_k,
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnx
+import tvm
 from onnx.reference import ReferenceEvaluator
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -14,11 +16,15 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.converters import CONVERTERS
+from relay_int8.frontend.onnx.functions import EXPANDED
+from relay_int8.frontend.onnx.indices import gathered_elements
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.graph.dataflow import (
     FunctionWriter,
+    arguments,
     calls,
     constant,
+    dtype,
     operator,
     results,
     shape,
@@ -66,6 +72,17 @@ MOVES = {
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
 
+ELEMENTS = {"bool", "bfloat16", "float16", "float32", "float64"} | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+INTEGERS = {
+    onnx.helper.np_dtype_to_tensor_dtype(np.dtype(f"{sign}int{bits}"))
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
+"""As a file numbers their types."""
+ELEMENTS_SAID = "bool, integers of 8 to 64 bits and floats of 16 to 64"
+
 MAX_ELEMENTS = 1 << 24
 """Of a constant that the graph computes; weights are in the file and have no such bound."""
 
@@ -73,7 +90,7 @@ MAX_ELEMENTS = 1 << 24
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH}
-    standard_ones -= CONTRIB | SEQUENCES | UNTRIMMED
+    standard_ones -= CONTRIB | SEQUENCES | UNTRIMMED | EXPANDED
     known = {"": standard_ones - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
@@ -98,6 +115,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         super().__init__(shapes, "float32", sanitize=False)
         self.opset = opset
         self.output_shapes: dict[str, tuple[int, ...]] = {}
+        self._left_out: dict[str, onnx.NodeProto] = {}
         self._names: dict[relax.Var, str] = {}
         self._of_shapes: set[str] = set()
         self._outputs: set[relax.Var] = set()
@@ -110,20 +128,39 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             self._parse_graph_input(graph)
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"its inputs or initializers cannot be read: {err}") from err
+        for name, value in self._nodes.items():
+            try:
+                _check_type(value)
+            except NotImplementedError as err:
+                raise UnsupportedOpError(f"tensor {name} cannot be imported: {err}") from err
         params = [self._nodes[name] for name in self._input_names]
         with self.bb.function("main", params=params):
             with self.bb.dataflow():
                 for node in graph.node:
                     self._import_node(node)
-                outputs = [self._output(value.name) for value in graph.output]
+                outputs = [self._output(value) for value in graph.output]
                 returned = self.bb.emit_output(relax.Tuple(outputs))
             self.bb.emit_func_output(returned)
         return self._renamed(self.bb.get())
 
-    def _output(self, name: str) -> relax.Var:
+    @property
+    def constants(self) -> dict[relax.Expr, str]:
+        """Name of every constant in the file, or of what was computed of constants."""
+        named = ((value, name) for name, value in self._nodes.items())
+        return {value: name for value, name in named if isinstance(value, tvm.ir.GenericConst)}
+
+    def _output(self, declared: onnx.ValueInfoProto) -> relax.Var:
+        name = declared.name
         value = self._nodes.get(name)
         if value is None:
+            self._refuse_left_out(name)
             raise FrontendError(f"output {name} is computed by no node: the file is incomplete")
+        is_float = isinstance(value.ty, relax.TensorType) and dtype(value).startswith("float")
+        if is_float and declared.type.tensor_type.elem_type in INTEGERS:
+            raise UnsupportedOpError(
+                f"output {name} is of integers in the file, of {dtype(value)} here: integers that "
+                "a network quantizes by ranges of its own (DynamicQuantizeLinear) are not computed"
+            )
         if not isinstance(value, relax.Var):
             value = self.bb.emit(value)
         elif name != value.name and (value in self._outputs or value.name in self._input_names):
@@ -134,6 +171,16 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         self._outputs.add(value)
         return value
 
+    def _refuse_left_out(self, name: str) -> None:
+        """Refuse to read a tensor that its node's converter does not compute."""
+        if name in self._left_out:
+            node = self._left_out[name]
+            raise UnsupportedOpError(
+                f"node {_title(node)} ({node.op_type}) of opset {self.opset}: its output {name} "
+                f"(number {list(node.output).index(name) + 1}) is not supported; export the model "
+                "without what reads it"
+            )
+
     def _import_node(self, node: onnx.NodeProto) -> None:
         if node.op_type == BRANCH and not node.domain:
             self._import_branch(node)
@@ -141,17 +188,21 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         try:
             inputs = onnx_frontend.onnx_input(self._nodes[i] if i else None for i in node.input)
         except KeyError as err:
+            self._refuse_left_out(err.args[0])
             raise FrontendError(
                 f"node {_title(node)} reads {err}, which nothing computes: the file is incomplete"
             ) from err
         try:
             values = self._fold(node, list(inputs)) or self._convert(node, inputs)
+            for value in values:
+                _check_type(value)
         except CONVERTER_ERRORS as err:
             reason = str(err).strip().splitlines()
             raise UnsupportedOpError(
-                f"node {_title(node)} ({node.op_type}) cannot be imported: "
+                f"node {_title(node)} ({node.op_type}) of opset {self.opset} cannot be imported: "
                 f"{reason[-1] if reason else type(err).__name__}"
             ) from err
+        self._left_out.update((name, node) for name in node.output[len(values) :] if name)
         for name, value in zip(node.output, values, strict=False):
             self._nodes[name] = value
             if isinstance(value, relax.Var) and value.name not in self._input_names:
@@ -199,7 +250,11 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
     def _convert(self, node: onnx.NodeProto, inputs: Any) -> list[relax.Expr]:
         attributes = self._parse_attr(node.attribute)
-        attributes["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
+        attributes["tvm_custom"] = {
+            "name": node.name,
+            "num_outputs": max(i for i, name in enumerate(node.output, 1) if name or i == 1),
+            "opset": self.opset,
+        }
         if node.op_type in OURS:
             value = OURS[node.op_type](self.bb, list(inputs), attributes)
         else:
@@ -236,6 +291,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         for var, value in calls(func):
             written[var] = writer.emit(names[var], substitute(value, written))
         outputs = [written.get(var, var) for var in results(func)]
+        _check_computed(func, names)
         return writer.finish(list(func.params), outputs)
 
 
@@ -245,6 +301,8 @@ def _evaluate(
     """Compute one node with ONNX's reference implementation."""
     if (count := _elements(node.op_type, arrays)) > MAX_ELEMENTS:
         raise ValueError(f"it makes a constant of {count} elements; {MAX_ELEMENTS} are the most")
+    if node.op_type == "GatherElements" and arrays[0] is not None and arrays[1] is not None:
+        return [gathered_elements(arrays[0], arrays[1], _attribute(node, "axis") or 0)]
     given = {n: a for n, a in zip(node.input, arrays, strict=True) if a is not None}
     graph = onnx.helper.make_graph(
         [node],
@@ -272,6 +330,25 @@ def _elements(op_type: str, arrays: list[np.ndarray | None]) -> int:
         start, limit, delta = (float(array[0]) for array in given)
         return math.ceil((limit - start) / delta)
     return 0
+
+
+def _check_computed(func: relax.Function, names: Mapping[relax.Var, str]) -> None:
+    """Refuse a result that no input goes into: passes take it for a weight, and fold it away."""
+    computed = set(func.params)
+    for var, value in calls(func):
+        if any(argument in computed for argument in arguments(value)):
+            computed.add(var)
+    for var in results(func):
+        if var not in computed:
+            raise UnsupportedOpError(
+                f"output {names[var]} is constant: it depends on no input; take it from the outputs"
+            )
+
+
+def _check_type(value: relax.Expr) -> None:
+    """Refuse elements that no kernel computes with; other values than tensors have none."""
+    if isinstance(value.ty, relax.TensorType) and dtype(value) not in ELEMENTS:
+        raise NotImplementedError(f"elements of {dtype(value)}; only {ELEMENTS_SAID} are read")
 
 
 def _attribute(node: onnx.NodeProto, name: str) -> int | None:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.converters import CONVERTERS, Converter
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
@@ -182,6 +183,21 @@ def _sums(convert: Callable[..., relax.Expr]) -> Converter:
     return _converted
 
 
+def _by_constants(name: str) -> Converter:
+    """Return TVM's converter of Q or DQ; a constant tensor needs constant parameters."""
+
+    def _convert(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+        computed = [p for p in inputs[1:] if p is not None and constant(p) is None]
+        if constant(inputs[0]) is not None and computed:
+            raise NotImplementedError(
+                "its tensor is constant, its scale or zero point is not: write them as constants"
+            )
+        convert = getattr(onnx_frontend, name).get_converter(attributes["tvm_custom"]["opset"])
+        return convert(bb, onnx_frontend.onnx_input(inputs), attributes, [{}, {}])
+
+    return _convert
+
+
 def _resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Resize integers as the reals they stand for; interpolation keeps scale and zero point."""
     x = inputs[0]
@@ -205,10 +221,12 @@ def _pair_of(bb: relax.BlockBuilder, q: relax.Expr) -> tuple[relax.Expr, relax.E
 
 QUANTIZED: dict[str, Converter] = {
     "ConvInteger": _sums(CONVERTERS["Conv"]),
+    "DequantizeLinear": _by_constants("DequantizeLinear"),
     "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _sums(lambda _bb, inputs, _attributes: relax.op.matmul(*inputs)),
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
+    "QuantizeLinear": _by_constants("QuantizeLinear"),
     "Resize": _resize,
 }
 """Standard operators."""

@@ -25,10 +25,11 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     """Resize by TVM's importer, after what it would read otherwise is refused.
 
     ONNX computes places with the scales of the file, Relax with the ratio of the sizes: they are
-    the same where a scale gives a whole size.
+    the same where a scale gives a whole size. To align corners ONNX Runtime looks at the sizes,
+    the standard at the part of a pixel too.
     """
     given = dict(attributes)
-    x, _roi, scales, sizes = (*inputs, None, None, None)[:4]
+    x, roi, scales, sizes = (*inputs, None, None, None)[:4]
     for name in ("antialias", "exclude_outside"):
         if given.get(name, 0):
             raise NotImplementedError(f"{name} is not read")
@@ -45,7 +46,7 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     if mode == "align_corners" and 1 in wanted[2:]:
         raise NotImplementedError("it aligns the corners of a single pixel; use asymmetric")
     factors = None if scales is None else constant(scales)
-    if factors is not None and factors.size and mode not in WITHOUT_SCALE:
+    if factors is not None and factors.size and mode != "tf_crop_and_resize":
         exact = np.asarray([x_shape[axis] for axis in axes]) * factors.astype("float64")
         if not np.allclose(exact, np.rint(exact), rtol=0, atol=1e-3):
             raise NotImplementedError(
@@ -55,7 +56,7 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
         given["coordinate_transformation_mode"] = b"half_pixel"
     if given.get("mode", b"nearest") == b"nearest":
         given |= _nearest(given, x_shape, wanted)
-    roi = inputs[1] if len(inputs) > 1 else None
+    roi = _whole_roi(roi, axes, len(x_shape)) if mode == "tf_crop_and_resize" else None
     if len(wanted) != SEQUENCE:
         return _resized(bb, x, roi, wanted, given)
     if mode in WITHOUT_SCALE:
@@ -98,6 +99,18 @@ def _nearest(
     if middles and rounded and whole:
         return {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"}
     return {}
+
+
+def _whole_roi(roi: Any, axes: list[int], rank: int) -> Any:
+    """Return the region of all axes: their starts, then their ends, as parts of the whole."""
+    given = None if roi is None else constant(roi)
+    if given is None:
+        raise NotImplementedError("its region of interest is computed, not constant")
+    if given.size != 2 * len(axes):
+        raise ValueError(f"its region of interest has {given.size} numbers for axes {axes}")
+    region = np.array([[0.0] * rank, [1.0] * rank], "float32")
+    region[:, axes] = given.reshape(2, -1)
+    return relax.const(region.reshape(-1))
 
 
 def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -> list[int]:

@@ -1,6 +1,6 @@
-"""Read a model of float16 or float64 as one of float32: what is quantized is float32.
+"""Read a model of float16, bfloat16 or float64 as one of float32: what is quantized is float32.
 
-Weights, constants, casts, inputs and outputs become float32. A float16 is a float32 exactly; a
+Weights, constants, casts, inputs and outputs become float32. The 16 bits are a float32 exactly; a
 float64 is rounded, to infinity where it is too large.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-OTHER_FLOATS = {TensorProto.FLOAT16, TensorProto.DOUBLE}
+OTHER_FLOATS = {TensorProto.BFLOAT16, TensorProto.FLOAT16, TensorProto.DOUBLE}
 TYPE_ATTRIBUTES = ("to", "dtype")
 """Integer attributes that name the type of a result."""
 

@@ -18,6 +18,7 @@ from relay_int8.frontend.options import ImportOptions, refuse_options
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
 from relay_int8.frontend.torch.program import read_program
+from relay_int8.frontend.weights import check_finite
 
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
@@ -44,4 +45,4 @@ def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
         Operators that cannot be imported; all of them are listed with their nodes.
     """
     check_batch(batch)
-    return GraphImporter(read_program(read_archive(Path(source))), batch).run()
+    return check_finite(GraphImporter(read_program(read_archive(Path(source))), batch).run())

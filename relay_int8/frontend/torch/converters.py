@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from relay_int8.frontend.torch.arithmetic import ARITHMETIC
+from relay_int8.frontend.torch.attention import ATTENTION
+from relay_int8.frontend.torch.creation import CREATION
 from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.images import IMAGES
+from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
+from relay_int8.frontend.torch.logic import LOGIC
 from relay_int8.frontend.torch.moves import EXTENTS, MOVES
 from relay_int8.frontend.torch.quantized import QUANTIZED
+from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.step import Converter
 
+OPERATORS = (
+    LAYERS | RECURRENT | ATTENTION | ARITHMETIC | LOGIC | CREATION | INDEXING | MOVES | IMAGES
+)
 CONVERTERS: dict[str, Converter] = (
-    {
-        f"aten.{name}": converter
-        for name, converter in (LAYERS | ARITHMETIC | MOVES | IMAGES).items()
-    }
+    {f"aten.{name}": converter for name, converter in OPERATORS.items()}
     | DEFORMABLE
     | EXTENTS
     | QUANTIZED
 )
-
-VIEWS = {f"aten.{name}" for name in (*MOVES, "alias", "contiguous", "detach", "dropout", "to")}
-"""Operators whose result may be a part of their operand, not a copy."""
 CHECKS = (
     "aten._assert_scalar",
     "aten.sym_constrain_range_for_size",

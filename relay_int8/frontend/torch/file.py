@@ -173,7 +173,7 @@ def _strided(name: str, data: bytes, meta: dict[str, Any]) -> Array:
     array: Array = np.ndarray(sizes, base, data, offset * base.itemsize, steps)
     if kind == "bfloat16":
         return (array.astype(np.uint32) << 16).view(np.float32)
-    return np.ascontiguousarray(array != 0 if kind == "bool" else array)
+    return np.ascontiguousarray(array != 0 if kind == "bool" else array).reshape(sizes)
 
 
 def _object(found: Any, what: str) -> dict[str, Any]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+import numpy as np
 from tvm import IRModule, relax
 
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.errors import FrontendError
 from relay_int8.frontend.importing import (
     ImportWriter,
     check_inputs,
     converting,
-    finite_weight,
+    float32_weight,
     refuse_operators,
 )
-from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS, VIEWS
+from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
+from relay_int8.frontend.torch.decomposed import advice
+from relay_int8.frontend.torch.folding import folded
+from relay_int8.frontend.torch.indexing import overwritten
+from relay_int8.frontend.torch.memory import Memory, reads
 from relay_int8.frontend.torch.program import Node, Program, Ref
 from relay_int8.frontend.torch.step import Step
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import constant, shape
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
@@ -39,8 +46,10 @@ class GraphImporter:
         self._program = program
         self._batch = batch
         self._writer = ImportWriter()
-        self._values: dict[str, Value] = {}
-        self._families = _Families()
+        self._values: dict[str, Any] = {}
+        self._read: set[str] = set()
+        self._memory = Memory()
+        self._weights: set[relax.Expr] = set()
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -50,15 +59,17 @@ class GraphImporter:
         check_inputs(params)
         for node in needed:
             self._convert(node)
-        return self._writer.finish(params, [self._output(name) for name in self._program.outputs])
+        mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
+        return relax.transform.DeadCodeElimination()(mod)
 
     def _needed(self) -> list[Node]:
         """Return the nodes that the results depend on, in order; those in place always count."""
         needed, found = set(self._program.outputs), []
         for node in reversed(self._program.nodes):
             if node.operator not in CHECKS and (node.changes or needed.intersection(node.outputs)):
-                needed.update(_reads(node))
+                needed.update(reads(node), node.outputs if node.changes else ())
                 found.append(node)
+        self._read = needed
         return found[::-1]
 
     def _refuse_unsupported(self, nodes: Iterable[Node]) -> None:
@@ -66,11 +77,7 @@ class GraphImporter:
         for node in nodes:
             if node.operator not in CONVERTERS:
                 missing.setdefault(node.operator, []).append(node.name)
-        refuse_operators(
-            missing,
-            "program.run_decompositions() before torch.export.save writes many operators in "
-            "simpler ones; or export the model without them",
-        )
+        refuse_operators(missing, advice(missing))
 
     def _input(self, name: str) -> relax.Var:
         kind, sizes = self._program.inputs[name]
@@ -96,43 +103,91 @@ class GraphImporter:
 
     def _convert(self, node: Node) -> None:
         """Bind the results of a node to their names."""
-        self._families.refuse_stale(node)
+        self._read_anew(reads(node), node.title)
         title = _bound_name(node)
-        batch = "" if self._batch is None else f" with batch {self._batch}"
-        with converting(node.title, batch):
-            step = Step(
-                arguments={key: self._argument(node, a) for key, a in node.arguments.items()},
-                emit=lambda name, value: self._writer.emit(f"{title}/{name}", value),
-                operator=node.operator,
-            )
-            found = CONVERTERS[node.operator](step)
-            values: list[Value] = list(found) if isinstance(found, list | tuple) else [found]
+        with converting(node.title, self._wish()):
+            values = self._call(node, title, {})
             for place, (name, value) in enumerate(zip(node.outputs, values, strict=False)):
-                bound = self._writer.bound(f"{title}_output{place}" if place else title, value)
+                if name not in self._read:
+                    continue
+                bound = self._bound(f"{title}_output{place}" if place else title, value)
                 self._check_sizes(name, bound)
                 self._values[name] = bound
-        self._follow_change(node)
+            self._follow_change(node)
+
+    def _call(self, node: Node, title: str, other: Mapping[str, relax.Expr]) -> list[Value]:
+        """Return the results of a node; operands named in ``other`` are replaced."""
+        given = {key: self._argument(node, a, other) for key, a in node.arguments.items()}
+        step = Step(
+            arguments=given,
+            emit=partial(self._emit, title),
+            operator=node.operator,
+        )
+        found = CONVERTERS[node.operator](step)
+        return list(found) if isinstance(found, list | tuple) else [found]
+
+    def _bound(self, name: str, value: Value) -> Value:
+        """Bind a call to a variable; one of constants that are no weights becomes a constant."""
+        if isinstance(value, int):
+            return value
+        known = folded(value, self._weights)
+        return self._writer.bound(name, value) if known is None else known
+
+    def _emit(self, title: str, name: str, value: relax.Expr) -> relax.Expr:
+        return self._bound(f"{title}/{name}", value)
+
+    def _wish(self) -> str:
+        return "" if self._batch is None else f" with batch {self._batch}"
 
     def _follow_change(self, node: Node) -> None:
-        """Let readers of an operand that was overwritten see its new value."""
-        self._families.join(node)
+        """Let readers of an operand that was overwritten, or of a whole it is of, see that."""
         if not node.changes:
+            self._memory.join(node)
             return
-        reads, result = _reads(node), [v for v in node.outputs[:1] if v in self._values]
-        if not reads or not result:
+        operands, result = reads(node), [v for v in node.outputs[:1] if v in self._values]
+        if not operands or not result:
             raise FrontendError(f"{node.title} changes an operand in place that it does not have")
-        self._values[reads[0]] = self._values[result[0]]
+        self._values[operands[0]] = self._values[result[0]]
+        for part, source, whole in self._memory.change(node):
+            value, old = self._values[part], self._values[whole]
+            if not source.changes:
+                counted = relax.const(np.arange(math.prod(shape(old))).reshape(shape(old)), "int64")
+                positions = constant(self._part(source, part, whole, counted))
+                assert positions is not None
+                emit = partial(self._emit, f"{_bound_name(node)}/{whole}")
+                value = overwritten(emit, old, positions, value)
+            self._values[whole] = self._bound(f"{_bound_name(node)}/{whole}", value)
 
-    def _argument(self, node: Node, given: Any) -> Any:
+    def _part(self, source: Node, part: str, whole: str, value: relax.Expr) -> relax.Expr:
+        """Return what a view of ``whole`` is where that is ``value``."""
+        if source.changes:
+            return value
+        title = f"{_bound_name(source)}/anew"
+        found = self._call(source, title, {whole: value})[source.outputs.index(part)]
+        return self._bound(title, found)
+
+    def _read_anew(self, names: Iterable[str], reader: str) -> None:
+        """Read the views among names again whose memory has changed."""
+        for name in self._memory.outdated(names, reader):
+            source, whole = self._memory.sources[name]
+            with converting(source.title, self._wish()):
+                self._values[name] = self._part(source, name, whole, self._values[whole])
+
+    def _argument(self, node: Node, given: Any, other: Mapping[str, relax.Expr]) -> Any:
         if isinstance(given, list):
-            return [self._argument(node, entry) for entry in given]
-        return self._value(node.title, given.name) if isinstance(given, Ref) else given
+            return [self._argument(node, entry, other) for entry in given]
+        if not isinstance(given, Ref):
+            return given
+        return other[given.name] if given.name in other else self._value(node.title, given.name)
 
     def _value(self, reader: str, name: str) -> Any:
         if name not in self._values:
             if name not in self._program.tensors:
                 raise FrontendError(f"{reader} reads {name}, which nothing computes")
-            self._values[name] = relax.const(finite_weight(name, self._program.tensors[name]))
+            array = float32_weight(name, self._program.tensors[name])
+            self._values[name] = relax.const(array, str(array.dtype))
+            if name in self._program.weights:
+                self._weights.add(self._values[name])
         return self._values[name]
 
     def _check_sizes(self, name: str, value: Value) -> None:
@@ -147,6 +202,7 @@ class GraphImporter:
             raise ValueError(f"its result would be {list(found)}, and is {list(expected)} in torch")
 
     def _output(self, name: str) -> relax.Var:
+        self._read_anew([name], "the program")
         value = self._value("the program's output", name)
         if isinstance(value, int):
             raise FrontendError(f"output {name} is no tensor")
@@ -163,43 +219,6 @@ class GraphImporter:
                 f"{self._batch} its output {name} would be {list(found)}; export it with that "
                 "batch, or with an open one"
             )
-
-
-class _Families:
-    """Names of one memory: a change in place through one of them outdates the others."""
-
-    def __init__(self) -> None:
-        self._members: dict[str, set[str]] = {}
-        self._stale: set[str] = set()
-
-    def join(self, node: Node) -> None:
-        """Follow a node whose results lie in the memory of its first operand, or may do so."""
-        sources = _reads(node)
-        if not sources or not (node.changes or node.operator in VIEWS):
-            return
-        family = self._members.setdefault(sources[0], {sources[0]})
-        if node.changes:
-            self._stale |= family - {sources[0]}
-        for name in node.outputs:
-            self._members[name] = family
-        family.update(node.outputs)
-
-    def refuse_stale(self, node: Node) -> None:
-        """Raise UnsupportedOpError if a node reads what was changed under another name."""
-        stale = self._stale.intersection(_reads(node))
-        if stale:
-            raise UnsupportedOpError(
-                f"{node.title} reads {', '.join(sorted(stale))}, changed in place as a part of "
-                "another tensor; program.run_decompositions({}) before torch.export.save writes "
-                "the model without changes in place"
-            )
-
-
-def _reads(node: Node) -> list[str]:
-    """Return the names that a node reads, in the order of its arguments."""
-    given = [a for value in node.arguments.values() for a in
-             (value if isinstance(value, list) else [value])]  # fmt: skip
-    return [entry.name for entry in given if isinstance(entry, Ref)]
 
 
 def _bound_name(node: Node) -> str:

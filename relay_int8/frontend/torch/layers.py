@@ -94,6 +94,24 @@ def _matmul(step: Step) -> Result:
     return relax.op.matmul(step.x, step.tensor(other))
 
 
+def _baddbmm(step: Step) -> Result:
+    """``beta * self + alpha * batch1 @ batch2``."""
+    y = step.emit("matmul", relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
+    alpha, beta = step.real("alpha", 1.0), step.real("beta", 1.0)
+    if alpha != 1.0:
+        y = step.emit("alpha", relax.op.multiply(y, step.number(alpha)))
+    if beta == 0.0:
+        return y
+    x = step.x
+    if beta != 1.0:
+        x = step.emit("beta", relax.op.multiply(x, step.number(beta)))
+    return relax.op.add(y, x)
+
+
+def _einsum(step: Step) -> Result:
+    return relax.op.einsum(step.tensors(), step.text("equation", "").replace(" ", ""))
+
+
 def _batch_norm(step: Step) -> Result:
     """Normalize with the moving statistics; a factor or a shift that is left out does nothing."""
     if step.arguments.get("training"):
@@ -132,6 +150,11 @@ def _layer_norm(step: Step) -> Result:
     )
 
 
+def _layer_norm_with_statistics(step: Step) -> Result:
+    """Return the first result of three: statistics are for training and are not computed."""
+    return [_layer_norm(step)]
+
+
 def _group_norm(step: Step) -> Result:
     channels = shape(step.x)[1]
     gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
@@ -139,11 +162,16 @@ def _group_norm(step: Step) -> Result:
         step.x,
         relax.const(np.ones(channels, dtype(step.x))) if gamma is None else gamma,
         relax.const(np.zeros(channels, dtype(step.x))) if beta is None else beta,
-        step.integer("num_groups"),
+        step.integer("group" if "group" in step.arguments else "num_groups"),
         1,
         list(range(2, step.rank)),
         step.real("eps", 1e-5),
     )
+
+
+def _group_norm_with_statistics(step: Step) -> Result:
+    """Return the first result of three, as of layer norm."""
+    return [_group_norm(step)]
 
 
 def _pooled(step: Step, kind: str, **options: bool) -> Result:
@@ -215,6 +243,7 @@ LAYERS: dict[str, Converter] = {
     "addmm": _addmm,
     "avg_pool1d": _avg_pool,
     "avg_pool2d": _avg_pool,
+    "baddbmm": _baddbmm,
     "batch_norm": _batch_norm,
     "bmm": _matmul,
     "conv1d": _convolution,
@@ -223,6 +252,7 @@ LAYERS: dict[str, Converter] = {
     "conv_transpose1d": _transposed_convolution,
     "conv_transpose2d": _transposed_convolution,
     "convolution": _convolution,
+    "einsum": _einsum,
     "group_norm": _group_norm,
     "layer_norm": _layer_norm,
     "linear": _linear,
@@ -232,4 +262,6 @@ LAYERS: dict[str, Converter] = {
     "max_pool2d": _max_pool,
     "max_pool2d_with_indices": _max_pool_with_indices,
     "mm": _matmul,
+    "native_group_norm": _group_norm_with_statistics,
+    "native_layer_norm": _layer_norm_with_statistics,
 }

@@ -173,6 +173,14 @@ def _expand(step: Step) -> Result:
     return step.x if target == list(shape(step.x)) else relax.op.broadcast_to(step.x, target)
 
 
+def _expand_as(step: Step) -> Result:
+    return relax.op.broadcast_to(step.x, shape(step.tensor("other")))
+
+
+def _view_as(step: Step) -> Result:
+    return reshaped(step.x, list(shape(step.tensor("other"))))
+
+
 def _pad(step: Step) -> Result:
     """Pad by widths from the last axis on, each before and after."""
     widths = step.integers("pad")
@@ -198,6 +206,17 @@ def _flip(step: Step) -> Result:
     return value
 
 
+def _as_strided(step: Step) -> Result:
+    """Read a storage in another shape; only in its order, which is a reshape."""
+    sizes, strides = step.integers("size"), step.integers("stride")
+    in_order = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    offset = step.arguments.get("storage_offset")
+    apart = [s for s, o, size in zip(strides, in_order, sizes, strict=True) if s != o and size > 1]
+    if apart or offset or math.prod(sizes) != math.prod(shape(step.x)):
+        raise NotImplementedError(f"strides {strides} of {sizes}, which are not in order")
+    return reshaped(step.x, sizes)
+
+
 def _size(step: Step) -> Result:
     return int(shape(step.x)[step.axis("dim")])
 
@@ -214,11 +233,13 @@ def _number(compute: Callable[[int, int], int]) -> Converter:
 
 MOVES: dict[str, Converter] = {
     "_unsafe_view": _view,
+    "as_strided": _as_strided,
     "cat": _concat,
     "chunk": _chunk,
     "concat": _concat,
     "constant_pad_nd": _pad,
     "expand": _expand,
+    "expand_as": _expand_as,
     "flatten": _flatten,
     "flip": _flip,
     "narrow": _narrow,
@@ -226,6 +247,7 @@ MOVES: dict[str, Converter] = {
     "permute": _permute,
     "repeat": _repeat,
     "reshape": _view,
+    "reshape_as": _view_as,
     "select": _select,
     "slice": _slice,
     "split": _split,
@@ -238,6 +260,7 @@ MOVES: dict[str, Converter] = {
     "unflatten": _unflatten,
     "unsqueeze": _unsqueeze,
     "view": _view,
+    "view_as": _view_as,
 }
 """Operators of the namespace aten."""
 

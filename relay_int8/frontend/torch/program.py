@@ -79,6 +79,8 @@ class Program:
         Name -> element type and sizes of every data input; None where a size is open.
     tensors
         Name in the graph -> value, of parameters, buffers and constants.
+    weights
+        Names of those that are parameters.
     nodes, outputs
         The calls, and the names of what is returned.
     sizes
@@ -87,6 +89,7 @@ class Program:
 
     inputs: Mapping[str, tuple[str, tuple[int | None, ...]]]
     tensors: Mapping[str, Array]
+    weights: frozenset[str]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
     sizes: Mapping[str, tuple[int | None, ...]]
@@ -129,6 +132,9 @@ def _program(archive: Archive) -> Program:
     return Program(
         inputs=inputs,
         tensors=tensors,
+        weights=frozenset(
+            _input(spec)[0] for spec in signature["input_specs"] if "parameter" in spec
+        ),
         nodes=tuple(_node(entry) for entry in graph["nodes"]),
         outputs=tuple(_output(spec) for spec in signature["output_specs"]),
         sizes={name: sizes for name, (_, sizes) in kinds.items()},

@@ -81,7 +81,7 @@ def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Ar
     for images in network.images(data):
         tensors = network.run(images, keep=names.__contains__)
         for name in names:
-            values = np.abs(tensors[name])
+            values = np.abs(network.rows(name, tensors[name]))
             channel = 1 if values.ndim == 4 else values.ndim - 1
             largest = np.moveaxis(values, channel, 0).reshape(values.shape[channel], -1).max(axis=1)
             found[name] = np.maximum(found[name], largest) if name in found else largest

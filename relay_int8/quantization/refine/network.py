@@ -7,7 +7,7 @@ multiplies dequantized weights, everything else reads floats. One image or many 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ from tvm import IRModule, relax
 
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.graph import dataflow
-from relay_int8.graph.batch import stacked
 from relay_int8.graph.capability import refusal
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
-from relay_int8.quantization.refine.operators import evaluator, linear
+from relay_int8.quantization.refine.operators import batched, evaluator, is_batched, linear, rows
 from schedules.targets import native_target
 
 Array = npt.NDArray[Any]
@@ -66,15 +65,15 @@ class NumpyNetwork:
     def __init__(self, mod: IRModule, alone: Iterable[str] = ()) -> None:
         func = mod["main"]
         self.mod = mod
-        self.groups = find_groups(func, alone=set(alone))
+        self.groups = _with_whole_parts(find_groups(func, alone=set(alone)))
         self.layers = {group.name: group for group in self.groups}
         self.inputs = [str(param.name) for param in func.params]
         self.outputs = [str(var.name) for var in dataflow.results(func)]
         self._values = dict(dataflow.calls(func))
-        self._compiled: dict[str, Callable[[Sequence[Array]], Array]] = {}
+        self._evaluators: dict[str, Callable[[Sequence[Array]], Array]] = {}
         self._read_last = read_last(self.groups)
-        shapes = [dataflow.shape(var) for var in (*func.params, *self._values)]
-        self.stackable = all(shape[:1] == (1,) for shape in shapes)
+        tensors = (*func.params, *(group.output for group in self.groups))
+        self._shapes = {str(var.name): dataflow.shape(var) for var in tensors}
 
     def run(
         self,
@@ -89,7 +88,7 @@ class NumpyNetwork:
         Parameters
         ----------
         inputs
-            Input name -> images along the first axis.
+            Input name -> images along the first axis, as :meth:`stacked` returns them.
         simulation
             None: everything in float.
         keep
@@ -111,30 +110,47 @@ class NumpyNetwork:
         return kept
 
     def images(self, data: Iterable[Mapping[str, Array]], size: int = 8) -> Iterator[Arrays]:
-        """Yield the images stacked, ``size`` of them where the network allows it."""
+        """Yield the images stacked, ``size`` of them at a time."""
         stack: list[Mapping[str, Array]] = []
         for image in data:
             stack.append(image)
-            if len(stack) == (size if self.stackable else 1):
-                yield stacked(stack)
+            if len(stack) == size:
+                yield self.stacked(stack)
                 stack = []
         if stack:
-            yield stacked(stack)
+            yield self.stacked(stack)
+
+    def stacked(self, images: Sequence[Mapping[str, Array]]) -> Arrays:
+        """Return the inputs of some images as :meth:`run` takes them."""
+        return {
+            name: batched([image[name] for image in images], self._shapes[name])
+            for name in self.inputs
+        }
+
+    def rows(self, name: str, x: Array) -> Array:
+        """Return a tensor of many images with the rank that it has in the network, but vectors.
+
+        (n * shape[0], ...), where ``x`` is as :meth:`run` returns it; a vector is (n, k).
+        """
+        return rows(x, self._shapes[name])
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
-        """Return the float result of a group that is no layer with weights."""
-        if group.weight is not None:
-            return linear(group, xs, group.weight.values, group.bias)
+        """Return the float result of a group, images along the first axis."""
+        if group.name not in self._evaluators:
+            self._evaluators[group.name] = self._evaluator(group)
+        return self._evaluators[group.name](xs)
+
+    def _evaluator(self, group: Group) -> Callable[[Sequence[Array]], Array]:
+        possible = refusal(group) is None
+        weight = group.weight
+        if weight is not None and possible:
+            return lambda xs: linear(group, xs, weight.values, group.bias)
         operator = evaluator(group)
-        if operator is not None and refusal(group) is None:
-            return operator(group, xs)
-        if operator is not None and group.kind in ("add", "mul"):
-            return operator(group, xs)
-        if group.name not in self._compiled:
-            self._compiled[group.name] = _compiled(group, self._values)
-        run = self._compiled[group.name]
-        images = [[x[i : i + 1] for x in xs] for i in range(len(xs[0]))]
-        return np.concatenate([run(image) for image in images])
+        if operator is None or not (possible or group.kind in ("add", "mul")):
+            return _each(group, _compiled(group, self._values))
+        if is_batched(group):
+            return lambda xs: operator(group, xs)
+        return _each(group, lambda xs: operator(group, xs))
 
 
 class _State:
@@ -236,6 +252,40 @@ def rounded(group: Group, s_x: np.float32) -> Array:
     return from_rows(group, steps * scales.reshape(-1, *(1,) * (rows.ndim - 1)))
 
 
+def _with_whole_parts(groups: Iterable[Group]) -> list[Group]:
+    """Return the groups with each part of a tuple computed from what the tuple is made of."""
+    tuples = {
+        group.output: group for group in groups if isinstance(group.output.ty, relax.TupleType)
+    }
+    found = []
+    for group in groups:
+        if group.output in tuples:
+            continue
+        whole = [tuples[var] for var in group.inputs if var in tuples]
+        if whole:
+            members = [*whole[0].members, *group.members]
+            group = replace(group, inputs=whole[0].inputs, members=members)
+        found.append(group)
+    return found
+
+
+def _each(
+    group: Group, evaluate: Callable[[Sequence[Array]], Array]
+) -> Callable[[Sequence[Array]], Array]:
+    """Return what computes a group one image at a time, each in the shapes of the network."""
+    shapes = [dataflow.shape(var) for var in (*group.inputs, *group.floats)]
+    result = dataflow.shape(group.output)
+
+    def _run(xs: Sequence[Array]) -> Array:
+        given = [
+            [x[min(i, len(x) - 1)].reshape(shape) for x, shape in zip(xs, shapes, strict=True)]
+            for i in range(max(map(len, xs), default=1))  # what is made of constants is there once
+        ]
+        return batched([evaluate(image) for image in given], result)
+
+    return _run
+
+
 def read_last(groups: Sequence[Group]) -> dict[str, list[str]]:
     """Return, by the name of a group, the tensors that nothing reads after it."""
     last: dict[str, str] = {}
@@ -253,8 +303,9 @@ def _compiled(
 ) -> Callable[[Sequence[Array]], Array]:
     """Return TVM's own kernel of one group, for one image."""
     writer = dataflow.FunctionWriter()
-    params = [relax.Var(f"x{i}", var.ty) for i, var in enumerate(group.inputs)]
-    done: dict[relax.Var, relax.Expr] = dict(zip(group.inputs, params, strict=True))
+    reads = [*group.inputs, *group.floats]
+    params = [relax.Var(f"x{i}", var.ty) for i, var in enumerate(reads)]
+    done: dict[relax.Var, relax.Expr] = dict(zip(reads, params, strict=True))
     for member in group.members:
         done[member] = writer.emit(str(member.name), dataflow.substitute(values[member], done))
     mod, target = writer.finish(params, [done[group.output]]), native_target()

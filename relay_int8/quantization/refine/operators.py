@@ -1,5 +1,9 @@
 """The float operators of a group in NumPy, for any number of images at a time.
 
+Images stand along the first axis. A tensor that has one row an image, (1, ...), is (n, ...) for n
+images; one of any other shape, as a channel shuffle makes, is (n, *shape). Operators with weights
+take such tensors as they are; others that would mix the images are computed one image at a time.
+
 float32 tensors, sums of products in float64: their order is the library's, and differs with the CPU
 and its threads, but not in what is left of them in float32. So a search, which runs these again and
 again, finds the same everywhere. Nothing that a network computes in the end comes from here.
@@ -16,7 +20,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.geometry import PADS, conv2d_fields, pool2d_counts, pool2d_fields
-from relay_int8.graph.groups import AFFINE, INTERPOLATE, SAMPLE, Clip, Group, Leaky
+from relay_int8.graph.groups import (
+    AFFINE,
+    INTERPOLATE,
+    PAIRS,
+    SAMPLE,
+    Clip,
+    Group,
+    Leaky,
+    pad_value,
+)
 from relay_int8.graph.spec_calls import spec_of
 from relay_int8.numerics.interpolation import axis_pairs
 from relay_int8.numerics.unary import UNARY
@@ -33,6 +46,44 @@ def evaluator(group: Group) -> Callable[[Group, Sequence[Array]], Array] | None:
     return _OPERATORS.get(group.kind)
 
 
+def is_batched(group: Group) -> bool:
+    """Return whether the operator of ``group`` computes the images along the first axis at once."""
+    if group.kind == "reshape":
+        return True
+    shapes = [dataflow.shape(var) for var in (*group.inputs, *group.floats, group.output)]
+    if any(shape[:1] != (1,) for shape in shapes):
+        return False
+    rank = len(shapes[-1])
+    if group.kind in PAIRS:
+        return all(len(shape) == rank for shape in shapes)
+    if group.kind == "transpose":
+        return _axes(group)[0] == 0
+    if group.kind == "concat":
+        constants = any(
+            dataflow.constant(part) is not None for part in dataflow.arguments(group.root)
+        )
+        return int(group.root.attrs.axis) % rank != 0 and not constants
+    return True
+
+
+def batched(images: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Return tensors of ``shape``, one an image, with the images along the first axis."""
+    return np.stack(images).reshape(len(images), *tail(shape))
+
+
+def tail(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the extents of one image of a tensor whose images stand along the first axis."""
+    return tuple(shape[1:]) if tuple(shape[:1]) == (1,) else tuple(shape)
+
+
+def rows(x: Array, shape: Sequence[int]) -> Array:
+    """Return a tensor of many images with the rank of ``shape``: (n * shape[0], ...).
+
+    A vector has an axis of images put in front: (n, k).
+    """
+    return x.reshape(-1, *(shape[1:] if len(shape) > 1 else shape))
+
+
 def linear(group: Group, xs: Sequence[Array], w: Array, b: Array | None) -> Array:
     """Return a convolution or dense layer with other weights, its epilogue included.
 
@@ -45,16 +96,18 @@ def linear(group: Group, xs: Sequence[Array], w: Array, b: Array | None) -> Arra
     b
         (channels,), or None.
     """
-    y = conv2d(group, xs[0], w) if group.kind == "conv2d" else product(xs[0], w)
+    x = rows(xs[0], dataflow.shape(group.inputs[0]))
+    y = conv2d(group, x, w) if group.kind == "conv2d" else product(x, w)
     if b is not None:
         y += b.reshape(-1, 1, 1) if group.kind == "conv2d" else b
     if group.residual:
-        y += xs[1]
-    return activate(group.activation, y)
+        y += xs[1].reshape(y.shape)
+    y = activate(group.activation, y)
+    return y.reshape(len(xs[0]), *tail(dataflow.shape(group.output)))
 
 
 def conv2d(group: Group, x: Array, w: Array) -> Array:
-    """Return the products alone: (n, oc, oh, ow)."""
+    """Return the products alone of rows (n, ic, h, w): (n, oc, oh, ow)."""
     fields = conv2d_fields(group)
     groups, (kh, kw) = fields["groups"], fields["kernel"]
     oh, ow = dataflow.shape(group.members[0])[2:]
@@ -65,8 +118,8 @@ def conv2d(group: Group, x: Array, w: Array) -> Array:
             y += windows[..., i, j] * w[:, 0, i, j, None, None]
         return y
     columns = patches(group, x)
-    rows = w.reshape(groups, len(w) // groups, -1)
-    return product(rows[None], columns).reshape(len(x), len(w), oh, ow)
+    w_rows = w.reshape(groups, len(w) // groups, -1)
+    return product(w_rows[None], columns).reshape(len(x), len(w), oh, ow)
 
 
 def product(a: Array, b: Array) -> Array:
@@ -76,13 +129,14 @@ def product(a: Array, b: Array) -> Array:
 
 
 def patches(group: Group, x: Array) -> Array:
-    """Return what each output position multiplies: (n, groups, k, positions).
+    """Return what each output position multiplies: (n, groups, k, positions), n rows of images.
 
     k runs over the channels of a group and the taps, as ``weight.reshape(oc, -1)`` has them; of a
     dense layer (1, 1, k, rows).
     """
     if group.kind == "dense":
-        return x.reshape(-1, x.shape[-1]).T[None, None]
+        return x.reshape(-1, dataflow.shape(group.inputs[0])[-1]).T[None, None]
+    x = rows(x, dataflow.shape(group.inputs[0]))
     fields = conv2d_fields(group)
     oh, ow = dataflow.shape(group.members[0])[2:]
     groups = fields["groups"]
@@ -137,37 +191,46 @@ def _pool(group: Group, xs: Sequence[Array]) -> Array:
     return activate(group.activation, means)
 
 
-def _binary(group: Group, xs: Sequence[Array]) -> Array:
+def _operands(group: Group, xs: Sequence[Array]) -> list[Array]:
+    """Return the activations and constants of an operator in the order of its arguments."""
     arrays = iter(xs)
-    operands = [
+    return [
         array if (array := dataflow.constant(argument)) is not None else next(arrays)
-        for argument in group.root.args[: 2 if len(group.root.args) > 1 else 1]
+        for argument in dataflow.arguments(group.root)
     ]
-    if len(operands) == len(xs) == 1:
-        operands = [xs[0], xs[0]]
+
+
+def _binary(group: Group, xs: Sequence[Array]) -> Array:
+    operands = _operands(group, xs)
     y = operands[0] + operands[1] if group.kind == "add" else operands[0] * operands[1]
     return activate(group.activation, y)
 
 
 def _concat(group: Group, xs: Sequence[Array]) -> Array:
-    return np.concatenate(xs, axis=int(group.root.attrs.axis))
+    return np.concatenate(_operands(group, xs), axis=int(group.root.attrs.axis))
 
 
 def _reshape(group: Group, xs: Sequence[Array]) -> Array:
-    return xs[0].reshape(len(xs[0]), *dataflow.shape(group.output)[1:])
+    return xs[0].reshape(len(xs[0]), *tail(dataflow.shape(group.output)))
 
 
 def _transpose(group: Group, xs: Sequence[Array]) -> Array:
-    axes = group.root.attrs.axes
-    return np.transpose(xs[0], [int(axis) for axis in axes] if axes else None)
+    return np.transpose(xs[0], _axes(group))
+
+
+def _axes(group: Group) -> list[int]:
+    """Return the axes of a transpose, none of them negative."""
+    rank, axes = len(dataflow.shape(group.root)), group.root.attrs.axes
+    return [int(axis) % rank for axis in axes] if axes else list(reversed(range(rank)))
 
 
 def _slice(group: Group, xs: Sequence[Array]) -> Array:
     begins, steps = dataflow.slice_steps(group.root)
     y = xs[0]
-    ends = zip(begins, steps, dataflow.shape(group.output), strict=True)
-    for axis, (begin, step, size) in enumerate(ends):
-        if axis:
+    extents = dataflow.shape(group.inputs[0])
+    ends = zip(begins, steps, extents, dataflow.shape(group.output), strict=True)
+    for axis, (begin, step, extent, size) in enumerate(ends):
+        if size != extent:
             y = np.take(y, begin + step * np.arange(size), axis=axis)
     return y
 
@@ -180,8 +243,11 @@ def _shuffle(group: Group, xs: Sequence[Array]) -> Array:
 def _pad(group: Group, xs: Sequence[Array]) -> Array:
     width = [int(size) for size in group.root.attrs.pad_width]
     move = PADS[group.root.attrs.pad_mode]
-    mode: Any = "constant" if move == "pad" else move
-    return np.pad(xs[0], list(zip(width[::2], width[1::2], strict=True)), mode=mode)
+    widths = list(zip(width[::2], width[1::2], strict=True))
+    if move == "pad":
+        return np.pad(xs[0], widths, constant_values=pad_value(group))
+    mode: Any = move
+    return np.pad(xs[0], widths, mode=mode)
 
 
 def _resize(group: Group, xs: Sequence[Array]) -> Array:

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
 from relay_int8.graph import dataflow
-from relay_int8.graph.batch import stacked
 from relay_int8.graph.groups import Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
@@ -34,7 +33,7 @@ from relay_int8.quantization.refine.network import (
     read_last,
     weight_rows,
 )
-from relay_int8.quantization.refine.operators import linear, patches, product
+from relay_int8.quantization.refine.operators import linear, patches, product, rows
 
 Array = npt.NDArray[Any]
 MEMORY_BYTES = 2**30  # of activations that live at a time
@@ -103,10 +102,9 @@ class _Walk:
             for name, tensor in simulation.plan.tensors.items()
             if tensor.like in simulation.params
         }
-        self._float: Arrays = stacked(images)
+        self._float: Arrays = network.stacked(images)
         self._quantized: Arrays = dict(self._float)
         self._read_last = read_last(network.groups)
-        self._step = 1 if not network.stackable else CHUNK
 
     def step(self, group: Group) -> None:
         """Choose the constants of one layer, and run it in both networks."""
@@ -138,8 +136,8 @@ class _Walk:
         return np.concatenate([self._network.evaluate(group, chunk) for chunk in self._chunks(xs)])
 
     def _chunks(self, xs: Sequence[Array]) -> Iterable[list[Array]]:
-        for start in range(0, len(xs[0]), self._step):
-            yield [x[start : start + self._step] for x in xs]
+        for start in range(0, len(xs[0]), CHUNK):
+            yield [x[start : start + CHUNK] for x in xs]
 
     def _chosen(
         self, group: Group, xs: Sequence[Array], seen: Sequence[Array]
@@ -194,7 +192,7 @@ class _Moments:
         columns = _columns(self._group, seen[0])
         wanted = product(self.rows, _columns(self._group, x[0]))
         if self._group.residual:
-            lost = x[1] - seen[1]
+            lost = rows(x[1] - seen[1], dataflow.shape(self._group.inputs[1]))
             wanted += (
                 lost.reshape(len(lost), *wanted.shape[:2], -1)
                 .transpose(1, 2, 0, 3)

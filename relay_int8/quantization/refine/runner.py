@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
-from relay_int8.calibration.observe import ArrayRunner, Statistics
+from relay_int8.calibration.observe import ArrayRunner, Statistics, averaged
 from relay_int8.data.dataset import Image
 from relay_int8.quantization.refine.network import NumpyNetwork
 
@@ -46,19 +46,24 @@ class StackRunner(ArrayRunner):
     def __init__(
         self, network: NumpyNetwork, observed: Collection[str], means: Collection[str]
     ) -> None:
-        wanted = {*observed, *means}
+        wanted = {*observed, *(averaged(name)[0] for name in means)}
 
         def _tensors(image: Image) -> dict[str, Array]:
             return {**image, **network.run(image, keep=wanted.__contains__)}
 
         super().__init__(_tensors, means)
         self._observed = observed
+        self._rows = network.rows
 
     def _statistics(self, tensors: Mapping[str, Array]) -> Statistics:
         return Statistics(
             ranges={name: _range(tensors[name]) for name in self._observed},
-            means={name: _means(tensors[name]) for name in self._means},
+            means={name: self._mean(tensors, name) for name in self._means},
         )
+
+    def _mean(self, tensors: Mapping[str, Array], name: str) -> npt.NDArray[np.float32]:
+        tensor, last = averaged(name)
+        return _means(self._rows(tensor, tensors[tensor]), last)
 
 
 def _range(values: Array) -> npt.NDArray[np.float32]:
@@ -68,8 +73,8 @@ def _range(values: Array) -> npt.NDArray[np.float32]:
     return Range.statistic(values)
 
 
-def _means(values: Array) -> npt.NDArray[np.float32]:
-    channel = 1 if values.ndim == 4 else values.ndim - 1
+def _means(values: Array, last: bool) -> npt.NDArray[np.float32]:
+    channel = 1 if values.ndim == 4 and not last else values.ndim - 1
     axes = tuple(axis for axis in range(values.ndim) if axis != channel)
     means: npt.NDArray[np.float32] = values.mean(axis=axes, dtype=np.float64).astype(np.float32)
     return means

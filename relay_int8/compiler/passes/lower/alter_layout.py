@@ -63,8 +63,8 @@ class _LayoutWriter:
         self._templates = {var: select(spec, target, measured) for var, spec in self._specs.items()}
         self._wanted = self._wishes()
         self._sizes = {str(size.name): size for size in dataflow.open_sizes(self._func)}
-        self._layout: dict[relax.Var, Layout] = {}
-        self._held: dict[tuple[relax.Var, Layout], relax.Expr] = {}
+        self._layout: dict[relax.Expr, Layout] = {}
+        self._held: dict[tuple[relax.Expr, Layout], relax.Expr] = {}
         self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
 
     def run(self) -> IRModule:
@@ -121,6 +121,9 @@ class _LayoutWriter:
     def _kernel(self, var: relax.Var, value: relax.Call) -> None:
         spec, template = self._specs[var], self._templates[var]
         tensors, params = operands(value, spec)
+        for tensor in tensors:
+            if dataflow.constant(tensor) is not None:
+                self._hold(tensor, ROW, tensor)
         present = tuple(self._layout[tensor] for tensor in tensors)
         output = self._wanted.get(var, present[0])
         wanted = Layouts(inputs=present, output=output if _is_image(spec, "y") else ROW)
@@ -149,7 +152,7 @@ class _LayoutWriter:
         self._hold(var, layouts.output, view)
         return True
 
-    def _in_layout(self, var: relax.Var, layout: Layout) -> relax.Expr:
+    def _in_layout(self, var: relax.Expr, layout: Layout) -> relax.Expr:
         """Return ``var`` in ``layout``, repacked once where it does not lie so already."""
         if (var, layout) not in self._held:
             source = self._layout[var]
@@ -160,7 +163,12 @@ class _LayoutWriter:
             layouts = Layouts(inputs=(source,), output=layout)
             template = select(spec, self._target)
             self._held[var, layout] = self._emit(
-                f"{var.name}:{layout.name}", spec, template, layouts, [self._held[var, source]], {}
+                f"{getattr(var, 'name', 'constant')}:{layout.name}",
+                spec,
+                template,
+                layouts,
+                [self._held[var, source]],
+                {},
             )
         return self._held[var, layout]
 
@@ -199,7 +207,7 @@ class _LayoutWriter:
             self._kernels[key] = self._writer.add_kernel(func, name)
         return self._kernels[key]
 
-    def _hold(self, var: relax.Var, layout: Layout, value: relax.Expr) -> None:
+    def _hold(self, var: relax.Expr, layout: Layout, value: relax.Expr) -> None:
         self._layout[var] = layout
         self._held[var, layout] = value
 

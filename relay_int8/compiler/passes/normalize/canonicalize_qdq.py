@@ -77,8 +77,9 @@ class _Canonicalizer:
         if not is_integer and dataflow.operator(source) != "dequantize":
             return None
         scale, zero = source.args[1:]
-        fill = dataflow.constant(zero) if is_integer else np.zeros(1)
-        if fill is None or _pads_otherwise(value, float(fill.reshape(-1)[0])):
+        if _fill(value) and not is_integer:
+            return None  # its result may have other parameters: a pad of its own
+        if (offset := dataflow.constant(zero)) is None:
             return None
         if not is_integer and scope.name in self._quantized:
             return None
@@ -91,7 +92,10 @@ class _Canonicalizer:
         moved = relax.Call(value.op, [real, *value.args[1:]], value.attrs, value.ty_args)
         if dataflow.operator(value) == "nn.pad":
             widths = [int(width) for width in value.attrs.pad_width]
-            moved = relax.op.nn.pad(real, widths, str(value.attrs.pad_mode))
+            mode, fill = str(value.attrs.pad_mode), 0.0
+            if is_integer and mode == "constant":
+                fill = (_fill(value) - float(offset.reshape(-1)[0])) * float(array.reshape(-1)[0])
+            moved = relax.op.nn.pad(real, widths, mode, fill)
         y = scope.emit("moved", moved)
         integers = relax.op.quantize(y, scale, zero, axis, str(zero.ty.dtype))
         if is_integer:
@@ -175,12 +179,11 @@ def _is_share(mask: relax.Expr) -> bool:
     return dataflow.operator(mask) in ("sigmoid", "tanh")
 
 
-def _pads_otherwise(value: relax.Call, zero: float) -> bool:
-    """Whether an operator pads with a value but ``zero``, which every scale has."""
+def _fill(value: relax.Call) -> float:
+    """Return what an operator pads with; 0 where it does not pad, or not with a constant."""
     if dataflow.operator(value) != "nn.pad" or value.attrs.pad_mode != "constant":
-        return False
-    fill = dataflow.number(value.args[1]) if len(value.args) > 1 else float(value.attrs.pad_value)
-    return fill != zero
+        return 0.0
+    return dataflow.number(value.args[1]) if len(value.args) > 1 else float(value.attrs.pad_value)
 
 
 def _along(parameter: np.ndarray, value: relax.Call, rank: int) -> np.ndarray:

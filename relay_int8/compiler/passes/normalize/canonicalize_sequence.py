@@ -53,7 +53,7 @@ class _Canonicalizer:
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
         """Return the sequence that an image of one row is, in the place of ``value``, or None."""
         image = self._image(scope, value)
-        if image is None:
+        if image is None or 0 in shape(value):  # Relax's reshape takes 0 for "as it was"
             return None
         image = scope.typed(image)
         if len(shape(image)) != RANK + 1:
@@ -154,9 +154,8 @@ def _weight(scope: Scope, w: relax.Expr) -> relax.Expr:
     if array is not None:
         return relax.const(np.expand_dims(array, 2), str(array.dtype))
     if operator(value) not in ("quantize", "dequantize"):
-        return relax.op.expand_dims(w, 2)
+        return scope.emit("weight", relax.op.expand_dims(w, 2))
     inner = _weight(scope, value.args[0])
-    inner = scope.emit("weight", inner) if isinstance(inner, relax.Call) else inner
     return scope.bind(f"{w.name}/image", _same_pair(value, inner))
 
 

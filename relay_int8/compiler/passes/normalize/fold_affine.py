@@ -89,6 +89,8 @@ def _step(scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]) -> 
     if chain is None or scaling is None or not scope.used_once(x):
         return None
     scale, shift = scaling
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+        return None  # a mask: it stays float arithmetic
     return Affine(chain.base, chain.scale * scale, chain.shift * scale + shift)
 
 

@@ -18,27 +18,25 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.dataflow import constant, operator, shape, slice_steps
 from relay_int8.graph.rewriting import Scope, rewrite_main
+from relay_int8.numerics.unary import UNARY
 
 Function = Callable[..., Any]
 
-ELEMENTWISE: dict[str, Function] = {
-    "abs": np.abs,
+CALCULATIONS: dict[str, Function] = {
+    **UNARY,
     "add": np.add,
+    "cos": np.cos,
     "divide": np.divide,
-    "exp": np.exp,
-    "log": np.log,
+    "matmul": np.matmul,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
-    "negative": np.negative,
+    "nn.relu": lambda x: np.maximum(x, 0),
     "power": np.power,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sqrt": np.sqrt,
-    "square": np.square,
+    "sin": np.sin,
     "subtract": np.subtract,
-    "tanh": np.tanh,
 }
 REDUCTIONS: dict[str, Function] = {
     "max": np.max,
@@ -47,6 +45,19 @@ REDUCTIONS: dict[str, Function] = {
     "sum": np.sum,
     "variance": np.var,
 }
+COMPARISONS: dict[str, Function] = {
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "logical_and": np.logical_and,
+    "logical_not": np.logical_not,
+    "logical_or": np.logical_or,
+    "not_equal": np.not_equal,
+    "where": np.where,
+}
+"""Those of indices too: exporters write the masks of shifted windows by them."""
 # The type of the result says all that is to know about the new shape.
 RESHAPES = {"reshape", "expand_dims", "squeeze", "flatten"}
 
@@ -59,12 +70,15 @@ class FoldConstants:
         """Return ``mod`` with constant expressions computed; ``mod`` itself is left alone."""
         wide: dict[relax.Expr, np.ndarray] = {}
 
-        def _rewrite(_: Scope, value: relax.Expr) -> relax.Expr | None:
-            result = _compute(value, wide)
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+            if operator(value) == "shape_to_tensor":
+                result = _shape_of(scope.value(value.args[0]))
+            else:
+                result = _compute(value, wide)
             if result is None:
                 return None
             dtype = str(value.ty.dtype)
-            folded = relax.const(np.ascontiguousarray(result, dtype), dtype)
+            folded = relax.const(np.asarray(result, dtype, order="C"), dtype)
             if result.dtype != dtype:
                 wide[folded] = result
             return folded
@@ -80,16 +94,20 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     operands = _operands(value, wide)
     if operands is None:
         return None
-    if op in ELEMENTWISE or op in REDUCTIONS:
+    if op in CALCULATIONS or op in REDUCTIONS:
         operands = [a.astype("float64") if a.dtype.kind == "f" else a for a in operands]
     if op == "dequantize":
         return _bias(value, operands)
-    if op in ELEMENTWISE:
-        return np.asarray(ELEMENTWISE[op](*operands))
+    if op in CALCULATIONS:
+        return np.asarray(CALCULATIONS[op](*operands))
     if op in REDUCTIONS:
         axis = value.attrs.axis
         axes = None if axis is None else tuple(int(i) for i in axis)
         return np.asarray(REDUCTIONS[op](operands[0], axis=axes, keepdims=value.attrs.keepdims))
+    if op in COMPARISONS:
+        return np.asarray(COMPARISONS[op](*operands))
+    if op in INDEXING:
+        return INDEXING[op](value, operands)
     if op in RESHAPES:
         return operands[0].reshape(shape(value))
     if op == "broadcast_to":
@@ -100,6 +118,41 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "concat":
         return np.concatenate(operands, axis=int(value.attrs.axis or 0))
     return operands[0] if op == "astype" and operands[0].dtype.kind == "f" else None
+
+
+def _shape_of(value: relax.Expr) -> np.ndarray | None:
+    """Return the shape of a constant, or None: that of a tensor follows the batch."""
+    is_constant = operator(value) == "shape_of" and constant(value.args[0]) is not None
+    return np.array(shape(value.args[0]), "int64") if is_constant else None
+
+
+def _slice(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    """Return part of a constant, of the extents that the type of the result says."""
+    y = operands[0]
+    begins, steps = slice_steps(value)
+    for axis, count in enumerate(shape(value)):
+        first = min(begins[axis], y.shape[axis] - 1) if steps[axis] < 0 else begins[axis]
+        y = y.take(first + steps[axis] * np.arange(count), axis)
+    return y
+
+
+def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+    x, indices = operands
+    axis = None if value.attrs.axis is None else int(value.attrs.axis)
+    size = x.size if axis is None else x.shape[axis]
+    inside = ((indices >= 0) & (indices < size)).all()
+    return np.take(x, indices, axis=axis) if inside else None
+
+
+def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+    x, indices, updates = operands
+    sizes = np.array(x.shape[: indices.shape[-1]])
+    inside = ((indices >= -sizes) & (indices < sizes)).all()
+    if str(value.attrs.reduction) != "update" or not inside:
+        return None
+    y = x.copy()
+    y[tuple(np.moveaxis(indices, -1, 0))] = updates
+    return y
 
 
 def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
@@ -116,9 +169,18 @@ def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
 def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.ndarray] | None:
     """Return the constants that a call reads, or None if it reads a tensor."""
     tensors: list[relax.Expr] = []
-    for argument in value.args:
+    # Bounds of a slice are tuples of numbers, and no tensors.
+    arguments = value.args[:1] if operator(value) == "strided_slice" else value.args
+    for argument in arguments:
         fields: Sequence[Any] = argument.fields if isinstance(argument, relax.Tuple) else [argument]
         tensors.extend(field for field in fields if not isinstance(field, relax.ShapeExpr))
     if not tensors or not all(isinstance(tensor, tvm.ir.GenericConst) for tensor in tensors):
         return None
     return [wide[t] if t in wide else t.value.numpy() for t in tensors]
+
+
+INDEXING: dict[str, Callable[[relax.Call, list[np.ndarray]], np.ndarray | None]] = {
+    "scatter_nd": _scatter_nd,
+    "strided_slice": _slice,
+    "take": _take,
+}

@@ -41,6 +41,8 @@ def _operand_if_identity(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     op = operator(value)
     if op in NEUTRAL:
         return _other_than_neutral(op, value)
+    if op == "where":
+        return _always_chosen(value)
     if not value.args:
         return None
     x = value.args[0]
@@ -77,6 +79,15 @@ def _steps(value: relax.Call) -> list[relax.Expr]:
 
 def _scalar(value: relax.Expr) -> int:
     return int(value.value)
+
+
+def _always_chosen(value: relax.Call) -> relax.Expr | None:
+    """Return the operand that a constant condition chooses everywhere, or None."""
+    condition = constant(value.args[0])
+    if condition is None or not (condition.all() or not condition.any()):
+        return None
+    x = value.args[1 if condition.all() else 2]
+    return x if (shape(x), dtype(x)) == (shape(value), dtype(value)) else None
 
 
 def _other_than_neutral(op: str, value: relax.Call) -> relax.Expr | None:

@@ -21,7 +21,7 @@ from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
 from relay_int8.graph.geometry import conv2d_fields
 from relay_int8.graph.groups import Group
-from relay_int8.graph.layers import linear_layers
+from relay_int8.graph.layers import linear_layers, means_of
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.bias_correction import corrected_bias, tap_shares
 from relay_int8.numerics.qparams import QParams
@@ -40,7 +40,7 @@ class CorrectBias:
     params
         Of the calibrated tensors.
     means
-        Tensor -> mean of each channel: of the tensors :func:`averaged_tensors` names.
+        Means of channels by name: those that :func:`averaged_tensors` names.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class CorrectBias:
         conv = layer.kind == "conv2d"
         w = layer.weight.values if conv else layer.weight.values.T[:, :, None, None]
         b = np.zeros(len(w), np.float32) if layer.bias is None else layer.bias
-        x = str(layer.inputs[0].name)
+        x, means = str(layer.inputs[0].name), means_of(layer)
         groups = int(layer.root.attrs.groups) if conv else 1
-        if x not in self._means or self._means[x].shape != (w.shape[1] * groups,):
+        if means not in self._means or self._means[means].shape != (w.shape[1] * groups,):
             raise CalibrationError(
                 f"bias correction needs the means of the {w.shape[1] * groups} channels of {x!r}, "
                 "which the calibration table does not hold; calibrate again, or switch bias "
@@ -85,7 +85,7 @@ class CorrectBias:
             )
         s_x = self._params[self._plan.tensors[x].like].scale
         share = _shares(layer) if conv else np.ones((1, 1))
-        bias = corrected_bias(w, b, s_x, self._means[x], share, groups)
+        bias = corrected_bias(w, b, s_x, self._means[means], share, groups)
         return relax.const(bias.reshape(-1, 1, 1) if conv else bias)
 
 

@@ -1,0 +1,138 @@
+"""ONNX operators that read and write at positions: Gather, Scatter and their kin.
+
+An index below zero counts from the end. Constant indices are checked here; those of inputs when the
+network runs, and computed ones are clamped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.dataflow import constant, dtype, shape
+
+Array = np.ndarray[Any, Any]
+REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+
+
+def gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Gather along an axis; constant neighbours, or a single constant one, are a slice."""
+    x = inputs[0]
+    axis = int(attributes.get("axis", 0)) % len(shape(x))
+    indices = _from_start(bb, inputs[1], np.array(shape(x)[axis]))
+    places = constant(indices)
+    if places is None or places.ndim > 1 or not _are_neighbours(places):
+        return relax.op.take(x, indices, axis)
+    first = int(places.reshape(-1)[0]) if places.size else 0
+    part = relax.op.strided_slice(x, [axis], [first], [first + places.size])
+    return part if places.ndim else relax.op.squeeze(bb.emit(part), [axis])
+
+
+def gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Gather at coordinates, which are along the last dimension of the indices."""
+    x, indices = inputs
+    batch_dims = int(attributes.get("batch_dims", 0))
+    extents = _coordinate_extents(x, indices, batch_dims)
+    return relax.op.gather_nd(x, _from_start(bb, indices, extents), batch_dims)
+
+
+def gather_elements(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+) -> relax.Expr:
+    """Gather one element for each index; other axes of the indices may be shorter."""
+    x, indices = inputs
+    axis = int(attributes.get("axis", 0)) % len(shape(x))
+    indices = _from_start(bb, indices, np.array(shape(x)[axis]))
+    longer = [i for i, n in enumerate(shape(x)) if i != axis and n > shape(indices)[i]]
+    if longer:
+        ends = [shape(indices)[i] for i in longer]
+        x = bb.emit(relax.op.strided_slice(x, longer, [0] * len(longer), ends))
+    return relax.op.gather_elements(x, indices, axis)
+
+
+def scatter_elements(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+) -> relax.Expr:
+    """Write one element for each index; other axes of the indices may be shorter."""
+    x, indices, updates = inputs
+    dims, places = shape(x), shape(indices)
+    axis = int(attributes.get("axis", 0)) % len(dims)
+    indices = _from_start(bb, indices, np.array(dims[axis]))
+    reduction = _reduction(attributes)
+    if all(n == m for i, (n, m) in enumerate(zip(dims, places, strict=True)) if i != axis):
+        return relax.op.scatter_elements(x, indices, updates, axis, reduction)
+    # TVM takes extents other than the axis's from the data: write at whole coordinates instead.
+    kind, count = dtype(indices), int(np.prod(places))
+    grid = np.indices(places).reshape(len(dims), count).T.astype(kind)
+    chosen = np.broadcast_to(np.arange(len(dims)) == axis, grid.shape)
+    flat = bb.emit(relax.op.reshape(indices, (count, 1)))
+    along = relax.op.where(relax.const(chosen, "bool"), flat, relax.const(grid, kind))
+    new = bb.emit(relax.op.reshape(updates, (count,)))
+    return relax.op.scatter_nd(x, bb.emit(along), new, reduction)
+
+
+def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Write at coordinates, which are along the last dimension of the indices."""
+    x, indices, updates = inputs
+    indices = _from_start(bb, indices, _coordinate_extents(x, indices, 0))
+    return relax.op.scatter_nd(x, indices, updates, _reduction(attributes))
+
+
+def gathered_elements(x: Array, indices: Array, axis: int) -> Array:
+    """Return what GatherElements gives for constants.
+
+    ONNX's reference implementation has no index that is shorter than the data, and fails where the
+    leading extent is 1.
+    """
+    places: list[Array] = [*np.indices(indices.shape, sparse=True)]
+    places[axis] = _valid(indices, np.array(x.shape[axis]))
+    return np.asarray(x[tuple(places)])
+
+
+def _are_neighbours(places: Array) -> bool:
+    flat = places.reshape(-1)
+    return bool(flat.size == 0 or np.array_equal(flat - flat[0], np.arange(flat.size)))
+
+
+def _coordinate_extents(x: relax.Expr, indices: relax.Expr, first: int) -> Array:
+    return np.array(shape(x)[first : first + shape(indices)[-1]])
+
+
+def _reduction(attributes: dict[str, Any]) -> str:
+    return REDUCTIONS[attributes.get("reduction", b"none").decode()]
+
+
+def _from_start(bb: relax.BlockBuilder, indices: Any, extents: Array) -> relax.Expr:
+    """Return indices that count from zero."""
+    array, kind = constant(indices), dtype(indices)
+    if array is not None:
+        return relax.const(_valid(array, extents), kind)
+    if kind.startswith("uint"):
+        return indices
+    is_negative = bb.emit(relax.op.less(indices, relax.const(0, kind)))
+    wrapped = bb.emit(relax.op.add(indices, relax.const(extents.astype(kind), kind)))
+    return bb.emit(relax.op.where(is_negative, wrapped, indices))
+
+
+def _valid(indices: Array, extents: Array) -> Array:
+    """Return constant indices that count from zero; ValueError if one is out of bounds."""
+    if ((indices < -extents) | (indices >= extents)).any():
+        raise ValueError(
+            f"its indices are {indices.min()} to {indices.max()}, outside of {extents.tolist()}"
+        )
+    return np.where(indices < 0, indices + extents, indices).astype(indices.dtype)
+
+
+INDEX_CONVERTERS: dict[
+    str, Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
+] = {
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "Scatter": scatter_elements,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+}

@@ -1,0 +1,123 @@
+"""PyTorch operators that make a tensor of nothing but numbers: constants of the import."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.torch.file import DTYPES
+from relay_int8.frontend.torch.promotion import NUMBERS
+from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.graph.dataflow import constant, dtype, shape
+
+MOST_ELEMENTS = 1 << 22  # a mask of 2048 x 2048: more would come from a damaged file
+
+
+def element_type(step: Step, default: str) -> str:
+    """Return the type that ``dtype`` names; every float is float32 here."""
+    number = step.arguments.get("dtype")
+    kind = default if number is None else DTYPES.get(number, f"type {number}")
+    if kind.startswith(("float", "bfloat")):
+        return "float32"
+    if kind not in DTYPES.values():
+        raise NotImplementedError(f"element {kind}")
+    return kind
+
+
+def filled(sizes: Sequence[int], value: float, kind: str) -> relax.Expr:
+    """Return a constant of one value."""
+    if any(size < 1 for size in sizes) or math.prod(sizes) > MOST_ELEMENTS:
+        raise NotImplementedError(
+            f"a constant of {list(sizes)}; extents are at least 1, elements at most {MOST_ELEMENTS}"
+        )
+    return relax.const(np.full(sizes, value, kind), kind)
+
+
+def _of_size(value: float | None = None) -> Converter:
+    """Fill ``size`` with a value, or with ``fill_value``; ``new_*`` take the type of self."""
+
+    def _convert(step: Step) -> Result:
+        number = _fill_value(step) if value is None else value
+        default = "float32" if value is not None else NUMBERS[type(number)]
+        if "self" in step.arguments:
+            default = dtype(step.x)
+        return filled(step.integers("size"), number, element_type(step, default))
+
+    return _convert
+
+
+def _like(value: float | None = None) -> Converter:
+    """Fill the shape of a tensor."""
+
+    def _convert(step: Step) -> Result:
+        number = _fill_value(step) if value is None else value
+        return filled(shape(step.x), number, element_type(step, dtype(step.x)))
+
+    return _convert
+
+
+def _fill_value(step: Step, name: str = "fill_value") -> bool | int | float:
+    found = step.arguments.get(name)
+    if not isinstance(found, bool | int | float):
+        raise ValueError(f"its {name} is {found}, no number")
+    return found
+
+
+def _arange(step: Step) -> Result:
+    """Count from ``start`` to before ``end``; whole numbers where all three are."""
+    end = _fill_value(step, "end")
+    start, stride = (
+        default if step.arguments.get(name) is None else _fill_value(step, name)
+        for name, default in (("start", 0), ("step", 1))
+    )
+    if not stride or not all(map(math.isfinite, (start, end, stride))):
+        raise ValueError(f"it counts from {start} to {end} by {stride}")
+    count = math.ceil((end - start) / stride)
+    if not 0 < count <= MOST_ELEMENTS:
+        raise NotImplementedError(f"{count} numbers; they are 1 to {MOST_ELEMENTS}")
+    whole = all(isinstance(number, int) for number in (start, end, stride))
+    kind = element_type(step, "int64" if whole else "float32")
+    # In double precision, as torch counts floats too.
+    return relax.const((start + stride * np.arange(count)).astype(kind), kind)
+
+
+def _scalar_tensor(step: Step) -> Result:
+    kind = element_type(step, "float32")
+    return relax.const(np.asarray(_fill_value(step, "s"), kind), kind)
+
+
+def _fill(step: Step) -> Result:
+    """Write one value, a number or a tensor of one element, everywhere."""
+    value = step.arguments.get("value")
+    if isinstance(value, relax.Expr):
+        array = constant(value)
+        if array is None or array.size != 1:
+            raise NotImplementedError(f"a value {list(shape(value))} that is no constant number")
+        value = array.reshape(()).item()
+    if not isinstance(value, bool | int | float):
+        raise ValueError(f"its value is {value}")
+    return filled(shape(step.x), value, dtype(step.x))
+
+
+# Values of a tensor that torch leaves undefined are zero here.
+CREATION: dict[str, Converter] = {
+    "arange": _arange,
+    "empty": _of_size(0),
+    "empty_like": _like(0),
+    "fill": _fill,
+    "full": _of_size(),
+    "full_like": _like(),
+    "new_empty": _of_size(0),
+    "new_full": _of_size(),
+    "new_ones": _of_size(1),
+    "new_zeros": _of_size(0),
+    "ones": _of_size(1),
+    "ones_like": _like(1),
+    "scalar_tensor": _scalar_tensor,
+    "zero": _like(0),
+    "zeros": _of_size(0),
+    "zeros_like": _like(0),
+}

@@ -1,0 +1,30 @@
+"""Operators that are not read, and that PyTorch itself can write in ones that are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+# Each was exported by PyTorch 2.13, refused as it is, and equal to PyTorch when decomposed.
+NAMES = (
+    "_upsample_nearest_exact2d _weight_norm addcdiv addcmul affine_grid_generator aminmax "
+    "broadcast_tensors celu clip column_stack cosine_similarity count_nonzero deg2rad diag "
+    "diag_embed dot eye fliplr frac glu greater gru_cell hardshrink heaviside "
+    "hstack im2col index_copy index_fill inner isclose isfinite kron l1_loss lerp linalg_cross "
+    "linspace log_sigmoid logaddexp logit logspace logsumexp lstm_cell meshgrid movedim mse_loss "
+    "multiply mv nan_to_num negative one_hot pairwise_distance repeat_interleave rms_norm "
+    "rnn_tanh_cell rot90 sinc softshrink subtract swapaxes tensordot threshold tile true_divide "
+    "upsample_bicubic2d vstack xlogy"
+)
+DECOMPOSABLE = frozenset(f"aten.{name}" for name in NAMES.split())
+
+
+def advice(missing: Collection[str]) -> str:
+    """Return what to do about operators that are not read."""
+    helped = [operator for operator in missing if operator in DECOMPOSABLE]
+    write = "program.run_decompositions() before torch.export.save writes"
+    other = "export the model without them, or cut it before them"
+    if not helped:
+        return f"program.run_decompositions() is not known to help: {other}"
+    if len(helped) == len(missing):
+        return f"{write} them in operators that are read"
+    return f"{write} {', '.join(helped)} in operators that are read; of the others, {other}"

@@ -1,0 +1,121 @@
+"""Compute calls on constants with NumPy while a program is read.
+
+Masks and positions are written as a dozen operators on numbers alone; what they come to is needed
+to read the operators behind them. Weights are left alone: FoldConstants computes with those, in
+double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.torch.creation import MOST_ELEMENTS
+from relay_int8.frontend.torch.file import Array
+from relay_int8.graph.dataflow import arguments, constant, dtype, operator, shape, slice_steps
+
+Function = Callable[..., Any]
+
+ELEMENTWISE: dict[str, Function] = {
+    "abs": np.abs,
+    "add": np.add,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "divide": np.divide,
+    "equal": np.equal,
+    "exp": np.exp,
+    "floor": np.floor,
+    "floor_divide": np.floor_divide,
+    "floor_mod": np.mod,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "isnan": np.isnan,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "log": np.log,
+    "logical_and": np.logical_and,
+    "logical_not": np.logical_not,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "mod": np.fmod,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "not_equal": np.not_equal,
+    "power": np.power,
+    "round": np.rint,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "subtract": np.subtract,
+    "trunc": np.trunc,
+    "where": np.where,
+}
+REDUCTIONS: dict[str, Function] = {"max": np.max, "min": np.min, "sum": np.sum}
+RESHAPES = ("reshape", "expand_dims", "squeeze")
+
+
+def _sliced(call: relax.Call, x: Array) -> Array:
+    begins, steps = slice_steps(call)
+    kept = [
+        slice(begin, begin + step * (size - 1) + 1, step)
+        for begin, step, size in zip(begins, steps, shape(call), strict=True)
+    ]
+    return x[tuple(kept)]
+
+
+def _gathered(call: relax.Call, x: Array, places: Array) -> Array:
+    """Gather along an axis; other axes may be longer in x than in the places."""
+    axis = int(call.attrs.axis) % x.ndim
+    kept = [slice(None if i == axis else size) for i, size in enumerate(places.shape)]
+    return np.take_along_axis(x[tuple(kept)], places, axis)
+
+
+MOVES: dict[str, Function] = {
+    "astype": lambda call, x: x.astype(dtype(call)),
+    "broadcast_to": lambda call, x: np.broadcast_to(x, shape(call)),
+    "concat": lambda call, *parts: np.concatenate(parts, int(call.attrs.axis or 0)),
+    "cumsum": lambda call, x: np.cumsum(x, int(call.attrs.axis)),
+    "flip": lambda call, x: np.flip(x, int(call.attrs.axis)),
+    "gather_elements": _gathered,
+    "permute_dims": lambda call, x: x.transpose([int(axis) for axis in call.attrs.axes]),
+    "strided_slice": _sliced,
+    "take": lambda call, x, places: np.take(x, places, int(call.attrs.axis), mode="clip"),
+    "tile": lambda call, x: np.tile(x, [int(count) for count in call.attrs.repeats]),
+}
+
+
+def folded(value: relax.Expr, weights: Collection[relax.Expr]) -> relax.Expr | None:
+    """Return a call's result as a constant; None where it reads a tensor or one of ``weights``."""
+    if not isinstance(value, relax.Call):
+        return None
+    op = operator(value)
+    found = [a for a in arguments(value) if isinstance(a.ty, relax.TensorType)]
+    arrays = [constant(a) for a in found]
+    known = op in ELEMENTWISE or op in REDUCTIONS or op in RESHAPES or op in MOVES
+    if not arrays or not known or any(a is None for a in arrays):
+        return None
+    if any(operand in weights for operand in found):
+        return None
+    call = relax.BlockBuilder().normalize(value)
+    if np.prod(shape(call), dtype=object) > MOST_ELEMENTS:
+        return None
+    with np.errstate(all="ignore"):  # infinities are what masks are made of
+        array = np.asarray(_compute(op, call, arrays))
+    kind = dtype(call)
+    return relax.const(np.ascontiguousarray(array, kind).reshape(shape(call)), kind)
+
+
+def _compute(op: str, call: relax.Call, arrays: list[Any]) -> Array:
+    if op in ELEMENTWISE:
+        return np.asarray(ELEMENTWISE[op](*arrays))
+    if op in REDUCTIONS:
+        axes = None if call.attrs.axis is None else tuple(int(axis) for axis in call.attrs.axis)
+        return np.asarray(REDUCTIONS[op](arrays[0], axis=axes, keepdims=call.attrs.keepdims))
+    if op in RESHAPES:
+        return np.asarray(arrays[0].reshape(shape(call)))
+    return np.asarray(MOVES[op](call, *arrays))

@@ -1,0 +1,135 @@
+// Stands in for CUDA's runtime, on top of the driver's stand-in: memory is the computer's own.
+#include <time.h>
+
+#include "fake_gpu.h"
+
+using namespace fake;
+
+static size_t limit() {
+  const char* gib = getenv("FAKE_CUDA_MEMORY_BYTES");
+  return gib ? atoll(gib) : size_t(1) << 30;
+}
+
+extern "C" {
+int cudaMalloc(void** address, size_t bytes) {
+  size_t used = bytes;
+  for (auto& [start, size] : allocations) used += size;
+  if (used > limit()) return kNoMemory;
+  *address = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  memset(*address, 0xa5, bytes);  // memory of a GPU holds what was there before
+  allocations[(char*)*address] = bytes;
+  return kNone;
+}
+
+int cudaFree(void* address) {
+  allocations.erase((char*)address);
+  free(address);
+  return kNone;
+}
+
+int cudaMallocHost(void** address, size_t bytes) { return (*address = malloc(bytes)) ? kNone : kNoMemory; }
+
+int cudaFreeHost(void* address) {
+  free(address);
+  return kNone;
+}
+
+int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
+  if (capturing.count(stream)) return kCaptured;
+  memcpy(to, from, bytes);
+  return kNone;
+}
+
+int cudaMemGetInfo(size_t* left, size_t* all) {
+  *left = *all = limit();
+  return kNone;
+}
+
+int cudaStreamCreate(void** stream) { return (*stream = malloc(1)) ? kNone : kNoMemory; }
+int cudaStreamCreateWithFlags(void** stream, unsigned flags) { return cudaStreamCreate(stream); }
+
+int cudaStreamDestroy(void* stream) {
+  free(stream);
+  return kNone;
+}
+
+int cudaStreamSynchronize(void* stream) { return capturing.count(stream) ? kCaptured : kNone; }
+
+int cudaStreamBeginCapture(void* stream, int mode) {
+  capturing[stream];
+  return kNone;
+}
+
+int cudaStreamEndCapture(void* stream, void** graph) {
+  *graph = new Graph(capturing[stream]);
+  capturing.erase(stream);
+  return kNone;
+}
+
+int cudaGraphInstantiate(void** ready, Graph* graph, unsigned long long flags) {
+  *ready = new Graph(*graph);
+  return kNone;
+}
+
+int cudaGraphLaunch(Graph* graph, void* stream) {
+  ++fake_graphs;
+  for (const Captured& kept : *graph) {
+    if (int error = run(kept)) return error;
+  }
+  return kNone;
+}
+
+int cudaGraphDestroy(Graph* graph) {
+  delete graph;
+  return kNone;
+}
+
+int cudaGraphExecDestroy(Graph* graph) { return cudaGraphDestroy(graph); }
+
+int cuDeviceGetCount(int* count);
+int cuDeviceGetAttribute(int* value, int attribute, int device);
+int cudaGetDeviceCount(int* count) { return cuDeviceGetCount(count); }
+
+int cudaDeviceGetAttribute(int* value, int attribute, int device) {
+  if (cuDeviceGetAttribute(value, attribute, device)) *value = attribute == 10 ? 32 : 1024;
+  return kNone;  // 10 is the size of a warp
+}
+
+static int device_in_use;
+int cudaGetDevice(int* device) {
+  *device = device_in_use;
+  return kNone;
+}
+
+int cudaSetDevice(int device) {
+  device_in_use = device;
+  return kNone;
+}
+
+int cudaGetLastError() { return kNone; }
+int cudaPeekAtLastError() { return kNone; }
+const char* cudaGetErrorName(int error) { return error == kNoMemory ? "cudaErrorMemoryAllocation" : "cudaError"; }
+const char* cudaGetErrorString(int error) { return error == kNoMemory ? "out of memory" : "an error of the fake runtime"; }
+int cudaGetDeviceProperties(void* properties, int device) { return kInvalid; }
+int cudaMemcpyPeerAsync() { return kInvalid; }
+int cudaStreamWaitEvent() { return kNone; }
+
+// Events are the computer's clock: nothing here runs behind.
+int cudaEventCreate(timespec** event) {
+  *event = new timespec();
+  return kNone;
+}
+
+int cudaEventDestroy(timespec* event) {
+  delete event;
+  return kNone;
+}
+
+int cudaEventRecord(timespec* event, void* stream) { return clock_gettime(CLOCK_MONOTONIC, event); }
+int cudaEventSynchronize(timespec* event) { return kNone; }
+
+int cudaEventElapsedTime(float* ms, timespec* start, timespec* end) {
+  *ms = (end->tv_sec - start->tv_sec) * 1e3 + (end->tv_nsec - start->tv_nsec) * 1e-6;
+  return kNone;
+}
+}

@@ -1,0 +1,118 @@
+"""Operators of transformers and recurrent layers: equal to what PyTorch computed."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.torch import import_torch
+from relay_int8.frontend.torch.promotion import common_type
+from relay_int8.graph import dataflow
+from tests.frontend.test_torch_files import MODEL, changed, node
+from tests.frontend.torch_programs import program_results
+from tests.mxnet_models import run_fast
+from tests.onnx_models import assert_close
+
+# Programs of benchmarks.torch_transformers; "core" ones went through run_decompositions().
+PROGRAMS = ("attention", "created", "encoder", "gru", "logic", "lstm_given", "norms", "places")
+STATES = ("gru_given", "lstm", "rnn", "rnn_tanh")
+DECOMPOSED = ("attention_core", "created_core", "encoder_core", "views_core")
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *STATES, "views", *DECOMPOSED])
+def test_results_are_those_of_pytorch(tmp_path, name):
+    file, inputs, expected = program_results(tmp_path, name)
+    mod = import_torch(file)
+    arrays = [inputs[str(param.name)] for param in mod["main"].params]
+    found = run_fast(mod, *arrays)
+    assert [array.dtype for array in found] == [array.dtype for array in expected]
+    assert_close(found, expected)
+
+
+@pytest.mark.fast
+def test_what_depends_on_numbers_alone_is_computed_while_reading(tmp_path):
+    """Masks filled part by part, angles and steps leave one operator a result behind, or two."""
+    file, _, expected = program_results(tmp_path, "created")
+    operators = [
+        dataflow.operator(value) for _, value in dataflow.calls(import_torch(file)["main"])
+    ]
+    assert not {"take", "where", "equal", "sin", "floor_mod", "cumsum"} & set(operators)
+    assert len(operators) <= 3 * len(expected)
+
+
+@pytest.mark.fast
+def test_a_known_mask_that_excludes_nothing_is_left_out(tmp_path):
+    file, _, _ = program_results(tmp_path, "attention")
+    operators = [
+        dataflow.operator(value) for _, value in dataflow.calls(import_torch(file)["main"])
+    ]
+    # Of eleven results three have no mask, one a full one; two leave something of every row. Two
+    # exclude whole rows by constants and three may, by values: they choose before and behind the
+    # softmax. One mask is a choice itself.
+    assert operators.count("nn.softmax") == 11
+    assert operators.count("where") == 2 + 2 * (2 + 3) + 1
+
+
+@pytest.mark.fast
+def test_a_state_of_zeros_is_not_multiplied(tmp_path):
+    """The first step of both directions has no state; where one is given it counts."""
+    file, _, _ = program_results(tmp_path, "lstm")
+    operators = [
+        dataflow.operator(value) for _, value in dataflow.calls(import_torch(file)["main"])
+    ]
+    assert operators.count("matmul") == 2 * (1 + 2)  # the input of three steps, two states
+    given, _, _ = program_results(tmp_path, "lstm_given")
+    operators = [
+        dataflow.operator(value) for _, value in dataflow.calls(import_torch(given)["main"])
+    ]
+    assert operators.count("matmul") == 2 * (1 + 2)  # two layers, two steps
+
+
+@pytest.mark.fast
+def test_recurrent_layers_that_are_not_unrolled(tmp_path):
+    file, _, _ = program_results(tmp_path, "lstm_projected")
+    with pytest.raises(UnsupportedOpError, match=r"proj_size.*run_decompositions\(\)"):
+        import_torch(file)
+
+    def packed(text):
+        inputs = node(text, "aten.gru")["inputs"]
+        inputs.append({"name": "batch_sizes", "arg": {"as_ints": [2, 2, 1]}, "kind": 1})
+
+    def trained(text):
+        inputs = node(text, "aten.gru")["inputs"]
+        for name, value in (("train", {"as_bool": True}), ("dropout", {"as_float": 0.5})):
+            next(entry for entry in inputs if entry["name"] == name)["arg"] = value
+
+    file, _, _ = program_results(tmp_path, "gru")
+    with pytest.raises(UnsupportedOpError, match=r"packed sequences: .* pack_padded_sequence"):
+        import_torch(changed(file, MODEL, packed))
+    file, _, _ = program_results(tmp_path, "gru")
+    with pytest.raises(FrontendError, match="training mode"):
+        import_torch(changed(file, MODEL, trained))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("operands", "expected"),
+    [
+        (["int64", "float32"], "float32"),
+        (["uint8", "int8"], "int16"),
+        (["int32", 2], "int32"),
+        (["int32", 0.5], "float32"),
+        (["bool", 2], "int64"),
+        (["uint8", "bool"], "uint8"),
+        (["int8", "int64 scalar"], "int8"),
+        (["int8", "float32 scalar"], "float32"),
+        ([True, 3], "int64"),
+    ],
+)
+def test_operands_are_promoted_as_in_pytorch(operands, expected):
+    """A table of torch.result_type; scalars are tensors without axes."""
+
+    def operand(given):
+        if not isinstance(given, str):
+            return given
+        kind, *scalar = given.split()
+        return relax.const(np.ones([] if scalar else [2], kind), kind)
+
+    assert common_type([operand(given) for given in operands]) == expected

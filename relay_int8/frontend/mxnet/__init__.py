@@ -23,7 +23,7 @@ ENDING = "-symbol.json"
 
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
-    """Import a symbol file as :func:`relay_int8.import_model` wants it."""
+    """Import a symbol file as ``frontend.model`` wants it."""
     return import_mxnet(path, options.params, inputs=options.inputs, batch=options.batch)
 
 

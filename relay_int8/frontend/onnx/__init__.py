@@ -85,7 +85,7 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
 
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
-    """Import an ONNX file as :func:`relay_int8.import_model` wants it."""
+    """Import an ONNX file as ``frontend.model`` wants it."""
     refuse_options(path, options)
     return import_onnx(path, batch=options.batch)
 

@@ -20,7 +20,7 @@ from relay_int8.frontend.weights import check_finite
 
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
-    """Import a TFLite file as :func:`relay_int8.import_model` wants it."""
+    """Import a TFLite file as ``frontend.model`` wants it."""
     refuse_options(path, options)
     return import_tflite(path, batch=options.batch)
 

@@ -22,7 +22,7 @@ from relay_int8.frontend.weights import check_finite
 
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
-    """Import a .pt2 file as :func:`relay_int8.import_model` wants it."""
+    """Import a .pt2 file as ``frontend.model`` wants it."""
     refuse_options(path, options)
     return import_torch(path, batch=options.batch)
 

@@ -195,10 +195,10 @@ from relay_int8.remote import server_process
 def upload(name, content):
     altered = bytearray(content)
     altered[len(altered) // 2] ^= 1
-    with open(tvm_ffi.get_global_func("tvm.rpc.server_process.workpath")(name), "wb") as file:
+    with open(tvm_ffi.get_global_func("tvm.rpc.server.workpath")(name), "wb") as file:
         file.write(altered)
 
-tvm_ffi.register_global_func("tvm.rpc.server_process.upload", upload, override=True)
+tvm_ffi.register_global_func("tvm.rpc.server.upload", upload, override=True)
 server_process.main()
 """
 

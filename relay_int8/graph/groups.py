@@ -129,6 +129,19 @@ class Group:
         """Name of the tensor it computes."""
         return str(self.output.name)
 
+    @property
+    def weight_rows(self) -> np.ndarray:
+        """Constant weights with output channels first: (oc, ic, kh, kw) or (oc, k)."""
+        assert self.weight is not None
+        values: np.ndarray = np.moveaxis(self.weight.values, 0 if self.kind == "conv2d" else 1, 0)
+        return values
+
+    @property
+    def bias_or_zero(self) -> np.ndarray:
+        """(oc,): the bias, or float32 zeros."""
+        zeros = np.zeros(len(self.weight_rows), np.float32)
+        return zeros if self.bias is None else self.bias
+
 
 class _Reader:
     """One function, indexed: what binds each variable and who reads it."""

@@ -10,11 +10,10 @@ from relay_int8.compiler.passes.lower.realize import realized_groups
 from relay_int8.compiler.passes.qdq.remove_qdq import RemoveQdq
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ConfigError
-from relay_int8.graph.capability import macs
 from relay_int8.graph.digest import digest
 from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.graph.requantize import with_requantize
-from relay_int8.quantization.annotate import ALWAYS
+from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import QuantizedModel, require_integers
 
@@ -68,9 +67,13 @@ def _plan(mod: IRModule) -> Plan:
             name=group.name,
             root=str(group.members[0].name),
             kind=group.kind,
-            macs=macs(group),
+            macs=operator_of(group).macs(group),
             reason=reason,
-            cause="" if reason is None else "unsupported" if group.kind in ALWAYS else "unneeded",
+            cause=""
+            if reason is None
+            else "unsupported"
+            if operator_of(group).pays_alone
+            else "unneeded",
         )
         for group, reason in realized_groups(mod)
     ]

@@ -14,30 +14,12 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.capability import macs, refusal
-from relay_int8.graph.groups import (
-    AFFINE,
-    INTERPOLATE,
-    MOVES,
-    PAIRS,
-    SAMPLE,
-    Group,
-    Leaky,
-    adds_values,
-    find_groups,
-)
+from relay_int8.graph.groups import Group, Leaky, adds_values, find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
-from relay_int8.graph.signs import non_negative, one_sided
 from relay_int8.numerics.qparams import PlannedScheme
-from relay_int8.numerics.unary import UNARY
+from relay_int8.operators.registry import operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
-
-ALWAYS = ("conv2d", "dense")
-REQUANTIZING = (
-    *("conv2d", "dense", "avg_pool2d", INTERPOLATE, AFFINE, *PAIRS),
-    *("activation", "function", *UNARY),
-)
-"""They can give their result in any scale, so also in the one a concat wants."""
+from relay_int8.quantization.signs import non_negative, one_sided
 
 
 def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | None = None) -> Plan:
@@ -72,7 +54,7 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             name=group.name,
             root=str(group.members[0].name),
             kind=group.kind,
-            macs=macs(group),
+            macs=operator_of(group).macs(group),
             reason=reasons[group.name],
             cause=_cause(group, reasons[group.name], config, refused or {}),
         )
@@ -135,7 +117,7 @@ def _reasons(
     def _not_worth(group: Group) -> str | None:
         for var in group.inputs:
             source = producer.get(var)
-            if source is None and group.kind == AFFINE:
+            if source is None and operator_of(group).prepares_input:
                 return "it prepares the network's input, which is quantized after it"
             if source is not None and reasons[source.name] is not None:
                 return f"its input {var.name} is computed in float"
@@ -147,7 +129,7 @@ def _reasons(
     while changed:  # a float operator may leave its neighbours without a reason to be integer
         changed = False
         for group in groups:
-            if group.kind in ALWAYS or reasons[group.name] is not None:
+            if operator_of(group).pays_alone or reasons[group.name] is not None:
                 continue
             reasons[group.name] = _not_worth(group)
             changed |= reasons[group.name] is not None
@@ -191,18 +173,19 @@ def _shared(
     readers = dataflow.consumers(func)
     like: dict[relax.Var, relax.Var] = {}
     for group in integer:
-        if _keeps_range(group) and group.output in wanted:
+        record = operator_of(group)
+        if record.keeps_range(group) and group.output in wanted:
             like[group.output] = group.inputs[0]
-        if group.kind == "concat" or adds_values(group):
+        if record.lends_range(group):
             for var in group.inputs:
                 source = producer.get(var)
-                free = source.kind in REQUANTIZING if source else _is_padded_input(group, var, func)
+                free = _requantizes(source) if source else _is_padded_input(group, var, func)
                 if free and len(readers[var]) == 1:
                     like[var] = group.output
         if unify and isinstance(group.activation, Leaky) and group.output in wanted:
             source = producer.get(group.inputs[0])
-            alone = group.kind == "activation" and len(readers[group.inputs[0]]) == 1
-            if alone and source and source.kind in REQUANTIZING:
+            alone = len(group.members) == len(readers[group.inputs[0]]) == 1
+            if alone and source and _requantizes(source):
                 like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
 
@@ -212,11 +195,8 @@ def _is_padded_input(group: Group, var: relax.Var, func: relax.Function) -> bool
     return adds_values(group) and any(var.same_as(param) for param in func.params)
 
 
-def _keeps_range(group: Group) -> bool:
-    """Whether a result has the range of its input: moved, or interpolated without a mask."""
-    if adds_values(group):
-        return False
-    return group.kind in MOVES or (group.kind == SAMPLE and len(group.floats) == 1)
+def _requantizes(group: Group) -> bool:
+    return operator_of(group).requantizes
 
 
 def _follow(var: relax.Var, like: dict[relax.Var, relax.Var]) -> relax.Var:

@@ -89,7 +89,7 @@ class Preset:
     ----------
     non_negative, one_sided, signed
         Of those that cannot be negative, those that reach far on one side of zero at most, as what
-        swish gives (``relay_int8.graph.signs``), and all others.
+        swish gives (``relay_int8.quantization.signs``), and all others.
     tools
         What is done for accuracy, unless the user says.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +17,11 @@ from relay_int8.errors import CalibrationError
 from relay_int8.frontend.model import import_model
 from relay_int8.frontend.options import Shapes
 from relay_int8.graph.digest import float_digest, tensor_names
-from relay_int8.graph.geometry import conv2d_fields
 from relay_int8.graph.groups import Group
 from relay_int8.graph.layers import linear_layers
 from relay_int8.numerics.qparams import PlannedScheme
+from relay_int8.operators.conv2d import Conv2d
+from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 
@@ -115,16 +115,12 @@ class ModelTensors:
 
 def _ncnn_scales(layer: Group) -> npt.NDArray[np.float64]:
     """Return ``max|w| / 127`` of each output channel, or of each group of a grouped convolution."""
-    assert layer.weight is not None
-    w: npt.NDArray[Any] = layer.weight.values
-    steps = WEIGHT_MAX
-    if layer.kind == "conv2d":
-        fields, groups = conv2d_fields(layer), int(layer.root.attrs.groups)
+    record, rows, steps = linear_of(layer), layer.weight_rows, WEIGHT_MAX
+    if isinstance(record, Conv2d):
+        fields, groups = record.fields(layer), record.groups(layer)
         plain = (fields["kernel"], fields["strides"], fields["dilation"])
         if groups == 1 and plain == ((3, 3), (1, 1), (1, 1)):
             steps = WINOGRAD_MAX
-        rows = w.reshape(groups if groups > 1 else len(w), -1)
-    else:
-        rows = w.T
+        rows = rows.reshape(groups if groups > 1 else len(rows), -1)
     largest = np.abs(rows.astype(np.float64)).max(axis=1)
     return np.where(largest > 0, largest, 1.0) / steps

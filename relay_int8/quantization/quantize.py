@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import IRModule
 
@@ -239,10 +238,8 @@ def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams])
     """Return the layers whose accumulator could leave int32 with these ranges, and why."""
     refused = {}
     for group in linear_layers(reference["main"], plan):
-        assert group.weight is not None
         x = params[plan.tensors[group.inputs[0].name].like]
-        rows = np.moveaxis(group.weight.values, 0 if group.kind == "conv2d" else 1, 0)
-        bias = np.zeros(len(rows), np.float32) if group.bias is None else group.bias
+        rows, bias = group.weight_rows, group.bias_or_zero
         scales = qparams.weight_scales(rows, bias, x.scale)
         reason = qparams.accumulator_refusal(
             qparams.quantize_weight(rows, scales), qparams.quantize_bias(bias, x.scale, scales), x

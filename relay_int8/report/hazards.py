@@ -69,8 +69,7 @@ def _input_params(layer: Group, plan: Plan, table: CalibrationTable | None) -> Q
 
 def _integers(layer: Group, x: QParams | None) -> tuple[Array, Array, Array]:
     """Return float and integer weights by output channel, and the integer bias."""
-    assert layer.weight is not None
-    rows = np.moveaxis(layer.weight.values, 0 if layer.kind == "conv2d" else 1, 0)
+    rows = layer.weight_rows
     bias = np.zeros(len(rows), np.float32)
     if layer.bias is not None and x is not None:
         bias = layer.bias

@@ -6,9 +6,9 @@ from tvm import relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph.groups import find_groups
-from relay_int8.graph.signs import non_negative, one_sided
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig, Tools
+from relay_int8.quantization.signs import non_negative, one_sided
 from tests.small_networks import NetworkWriter, functions
 
 pytestmark = pytest.mark.fast

@@ -14,10 +14,10 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.batch import with_batch, with_open_batch
 from relay_int8.graph.dataflow import calls, operator
 from relay_int8.graph.groups import find_groups
-from relay_int8.graph.signs import non_negative
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.signs import non_negative
 from schedules.targets import TARGETS
 from tests.onnx_models import assert_close, model, run_onnx
 from tests.quantized_networks import QuantizedNetwork

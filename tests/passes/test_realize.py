@@ -15,6 +15,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.graph.spec_calls import spec_of
 from relay_int8.numerics import qparams
+from relay_int8.operators.linear import Linear
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import PRESETS, QuantConfig
 from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
@@ -123,9 +124,7 @@ def test_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch, culprit: str, 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["padding", "zero point of y"])
 def test_planted_zero_point_is_caught(monkeypatch: pytest.MonkeyPatch, place: int):
-    from relay_int8.compiler import integer_kernels
-
-    linear = integer_kernels._linear
+    linear = Linear.integer_kernel
 
     def wrong(*args):
         spec, constants = linear(*args)
@@ -134,6 +133,6 @@ def test_planted_zero_point_is_caught(monkeypatch: pytest.MonkeyPatch, place: in
         return spec, constants
 
     qdq = quantized("residual", "int8-asymmetric")
-    monkeypatch.setattr(integer_kernels, "_linear", wrong)
+    monkeypatch.setattr(Linear, "integer_kernel", wrong)
     with pytest.raises(AssertionError):
         assert_equals_oracle(qdq)

@@ -6,7 +6,6 @@ import tvm
 from tvm import relax
 
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
-from relay_int8.graph.chains import find_chains
 from relay_int8.numerics.equalization import (
     HEADROOM,
     cross_layer_factors,
@@ -14,6 +13,7 @@ from relay_int8.numerics.equalization import (
     within_clip,
     within_range,
 )
+from relay_int8.quantization.refine.chains import find_chains
 from relay_int8.quantization.refine.equalize import channel_maxima, equalize
 from relay_int8.quantization.refine.network import NumpyNetwork
 from tests.small_networks import NETWORKS, NetworkWriter, images, nn

@@ -8,7 +8,7 @@ from relay_int8.graph.groups import find_groups
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
-from relay_int8.quantization.refine.network import NumpyNetwork, weight_rows
+from relay_int8.quantization.refine.network import NumpyNetwork
 from tests.reference import run
 from tests.test_bias_correction import dataset, network, pictures
 
@@ -53,7 +53,7 @@ def test_chosen_integers_are_the_ones_that_run(ratios, name):
     layers = [group for group in groups if group.weight and group.weight.scale is not None]
     assert [layer.kind for layer in layers] == ["conv2d", "conv2d", "dense"]
     for layer in layers:
-        rows = weight_rows(layer)
+        rows = layer.weight_rows
         steps = rows / layer.weight.scale.reshape(-1, *(1,) * (rows.ndim - 1))
         assert np.abs(steps - np.rint(steps)).max() < 1e-3
         assert np.abs(steps).max() == pytest.approx(127, abs=1e-3)

@@ -24,7 +24,7 @@ from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.quantize import QuantizedModel
-from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation, from_rows
 
 Array = npt.NDArray[Any]
 SAMPLES = 16
@@ -163,10 +163,10 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
     for group in find_groups(quantized.mod["main"], quantized.plan.additions):
         if group.weight is None or group.weight.scale is None:
             continue
-        conv = group.kind == "conv2d"
-        s = group.weight.scale.astype(np.float64).reshape((-1, 1, 1, 1) if conv else (1, -1))
-        steps = np.clip(np.rint(group.weight.values / s), -127, 127)
-        weights[group.name] = (steps * s).astype(np.float32)
+        rows = group.weight_rows
+        s = group.weight.scale.astype(np.float64).reshape(-1, *(1,) * (rows.ndim - 1))
+        steps = np.clip(np.rint(rows / s), -127, 127)
+        weights[group.name] = from_rows(group, (steps * s).astype(np.float32))
         if group.bias is not None:
             biases[group.name] = group.bias
     return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)

@@ -26,11 +26,11 @@ from relay_int8.compiler.passes.qdq.correct_bias import CorrectBias
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.graph.batch import with_batch
-from relay_int8.graph.capability import macs
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.judgement import Judgement
+from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
 from relay_int8.quantization.refine.equalize import equalize
@@ -157,7 +157,7 @@ class _Trial:
     """A network with two halves of images, each judged with what was made of the other."""
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
-        work = sum(map(macs, find_groups(mod["main"])))
+        work = sum(operator_of(group).macs(group) for group in find_groups(mod["main"]))
         images = list(islice(data, max(FEWEST, min(IMAGES, MACS // max(work, 1)))))
         if not images:
             raise CalibrationError("no image found; preset auto needs calibration images")

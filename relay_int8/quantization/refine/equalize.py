@@ -19,7 +19,6 @@ from tvm import IRModule
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.data.dataset import Image
 from relay_int8.graph.batch import with_batch
-from relay_int8.graph.chains import Chain, by_input, by_output, find_chains
 from relay_int8.graph.groups import Group
 from relay_int8.numerics.equalization import (
     cross_layer_factors,
@@ -27,7 +26,10 @@ from relay_int8.numerics.equalization import (
     within_clip,
     within_range,
 )
+from relay_int8.operators.linear import Linear
+from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import Equalization
+from relay_int8.quantization.refine.chains import Chain, find_chains
 from relay_int8.quantization.refine.network import NumpyNetwork
 
 Array = npt.NDArray[Any]
@@ -106,8 +108,8 @@ class _Scaling:
 
     def ranges(self, chain: Chain) -> tuple[Array, Array]:
         """Return the largest magnitudes of each channel: of weights producing, and reading it."""
-        produced = [by_output(layer, self._weights[layer.name]) for layer in chain.producers]
-        read = [by_input(reader, self._weights[reader.name]) for reader in chain.readers]
+        produced = [_record(one).by_output(self._weights[one.name]) for one in chain.producers]
+        read = [_record(one).by_input(one, self._weights[one.name]) for one in chain.readers]
         largest = np.concatenate([np.abs(rows).max(axis=1) for rows in produced])
         return largest, np.abs(np.concatenate(read, axis=1)).max(axis=1)
 
@@ -123,11 +125,13 @@ class _Scaling:
         for layer, part in zip(chain.producers, parts, strict=True):
             self._multiply(layer, part)
         for reader in chain.readers:
-            self._weights[reader.name] = _divided(reader, self._weights[reader.name], factors)
+            w = self._weights[reader.name]
+            self._weights[reader.name] = _record(reader).divided_by_input(reader, w, factors)
 
     def _multiply(self, layer: Group, factors: Array) -> None:
-        axes = (-1, 1, 1, 1) if layer.kind == "conv2d" else (1, -1)
-        self._weights[layer.name] = self._weights[layer.name] * factors.reshape(axes)
+        w = self._weights[layer.name]
+        rows = np.moveaxis(w, _record(layer).weight_axis, -1) * factors
+        self._weights[layer.name] = np.moveaxis(rows, -1, _record(layer).weight_axis)
         if layer.name in self._biases:
             self._biases[layer.name] = self._biases[layer.name] * factors
 
@@ -138,16 +142,11 @@ class _Scaling:
         return result
 
 
-def _divided(reader: Group, w: Array, factors: Array) -> Array:
-    if reader.kind == "dense":
-        quotient: Array = w / factors[:, None]
-        return quotient
-    groups = int(reader.root.attrs.groups)
-    split = w.reshape(groups, len(w) // groups, *w.shape[1:])
-    divided: Array = (split / factors.reshape(groups, 1, w.shape[1], 1, 1)).reshape(w.shape)
-    return divided
+def _record(layer: Group) -> Linear:
+    record = linear_of(layer)
+    assert record is not None
+    return record
 
 
 def _depthwise(reader: Group) -> bool:
-    assert reader.weight is not None
-    return reader.kind == "conv2d" and reader.weight.values.shape[1] == 1
+    return reader.weight_rows.ndim == 4 and reader.weight_rows.shape[1] == 1

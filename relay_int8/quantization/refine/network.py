@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from tvm import IRModule, relax
 
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.graph import dataflow
-from relay_int8.graph.capability import refusal
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
-from relay_int8.quantization.refine.operators import batched, evaluator, is_batched, linear, rows
+from relay_int8.operators.images import batched, rows
+from relay_int8.operators.registry import linear_of, operator_of, refusal
 from schedules.targets import native_target
 
 Array = npt.NDArray[Any]
@@ -141,16 +142,11 @@ class NumpyNetwork:
         return self._evaluators[group.name](xs)
 
     def _evaluator(self, group: Group) -> Callable[[Sequence[Array]], Array]:
-        possible = refusal(group) is None
-        weight = group.weight
-        if weight is not None and possible:
-            return lambda xs: linear(group, xs, weight.values, group.bias)
-        operator = evaluator(group)
-        if operator is None or not (possible or group.kind in ("add", "mul")):
+        record = operator_of(group)
+        if not record.in_numpy or (refusal(group) and not record.takes_constants):
             return _each(group, _compiled(group, self._values))
-        if is_batched(group):
-            return lambda xs: operator(group, xs)
-        return _each(group, lambda xs: operator(group, xs))
+        evaluate = partial(record.evaluate, group)
+        return evaluate if record.is_batched(group) else _each(group, evaluate)
 
 
 class _State:
@@ -218,7 +214,9 @@ class _State:
         if w is None:
             x = self._params.get(str(group.inputs[0].name))
             w = rounded(group, np.float32(1) if x is None else x.scale)
-        return linear(group, xs, w, b)
+        record = linear_of(group)
+        assert record is not None
+        return record.evaluate_with(group, xs, w, b)
 
 
 def fake_quantize(x: Array, params: QParams) -> Array:
@@ -231,23 +229,17 @@ def fake_quantize(x: Array, params: QParams) -> Array:
     return q
 
 
-def weight_rows(group: Group) -> Array:
-    """Return the weights with output channels first: (oc, ic, kh, kw) or (oc, k)."""
-    assert group.weight is not None
-    values = group.weight.values
-    return values if group.kind == "conv2d" else values.T
-
-
 def from_rows(group: Group, rows: Array) -> Array:
-    """Return weights shaped as the layer has them; the inverse of :func:`weight_rows`."""
-    return rows if group.kind == "conv2d" else np.ascontiguousarray(rows.T)
+    """Return weights shaped as the layer has them; the inverse of ``Group.weight_rows``."""
+    record = linear_of(group)
+    assert record is not None
+    return np.ascontiguousarray(np.moveaxis(rows, 0, record.weight_axis))
 
 
 def rounded(group: Group, s_x: np.float32) -> Array:
     """Return the layer's weights as its integers stand for them, float32, nearest rounding."""
-    rows = weight_rows(group)
-    bias = np.zeros(len(rows), np.float32) if group.bias is None else group.bias
-    scales = qparams.weight_scales(rows, bias, s_x)
+    rows = group.weight_rows
+    scales = qparams.weight_scales(rows, group.bias_or_zero, s_x)
     steps = qparams.quantize_weight(rows, scales).astype(np.float32)
     return from_rows(group, steps * scales.reshape(-1, *(1,) * (rows.ndim - 1)))
 

@@ -24,6 +24,9 @@ from relay_int8.graph.groups import Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.rounding import ROUNDINGS, Rounding, nearest
+from relay_int8.operators.images import product, rows
+from relay_int8.operators.linear import Linear
+from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.refine.network import (
     Arrays,
     NumpyNetwork,
@@ -31,9 +34,7 @@ from relay_int8.quantization.refine.network import (
     fake_quantize,
     from_rows,
     read_last,
-    weight_rows,
 )
-from relay_int8.quantization.refine.operators import linear, patches, product, rows
 
 Array = npt.NDArray[Any]
 MEMORY_BYTES = 2**30  # of activations that live at a time
@@ -118,7 +119,8 @@ class _Walk:
             w, b = self._chosen(group, xs, seen)
             self.found.weights[group.name], self.found.biases[group.name] = w, b
             found = np.concatenate(
-                [linear(group, chunk, w, b) for chunk in self._chunks(seen)], axis=0
+                [_linear(group).evaluate_with(group, chunk, w, b) for chunk in self._chunks(seen)],
+                axis=0,
             )
         else:
             found = self._evaluated(group, seen)
@@ -142,12 +144,12 @@ class _Walk:
     def _chosen(
         self, group: Group, xs: Sequence[Array], seen: Sequence[Array]
     ) -> tuple[Array, Array]:
-        rows = weight_rows(group).astype(np.float64)
-        bias = np.zeros(len(rows)) if group.bias is None else group.bias.astype(np.float64)
+        rows = group.weight_rows.astype(np.float64)
+        bias = group.bias_or_zero.astype(np.float64)
         params = self._params.get(str(group.inputs[0].name))
         s_x = np.float32(1) if params is None else params.scale
         scales = qparams.weight_scales(rows, bias, s_x).astype(np.float64)
-        groups = int(group.root.attrs.groups) if group.kind == "conv2d" else 1
+        groups = _linear(group).groups(group)
         by_group = rows.reshape(groups, len(rows) // groups, -1)
         rounding = self._rounding if by_group.shape[2] <= LARGEST_K else nearest
         moments = _Moments(group, by_group, second=rounding is not nearest)
@@ -231,9 +233,15 @@ class _Moments:
         return shift
 
 
+def _linear(group: Group) -> Linear:
+    record = linear_of(group)
+    assert record is not None
+    return record
+
+
 def _columns(group: Group, x: Array) -> Array:
     """Return float32 (groups, k, positions of all images)."""
-    columns = patches(group, x)
+    columns = _linear(group).patches(group, x)
     return columns.transpose(1, 2, 0, 3).reshape(columns.shape[1], columns.shape[2], -1)
 
 

@@ -26,8 +26,8 @@ from relay_int8.data.dataset import Image
 from relay_int8.graph.groups import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.refine.network import NumpyNetwork, fake_quantize
-from relay_int8.quantization.refine.operators import linear
 
 Array = npt.NDArray[Any]
 METHODS_TRIED = ("max", "percentile", "mse", "aciq-laplace", "aciq-gauss")
@@ -134,9 +134,10 @@ def _errors(group: Group, name: str, tensors: Mapping[str, Array], params: list[
 
 
 def _product(group: Group, x: Array) -> Array:
-    assert group.weight is not None
+    record = linear_of(group)
+    assert record is not None and group.weight is not None
     alone = dataclasses.replace(group, residual=False, activation=None)
-    return linear(alone, [x], group.weight.values, None)
+    return record.evaluate_with(alone, [x], group.weight.values, None)
 
 
 def _power(x: Array) -> float:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.compiler.float_kernels import float_kernel
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.spec_calls import kernel_call
+from relay_int8.operators.registry import operator_of, refusal
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerFloat")
@@ -42,7 +42,7 @@ def _emit_kernel(
     group: Group, writer: dataflow.FunctionWriter, done: dict[relax.Var, relax.Expr]
 ) -> bool:
     """Write ``group`` as one kernel call; return whether there is a kernel for it."""
-    kernel = float_kernel(group)
+    kernel = None if refusal(group) else operator_of(group).float_kernel(group)
     if kernel is None:
         return False
     spec, constants = kernel

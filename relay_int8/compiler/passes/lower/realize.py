@@ -21,10 +21,8 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.compiler.integer_kernels import (
-    Kernel,
     dequantize_kernel,
     integer_kernel,
-    linear_refusal,
     pixel_kernel,
     quantize_kernel,
     rescale_kernel,
@@ -32,13 +30,14 @@ from relay_int8.compiler.integer_kernels import (
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
-from relay_int8.graph.capability import refusal
-from relay_int8.graph.groups import MOVES, Group, find_groups
+from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.pixels import pixels_of
 from relay_int8.graph.requantize import requantize_of
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.qparams import QParams
-from schedules.spec import DType, Move
+from relay_int8.operators.kernel import Kernel
+from relay_int8.operators.registry import operator_of, refusal
+from schedules.spec import Dense, DType, Move
 
 
 def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
@@ -150,10 +149,10 @@ class _Realizer:
         floats = [var.name for var in group.inputs if var not in self._integers]
         if floats:
             return f"its input {floats[0]} is not quantized"
-        if group.kind in ("conv2d", "dense"):
-            inexact = linear_refusal(group, self._integers[group.inputs[0]][1])
-            if inexact or not group.residual:
-                return inexact
+        record = operator_of(group)
+        inexact = record.range_refusal(group, self._integers[group.inputs[0]][1])
+        if inexact or record.gives_float(group):
+            return inexact
         quantize = self._quantized_as(group.output)
         return "its result is not quantized at once" if quantize is None else None
 
@@ -162,15 +161,15 @@ class _Realizer:
         y = None if quantize is None else self._params(quantize, self._values[quantize])
         tensors = [var for var, _ in inputs]
         xs = [params for _, params in inputs]
-        if y is not None and group.kind in (*MOVES, "concat"):
+        if y is not None and operator_of(group).shares_scale:
             tensors = [self._rescaled(var, x, y) for var, x in inputs]
             xs = [y] * len(xs)
         tensors += [self._float_of(var) for var in group.floats]
         spec, constants = integer_kernel(group, xs, y, self._requantize)
-        if group.kind == "dense":
+        if isinstance(spec, Dense):
             tensors = [self._reshaped(tensors[0], spec.shape("x"))]
         var = self._emit(group.name, (spec, constants), tensors)
-        if group.kind == "dense":
+        if isinstance(spec, Dense):
             var = self._reshaped(var, dataflow.shape(group.output))
         if quantize is None or y is None:
             self._floats[group.output] = var

@@ -19,12 +19,12 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
-from relay_int8.graph.geometry import conv2d_fields
 from relay_int8.graph.groups import Group
 from relay_int8.graph.layers import linear_layers, means_of
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.bias_correction import corrected_bias, tap_shares
 from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.registry import linear_of
 
 Array = npt.NDArray[Any]
 
@@ -72,11 +72,13 @@ class CorrectBias:
     def _bias(self, layer: Group) -> relax.Expr:
         """Return the corrected bias, shaped to be added."""
         assert layer.weight is not None
-        conv = layer.kind == "conv2d"
-        w = layer.weight.values if conv else layer.weight.values.T[:, :, None, None]
-        b = np.zeros(len(w), np.float32) if layer.bias is None else layer.bias
+        record = linear_of(layer)
+        assert record is not None
+        w, b = layer.weight_rows, layer.bias_or_zero
+        conv = w.ndim == 4
+        w = w if conv else w[:, :, None, None]
         x, means = str(layer.inputs[0].name), means_of(layer)
-        groups = int(layer.root.attrs.groups) if conv else 1
+        groups = record.groups(layer)
         if means not in self._means or self._means[means].shape != (w.shape[1] * groups,):
             raise CalibrationError(
                 f"bias correction needs the means of the {w.shape[1] * groups} channels of {x!r}, "
@@ -84,13 +86,12 @@ class CorrectBias:
                 "correction off"
             )
         s_x = self._params[self._plan.tensors[x].like].scale
-        share = _shares(layer) if conv else np.ones((1, 1))
+        share = _shares(layer, record.fields(layer)) if conv else np.ones((1, 1))
         bias = corrected_bias(w, b, s_x, self._means[means], share, groups)
-        return relax.const(bias.reshape(-1, 1, 1) if conv else bias)
+        return relax.const(record.addend(bias))
 
 
-def _shares(layer: Group) -> Array:
-    fields = conv2d_fields(layer)
+def _shares(layer: Group, fields: Mapping[str, Any]) -> Array:
     return tap_shares(
         (fields["height"], fields["width"]),
         dataflow.shape(layer.members[0])[2:],  # type: ignore[arg-type]

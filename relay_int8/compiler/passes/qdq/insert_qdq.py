@@ -27,6 +27,7 @@ from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.registry import linear_of
 
 
 @tvm.transform.module_pass(opt_level=0, name="InsertQdq")
@@ -103,10 +104,12 @@ class _Inserter:
     def _with_weight(self, call: relax.Call, group: Group) -> relax.Call:
         """Replace the constant weights of an integer layer by their Q/DQ pair."""
         assert group.weight is not None
-        axis = 0 if group.kind == "conv2d" else 1
-        rows = np.moveaxis(group.weight.values, axis, 0)
-        bias = np.zeros(len(rows), np.float32) if group.bias is None else group.bias
-        scale = qparams.weight_scales(rows, bias, self._params[group.inputs[0].name].scale)
+        record = linear_of(group)
+        assert record is not None
+        rows, axis = group.weight_rows, record.weight_axis
+        scale = qparams.weight_scales(
+            rows, group.bias_or_zero, self._params[group.inputs[0].name].scale
+        )
         params = QParams(np.float32(1), 0, -qparams.WEIGHT_MAX, qparams.WEIGHT_MAX, "int8")
         name = f"{group.members[0].name}:w"
         weight = self._emit_pair(

@@ -19,6 +19,7 @@ from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
+from relay_int8.operators.registry import linear_of
 
 Array = npt.NDArray[Any]
 
@@ -75,5 +76,6 @@ class ReplaceWeights:
         return relax.Call(call.op, [call.args[0], relax.const(w)], call.attrs, call.ty_args)
 
     def _bias(self, layer: Group) -> relax.Expr:
-        b = np.asarray(self._biases[layer.name], np.float32)
-        return relax.const(b.reshape(-1, 1, 1) if layer.kind == "conv2d" else b)
+        record = linear_of(layer)
+        assert record is not None
+        return relax.const(record.addend(np.asarray(self._biases[layer.name], np.float32)))

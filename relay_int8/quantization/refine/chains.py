@@ -7,17 +7,16 @@ producer (conv2d | dense, + bias, relu | leaky | prelu | relu6), or a concat of 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.capability import refusal
-from relay_int8.graph.groups import Clip, Group, adds_values, find_groups
-
-TRANSPARENT = ("max_pool2d", "avg_pool2d", "pad", "resize", "reshape")
+from relay_int8.graph.groups import Clip, Group, find_groups
+from relay_int8.operators.concat import Concat
+from relay_int8.operators.linear import Linear
+from relay_int8.operators.registry import linear_of, operator_of, refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,7 @@ class Chain:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of channels that each producer makes."""
-        weights = (producer.weight.values for producer in self.producers if producer.weight)
-        pairs = zip(self.producers, weights, strict=True)
-        return tuple(len(by_output(producer, values)) for producer, values in pairs)
+        return tuple(len(producer.weight_rows) for producer in self.producers)
 
 
 def find_chains(func: relax.Function) -> list[Chain]:
@@ -72,27 +69,12 @@ def find_chains(func: relax.Function) -> list[Chain]:
     return chains
 
 
-def by_output(layer: Group, w: np.ndarray) -> np.ndarray:
-    """Return (channels, -1): weights ``w`` of a layer sorted by the channel they produce."""
-    return w.reshape(len(w), -1) if layer.kind == "conv2d" else w.T
-
-
-def by_input(layer: Group, w: np.ndarray) -> np.ndarray:
-    """Return (channels, -1): weights ``w`` of a layer sorted by the channel they read."""
-    if layer.kind == "dense":
-        return w
-    groups = int(layer.root.attrs.groups)
-    split = w.reshape(groups, len(w) // groups, w.shape[1], -1)
-    return np.moveaxis(split, 2, 1).reshape(groups * w.shape[1], -1)
-
-
 def _joined(
     group: Group, sources: dict[str, Group], reading: dict[str, list[Group]], results: set[str]
 ) -> list[Group] | None:
     """Return what a concat of channels joins, or None where a factor cannot pass to all of it."""
-    if group.kind != "concat" or refusal(group) is not None:
-        return None
-    if int(group.root.attrs.axis) % len(dataflow.shape(group.root)) != 1:
+    record = operator_of(group)
+    if not isinstance(record, Concat) or refusal(group) or record.axis(group) != 1:
         return None
     names = [str(var.name) for var in group.inputs]
     if any(name not in sources or name in results or len(reading[name]) > 1 for name in names):
@@ -104,9 +86,8 @@ def _joined(
 
 def _bound(group: Group) -> float | None:
     """Return the clip's upper bound, or None where a factor cannot pass the epilogue."""
-    if group.kind not in ("conv2d", "dense") or group.weight is None or group.residual:
-        return None
-    if group.weight.values.ndim != (4 if group.kind == "conv2d" else 2):
+    record = linear_of(group)
+    if record is None or record.refusal(group) or group.residual:
         return None
     if isinstance(group.activation, Clip):
         return group.activation.high if group.activation.low == 0 else None
@@ -114,8 +95,10 @@ def _bound(group: Group) -> float | None:
 
 
 def _channel_axis(layer: Group) -> int:
-    """Return the axis along which a layer's result has its channels."""
-    return 1 if layer.kind == "conv2d" else len(dataflow.shape(layer.output)) - 1
+    """Return the axis along which a layer's input and result have their channels."""
+    record = linear_of(layer)
+    assert record is not None
+    return record.channel_axis % len(dataflow.shape(layer.output))
 
 
 def _readers(
@@ -126,15 +109,14 @@ def _readers(
         return None
     found: list[Group] = []
     for reader in reading[group.name]:
-        if reader.kind in ("conv2d", "dense") and reader.weight is not None:
+        if isinstance(operator_of(reader), Linear) and reader.weight is not None:
             names = [str(var.name) for var in reader.inputs]
             if names[0] != group.name or group.name in names[1:]:
                 return None  # it is somebody's residual
-            last = len(dataflow.shape(group.output)) - 1
-            if axis != (1 if reader.kind == "conv2d" else last):
+            if axis != _channel_axis(reader):
                 return None
             found.append(reader)
-        elif axis == 1 and reader.kind in TRANSPARENT and _keeps_channels(reader):
+        elif axis == 1 and reader.activation is None and operator_of(reader).passes_factors(reader):
             behind = _readers(reader, axis, reading, results)
             if behind is None:
                 return None
@@ -142,23 +124,3 @@ def _readers(
         else:
             return None
     return found
-
-
-def _keeps_channels(group: Group) -> bool:
-    if group.activation is not None or adds_values(group):
-        return False
-    before, after = dataflow.shape(group.inputs[0]), dataflow.shape(group.output)
-    channels = _channels(before)
-    if channels is None or channels != _channels(after):
-        return False
-    if group.kind != "reshape":
-        return len(before) == len(after)
-    rows = before[0]  # nothing but these and channels: both orders of the elements are the same
-    return after[0] == rows and math.prod(before) == rows * channels
-
-
-def _channels(shape: tuple[int, ...]) -> int | None:
-    """Return how many channels a tensor with rows in front has: those of an image, or the last."""
-    if len(shape) < 2:
-        return None
-    return shape[1] if len(shape) == 4 else shape[-1]

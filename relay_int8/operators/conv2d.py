@@ -1,0 +1,104 @@
+"""Two-dimensional convolution, grouped, dilated and depthwise too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.groups import Group
+from relay_int8.operators.images import product, rows, windows
+from relay_int8.operators.linear import Linear
+from relay_int8.operators.operator import Array
+from schedules.spec import Conv2d as Spec
+
+
+class Conv2d(Linear):
+    """(n, c, h, w) by weights (oc, c / groups, kh, kw)."""
+
+    kind = "conv2d"
+    weight_axis = 0
+    channel_axis = 1
+
+    def refusal(self, group: Group) -> str | None:
+        """Say where weights are not constant, or layouts not NCHW and OIHW."""
+        attrs = group.root.attrs
+        if group.weight is None:
+            return "its weights are not constant"
+        if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW"):
+            return f"its layout is {attrs.data_layout} / {attrs.kernel_layout}, not NCHW / OIHW"
+        return None
+
+    def groups(self, group: Group) -> int:
+        """Return those of the operator."""
+        return int(group.root.attrs.groups)
+
+    def fields(self, group: Group) -> dict[str, Any]:
+        """Return sizes, strides, padding, dilation, groups."""
+        assert group.weight is not None
+        attrs = group.root.attrs
+        batch, channels, height, width = dataflow.shape(group.inputs[0])
+        out_channels, _, *kernel = group.weight.values.shape
+        return {
+            "batch": batch,
+            "in_channels": channels,
+            "height": height,
+            "width": width,
+            "out_channels": out_channels,
+            "kernel": tuple(kernel),
+            "strides": _ints(attrs.strides),
+            "padding": _ints(attrs.padding),
+            "dilation": _ints(attrs.dilation),
+            "groups": int(attrs.groups),
+        }
+
+    def spec(self, group: Group, **types: Any) -> Spec:
+        """Return the spec."""
+        return Spec(**self.fields(group), **types)
+
+    def addend(self, bias: np.ndarray) -> np.ndarray:
+        """Put channels on the third axis from the end."""
+        return bias.reshape(-1, 1, 1)
+
+    def by_input(self, group: Group, w: np.ndarray) -> np.ndarray:
+        """Take groups apart: each reads channels of its own."""
+        groups = self.groups(group)
+        split = w.reshape(groups, len(w) // groups, w.shape[1], -1)
+        return np.moveaxis(split, 2, 1).reshape(groups * w.shape[1], -1)
+
+    def divided_by_input(self, group: Group, w: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Take groups apart: each reads channels of its own."""
+        groups = self.groups(group)
+        split = w.reshape(groups, len(w) // groups, *w.shape[1:])
+        divided: Array = split / factors.reshape(groups, 1, w.shape[1], 1, 1)
+        return divided.reshape(w.shape)
+
+    def products(self, group: Group, x: Array, w: Array) -> Array:
+        """Return (n, oc, oh, ow) of rows (n, ic, h, w)."""
+        fields = self.fields(group)
+        groups, (kh, kw) = fields["groups"], fields["kernel"]
+        oh, ow = dataflow.shape(group.members[0])[2:]
+        if groups == fields["in_channels"] == fields["out_channels"]:
+            taps = windows(x, fields, (oh, ow), 0.0)
+            y = np.zeros((len(x), len(w), oh, ow), np.float32)
+            for i, j in np.ndindex(kh, kw):
+                y += taps[..., i, j] * w[:, 0, i, j, None, None]
+            return y
+        w_rows = w.reshape(groups, len(w) // groups, -1)
+        return product(w_rows[None], self.patches(group, x)).reshape(len(x), len(w), oh, ow)
+
+    def patches(self, group: Group, x: Array) -> Array:
+        """Return (n, groups, k, positions) of n rows of images."""
+        x = rows(x, dataflow.shape(group.inputs[0]))
+        fields = self.fields(group)
+        oh, ow = dataflow.shape(group.members[0])[2:]
+        groups, is_pointwise = fields["groups"], fields["kernel"] == fields["strides"] == (1, 1)
+        if is_pointwise and not any(fields["padding"]):
+            return x.reshape(len(x), groups, -1, oh * ow)
+        taps = windows(x, fields, (oh, ow), 0.0).transpose(0, 1, 4, 5, 2, 3)
+        return taps.reshape(len(x), groups, -1, oh * ow)
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)

@@ -1,0 +1,75 @@
+"""Tensors of many images in NumPy, as operators compute them for accuracy tools.
+
+Images stand along the first axis. A tensor that has one row an image, (1, ...), is (n, ...) for n
+images; one of any other shape, as a channel shuffle makes, is (n, *shape). Operators with weights
+take such tensors as they are; others that would mix the images are computed one image at a time.
+
+float32 tensors, sums of products in float64: their order is the library's, and differs with the CPU
+and its threads, but not in what is left of them in float32. So a search, which runs these again and
+again, finds the same everywhere. Nothing that a network computes in the end comes from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from relay_int8.graph.groups import Clip, Leaky
+
+Array = npt.NDArray[Any]
+Pair = tuple[int, int]
+
+
+def batched(images: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Return tensors of ``shape``, one an image, with the images along the first axis."""
+    return np.stack(images).reshape(len(images), *tail(shape))
+
+
+def tail(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the extents of one image of a tensor whose images stand along the first axis."""
+    return tuple(shape[1:]) if tuple(shape[:1]) == (1,) else tuple(shape)
+
+
+def rows(x: Array, shape: Sequence[int]) -> Array:
+    """Return a tensor of many images with the rank of ``shape``: (n * shape[0], ...).
+
+    A vector has an axis of images put in front: (n, k).
+    """
+    return x.reshape(-1, *(shape[1:] if len(shape) > 1 else shape))
+
+
+def product(a: Array, b: Array) -> Array:
+    """Return the matrix product, summed in float64 and rounded to float32."""
+    y: Array = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    return y
+
+
+def activate(activation: Clip | Leaky | None, y: Array) -> Array:
+    """Return the activation of ``y``, channels on axis 1; ``y`` itself may be overwritten."""
+    if isinstance(activation, Clip):
+        return np.clip(y, np.float32(activation.low), np.float32(activation.high), out=y)
+    if isinstance(activation, Leaky):
+        slope = activation.slope.astype(np.float32).reshape(-1, *(1,) * (y.ndim - 2))
+        return np.where(y < 0, y * slope, y)
+    return y
+
+
+def windows(x: Array, fields: Mapping[str, Any], out_size: Pair, fill: float) -> Array:
+    """Return a view (n, c, oh, ow, kh, kw) of ``x`` padded with ``fill``."""
+    kernel, strides, padding = fields["kernel"], fields["strides"], fields["padding"]
+    dilation = fields.get("dilation", (1, 1))
+    spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
+    sides = []
+    for axis in (0, 1):
+        needed = (out_size[axis] - 1) * strides[axis] + spans[axis]
+        after = max(needed - padding[axis] - x.shape[2 + axis], 0)
+        sides.append((padding[axis], after))
+    if any(any(side) for side in sides):
+        x = np.pad(x, ((0, 0), (0, 0), *sides), constant_values=fill)
+    view = sliding_window_view(x, spans, axis=(2, 3))
+    view = view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
+    return view[:, :, : out_size[0], : out_size[1]]

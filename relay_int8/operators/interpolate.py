@@ -1,0 +1,69 @@
+"""Bilinear resize of images."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.groups import INTERPOLATE, Group
+from relay_int8.numerics import qparams
+from relay_int8.numerics.interpolation import COORDINATES, UNIT, axis_pairs, axis_taps
+from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.kernel import Kernel, zero_points
+from relay_int8.operators.operator import Array, Holds, Operator
+from schedules.spec import Interpolate as Spec
+
+
+class Interpolate(Operator):
+    """Four pixels, weights of 11 bits along each axis."""
+
+    kind = INTERPOLATE
+    requantizes = True
+    in_numpy = True
+
+    def refusal(self, group: Group) -> str | None:
+        """Say where coordinates are no fractions."""
+        attrs = group.root.attrs
+        if attrs.layout != "NCHW":
+            return f"its layout is {attrs.layout}, not NCHW"
+        coordinates = attrs.coordinate_transformation_mode
+        return None if coordinates in COORDINATES else f"{coordinates} coordinates"
+
+    def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
+        """Look at its input."""
+        return bool(group.inputs) and all(var in known for var in group.inputs)
+
+    def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+        """Return a kernel with two small tables of pixels and weights."""
+        assert y is not None
+        batch, channels, height, width = dataflow.shape(group.inputs[0])
+        out_height, out_width = dataflow.shape(group.root)[2:]
+        spec = Spec(
+            batch=batch,
+            channels=channels,
+            height=height,
+            width=width,
+            out_size=(out_height, out_width),
+            x=xs[0].dtype,
+            y=y.dtype,
+        )
+        mode = str(group.root.attrs.coordinate_transformation_mode)
+        return spec, {
+            "rows": axis_taps(height, out_height, mode),
+            "columns": axis_taps(width, out_width, mode),
+            "m": qparams.average_multipliers(xs[0].scale, y.scale, np.array([UNIT**2])),
+            "z": zero_points(xs[0], y),
+            "clamp": y.clamp,
+        }
+
+    def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
+        """Return it, images along the first axis."""
+        y, mode = xs[0], str(group.root.attrs.coordinate_transformation_mode)
+        for axis, out in zip((2, 3), dataflow.shape(group.output)[2:], strict=True):
+            first, second, shares = zip(*axis_pairs(y.shape[axis], out, mode), strict=True)
+            share = np.array(shares, np.float32).reshape(-1, *(1,) * (3 - axis))
+            y = y.take(first, axis) * (1 - share) + y.take(second, axis) * share
+        return y

@@ -1,0 +1,162 @@
+"""What convolutions and dense layers have in common: constant weights, bias, epilogue."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from relay_int8.errors import CalibrationError
+from relay_int8.graph import dataflow
+from relay_int8.graph.groups import Group, Leaky
+from relay_int8.numerics import qparams
+from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.images import activate, rows, tail
+from relay_int8.operators.kernel import F32, Constants, Kernel, clamp, clamp_steps
+from relay_int8.operators.operator import Array, Operator
+from schedules.spec import DType, Spec
+
+
+class Linear(Operator):
+    """A product with weights of each output channel, + bias, + residual, activation."""
+
+    pays_alone = True
+    requantizes = True
+    in_numpy = True
+
+    weight_axis: ClassVar[int]
+    """Axis of the weights along which output channels lie."""
+
+    channel_axis: ClassVar[int]
+    """Axis of input and result along which channels lie."""
+
+    @abstractmethod
+    def fields(self, group: Group) -> dict[str, Any]:
+        """Return the fields of the spec that follow from shapes and attributes."""
+
+    @abstractmethod
+    def spec(self, group: Group, **types: Any) -> Spec:
+        """Return the spec."""
+
+    @abstractmethod
+    def products(self, group: Group, x: Array, w: Array) -> Array:
+        """Return the products alone of rows of ``x``, channels where the result has them."""
+
+    @abstractmethod
+    def patches(self, group: Group, x: Array) -> Array:
+        """Return what each output position multiplies: (n, groups, k, positions).
+
+        k runs over the channels of a group and the taps, as a row of the weights has them.
+        """
+
+    @abstractmethod
+    def by_input(self, group: Group, w: np.ndarray) -> np.ndarray:
+        """Return (channels, -1): weights ``w`` sorted by the channel they read."""
+
+    @abstractmethod
+    def divided_by_input(self, group: Group, w: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return weights divided by a factor of each channel they read."""
+
+    def by_output(self, w: np.ndarray) -> np.ndarray:
+        """Return (channels, -1): weights ``w`` sorted by the channel they produce."""
+        values: np.ndarray = np.moveaxis(w, self.weight_axis, 0)
+        return values.reshape(len(values), -1)
+
+    def addend(self, bias: np.ndarray) -> np.ndarray:
+        """Return (channels,) shaped to be added to the result."""
+        return bias
+
+    def groups(self, group: Group) -> int:
+        """Return how many groups of channels are multiplied apart."""
+        return 1
+
+    def gives_float(self, group: Group) -> bool:
+        """Say whether it has no residual: then its sums may leave as floats."""
+        return not group.residual
+
+    def range_refusal(self, group: Group, x: QParams) -> str | None:
+        """Say where its sums may leave int32."""
+        if group.weight is None or group.weight.scale is None:
+            return "its weights are not int8 with zero point 0 and a scale a channel"
+        try:
+            return qparams.accumulator_refusal(*self._weight_and_bias(group, x), x)
+        except CalibrationError as error:
+            return str(error)
+
+    def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+        """Return int32 sums that start at the bias, one multiplier a channel."""
+        assert group.weight is not None and group.weight.scale is not None
+        x, s_w = xs[0], group.weight.scale
+        s_y = np.float32(1) if y is None else y.scale
+        weight, bias = self._weight_and_bias(group, x)
+        constants: Constants = {
+            "w": weight,
+            "bias": bias,
+            "m": qparams.multiplier(x.scale, s_w, s_y),
+            "z": np.array([x.zero_point, y.zero_point if y else 0, 0], np.int32),
+            "clamp": clamp_steps(group.activation, y),
+        }
+        leaky = isinstance(group.activation, Leaky)
+        if isinstance(group.activation, Leaky):
+            slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
+            constants["m_neg"] = np.broadcast_to(slopes, constants["m"].shape).copy()
+        types: dict[str, Any] = {"x": x.dtype, "y": y.dtype if y else F32, "leaky": leaky}
+        if group.residual:
+            assert y is not None
+            types["residual"] = xs[1].dtype
+            constants["m_r"] = qparams.rescale_multiplier(xs[1].scale, y.scale)
+            constants["z"][2] = xs[1].zero_point
+        return self.spec(group, **types), constants
+
+    def float_kernel(self, group: Group) -> Kernel:
+        """Return float32 sums, weights by output channel."""
+        assert group.weight is not None
+        leaky = isinstance(group.activation, Leaky)
+        constants = {
+            "w": np.ascontiguousarray(group.weight_rows, np.float32),
+            "bias": group.bias_or_zero.astype(np.float32),
+            "clamp": clamp(group.activation).astype(np.float32),
+        }
+        if isinstance(group.activation, Leaky):
+            slope = np.broadcast_to(group.activation.slope, constants["bias"].shape)
+            constants["alpha"] = slope.astype(np.float32)
+        residual: dict[str, DType] = {"residual": F32} if group.residual else {}
+        return self.spec(group, x=F32, y=F32, leaky=leaky, **residual), constants
+
+    def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
+        """Return it with its own weights."""
+        assert group.weight is not None
+        return self.evaluate_with(group, xs, group.weight.values, group.bias)
+
+    def evaluate_with(self, group: Group, xs: Sequence[Array], w: Array, b: Array | None) -> Array:
+        """Return the layer with other weights, its epilogue included.
+
+        Parameters
+        ----------
+        xs
+            Its input, and the residual where it adds one; images along the first axis.
+        w
+            Shaped as ``group.weight.values``.
+        b
+            (channels,), or None.
+        """
+        y = self.products(group, rows(xs[0], dataflow.shape(group.inputs[0])), w)
+        if b is not None:
+            y += self.addend(b)
+        if group.residual:
+            y += xs[1].reshape(y.shape)
+        y = activate(group.activation, y)
+        return y.reshape(len(xs[0]), *tail(dataflow.shape(group.output)))
+
+    def is_batched(self, group: Group) -> bool:
+        """Say yes: rows of images are rows of products."""
+        return True
+
+    def _weight_and_bias(self, group: Group, x: QParams) -> tuple[np.ndarray, np.ndarray]:
+        assert group.weight is not None and group.weight.scale is not None
+        s_w = group.weight.scale
+        bias = np.zeros(len(s_w), np.float32) if group.bias is None else group.bias
+        weight = np.ascontiguousarray(qparams.quantize_weight(group.weight_rows, s_w))
+        return weight, qparams.quantize_bias(bias, x.scale, s_w)

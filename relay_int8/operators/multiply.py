@@ -1,0 +1,31 @@
+"""Product of two tensors; also a gate, broadcast over the image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from relay_int8.graph.groups import Group
+from relay_int8.numerics import qparams
+from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.kernel import Kernel
+from relay_int8.operators.operator import Array
+from relay_int8.operators.pair import Pair
+
+
+class Multiply(Pair):
+    """``a * b``."""
+
+    kind = "mul"
+    arithmetic = "mul"
+
+    def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+        """Return a kernel with one multiplier for the product of both."""
+        assert y is not None
+        m = qparams.product_multiplier(xs[0].scale, xs[1].scale, y.scale)
+        return self.binary(group, xs, y, {"m": m})
+
+    def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
+        """Return the product."""
+        return self.computed(group, xs, np.multiply)

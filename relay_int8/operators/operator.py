@@ -1,0 +1,114 @@
+"""The record of an operator: what passes, plans and reports ask of a kind of group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.contractions import multiply_accumulates
+from relay_int8.graph.groups import Group
+from relay_int8.numerics.qparams import QParams
+from relay_int8.operators.kernel import Kernel
+
+Array = npt.NDArray[Any]
+Holds = Callable[[np.ndarray], bool]
+"""Says of a constant whether it has the sign that is asked about."""
+
+
+class Operator:
+    """One kind of group; a subclass overrides what is true of it.
+
+    ``kind`` is that of :class:`relay_int8.graph.groups.Group`. Records hold no state.
+    """
+
+    kind: ClassVar[str] = ""
+
+    pays_alone: ClassVar[bool] = False
+    """Whether integers are worth it whatever its neighbours are: products with weights."""
+
+    requantizes: ClassVar[bool] = False
+    """Whether it gives its result in any scale, so also in the one that its reader wants."""
+
+    prepares_input: ClassVar[bool] = False
+    """Whether it is preparation where it reads an input of the network: that is quantized later."""
+
+    shares_scale: ClassVar[bool] = False
+    """Whether its integer kernel reads inputs in the scale of its result: nothing is computed."""
+
+    in_numpy: ClassVar[bool] = False
+    """Whether :meth:`evaluate` computes it; TVM's own kernel does otherwise."""
+
+    takes_constants: ClassVar[bool] = False
+    """Whether :meth:`evaluate` computes it too where constant operands refuse integers."""
+
+    def refusal(self, group: Group) -> str | None:
+        """Say why ``group`` has no integer form, or None; shapes and types have been looked at."""
+        return None
+
+    def range_refusal(self, group: Group, x: QParams) -> str | None:
+        """Say why ``group`` has no exact integers where its first input has these parameters."""
+        return None
+
+    def macs(self, group: Group) -> int:
+        """Return its multiply-accumulates, of two activations too; 0 where it multiplies none."""
+        return multiply_accumulates(group.root)
+
+    def keeps_range(self, group: Group) -> bool:
+        """Say whether the result takes the parameters of the input: integers are moved."""
+        return False
+
+    def lends_range(self, group: Group) -> bool:
+        """Say whether what feeds ``group`` alone had better take the parameters of its result."""
+        return False
+
+    def passes_factors(self, group: Group) -> bool:
+        """Say whether factors of channels pass through, so that they may move to its readers."""
+        return False
+
+    def gives_float(self, group: Group) -> bool:
+        """Say whether an integer kernel may give floats, with no quantize behind it."""
+        return False
+
+    def function(self, group: Group) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return the function of real numbers that it applies to each element, or None."""
+        return None
+
+    def is_non_negative(self, group: Group) -> bool:
+        """Say whether its result is never negative, whatever it reads."""
+        return False
+
+    def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
+        """Say whether the result has a sign that its inputs in ``known`` and constants have."""
+        return False
+
+    def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
+        """Return spec and constants in integers, multipliers as real numbers.
+
+        Parameters
+        ----------
+        group
+            A group whose activations are all dequantized integers, and that is not refused.
+        xs
+            Parameters of its inputs, in the order of ``group.inputs``.
+        y
+            Parameters of its result; None where it gives floats.
+        """
+        raise NotImplementedError(self.kind)
+
+    def float_kernel(self, group: Group) -> Kernel | None:
+        """Return spec and constants in float32, or None: TVM's own kernel computes it."""
+        return None
+
+    def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
+        """Return its float32 result of many images, in NumPy; see ``operators.images``."""
+        raise NotImplementedError(self.kind)
+
+    def is_batched(self, group: Group) -> bool:
+        """Say whether :meth:`evaluate` computes the images along the first axis at once."""
+        shapes = [dataflow.shape(var) for var in (*group.inputs, *group.floats, group.output)]
+        return all(shape[:1] == (1,) for shape in shapes)

@@ -1,0 +1,88 @@
+"""Every operator, in one table; what is true of all kinds alike."""
+
+from __future__ import annotations
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.groups import Group
+from relay_int8.numerics.unary import UNARY
+from relay_int8.operators.activation import Activation
+from relay_int8.operators.add import Add
+from relay_int8.operators.affine import Affine
+from relay_int8.operators.avg_pool2d import AvgPool2d
+from relay_int8.operators.concat import Concat
+from relay_int8.operators.conv2d import Conv2d
+from relay_int8.operators.dense import Dense
+from relay_int8.operators.function import Function, Sigmoid, Unary
+from relay_int8.operators.interpolate import Interpolate
+from relay_int8.operators.linear import Linear
+from relay_int8.operators.max_pool2d import MaxPool2d
+from relay_int8.operators.maximum import Maximum
+from relay_int8.operators.minimum import Minimum
+from relay_int8.operators.multiply import Multiply
+from relay_int8.operators.operator import Operator
+from relay_int8.operators.pad import Pad
+from relay_int8.operators.reshape import Reshape
+from relay_int8.operators.resize import Resize
+from relay_int8.operators.sample import Sample
+from relay_int8.operators.shuffle import Shuffle
+from relay_int8.operators.slice import Slice
+from relay_int8.operators.softmax import Softmax
+from relay_int8.operators.subtract import Subtract
+from relay_int8.operators.transpose import Transpose
+from relay_int8.operators.unsupported import Unsupported
+
+RECORDS: tuple[Operator, ...] = (
+    Conv2d(),
+    Dense(),
+    Add(),
+    Subtract(),
+    Multiply(),
+    Maximum(),
+    Minimum(),
+    Affine(),
+    Activation(),
+    Function(),
+    Sigmoid(),
+    *(Unary(kind) for kind in UNARY if kind != "sigmoid"),
+    MaxPool2d(),
+    AvgPool2d(),
+    Concat(),
+    Reshape(),
+    Transpose(),
+    Slice(),
+    Shuffle(),
+    Pad(),
+    Resize(),
+    Interpolate(),
+    Sample(),
+    Softmax(),
+)
+
+OPERATORS = {record.kind: record for record in RECORDS}
+"""Kind of group -> its record."""
+
+
+def operator_of(group: Group) -> Operator:
+    """Return the record of a group's kind."""
+    return OPERATORS.get(group.kind) or Unsupported(group.kind)
+
+
+def linear_of(group: Group) -> Linear | None:
+    """Return the record of a convolution or dense layer, None for other kinds."""
+    record = operator_of(group)
+    return record if isinstance(record, Linear) else None
+
+
+def refusal(group: Group) -> str | None:
+    """Say why ``group`` cannot be computed in integers, or None."""
+    record = operator_of(group)
+    if isinstance(record, Unsupported):
+        return record.refusal(group)
+    if not group.inputs:
+        return "it reads constants alone"
+    if not all(dataflow.shape(tensor) for tensor in (*group.inputs, group.output)):
+        return "it reads or gives a scalar"  # kernels loop over axes
+    floats = [var for var in group.inputs if dataflow.dtype(var) != "float32"]
+    if floats:
+        return f"input {floats[0].name} is {dataflow.dtype(floats[0])}, not float32"
+    return record.refusal(group)

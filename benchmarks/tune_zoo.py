@@ -22,7 +22,7 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.machine.host import cpu_name
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.records import logs
-from relay_int8.tuning.session import Options, slug, tune
+from relay_int8.tuning.session import TuneOptions, slug, tune_tasks
 from relay_int8.tuning.upkeep import prune
 
 
@@ -66,11 +66,11 @@ def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
     others = tuple(path for path in logs(options.logs) if path != place)
     print(f"{log}: {len(tasks)} kernels, {options.minutes:g} minutes", file=sys.stderr)
     with tuning_report(tasks) as report:
-        tune(
+        tune_tasks(
             tasks,
             target,
             log,
-            Options(
+            TuneOptions(
                 trials=options.trials,
                 seconds=options.minutes * 60,
                 resume=place.exists(),

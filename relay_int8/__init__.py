@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from relay_int8.api.model import Model, load_model
     from relay_int8.api.preview import preview
     from relay_int8.api.quantize import Quantized, quantize
+    from relay_int8.api.sensitivity import analyze_layers
+    from relay_int8.api.tune import tune
     from relay_int8.calibration import Preprocessing, open_data
     from relay_int8.errors import Int8Error
     from relay_int8.frontend.mxnet import import_mxnet
@@ -28,23 +30,34 @@ if TYPE_CHECKING:
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
     from relay_int8.quantization.config import QuantConfig
+    from relay_int8.remote.deploy import Endpoint, deploy
+    from relay_int8.report.accuracy import Evaluation, evaluate
+    from relay_int8.report.contents import Report
     from relay_int8.runtime.artifact import load, read_manifest
     from relay_int8.runtime.streams import Streams
+    from relay_int8.tuning.session import TuneOptions
 
 __all__ = [
     "Artifact",
     "BuildOptions",
+    "Endpoint",
+    "Evaluation",
     "ImportOptions",
     "Int8Error",
     "Model",
     "Preprocessing",
     "QuantConfig",
     "Quantized",
+    "Report",
     "Streams",
+    "TuneOptions",
     "__version__",
+    "analyze_layers",
     "build",
     "calibrate_model",
     "compile_model",
+    "deploy",
+    "evaluate",
     "export_model",
     "float_network",
     "import_mxnet",
@@ -58,21 +71,29 @@ __all__ = [
     "preview",
     "quantize",
     "read_manifest",
+    "tune",
 ]
 
 _HOMES = {
     "Artifact": "api.build",
     "BuildOptions": "api.build",
+    "Evaluation": "report.accuracy",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",
     "Model": "api.model",
+    "Endpoint": "remote.deploy",
     "Preprocessing": "calibration",
     "QuantConfig": "quantization.config",
     "Quantized": "api.quantize",
+    "Report": "report.contents",
     "Streams": "runtime.streams",
+    "TuneOptions": "tuning.session",
+    "analyze_layers": "api.sensitivity",
     "build": "api.build",
     "calibrate_model": "api.calibrate",
     "compile_model": "api.compile",
+    "deploy": "remote.deploy",
+    "evaluate": "report.accuracy",
     "export_model": "api.export",
     "float_network": "api.float_network",
     "import_mxnet": "frontend.mxnet",
@@ -86,6 +107,7 @@ _HOMES = {
     "preview": "api.preview",
     "quantize": "api.quantize",
     "read_manifest": "runtime.artifact",
+    "tune": "api.tune",
 }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.chunks import Place, Recipe, Store
+from benchmarks.gpu.chunks import Extent, Recipe, Store
 from benchmarks.gpu.device import Kind
 
 FORMAT = 1
@@ -104,7 +104,7 @@ class Bundle:
     kind: Kind
     facts: Mapping[str, str]
     entries: tuple[Entry, ...] = ()
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Extent] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
@@ -168,7 +168,7 @@ def open_bundle(folder: Path) -> Bundle:
         )
         for entry in fields.pop("entries")
     )
-    places = {key: Place(**place) for key, place in fields.pop("places").items()}
+    places = {key: Extent(**place) for key, place in fields.pop("places").items()}
     return Bundle(folder=folder, entries=entries, places=places, **fields)
 
 

@@ -35,7 +35,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Extent:
     """Where a piece lies."""
 
     pack: str
@@ -46,7 +46,7 @@ class Place:
 class Store:
     """Pieces in the packs of a folder; ``places`` says which lie where."""
 
-    def __init__(self, folder: Path, places: dict[str, Place] | None = None) -> None:
+    def __init__(self, folder: Path, places: dict[str, Extent] | None = None) -> None:
         self.folder = folder
         self.places = dict(places or {})
 
@@ -94,14 +94,14 @@ class Store:
                 f"{self.folder / name} cannot be read: {error}; copy it too"
             ) from error
 
-    def _append(self, piece: bytes, name: str) -> Place:
+    def _append(self, piece: bytes, name: str) -> Extent:
         number = 0
         while (size := self._size(f"{name}-{number}.pack")) and size + len(piece) > PACK_BYTES:
             number += 1
         pack = f"{name}-{number}.pack"
         with (self.folder / pack).open("ab") as file:
             file.write(piece)
-        return Place(pack=pack, start=size, size=len(piece))
+        return Extent(pack=pack, start=size, size=len(piece))
 
     def _size(self, pack: str) -> int:
         path = self.folder / pack

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tvm
-from tvm import IRModule, relax
+from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8.calibration.histogram import Grid
 from relay_int8.calibration.methods import Method
 from relay_int8.calibration.observe import Statistics
 from relay_int8.calibration.observe_tensors import ObserveTensors
+from relay_int8.compiler.build import started
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
@@ -68,7 +69,7 @@ class CalibrationNetwork:
                 target=self._target,
                 relax_pipeline=finalize(),
             )
-        main: Callable[..., Any] = relax.VirtualMachine(executable, tvm.cpu())["main"]
+        main: Callable[..., Any] = started(executable)["main"]
         return main
 
     def statistics(self, image: Image) -> Statistics:

@@ -119,7 +119,7 @@ def tune(
     from relay_int8.compiler.target import resolve_target
     from relay_int8.tuning.bench import Timing
     from relay_int8.tuning.network import network_tasks
-    from relay_int8.tuning.session import Options
+    from relay_int8.tuning.session import TuneOptions
 
     require_outputs(page, read=(model, params))
     if logs.is_file():
@@ -134,7 +134,7 @@ def tune(
     if list_only:
         _print_tasks(tasks, where, console)
         return
-    options = Options(
+    options = TuneOptions(
         trials=trials,
         seconds=float("inf") if minutes is None else minutes * 60,
         search=search,
@@ -159,7 +159,7 @@ def _measure(
     tasks: Any, target: Any, name: str, options: Any, logs: Path, console: Console
 ) -> Path:
     """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
-    from relay_int8.tuning.session import tune as run
+    from relay_int8.tuning.session import tune_tasks as run
 
     try:
         with tuning_report(tasks) as report:

@@ -21,7 +21,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from relay_int8.tuning.tuner import Progress, Report
+    from relay_int8.tuning.tuner import Progress, TrialListener
     from schedules.task import Task
 
 LINE_EVERY = 16
@@ -64,7 +64,7 @@ class Standing:
 
 
 @contextmanager
-def tuning_report(tasks: Sequence[Task]) -> Iterator[Report]:
+def tuning_report(tasks: Sequence[Task]) -> Iterator[TrialListener]:
     """Give a function that is called after every trial; all goes to standard error."""
     standing = Standing(tasks)
     if not sys.stderr.isatty():
@@ -98,7 +98,7 @@ def summary(progress: Progress) -> str:
     return f"network {untuned_ms:.3f} -> {tuned_ms:.3f} ms"
 
 
-def _lines(standing: Standing) -> Report:
+def _lines(standing: Standing) -> TrialListener:
     started: list[tuple[float, int]] = []  # when the first trial was reported, and which it was
 
     def _report(progress: Progress) -> None:

@@ -19,6 +19,7 @@ from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
 from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
+from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.cuda.compiler import device_code
 from schedules.targets import machine
 from schedules.template import ScheduleError
@@ -150,4 +151,16 @@ def virtual_machine(built: Built) -> relax.VirtualMachine:
             f"compiled for {built.target.attrs['arch']}, but TVM finds no NVIDIA GPU here; "
             "copy the library to a computer that has one, and its driver"
         )
-    return relax.VirtualMachine(built.executable, device)
+    return started(built.executable, device)
+
+
+def started(
+    executable: tvm.runtime.Executable, device: tvm.runtime.Device | None = None
+) -> relax.VirtualMachine:
+    """Return a network ready to run on this computer, by every core unless the user said how many.
+
+    Whatever runs a network in the process that compiled it comes through here: TVM's pool of
+    threads is made by the first run, and never grows.
+    """
+    use_all_cores()
+    return relax.VirtualMachine(executable, device or tvm.cpu())

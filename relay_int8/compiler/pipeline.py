@@ -31,7 +31,6 @@ from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.tuned_schedules import TunedSchedules
-from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.catalog import stores_unsigned
 from schedules.cuda.islands import schedule_islands
 
@@ -132,9 +131,5 @@ def finalize(cuda_graphs: bool = False) -> Pass:
 
 
 def normalize() -> Pass:
-    """Return phase 1; normalizing twice changes nothing more.
-
-    Folding constants is the first that runs kernels, so this lets the runtime use all cores.
-    """
-    use_all_cores()
+    """Return phase 1; normalizing twice changes nothing more."""
     return tvm.transform.Sequential(normalize_passes(), name="normalize")

@@ -32,7 +32,7 @@ RTOL, ATOL = 1e-5, 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Endpoint:
     """Where a device is to be had.
 
     Parameters
@@ -94,7 +94,7 @@ class Deployment:
 
 def deploy(
     artifact: Path | str,
-    place: Place,
+    endpoint: Endpoint,
     *,
     inputs: Mapping[str, Array] | None = None,
     reference: Path | str | None = None,
@@ -107,7 +107,7 @@ def deploy(
     ----------
     artifact
         File that ``relay-int8 quantize`` wrote.
-    place
+    endpoint
         Where the device is.
     inputs
         By name; random ones, always the same, if None.
@@ -133,8 +133,8 @@ def deploy(
     inputs = checked_inputs(artifact, manifest, inputs or random_inputs(manifest.inputs))
     judge = _judge(artifact, manifest, reference)
     expected = load(judge).run(inputs) if judge else {}
-    if place.tracker:
-        place.address.check_listening(
+    if endpoint.tracker:
+        endpoint.address.check_listening(
             "tracker", "start one: python -m tvm.exec.rpc_tracker, or mend the address"
         )
     with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
@@ -143,17 +143,17 @@ def deploy(
         (folder / "manifest.json").write_text(manifest.to_json())
         np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
         request = {
-            **dataclasses.asdict(place.address),
-            "tracker": place.tracker,
-            "key": place.key,
+            **dataclasses.asdict(endpoint.address),
+            "tracker": endpoint.tracker,
+            "key": endpoint.key,
             "repeats": repeats,
             "timeout_s": timeout_s,
         }
         (folder / "request.json").write_text(json.dumps(request))
-        answer, arrays = _ask(folder, place.address, timeout_s)
+        answer, arrays = _ask(folder, endpoint.address, timeout_s)
     outputs = {info.name: arrays[str(i)] for i, info in enumerate(manifest.outputs)}
     comparisons = tuple(compare(name, outputs[name], expected[name]) for name in expected)
-    _check(comparisons, outputs, expected, manifest, place.address)
+    _check(comparisons, outputs, expected, manifest, endpoint.address)
     return Deployment(
         device=Device.of(answer["device"]),
         outputs=outputs,

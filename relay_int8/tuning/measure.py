@@ -11,7 +11,7 @@ from tvm.target import Target
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import clocks, cpu_name
 from relay_int8.tuning.bench import Batch, Measured, serve
-from relay_int8.tuning.measurer import ROUNDS, Place, WorkerMeasurer, part_of
+from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.peak import best_dot, peak
 from schedules.space import Choices
@@ -39,13 +39,13 @@ class LocalMeasurer(WorkerMeasurer):
         processes = [Worker(serve, environment) for _ in range(workers or cores)]
         super().__init__(target, processes, **how)
 
-    def describe(self) -> Place:
+    def describe(self) -> MeasuringDevice:
         """Return what this computer is; takes half a second to find its peak."""
         target = Target(self._target)
         if target.kind.name == "cuda":
-            return Place(name=installed_gpus().devices[0].name)
+            return MeasuringDevice(name=installed_gpus().devices[0].name)
         dot = best_dot(target)
-        return Place(
+        return MeasuringDevice(
             name=cpu_name(), clocks=clocks(), peak_macs_s=peak(dot, target) if dot else 0.0
         )
 

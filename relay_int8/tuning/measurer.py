@@ -17,7 +17,7 @@ ROUNDS = 9  # turns of each candidate in a comparison
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class MeasuringDevice:
     """Where is measured: the name of the CPU or GPU, its clocks when asked, and its peak.
 
     ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known.
@@ -31,7 +31,7 @@ class Place:
 class Measurer(Protocol):
     """Something that finds out how fast candidates are, and whether they are right."""
 
-    def describe(self) -> Place:
+    def describe(self) -> MeasuringDevice:
         """Return what the device is."""
 
     def measure(

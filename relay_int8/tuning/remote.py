@@ -11,7 +11,7 @@ from typing import Any
 from relay_int8.errors import DeployError
 from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import Batch, Measured
-from relay_int8.tuning.measurer import ROUNDS, Place, WorkerMeasurer, part_of
+from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.rack import READY, NoDevice, Rack, SessionLost, serve
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
@@ -54,7 +54,7 @@ class RemoteDevices(WorkerMeasurer):
         self._rack, self._patience_s = rack, patience_s
         self._seen_s = time.monotonic()  # when any worker last heard from a device
 
-    def describe(self) -> Place:
+    def describe(self) -> MeasuringDevice:
         """Return what the first device is that is free; DeployError as :meth:`measure`."""
         worker = self._workers[0]
         worker.send(READY)
@@ -67,8 +67,8 @@ class RemoteDevices(WorkerMeasurer):
             ) from error
         device: Device = self._await_device(worker, self._target)
         if self._target["kind"] == "cuda":
-            return Place(name=device.gpus.devices[0].name)
-        return Place(name=device.cpu, clocks=device.clocks)
+            return MeasuringDevice(name=device.gpus.devices[0].name)
+        return MeasuringDevice(name=device.cpu, clocks=device.clocks)
 
     def measure(
         self, task: Task, candidates: Sequence[Choices | None], best_s: float = float("inf")

@@ -17,12 +17,12 @@ from relay_int8.machine.gpu import installed_gpus, misfit
 from relay_int8.machine.host import cpu_flags
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measure import LocalMeasurer
-from relay_int8.tuning.measurer import Place
+from relay_int8.tuning.measurer import MeasuringDevice
 from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
 from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
-from relay_int8.tuning.tuner import Report, Tuner
+from relay_int8.tuning.tuner import TrialListener, Tuner
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
 from schedules.targets import needed_flags, target_config
@@ -30,7 +30,7 @@ from schedules.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class TuneOptions:
     """How to tune.
 
     Parameters
@@ -66,14 +66,14 @@ class Options:
     patience_s: float = 600.0
 
 
-def tune(
+def tune_tasks(
     tasks: Sequence[Task],
     target: Target,
     name: str,
-    options: Options,
+    options: TuneOptions,
     *,
     folder: Path = Path(LOGS),
-    report: Report | None = None,
+    report: TrialListener | None = None,
 ) -> Path:
     """Tune ``tasks``, the kernels of network ``name``, and return the folder of their log.
 
@@ -90,9 +90,9 @@ def tune(
     """
     warm = list(_warm(options.warm_start))
     with _measurer(target, options) as measurer:
-        place = measurer.describe()
-        where = folder / slug(place.name) / slug(name)
-        log = Log(where, _manifest(tasks, target, name, options, place), resume=options.resume)
+        device = measurer.describe()
+        where = folder / slug(device.name) / slug(name)
+        log = Log(where, _manifest(tasks, target, name, options, device), resume=options.resume)
         try:
             tuner = Tuner(
                 tasks,
@@ -111,7 +111,7 @@ def tune(
     return where
 
 
-def _measurer(target: Target, options: Options) -> LocalMeasurer | RemoteDevices:
+def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDevices:
     config = target_config(target)
     if options.rack is not None:
         return RemoteDevices(
@@ -166,13 +166,13 @@ def slug(name: str) -> str:
 
 
 def _manifest(
-    tasks: Sequence[Task], target: Target, name: str, options: Options, place: Place
+    tasks: Sequence[Task], target: Target, name: str, options: TuneOptions, device: MeasuringDevice
 ) -> Manifest:
     keys = sorted(task.key for task in tasks)
     return Manifest(
-        device=place.name,
-        clocks=place.clocks,
-        peak_macs_s=place.peak_macs_s,
+        device=device.name,
+        clocks=device.clocks,
+        peak_macs_s=device.peak_macs_s,
         network=name,
         network_digest=hashlib.sha256("\n".join(keys).encode()).hexdigest(),
         target=target_config(target),

@@ -36,7 +36,7 @@ class Progress:
     tuned_s: float
 
 
-Report = Callable[[Progress], None]
+TrialListener = Callable[[Progress], None]
 
 
 class Tuner:
@@ -66,7 +66,7 @@ class Tuner:
         search: str = "xgb",
         seed: int = 1,
         warm: Iterable[tuple[Task, Sequence[Trial]]] = (),
-        report: Report | None = None,
+        report: TrialListener | None = None,
     ) -> None:
         self.tasks = {task.key: task for task in tasks}
         self._measurer, self._log, self._report = measurer, log, report

@@ -7,7 +7,7 @@ import numpy as np
 from tvm.target import Target
 
 from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.measurer import Place
+from relay_int8.tuning.measurer import MeasuringDevice
 from relay_int8.tuning.trial_log import Manifest
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
@@ -55,8 +55,8 @@ class FakeDevice:
         self.wrong = set(wrong)
         self.measured: list[tuple[str, Choices | None]] = []
 
-    def describe(self) -> Place:
-        return Place(name="fake")
+    def describe(self) -> MeasuringDevice:
+        return MeasuringDevice(name="fake")
 
     def defaults(self, tasks: Sequence[Task]) -> Iterator[Measured]:
         return (self.measure(task, [None])[0] for task in tasks)

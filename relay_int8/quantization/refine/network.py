@@ -16,6 +16,7 @@ import numpy.typing as npt
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.compiler.build import started
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
@@ -303,7 +304,7 @@ def _compiled(
     mod, target = writer.finish(params, [done[group.output]]), native_target()
     with target:
         executable = tvm.compile(lower(target)(mod), target=target, relax_pipeline=finalize())
-    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    main = started(executable)["main"]
 
     def _run(xs: Sequence[Array]) -> Array:
         result: Array = main(*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in xs)).numpy()

@@ -17,18 +17,16 @@ from pathlib import Path
 import numpy as np
 from onnxruntime import quantization
 
+import relay_int8
 from benchmarks.accuracy import Array, Subject, compiled, open_networks
 from benchmarks.onnxruntime_int8 import run_file
 from benchmarks.race import cores_for
-from benchmarks.relay_int8_system import write_libraries
+from benchmarks.relay_int8_system import write_artifacts
 from benchmarks.rounds import Rules, take_rounds
 from benchmarks.static_quantization import ImageReader, write_qdq
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import racers
-from relay_int8 import import_onnx
 from relay_int8.numerics.snr import snr_db
-from relay_int8.quantization.adopt import adopt
-from relay_int8.quantization.config import QuantConfig
 
 HERE, THERE = "relay-int8-latency", "onnxruntime-latency"
 DEFAULT = ("squeezenet1.1", "mobilenetv1_0.25")
@@ -78,16 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measured(name: str, subject: Subject, threads: Sequence[int], rules: Rules) -> Iterator[Row]:
     """Yield a row for every number of threads."""
-    file, library = rules.folder / "qdq.onnx", rules.folder / "library.so"
+    file, artifact = rules.folder / "qdq.onnx", rules.folder / "network.ri8"
     reader = ImageReader(subject.input, subject.calibration())
     write_qdq(subject.model, file, reader, quantization.QuantType.QUInt8)
-    network = adopt(import_onnx(file, batch=1), QuantConfig(require_int8=True))
+    model = relay_int8.load_model(file, relay_int8.ImportOptions(batch=1))
+    network = relay_int8.quantize(model, None, relay_int8.QuantConfig(require_int8=True))
     theirs = subject.outputs(run_file(file))
-    ours = subject.outputs(compiled(network, subject.input))
-    write_libraries(network, library)
+    ours = subject.outputs(compiled(network.network, subject.input))
+    write_artifacts(network, artifact)
     image = next(subject.calibration())
     for count in threads:
-        turns = _turns({HERE: library, THERE: file}, image, count, rules)
+        turns = _turns({HERE: artifact, THERE: file}, image, count, rules)
         yield Row(
             name=name,
             threads=count,

@@ -1,96 +1,83 @@
-"""The project itself, with the tuning logs that come with it."""
+"""The project itself, with the tuning logs that come with it, as a user runs it: artifacts."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import tvm
-from tvm import relax
 
+import relay_int8
 from benchmarks.subject import INPUT, Subject
-from benchmarks.turns import Turn, run_for, run_together
-from relay_int8.calibration import open_data
-from relay_int8.compiler.build import compile_module
-from relay_int8.compiler.target import resolve_target
-from relay_int8.data.tensor_info import TensorInfo
-from relay_int8.frontend.onnx import import_onnx
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.quantize import QuantizedModel
-from relay_int8.quantization.quantize import quantize as quantize_module
-from relay_int8.runtime.tvm_runtime import set_threads
-from relay_int8.tuning.records import Records, shipped_logs
+from benchmarks.turns import Stopwatch, Turn
 
 ONE_THREAD = ".one-thread"
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
-    """Write the network as shared libraries for this computer; ranges are minimum and maximum."""
-    size = subject.image_size
-    inputs = (TensorInfo(name=INPUT, shape=(-1, 3, size, size), dtype="float32"),)
-    quantized = quantize_module(
-        import_onnx(model, batch=batch),
-        open_data(subject.calibration(), inputs),
-        QuantConfig(method="max", require_int8=True),
+    """Write the network as artifacts for this computer; ranges are minimum and maximum."""
+    quantized = relay_int8.quantize(
+        relay_int8.load_model(model, relay_int8.ImportOptions(batch=batch)),
+        [{INPUT: image} for image in subject.calibration()],
+        relay_int8.QuantConfig(method="max", require_int8=True),
     )
-    write_libraries(quantized, output)
+    write_artifacts(quantized, output)
 
 
-def write_libraries(quantized: QuantizedModel, output: Path) -> None:
+def write_artifacts(quantized: relay_int8.Quantized, output: Path) -> None:
     """Compile a network for all cores, and for a single thread beside it."""
     for file, threads in ((output, None), (_one_thread(output), 1)):
-        target = resolve_target("native", threads)
-        compile_module(quantized.mod, target, Records(None, target, shipped_logs())).export(file)
+        relay_int8.build(quantized, relay_int8.BuildOptions(threads=threads)).save(file)
 
 
 def _one_thread(file: Path) -> Path:
     return file.with_suffix(f"{ONE_THREAD}{file.suffix}")
 
 
-class Library:
-    """A network on the Relax VM, as an artifact runs it: one run after the other."""
+class Latency:
+    """One run after the other, each by all threads: ``Module.time``."""
 
     def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
-        self._main = _main(_one_thread(file) if threads == 1 else file, threads)
-        self._images = tvm.runtime.tensor(images)
+        self._module = relay_int8.load(_one_thread(file) if threads == 1 else file, threads=threads)
+        self._images = {self._module.manifest.inputs[0].name: images}
 
     def outputs(self) -> np.ndarray:
         """Run once and return the logits."""
-        logits: np.ndarray = self._main(self._images).numpy()
-        return logits
+        return next(iter(self._module.run(self._images).values()))
 
     def turn(self, seconds: float) -> Turn:
         """Run one after the other."""
-        return run_for(seconds, lambda: self._main(self._images))
+        return _timed_turn(seconds, self._module, self._images, 1)
 
 
-class Streams:
-    """As many copies as there are threads, one thread each, as :class:`relay_int8.Streams` runs."""
+class Throughput:
+    """As many runs at a time as there are threads: :class:`relay_int8.Streams`."""
 
     def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
         os.environ["TVM_NUM_THREADS"] = "1"  # of the pools of threads to come
-        self._mains = [_main(_one_thread(file), 1) for _ in range(threads)]
-        self._images = [tvm.runtime.tensor(images) for _ in self._mains]
+        file = _one_thread(file)
+        self._streams = relay_int8.Streams(file, threads)
+        self._images = {relay_int8.read_manifest(file).inputs[0].name: images}
 
     def outputs(self) -> np.ndarray:
         """Run one copy once and return the logits."""
-        logits: np.ndarray = self._mains[0](self._images[0]).numpy()
-        return logits
+        return next(iter(self._streams.submit(self._images).result().values()))
 
     def turn(self, seconds: float) -> Turn:
         """Run all copies at the same time."""
-        pairs = zip(self._mains, self._images, strict=True)
-        runs = [partial(main, images) for main, images in pairs]
-        return run_together(seconds, runs)
+        return _timed_turn(seconds, self._streams, self._images, self._streams.count)
 
 
-def _main(library: Path, threads: int) -> Callable[[tvm.runtime.Tensor], tvm.runtime.Tensor]:
-    """Return the compiled function, run by so many threads."""
-    os.environ.setdefault("TVM_BIND_THREADS", "0")  # as relay_int8.runtime.module does
-    set_threads(threads)
-    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
-    main: Callable[[tvm.runtime.Tensor], tvm.runtime.Tensor] = machine["main"]
-    return main
+def _timed_turn(
+    seconds: float,
+    timed: relay_int8.Module | relay_int8.Streams,
+    images: dict[str, np.ndarray],
+    results: int,
+) -> Turn:
+    """Return the turn of ``seconds`` or a little more, in which each repeat gives ``results``."""
+    once_ms = timed.time(images, 1, warmup=0)[0] * results
+    repeats = max(1, math.ceil(seconds * 1e3 / once_ms))
+    watch = Stopwatch()
+    timed.time(images, repeats, warmup=0)
+    return watch.stop(repeats * results)

@@ -118,7 +118,7 @@ def _own(goal: Goal, loader: str) -> System:
         goal=goal,
         quantizer=f"{RELAY_INT8}:quantize",
         loader=f"{RELAY_INT8}:{loader}",
-        suffix=".so",
+        suffix=".ri8",
         packages=("apache-tvm", "apache-tvm-ffi"),
         own=True,
     )
@@ -154,8 +154,8 @@ def keep_float32(_subject: Subject, model: Path, output: Path, _batch: int) -> N
 
 
 SYSTEMS: dict[str, System] = {
-    "relay-int8-latency": _own("latency", "Library"),
-    "relay-int8-throughput": _own("throughput", "Streams"),
+    "relay-int8-latency": _own("latency", "Latency"),
+    "relay-int8-throughput": _own("throughput", "Throughput"),
     "onnxruntime-latency": _onnxruntime("latency", "Session"),
     "onnxruntime-throughput": _onnxruntime("throughput", "Streams"),
     "onnxruntime-fp32": _float32("ONNX Runtime", ONNXRUNTIME, "Session"),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from relay_int8.report.accuracy import Evaluation, evaluate
     from relay_int8.report.contents import Report
     from relay_int8.runtime.artifact import load, read_manifest
+    from relay_int8.runtime.module import Module
     from relay_int8.runtime.streams import Streams
     from relay_int8.tuning.session import TuneOptions
 
@@ -45,6 +46,7 @@ __all__ = [
     "ImportOptions",
     "Int8Error",
     "Model",
+    "Module",
     "Preprocessing",
     "QuantConfig",
     "Quantized",
@@ -75,13 +77,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Endpoint": "remote.deploy",
+    "Module": "runtime.module",
     "Artifact": "api.build",
     "BuildOptions": "api.build",
     "Evaluation": "report.accuracy",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",
     "Model": "api.model",
-    "Endpoint": "remote.deploy",
     "Preprocessing": "calibration",
     "QuantConfig": "quantization.config",
     "Quantized": "api.quantize",

@@ -31,7 +31,7 @@ except ImportError as error:  # an extra: a single process does without
 
 PLUGIN = "relay-int8-calibration"
 SHARD_BYTES = 2**21  # of images: Dask warns of tasks above 10 MiB
-AHEAD = 2  # shards under way for each worker: one runs, one waits
+SHARDS_AHEAD = 2  # shards under way for each worker: one runs, one waits
 
 
 class DaskMapper(Mapper):
@@ -65,7 +65,7 @@ class DaskMapper(Mapper):
         waiting: deque[Any] = deque()
         for shard in shards(images, self._shard_bytes):
             waiting.append(self._client.submit(_run, task(), shard, pure=False))
-            if len(waiting) >= AHEAD * max(1, len(self._client.nthreads())):
+            if len(waiting) >= SHARDS_AHEAD * max(1, len(self._client.nthreads())):
                 yield self._result(waiting.popleft())
         while waiting:
             yield self._result(waiting.popleft())

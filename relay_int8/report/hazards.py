@@ -32,7 +32,7 @@ INT32_MAX = 2**31 - 1
 U8_MAX = 255
 CUT = 0.5  # a threshold below this share of the largest value is worth a look
 USED_STEPS = 32  # of some 256: a tensor whose 99.9 % take fewer has lost three bits
-MOST = 0.999
+CENTRAL_SHARE = 0.999
 
 
 def find_hazards(
@@ -191,11 +191,11 @@ def _unused(entry: Entry) -> str | None:
     histogram = entry.histogram
     if histogram is None or not histogram.grid.absolute or not histogram.total:
         return None
-    kept = int(np.searchsorted(np.cumsum(histogram.counts), MOST * histogram.total)) + 1
+    kept = int(np.searchsorted(np.cumsum(histogram.counts), CENTRAL_SHARE * histogram.total)) + 1
     steps = kept * float(histogram.grid.width) / float(entry.qparams().scale)
     if steps >= USED_STEPS:
         return None
     return (
-        f"{MOST:.1%} of its values lie within {steps:.0f} integers of zero; a method that cuts "
+        f"{CENTRAL_SHARE:.1%} of its values lie within {steps:.0f} integers of zero; a method that cuts "
         "outliers off (kl, percentile, mse) would spread them"
     )

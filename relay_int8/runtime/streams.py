@@ -15,7 +15,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.runtime.artifact import load, read_manifest
 from relay_int8.runtime.module import Array, Inputs, Module
 
-AHEAD = 2
+INPUTS_AHEAD = 2
 """Inputs that :meth:`Streams.map` holds for each stream."""
 
 
@@ -77,7 +77,7 @@ class Streams:
         waiting = deque[Future[dict[str, Array]]]()
         for batch in batches:
             waiting.append(self.submit(batch))
-            if len(waiting) > AHEAD * self.count:
+            if len(waiting) > INPUTS_AHEAD * self.count:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -21,7 +21,7 @@ from relay_int8.tuning.trial_log import Trial
 from schedules.space import Choices
 from schedules.task import Task
 
-LEAST = 6  # samples of a template without which nothing is predicted
+LEAST_SAMPLES = 6  # samples of a template without which nothing is predicted
 ROUNDS = 60
 PARAMETERS = {"max_depth": 6, "eta": 0.2, "min_child_weight": 0.5, "nthread": 1, "verbosity": 0}
 
@@ -75,7 +75,7 @@ class CostModel:
                 if len(features) == width:
                     rows.append(features)
                     shares.append(best / time)
-        if len(rows) < LEAST:
+        if len(rows) < LEAST_SAMPLES:
             return None
         data = self._xgboost.DMatrix(np.array(rows), label=np.array(shares))
         return self._xgboost.train({**PARAMETERS, "seed": self._seed}, data, ROUNDS)

@@ -23,7 +23,7 @@ from schedules.template import Arrays
 
 SEED = 20
 TAIL = 0.025  # of the outputs that saturate at each end
-ENOUGH = 60  # outputs of a channel from which its share of saturating ones can be told
+TELLING_OUTPUTS = 60  # outputs of a channel from which its share of saturating ones can be told
 FLOAT_TOLERANCE = 1e-5  # of the largest output: float sums depend on their order
 Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8": 131, "int8": 5}
 
@@ -191,7 +191,7 @@ def _fit_channels(spec: Conv2d | Dense, tensors: Arrays, params: Arrays) -> None
     acc = np.moveaxis(_accumulators(spec, tensors, params), 1, 0).reshape(len(params["m"]), -1)
     overall = _fit(acc, params["clamp"])
     for channel, sums in enumerate(acc):
-        m = _fit(sums, params["clamp"]) if len(sums) >= ENOUGH else overall
+        m = _fit(sums, params["clamp"]) if len(sums) >= TELLING_OUTPUTS else overall
         if channel % 2 == 0:
             m = _dyadic(m)
             # m is 1 or 3 times a power of two: an odd multiple of half its inverse gives a tie.

@@ -21,7 +21,7 @@ from schedules.task import Task
 BATCH = 16
 FINALISTS = 3
 PROMISING = 0.99  # of the default's time: what is slower will hardly win
-KIN = 3  # similar kernels whose winners are tried
+SIMILAR_KERNELS = 3  # similar kernels whose winners are tried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class Tuner:
             if other.template == task.template and right:
                 fastest = min(right, key=lambda trial: trial.measured.best_s)
                 found.append((unlikeness(task, other), fastest.choices or ()))
-        return [choices for _, choices in sorted(found, key=lambda pair: pair[0])[:KIN]]
+        return [choices for _, choices in sorted(found, key=lambda pair: pair[0])[:SIMILAR_KERNELS]]
 
     def _done(self) -> int:
         """Return how many different candidates were measured."""

@@ -16,7 +16,7 @@ from relay_int8.errors import FrontendError
 EXPANDED = {"Attention", "RotaryEmbedding", "Swish"}
 DOMAIN = "relay_int8.expanded"
 STANDARD = ("", "ai.onnx")
-FEW = 1024  # elements of a constant that can say a shape; larger ones are weights
+SHAPE_ELEMENTS = 1024  # elements of a constant that can say a shape; larger ones are weights
 
 
 def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -64,7 +64,7 @@ def _outline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.Te
     body.output.extend(model.graph.output)
     given = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
-        if math.prod(tensor.dims) <= FEW:
+        if math.prod(tensor.dims) <= SHAPE_ELEMENTS:
             body.initializer.add().CopyFrom(tensor)
             continue
         weights[tensor.name] = tensor

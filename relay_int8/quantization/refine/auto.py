@@ -41,7 +41,7 @@ from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_threshol
 
 GAIN_DB = 0.1
 IMAGES = 64  # at most, of both halves
-FEWEST = 16
+FEWEST_IMAGES = 16
 MACS = 10**11  # that one run of the images may take, where they are more than the fewest
 IMAGE_BYTES = 2**28  # that these images may take
 
@@ -158,7 +158,7 @@ class _Trial:
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
         work = sum(operator_of(group).macs(group) for group in find_groups(mod["main"]))
-        images = list(islice(data, max(FEWEST, min(IMAGES, MACS // max(work, 1)))))
+        images = list(islice(data, max(FEWEST_IMAGES, min(IMAGES, MACS // max(work, 1)))))
         if not images:
             raise CalibrationError("no image found; preset auto needs calibration images")
         size = sum(array.nbytes for array in images[0].values())

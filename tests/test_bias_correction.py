@@ -8,13 +8,13 @@ import tvm
 from tvm import relax
 
 from relay_int8.calibration import CalibrationTable, open_data
-from relay_int8.calibration.observe import LAST_AXIS
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import find_groups
 from relay_int8.numerics.bias_correction import corrected_bias, tap_shares
+from relay_int8.numerics.channel_means import LAST_AXIS
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import quantize
 from schedules.targets import native_target

@@ -20,9 +20,9 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.calibration.methods import Max, Method
-from relay_int8.calibration.observe import averaged
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
+from relay_int8.numerics.channel_means import averaged
 from relay_int8.numerics.qparams import PlannedScheme
 from schedules.spec import Observe, Pool2d
 

@@ -7,9 +7,7 @@ from tvm import relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.plan import Plan
-
-LAST_AXIS = ":last axis"
-"""Follows a tensor's name in that of its means where channels are the last axis of four."""
+from relay_int8.numerics.channel_means import LAST_AXIS
 
 
 def linear_layers(func: relax.Function, plan: Plan) -> list[Group]:
@@ -22,7 +20,7 @@ def linear_layers(func: relax.Function, plan: Plan) -> list[Group]:
 def averaged_tensors(func: relax.Function, plan: Plan) -> list[str]:
     """Return the names of the channel means that the correction of ``func`` reads.
 
-    They are those of tensors, see :func:`relay_int8.calibration.observe.averaged`.
+    They are those of tensors, see :func:`relay_int8.numerics.channel_means.averaged`.
     """
     return list(dict.fromkeys(map(means_of, linear_layers(func, plan))))
 

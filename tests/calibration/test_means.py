@@ -7,7 +7,8 @@ import pytest
 
 from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.network import CalibrationNetwork
-from relay_int8.calibration.observe import LAST_AXIS, ArrayRunner, channel_means
+from relay_int8.calibration.observe import ArrayRunner
+from relay_int8.numerics.channel_means import LAST_AXIS, channel_means
 from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.runner import StackRunner
 from schedules.targets import native_target

@@ -11,11 +11,11 @@ import tvm
 from tvm import relax
 
 from relay_int8.calibration.network import CalibrationNetwork
-from relay_int8.calibration.observe import channel_means
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph import dataflow
 from relay_int8.graph.layers import averaged_tensors
+from relay_int8.numerics.channel_means import channel_means
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.equalize import channel_maxima

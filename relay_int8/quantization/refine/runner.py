@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
-from relay_int8.calibration.observe import ArrayRunner, Statistics, averaged
+from relay_int8.calibration.observe import ArrayRunner, Statistics
 from relay_int8.data.dataset import Image
+from relay_int8.numerics.channel_means import averaged
 from relay_int8.quantization.refine.network import NumpyNetwork
 
 Array = npt.NDArray[Any]

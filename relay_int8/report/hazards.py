@@ -196,6 +196,6 @@ def _unused(entry: Entry) -> str | None:
     if steps >= USED_STEPS:
         return None
     return (
-        f"{CENTRAL_SHARE:.1%} of its values lie within {steps:.0f} integers of zero; a method that cuts "
-        "outliers off (kl, percentile, mse) would spread them"
+        f"{CENTRAL_SHARE:.1%} of its values lie within {steps:.0f} integers of zero; a method that "
+        "cuts outliers off (kl, percentile, mse) would spread them"
     )

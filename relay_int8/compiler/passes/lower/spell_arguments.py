@@ -1,4 +1,11 @@
-"""Loops for kernels that have no template: TVM's own, of float islands, on a GPU."""
+"""Give arguments of kernels names that CUDA C can write.
+
+    Before:  TVM's kernel of a float island takes "/conv1/logits", as the tensor is called
+    After:   it takes "__conv1_logits"
+
+Place:  after the loops of float islands on a GPU; code generation writes the names as they are.
+Exact:  bit-identical: names only.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +14,6 @@ import re
 import tvm
 import tvm_ffi
 from tvm import IRModule, ir, tirx
-from tvm.ir.transform import Pass
-from tvm.s_tir import dlight
-from tvm.target import Target
-
-
-def schedule_islands(target: Target) -> list[Pass]:
-    """Return the passes that give the kernels of float islands to threads; none on a CPU.
-
-    Kernels that are scheduled already stay as they are.
-    """
-    if target.kind.name != "cuda":
-        return []
-    rules = (dlight.gpu.Reduction(), dlight.gpu.GeneralReduction(), dlight.gpu.Fallback())
-    return [dlight.ApplyDefaultSchedule(*rules), SpellArguments()]
 
 
 @tvm.transform.module_pass(opt_level=0, name="SpellArguments")

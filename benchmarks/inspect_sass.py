@@ -17,7 +17,7 @@ from relay_int8.errors import ArtifactError
 from relay_int8.report.terminal import show, table, terminal
 from relay_int8.runtime.artifact import LIBRARY
 from schedules.catalog import TEMPLATES
-from schedules.cuda.sass import KernelCode, disassemble
+from schedules.cuda.toolchain.sass import KernelCode, disassemble
 from schedules.template import ScheduleError, ScheduleTemplate
 
 _NAME = re.compile(r"(\w+?)_\d+_kernel\w*")

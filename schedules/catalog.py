@@ -9,31 +9,31 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
-from schedules.cpu.binary import BINARY_CPU
-from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
-from schedules.cpu.dequantize import DEQUANTIZE_CPU
 from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
-from schedules.cpu.interpolate import INTERPOLATE_CPU
-from schedules.cpu.move import MOVE_CPU
+from schedules.cpu.layout_flexible import (
+    BINARY_CPU,
+    CONCAT_CPU,
+    DEQUANTIZE_CPU,
+    INTERPOLATE_CPU,
+    MOVE_CPU,
+    QUANTIZE_CPU,
+    RESCALE_CPU,
+    SIGMOID_CPU,
+    TABLE_CPU,
+)
 from schedules.cpu.observe import OBSERVE_CPU
 from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_STEM_PLAIN, DENSE_PLAIN
 from schedules.cpu.pool2d import POOL2D_CPU
-from schedules.cpu.quantize import QUANTIZE_CPU
-from schedules.cpu.rescale import RESCALE_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
-from schedules.cpu.sigmoid import SIGMOID_CPU
-from schedules.cpu.table import TABLE_CPU
 from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.conv2d_f16 import CONV2D_F16_CUDA
-from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
-from schedules.cuda.conv2d_mma import CONV2D_MMA
-from schedules.cuda.dense import DENSE_DP4A, DENSE_F16_CUDA, DENSE_F32_CUDA
-from schedules.cuda.dense_mma import DENSE_MMA
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.dp4a.conv2d_f16 import CONV2D_F16_CUDA
+from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
+from schedules.cuda.dp4a.dense import DENSE_DP4A, DENSE_F16_CUDA, DENSE_F32_CUDA
 from schedules.cuda.layout_flexible import (
     BINARY_CUDA,
     CONCAT_CUDA,
@@ -46,6 +46,8 @@ from schedules.cuda.layout_flexible import (
     SIGMOID_CUDA,
     TABLE_CUDA,
 )
+from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
+from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
 from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured

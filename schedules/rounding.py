@@ -7,6 +7,6 @@ from typing import Literal, get_args
 Rounding = Literal["gemmlowp", "tflite", "tpu-mlir"]
 Requantize = Literal["float", "gemmlowp", "tflite", "tpu-mlir"]
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
-"""Those of fixed-point arithmetic (``schedules.exact.shift_right``)."""
+"""Those of fixed-point arithmetic (``schedules.reference.exact.shift_right``)."""
 REQUANTIZE: tuple[Requantize, ...] = get_args(Requantize)
 """The same, and float32 multipliers."""

@@ -18,7 +18,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cuda.limits import exceeded
+from schedules.cuda.device.limits import exceeded
 from schedules.spec import Spec
 from schedules.template import Layouts, ScheduleError, ScheduleTemplate
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm.target import Target, codegen
 
-from schedules.cuda.devices import ARCHITECTURES
+from schedules.cuda.device.devices import ARCHITECTURES
 from schedules.template import ScheduleError
 
 TARGETS: dict[str, dict[str, Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from schedules.cpu.conv2d import axes_of
+from schedules.bodies.border import axes_of
 from schedules.spec import Conv2d, Dense, Spec
 
 

@@ -1,4 +1,4 @@
-"""Run a module of kernel calls in NumPy: each spec by ``schedules.reference``, no kernel compiled."""
+"""Run a module of kernel calls in NumPy: each spec by ``schedules.reference.kernels``, no kernel compiled."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import tvm
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import operands, spec_of
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 
 
 def interpret(mod: tvm.IRModule, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 from relay_int8.errors import ArtifactError
 from relay_int8.runtime import tvm_runtime
 from relay_int8.runtime.tvm_runtime import Device
-from schedules.cuda import cudart
+from schedules.cuda.device import cudart
 
 pytestmark = pytest.mark.fast
 

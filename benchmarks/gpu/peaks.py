@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.gpu.driver import Driver, GpuFacts
-from schedules.cuda.gpus import gpu_of
+from schedules.cuda.device.gpus import gpu_of
 
 SOURCE = Path(__file__).with_name("peak_kernels.cu")
 THREADS, WARP = 1024, 32

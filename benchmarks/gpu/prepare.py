@@ -31,8 +31,8 @@ from relay_int8.quantization.quantize import QuantizedModel, quantize
 from relay_int8.runtime.artifact import load, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.tuning.records import Records
-from schedules.cuda.fat_binary import bundle as fat_binary
-from schedules.cuda.fat_binary import compile_parts
+from schedules.cuda.toolchain.fat_binary import bundle as fat_binary
+from schedules.cuda.toolchain.fat_binary import compile_parts
 from schedules.targets import machine, named_target, native_target, needed_flags, target_config
 
 INPUT, OUTPUT = "input", "logits"

@@ -35,12 +35,12 @@ from relay_int8.graph.spec_calls import operands, spec_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import QuantizedModel, quantize
 from schedules.catalog import TEMPLATES
-from schedules.cuda.compiler import compiled_by
-from schedules.cuda.default_tiles import default_tiles
-from schedules.cuda.fat_binary import bundle
-from schedules.cuda.nvrtc import Nvrtc
-from schedules.cuda.sass import KernelCode, disassemble
-from schedules.cuda.tiles import Tiles
+from schedules.cuda.dp4a.default_tiles import default_tiles
+from schedules.cuda.dp4a.tiles import Tiles
+from schedules.cuda.toolchain.compiler import compiled_by
+from schedules.cuda.toolchain.fat_binary import bundle
+from schedules.cuda.toolchain.nvrtc import Nvrtc
+from schedules.cuda.toolchain.sass import KernelCode, disassemble
 from schedules.layout import NCHW4C
 from schedules.space import Kernel
 from schedules.spec import Conv2d, to_json

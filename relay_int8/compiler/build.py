@@ -20,7 +20,7 @@ from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.runtime.tvm_runtime import use_all_cores
-from schedules.cuda.compiler import device_code
+from schedules.cuda.toolchain.compiler import device_code
 from schedules.targets import machine
 from schedules.template import ScheduleError
 

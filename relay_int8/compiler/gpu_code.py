@@ -16,8 +16,8 @@ from tvm.target import Target
 
 from relay_int8.graph import dataflow
 from relay_int8.machine.gpu import GpuNeeds
-from schedules.cuda.compiler import least_driver
-from schedules.cuda.nvrtc import Compiled, KernelUsage
+from schedules.cuda.toolchain.compiler import least_driver
+from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
 
 CAPTURED = "_cuda_graph_capture"  # what TVM calls a function whose launches a graph replays
 _PTX_VERSION = re.compile(rb"^\.version (\S+)", re.M)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 from tvm.ir.transform import Pass
+from tvm.s_tir import dlight
 from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
@@ -15,6 +16,7 @@ from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
+from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
@@ -32,7 +34,6 @@ from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from schedules.catalog import stores_unsigned
-from schedules.cuda.islands import schedule_islands
 
 CUDA_GRAPHS = "relax.backend.use_cuda_graph"
 
@@ -89,9 +90,18 @@ def schedule_passes(target: Target, records: TunedSchedules | None = None) -> li
     return [
         AlterLayout(target, records.seconds) if records else AlterLayout(target),
         ScheduleKernels(target, records),
-        *schedule_islands(target),
+        *(_island_loops() if target.kind.name == "cuda" else []),
         CheckKernels(),
     ]
+
+
+def _island_loops() -> list[Pass]:
+    """Return the passes that give kernels of float islands to threads of a GPU.
+
+    Kernels that are scheduled already stay as they are.
+    """
+    rules = (dlight.gpu.Reduction(), dlight.gpu.GeneralReduction(), dlight.gpu.Fallback())
+    return [dlight.ApplyDefaultSchedule(*rules), SpellArguments()]
 
 
 def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:

@@ -10,8 +10,8 @@ from tvm.target import Target
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import Gpus, installed_gpus
 from relay_int8.machine.host import cpu_flags
-from schedules.cuda.architectures import choose_architectures
-from schedules.cuda.gpus import capability
+from schedules.cuda.device.gpus import capability
+from schedules.cuda.toolchain.architectures import choose_architectures
 from schedules.targets import named_target, target_config
 from schedules.template import ScheduleError
 

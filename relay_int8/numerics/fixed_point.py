@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
-from schedules.exact import shift_right
+from schedules.reference.exact import shift_right
 from schedules.spec import Rounding
 
 Array = npt.NDArray[Any]

@@ -13,7 +13,7 @@ from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import Kernel, zero_points
 from relay_int8.operators.operator import Array, Holds, Operator
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Sample2d
 
 

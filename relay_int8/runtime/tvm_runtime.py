@@ -19,7 +19,7 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
-from schedules.cuda.cudart import CUDART, load_cudart
+from schedules.cuda.device.cudart import CUDART, load_cudart
 
 Array = np.ndarray[Any, Any]
 _TYPES = {"cpu": 1, "cuda": 2}  # DLPack's kDLCPU and kDLCUDA

@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
-from schedules.cuda.compiler import device_code
+from schedules.cuda.toolchain.compiler import device_code
 from schedules.space import Choices, Kernel, point
 from schedules.task import Task
 from schedules.template import ScheduleError, ScheduleTemplate

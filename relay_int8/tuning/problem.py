@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.numerics.multipliers import fixed_constants
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.space import Kernel
 from schedules.spec import Binary, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
 from schedules.spec.interpolating import WEIGHT_BITS

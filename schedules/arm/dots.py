@@ -8,8 +8,8 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
+from schedules.bodies.epilogue import broadcast
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.epilogue import broadcast
 
 QUAD = 4  # lanes of a register
 

@@ -23,9 +23,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cpu.conv_arguments import clear_tail, int64
+from schedules.bodies.arguments import int64
+from schedules.bodies.epilogue import epilogue
+from schedules.cpu.conv_arguments import clear_tail
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.epilogue import epilogue
 from schedules.spec import Conv2d, Dense
 
 DOT = "dot"

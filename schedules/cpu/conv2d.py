@@ -2,7 +2,7 @@
 
     x, r, y : (n, c/16, h, w, 16)                                   NCHW16c
     w       : (oc/16, ic/16, kh, kw, 16/width, 16 lanes * width)    a vector per step
-    bias    : (row classes, column classes, oc/16, 16)              see schedules.cpu.border
+    bias    : (row classes, column classes, oc/16, 16)              see schedules.bodies.border
     m, m_neg, alpha : (oc/16, 16)
 
 Padding is not copied anywhere: taps outside the image are skipped, and so cost nothing. Rows are
@@ -23,11 +23,12 @@ from tvm import tirx
 from tvm.target import Target
 from tvm.tirx import Expr
 
-from schedules.cpu.border import Axis
+from schedules.bodies.arguments import constants
+from schedules.bodies.border import Axis, axes_of
+from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
-from schedules.cpu.conv_arguments import blocked, channel_blocks, constants, pack_with
+from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
-from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.tile_rule import Row
 from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
@@ -50,22 +51,6 @@ def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
 def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
     """Return the only layouts it has: NCHW16c."""
     return blocked(spec, wanted)
-
-
-def axes_of(spec: Conv2d) -> tuple[Axis, Axis]:
-    """Return the rows and the columns of a convolution."""
-    sizes = zip(
-        (spec.height, spec.width),
-        spec.out_size,
-        spec.kernel,
-        spec.strides,
-        spec.dilation,
-        spec.padding[:2],
-        strict=True,
-    )
-    names = ("size", "out", "kernel", "stride", "dilation", "before")
-    rows, cols = (Axis(**dict(zip(names, values, strict=True))) for values in sizes)
-    return rows, cols
 
 
 def is_wide(cols: Axis) -> bool:

@@ -26,6 +26,8 @@ from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.arguments import int64
+from schedules.bodies.epilogue import epilogue, fma, type_refusal
 from schedules.cpu.conv_arguments import (
     LANES,
     blocked,
@@ -33,13 +35,11 @@ from schedules.cpu.conv_arguments import (
     clear_tail,
     declare,
     image,
-    int64,
     pack_with,
     ramp,
     spatial,
 )
 from schedules.cpu.dot import F32, PLAIN, Dot
-from schedules.cpu.epilogue import epilogue, fma, type_refusal
 from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 

@@ -2,7 +2,7 @@
 
     x    : (n, h, w, c)                                   NHWC
     w    : (oc/16, kh, kw*c/width, 16 lanes * width)      a vector per step
-    bias : (row classes, oc/16, 16)                       see schedules.cpu.border
+    bias : (row classes, oc/16, 16)                       see schedules.bodies.border
     y, r : (n, oc/16, oh, ow, 16)                         NCHW16c
 
 In NHWC the kw * c elements of x that one row of a window reads are one run, wherever it starts:
@@ -24,12 +24,13 @@ from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cpu.border import Axis
+from schedules.bodies.arguments import int64
+from schedules.bodies.border import Axis, axes_of
+from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.contraction import Contraction, Index, axes, contraction_kernel, ramp
-from schedules.cpu.conv2d import axes_of, buffers_of, folded_bias
-from schedules.cpu.conv_arguments import channel_blocks, int64, pack_with
+from schedules.cpu.conv2d import buffers_of, folded_bias
+from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.tile_rule import Row
 from schedules.layout import NCHW16C, NHWC
 from schedules.spec import Conv2d

@@ -17,8 +17,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.arguments import constants, int64
 from schedules.layout import NCHW16C
-from schedules.spec import PER_CHANNEL, Conv2d, Dense
+from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts
 
 LANES = NCHW16C.block
@@ -45,18 +46,6 @@ def pack_with(weights: np.ndarray, params: Arrays) -> Arrays:
     }
 
 
-def fold_zero_point(spec: Conv2d | Dense, params: Arrays) -> Arrays:
-    """Return ``params`` with the bias of a kernel that multiplies x as it is, padding included.
-
-    The bias takes on ``-z_x * sum w``.
-    """
-    if spec.x == "float32":
-        return params
-    w = params["w"]
-    total = w.sum(axis=tuple(range(1, w.ndim)), dtype=np.int64)
-    return {**params, "bias": (params["bias"] - params["z"][0] * total).astype(np.int32)}
-
-
 def declare(spec: Conv2d, weights: Sequence[int], dtype: str) -> dict[str, Any]:
     """Declare the arguments of the PrimFunc that is being built; return its buffers by name."""
     names = (*spec.tensors, *spec.params, "y")
@@ -73,26 +62,9 @@ def _declare(spec: Conv2d, name: str, weights: Sequence[int], weight_dtype: str)
     return T.arg(name, T.buffer(int64(shape), dtype, layout=None))
 
 
-def constants(
-    spec: Conv2d | Dense, channels: Sequence[int]
-) -> dict[str, tuple[Sequence[int], str]]:
-    """Return shape and type of each constant but the weights; ``channels`` of ``PER_CHANNEL``."""
-    lengths = {"z": 3, "m_r": 1, "clamp": 2}
-    return {
-        name: (channels if name in PER_CHANNEL else (lengths[name],), spec.constant_dtype(name))
-        for name in spec.params
-        if name != "w"
-    }
-
-
 def image(spec: Conv2d, name: str) -> list[Any]:
     """Return the physical shape of an activation."""
     return int64(NCHW16C.physical_shape(spec.shape(name)))
-
-
-def int64(extents: Sequence[Any]) -> list[Any]:
-    """Return ``extents`` as Relax wants them."""
-    return [T.int64(extent) if isinstance(extent, int) else extent for extent in extents]
 
 
 def ramp(count: int) -> Expr:

@@ -22,10 +22,11 @@ from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.arguments import constants
+from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
-from schedules.cpu.conv_arguments import channel_blocks, constants, pack_with
+from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.register_tiles import UNROLLED_STEPS
 from schedules.cpu.tile_rule import Row
 from schedules.layout import ROW

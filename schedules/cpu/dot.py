@@ -14,7 +14,7 @@ from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 
-from schedules.cpu.epilogue import broadcast, cast
+from schedules.bodies.epilogue import broadcast, cast
 
 LANES = 16
 

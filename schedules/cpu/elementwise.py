@@ -1,10 +1,7 @@
-"""Kernels that compute each element of y from a few elements of the inputs, in any layouts.
+"""Loops of a CPU for kernels of few loads per element, and the templates they make of bodies.
 
-    x, ... : logical tensors in their layouts
-    y      : every physical element is written; integer lanes past the last channel hold anything,
-             float32 ones hold 0
-
-Loops after scheduling, where ``run`` trailing axes of y are read contiguously (block annotation):
+Loops after scheduling, where ``run`` trailing axes of y are read contiguously, see
+``schedules.bodies.elementwise``:
 
     run = all axes    p:flat                    one loop, vectorized by LLVM, with its own tail
     run < all axes    p:outer... o  flat        flat loop over the run; lanes of a block vectorized
@@ -18,17 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from tvm import te, tirx
+from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import ExprRV, LoopRV, SBlockRV
 from tvm.target import Target
-from tvm.tirx import Expr
 
-from schedules.expressions import Point, common_suffix, constants, is_ragged, placeholders
-from schedules.layout import ROW, Layout
+from schedules.bodies.body import Body, symbolic_axis, template_blocks, template_name
 from schedules.spec import Spec
-from schedules.template import Layouts, ScheduleError
+from schedules.template import ScheduleTemplate
 
 SERIAL_ELEMENTS = 16384  # below, waking other threads costs more than they save
 BLOCKS = (4, 16)  # channels in one block
@@ -42,78 +38,14 @@ class Tiles:
     unroll: int | ExprRV | None = None
 
 
+def refuses_cpu(target: Target) -> str | None:
+    """Say why no kernel of a CPU can be made for ``target``, or None."""
+    return None if target.kind.name == "llvm" else f"target is {target.kind.name}, not llvm"
+
+
 def refuses_kind(spec: Spec, target: Target) -> str | None:
-    """Say why these templates cannot be used on ``target``, or None."""
-    if target.kind.name != "llvm":
-        return f"target is {target.kind.name}, not llvm"
-    for name in (*spec.tensors, "y"):
-        symbolic = [not isinstance(size, int) for size in spec.shape(name)]
-        if any(symbolic[1:]):
-            return f"axis {symbolic.index(True, 1)} of {name} is symbolic; only axis 0 may be"
-    return None
-
-
-def first_layout(spec: Spec, wanted: Layouts) -> Layouts:
-    """Take the first input as it comes, every other tensor in the same layout."""
-    layout = _fitting(wanted.inputs[0], spec, spec.tensors[0])
-    return Layouts(inputs=(layout,) * len(spec.tensors), output=layout)
-
-
-def any_layouts(spec: Spec, wanted: Layouts) -> Layouts:
-    """Read and write whatever is wanted."""
-    inputs = zip(wanted.inputs, spec.tensors, strict=True)
-    return Layouts(
-        inputs=tuple(_fitting(layout, spec, name) for layout, name in inputs),
-        output=_fitting(wanted.output, spec, "y"),
-    )
-
-
-def _fitting(layout: Layout, spec: Spec, name: str) -> Layout:
-    """Return ``layout`` for an image, row major for what is none."""
-    return layout if len(spec.shape(name)) == 4 else ROW
-
-
-def elementwise_kernel(
-    spec: Spec,
-    layouts: Layouts,
-    template: str,
-    value: Callable[[Point], Expr],
-    run: int | None = None,
-    **sizes: int,
-) -> tirx.PrimFunc:
-    """Return the PrimFunc that writes ``value`` of each point to y.
-
-    Parameters
-    ----------
-    run
-        Over how many trailing axes of y the inputs are read contiguously or not at all; by
-        default what holds for an operator that reads where it writes.
-    sizes
-        Of the constants that have not their usual one.
-    """
-    tensors, params = placeholders(spec, layouts), constants(spec, **sizes)
-    shape = layouts.output.physical_shape(spec.shape("y"))
-    run = common_suffix(spec, layouts) if run is None else run
-    padded = is_ragged(layouts.output, spec.shape("y"))
-    zeroed = padded and spec.dtype("y") == "float32"
-    if zeroed:
-        run = min(run, 1)
-
-    def _element(*physical: Expr) -> Expr:
-        point = Point(spec, layouts, tensors, params, physical)
-        if not (zeroed or (padded and run == 0)):
-            return value(point)
-        # A run reads lanes that exist in every input; elsewhere the read itself must be guarded.
-        choose = tirx.Select if run else tirx.if_then_else
-        return choose(
-            point.logical[1] < spec.shape("y")[1], value(point), tirx.const(0, spec.dtype("y"))
-        )
-
-    name = f"{spec.kind}_y" if spec.kind in params else spec.kind
-    y = te.compute(shape, _element, name=name, attrs={"template": template, "run": run})
-    inputs = [*tensors.values(), *params.values(), y]
-    func = te.create_prim_func(inputs, index_dtype_override="int64")
-    return func.without_attr("global_symbol")
+    """Say why these loops cannot compute ``spec`` on ``target``, or None."""
+    return refuses_cpu(target) or symbolic_axis(spec)
 
 
 def default(sch: Schedule, spec: Spec, target: Target) -> None:
@@ -128,13 +60,26 @@ def space(sch: Schedule, spec: Spec, target: Target) -> None:
         apply(sch, block, Tiles(sch.sample_categorical([0, 16, 64, 256], [0.25] * 4)))
 
 
-def template_blocks(sch: Schedule) -> list[SBlockRV]:
-    """Return the blocks of the kernel that carry a template's name."""
-    blocks = sch.get_child_blocks(sch.get_sblock("root"))
-    found = [block for block in blocks if "template" in sch.get(block).annotations]
-    if not found:
-        raise ScheduleError("no block carries a template's name; was the kernel scheduled before?")
-    return found
+def on_cpu(
+    body: Body,
+    default: Callable[[Schedule, Any, Target], None] = default,
+    space: Callable[[Schedule, Any, Target], None] = space,
+) -> ScheduleTemplate:
+    """Return the template that computes ``body`` on a CPU: "<kind>_cpu"."""
+
+    def _refuses(spec: Spec, target: Target) -> str | None:
+        return refuses_cpu(target) or body.refuses(spec)
+
+    return ScheduleTemplate(
+        name=template_name(body.kind),
+        kind=body.kind,
+        refuses=_refuses,
+        layouts=body.layouts,
+        kernel=body.kernel,
+        default=default,
+        space=space,
+        x_types=body.x_types,
+    )
 
 
 def extents(sch: Schedule, loops: list[LoopRV]) -> int:

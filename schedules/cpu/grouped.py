@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 from tvm.target import Target
 
+from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.conv_arguments import LANES, channel_blocks
-from schedules.cpu.epilogue import type_refusal
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
 from schedules.cpu.strip import Strip, Tap
 from schedules.cpu.strip_template import strip_template

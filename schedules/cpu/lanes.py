@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from tvm import tirx
 from tvm.tirx import Expr
 
+from schedules.bodies.epilogue import cast, fma
 from schedules.cpu.dot import F32, PLAIN, Dot
-from schedules.cpu.epilogue import cast, fma
 
 
 @dataclass(frozen=True, kw_only=True)

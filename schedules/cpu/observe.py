@@ -28,8 +28,9 @@ from tvm.script import tirx as T
 from tvm.target import Target
 from tvm.tirx import Expr
 
-from schedules.cpu.elementwise import Tiles, refuses_kind, template_blocks
-from schedules.expressions import is_ragged
+from schedules.bodies.body import template_blocks
+from schedules.bodies.expressions import is_ragged
+from schedules.cpu.elementwise import Tiles, refuses_kind
 from schedules.layout import ROW, Layout
 from schedules.spec import Observe
 from schedules.template import Layouts, ScheduleTemplate

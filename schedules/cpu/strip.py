@@ -24,16 +24,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cpu.conv_arguments import (
-    LANES,
-    clear_tail,
-    declare,
-    image,
-    int64,
-    ramp,
-    spatial,
-)
-from schedules.cpu.epilogue import cast, epilogue
+from schedules.bodies.arguments import int64
+from schedules.bodies.epilogue import cast, epilogue
+from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image, ramp, spatial
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import PER_CHANNEL, Conv2d
 

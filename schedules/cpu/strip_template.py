@@ -10,7 +10,8 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu.conv_arguments import blocked, fold_zero_point, pack_with
+from schedules.bodies.arguments import fold_zero_point
+from schedules.cpu.conv_arguments import blocked, pack_with
 from schedules.cpu.lanes import Lanes
 from schedules.cpu.strip import Strip, strip_kernel
 from schedules.cpu.strip_tiles import apply, default_tiles, is_parallel, sample_tiles

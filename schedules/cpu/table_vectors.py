@@ -28,9 +28,12 @@ from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cpu.conv_arguments import int64, spatial
-from schedules.cpu.elementwise import extents, first_layout, refuses_kind, template_blocks
-from schedules.cpu.table import ENTRIES
+from schedules.bodies.arguments import int64
+from schedules.bodies.body import template_blocks
+from schedules.bodies.elementwise import first_layout
+from schedules.bodies.table import ENTRIES
+from schedules.cpu.conv_arguments import spatial
+from schedules.cpu.elementwise import extents, refuses_kind
 from schedules.spec import Table
 from schedules.template import Layouts, ScheduleTemplate
 

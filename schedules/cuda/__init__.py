@@ -1,1 +1,1 @@
-"""Kernels for NVIDIA GPUs: dp4a, one thread block a tile of the image."""
+"""Kernels for NVIDIA GPUs, and what compiles them."""

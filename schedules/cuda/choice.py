@@ -16,12 +16,12 @@ from typing import Any
 
 from tvm.target import Target
 
-from schedules.cuda import conv2d_mma, dense_mma
-from schedules.cuda.channel_groups import ChannelGroups
-from schedules.cuda.devices import gpu_for
-from schedules.cuda.intrin import LANES
-from schedules.cuda.mma_estimate import START, default_tiles, estimated_us
-from schedules.cuda.split_reduction import slices
+from schedules.cuda.device.devices import gpu_for
+from schedules.cuda.dp4a.channel_groups import ChannelGroups
+from schedules.cuda.dp4a.intrin import LANES
+from schedules.cuda.dp4a.split_reduction import slices
+from schedules.cuda.mma import conv2d_mma, dense_mma
+from schedules.cuda.mma.estimate import START, default_tiles, estimated_us
 from schedules.spec import Conv2d, Dense
 from schedules.template import Measured, not_measured
 

@@ -20,13 +20,13 @@ import numpy as np
 from tvm import te, tirx
 from tvm.tirx import Expr
 
-from schedules.cpu.conv_arguments import constants
-from schedules.cpu.epilogue import epilogue, type_refusal
-from schedules.cuda.contraction import channel_blocks
+from schedules.bodies.arguments import constants
+from schedules.bodies.epilogue import epilogue, type_refusal
+from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
-from schedules.cuda.devices import refuses_cuda
+from schedules.cuda.dp4a.contraction import channel_blocks
+from schedules.cuda.dp4a.intrin import LANES
 from schedules.cuda.elementwise import default, space
-from schedules.cuda.intrin import LANES
 from schedules.layout import NCHW4C
 from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate

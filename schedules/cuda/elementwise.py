@@ -1,6 +1,6 @@
 """Kernels of few loads per element on a GPU: pooling, sums, tables, moves, the ends of a region.
 
-What they compute is that of ``schedules.cpu``; here are the loops:
+What they compute is in ``schedules.bodies``; here are the loops:
 
     blockIdx.x threadIdx.x    all axes but the last four elements
       window                  pooling only: sums or maxima in registers
@@ -20,38 +20,35 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import ExprRV, LoopRV, SBlockRV
 from tvm.target import Target
 
-from schedules.cpu.elementwise import template_blocks
+from schedules.bodies.body import Body, template_blocks
+from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
-from schedules.cuda.devices import refuses_cuda
 from schedules.spec import Spec
 from schedules.template import Layouts, ScheduleTemplate
 
 THREADS = 256
 LANES = 4
-_ANY_CPU = Target({"kind": "llvm"})
 
 
-def on_cuda(cpu: ScheduleTemplate) -> ScheduleTemplate:
-    """Return the template that computes on a GPU what ``cpu`` does: "<kind>_cuda"."""
-    name = f"{cpu.name.removesuffix('_cpu')}_cuda"
+def on_cuda(body: Body) -> ScheduleTemplate:
+    """Return the template that computes ``body`` on a GPU: "<kind>_cuda"."""
+    name = f"{body.kind}_cuda"
 
     def _refuses(spec: Spec, target: Target) -> str | None:
-        # What is left of the refusals of ``cpu`` on a CPU is about the spec.
-        return refuses_cuda(target) or cpu.refuses(spec, _ANY_CPU)
+        return refuses_cuda(target) or body.refuses(spec)
 
     def _kernel(spec: Spec, layouts: Layouts) -> tirx.PrimFunc:
-        return for_cuda(cpu.kernel(spec, layouts))
+        return for_cuda(body.kernel(spec, layouts))
 
     return ScheduleTemplate(
         name=name,
-        kind=cpu.kind,
+        kind=body.kind,
         refuses=_refuses,
-        layouts=cpu.layouts,
+        layouts=body.layouts,
         kernel=_kernel,
         default=partial(default, name),
         space=partial(space, name),
-        pack=cpu.pack,
-        x_types=cpu.x_types,
+        x_types=body.x_types,
     )
 
 

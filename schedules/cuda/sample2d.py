@@ -1,6 +1,6 @@
 """Sample an image at moved places on a GPU: a place for a thread, several blocks of channels.
 
-What it computes is that of ``schedules.cpu.sample2d``; here are the loops:
+What it computes is in ``schedules.bodies.sample2d``; here are the loops:
 
     blockIdx.x threadIdx.x    n  group,tap  c/b/8  oh  ow      neighbours in a row: coalesced
       corners, weights        4 of one place, in registers
@@ -18,12 +18,11 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import ExprRV, LoopRV, SBlockRV
 from tvm.target import Target
 
-from schedules.cpu import sample2d
-from schedules.cpu.corners import STAGES
-from schedules.cpu.elementwise import template_blocks
-from schedules.cpu.sample2d import SAMPLE2D_CPU
+from schedules.bodies.body import template_blocks
+from schedules.bodies.corners import STAGES
+from schedules.bodies.sample2d import SAMPLE2D
+from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
-from schedules.cuda.devices import refuses_cuda
 from schedules.cuda.elementwise import LANES, THREADS
 from schedules.spec import Sample2d
 from schedules.template import Layouts, ScheduleTemplate
@@ -31,17 +30,16 @@ from schedules.template import Layouts, ScheduleTemplate
 NAME = "sample2d_cuda"
 WARP = 32
 BLOCKS = 8  # of channels that one thread computes for its place
-_ANY_CPU = Target({"kind": "llvm"})
 
 
 def refuses(spec: Sample2d, target: Target) -> str | None:
     """Say why the template cannot be used, or None."""
-    return refuses_cuda(target) or SAMPLE2D_CPU.refuses(spec, _ANY_CPU)
+    return refuses_cuda(target) or SAMPLE2D.refuses(spec)
 
 
 def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
-    return for_cuda(sample2d.kernel(spec, layouts))
+    return for_cuda(SAMPLE2D.kernel(spec, layouts))
 
 
 def default(sch: Schedule, spec: Sample2d, target: Target) -> None:
@@ -111,7 +109,7 @@ SAMPLE2D_CUDA = ScheduleTemplate(
     name=NAME,
     kind="sample2d",
     refuses=refuses,
-    layouts=sample2d.layouts,
+    layouts=SAMPLE2D.layouts,
     kernel=kernel,
     default=default,
     space=space,

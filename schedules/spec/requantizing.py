@@ -20,7 +20,7 @@ class Requantizing(OperatorSpec):
 
     ``requantize`` is "float", or the rounding of fixed-point arithmetic: then a multiplier is 31
     bits and a right shift, both int32, and clamp is int32; x and y are integers
-    (``schedules.exact.shift_right`` has the roundings).
+    (``schedules.reference.exact.shift_right`` has the roundings).
     """
 
     requantize: Requantize = "float"

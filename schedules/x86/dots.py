@@ -10,8 +10,8 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
+from schedules.bodies.epilogue import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.epilogue import broadcast, cast
 from schedules.x86.shuffles import dot_s16, dot_u8s8
 
 

@@ -6,9 +6,9 @@ import zipfile
 import pytest
 
 from benchmarks import inspect_sass
-from schedules.cuda import sass
-from schedules.cuda.fat_binary import MAGIC, bundle, compile_parts
-from schedules.cuda.sass import KernelCode, fat_binaries_in
+from schedules.cuda.toolchain import sass
+from schedules.cuda.toolchain.fat_binary import MAGIC, bundle, compile_parts
+from schedules.cuda.toolchain.sass import KernelCode, fat_binaries_in
 
 PREFIX = 'extern "C" __global__ void __launch_bounds__(64) '
 DP4A = PREFIX + "conv2d_dp4a_3_kernel(int* x) { x[threadIdx.x] = __dp4a(x[0], x[1], x[2]); }"

@@ -18,8 +18,8 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from schedules.cuda.compiler import compiled_by
-from schedules.cuda.mma_preamble import MMA_FUNCTIONS
+from schedules.cuda.toolchain.compiler import compiled_by
+from schedules.cuda.toolchain.mma_preamble import MMA_FUNCTIONS
 
 SHIM = Path(__file__).parent / "shim.h"
 ALIGNMENT = 256  # bytes, as cudaMalloc gives

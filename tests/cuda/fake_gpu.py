@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from schedules.cuda import compiler
-from schedules.cuda.nvrtc import Compiled
+from schedules.cuda.toolchain import compiler
+from schedules.cuda.toolchain.nvrtc import Compiled
 from tests.cuda.emulator import Kernel, compile_kernels, kernels
 
 HERE = Path(__file__).parent

@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from schedules.cuda.architectures import choose_architectures
-from schedules.cuda.nvrtc import KernelUsage, Nvrtc, kernel_usage
+from schedules.cuda.toolchain.architectures import choose_architectures
+from schedules.cuda.toolchain.nvrtc import KernelUsage, Nvrtc, kernel_usage
 from schedules.template import ScheduleError
 
 pytestmark = [

@@ -7,8 +7,8 @@ import tvm
 
 from relay_int8.compiler.build import Built, compile_module, virtual_machine
 from relay_int8.errors import ConfigError
-from schedules.cuda import nvrtc
-from schedules.cuda.fat_binary import MAGIC
+from schedules.cuda.toolchain import nvrtc
+from schedules.cuda.toolchain.fat_binary import MAGIC
 from tests.cuda.run_template import SM_61, SM_80
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NETWORKS, any_params

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.layout import NCHW4C, NCHW8C, NCHW16C, NCHW32C, NHWC, ROW, Layout
 from schedules.spec import Conv2d
 from schedules.template import Layouts

@@ -8,7 +8,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cuda.conv2d_mma import CONV2D_MMA
+from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.layout import NCHW32C
 from schedules.spec import Conv2d
 from schedules.template import Layouts

@@ -13,7 +13,7 @@ import ctypes
 import tvm
 from relay_int8.errors import ArtifactError
 from relay_int8.runtime.tvm_runtime import load_gpu_runtime
-from schedules.cuda.runtime import load_cuda_runtime
+from schedules.cuda.device.runtime import load_cuda_runtime
 
 load_cuda_runtime()
 try:

@@ -8,9 +8,9 @@ import pytest
 import tvm
 from tvm.target import Target
 
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.dense import DENSE_DP4A
-from schedules.cuda.nvrtc import Nvrtc, with_few_blocks
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.dp4a.dense import DENSE_DP4A
+from schedules.cuda.toolchain.nvrtc import Nvrtc, with_few_blocks
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
 from tests.cuda.emulator import cuda_source, launch_size

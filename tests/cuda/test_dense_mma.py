@@ -7,7 +7,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cuda.dense_mma import DENSE_MMA
+from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Layouts

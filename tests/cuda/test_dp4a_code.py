@@ -1,4 +1,4 @@
-"""What the switches of ``schedules.cuda.tiles`` do, seen in the generated CUDA C."""
+"""What the switches of ``schedules.cuda.dp4a.tiles`` do, seen in the generated CUDA C."""
 
 import dataclasses
 import re
@@ -7,9 +7,9 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.default_tiles import default_tiles
-from schedules.cuda.loops import apply, reduction_slices
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.dp4a.default_tiles import default_tiles
+from schedules.cuda.dp4a.loops import apply, reduction_slices
 from schedules.layout import NCHW4C, NCHW32C, Layout
 from schedules.spec import Conv2d
 from schedules.template import Layouts

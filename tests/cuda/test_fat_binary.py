@@ -6,8 +6,8 @@ import pytest
 import tvm
 import tvm_ffi
 
-from schedules.cuda.compiler import CALLBACK, device_code, fat_binaries
-from schedules.cuda.fat_binary import MAGIC, bundle, compile_parts
+from schedules.cuda.toolchain.compiler import CALLBACK, device_code, fat_binaries
+from schedules.cuda.toolchain.fat_binary import MAGIC, bundle, compile_parts
 from schedules.template import ScheduleError
 from tests.cuda.run_template import SM_80, Case, schedule
 from tests.cuda.test_conv2d_dp4a import case_of

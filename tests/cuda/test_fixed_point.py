@@ -9,11 +9,11 @@ from tvm.target import Target
 
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.conv2d_mma import CONV2D_MMA
-from schedules.cuda.dense_mma import DENSE_MMA
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
+from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.layout import NCHW32C
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.rounding import ROUNDINGS
 from schedules.spec import Binary, Conv2d, Dense, Pool2d, Requantizing, Rescale
 from schedules.template import Layouts

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from schedules.catalog import select
-from schedules.cuda.conv2d_f16 import CONV2D_F16_CUDA
-from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
-from schedules.cuda.dense import DENSE_F16_CUDA, DENSE_F32_CUDA
+from schedules.cuda.dp4a.conv2d_f16 import CONV2D_F16_CUDA
+from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
+from schedules.cuda.dp4a.dense import DENSE_F16_CUDA, DENSE_F32_CUDA
 from schedules.spec import Conv2d, Dense
 from schedules.targets import native_target
 from schedules.template import Arrays, ScheduleError

@@ -20,7 +20,7 @@ from relay_int8.graph.dataflow import shape
 from relay_int8.graph.spec_calls import spec_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from schedules.cuda.nvrtc import Nvrtc
+from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.spec import Conv2d
 from schedules.targets import native_target
 from tests.cuda.run_network import EmulatedNetwork

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schedules.layout import NCHW4C, NHWC, ROW, Layout
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Binary, Concat, Dequantize, Move, Quantize, Rescale, Spec, Table
 from schedules.template import Arrays, Layouts
 from tests.cuda.run_template import Built, Case, build

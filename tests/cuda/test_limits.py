@@ -11,10 +11,10 @@ from tvm.target import Target
 
 from relay_int8.tuning import bench
 from relay_int8.tuning.bench import Batch, compile_batch
-from schedules.cuda import limits
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.limits import exceeded
-from schedules.cuda.nvrtc import Nvrtc
+from schedules.cuda.device import limits
+from schedules.cuda.device.limits import exceeded
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.space import Kernel, draw, first, point
 from schedules.spec import Conv2d, to_json
 from schedules.targets import target_config

@@ -5,9 +5,9 @@ import importlib.util
 import pytest
 import tvm
 
-from schedules.cuda.conv2d_mma import CONV2D_MMA
-from schedules.cuda.dense_mma import DENSE_MMA
-from schedules.cuda.nvrtc import Nvrtc
+from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
+from schedules.cuda.mma.dense_mma import DENSE_MMA
+from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.layout import NCHW32C, ROW
 from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts

@@ -8,8 +8,8 @@ from tvm import relax
 
 from relay_int8.graph.attributes import SPEC
 from relay_int8.graph.dataflow import shape
-from schedules.cuda import nvrtc as module
-from schedules.cuda.nvrtc import Nvrtc
+from schedules.cuda.toolchain import nvrtc as module
+from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.spec import from_json
 from schedules.template import ScheduleError
 from tests.cuda.run_network import kernel_source, lowered

@@ -16,9 +16,9 @@ import pytest
 import tvm
 from tvm.s_tir import Schedule
 
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.dense import DENSE_DP4A
-from schedules.cuda.tiles import ORDERS as OURS
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.dp4a.dense import DENSE_DP4A
+from schedules.cuda.dp4a.tiles import ORDERS as OURS
 from schedules.space import Kernel, Option, point, tilings, trace
 from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts

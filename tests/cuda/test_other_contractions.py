@@ -7,9 +7,9 @@ import pytest
 from tvm.target import Target
 
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
-from schedules.cuda.conv2d_dp4a import CONV2D_DP4A
-from schedules.cuda.conv2d_f32 import CONV2D_F32_CUDA
-from schedules.cuda.dense import DENSE_DP4A, DENSE_F32_CUDA
+from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
+from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
+from schedules.cuda.dp4a.dense import DENSE_DP4A, DENSE_F32_CUDA
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
 from tests.cuda.emulator import kernels

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schedules.layout import NCHW4C, NCHW16C, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Sigmoid
 from schedules.template import Layouts
 from tests.cuda.emulator import kernels

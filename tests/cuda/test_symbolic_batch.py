@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Concat, Conv2d, Dense, Move, Spec
 from tests.cuda.run_template import Built, Case, build
 from tests.cuda.test_conv2d_dp4a import CASES as CONVS

@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from schedules.catalog import select
 from schedules.layout import ROW, Layout
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Spec
 from schedules.targets import native_target
 from schedules.template import Arrays, Layouts

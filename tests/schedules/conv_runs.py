@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.layout import NCHW16C
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 

@@ -4,7 +4,7 @@ import pytest
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from schedules.cpu.border import Axis
+from schedules.bodies.border import Axis
 
 AXES = {
     "same": Axis(size=7, out=7, kernel=3, stride=1, dilation=1, before=1),

@@ -10,9 +10,9 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.catalog import select
-from schedules.cpu.binary import BINARY_CPU
+from schedules.cpu.layout_flexible import BINARY_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Binary, Dequantize, Quantize, Rescale, Table
 from schedules.targets import named_target
 from schedules.template import Layouts

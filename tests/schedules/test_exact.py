@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules.exact import fma, requantize, to_integer
+from schedules.reference.exact import fma, requantize, to_integer
 
 BOUNDS = np.array([-128, 127], np.float32)
 

@@ -8,7 +8,7 @@ from tvm import tirx
 
 from relay_int8.tuning.problem import random_taps
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Interpolate
 from schedules.template import Layouts
 from tests.schedules.any_layout_runs import build, check, f32, i32, random_tensors, run

@@ -5,10 +5,9 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.concat import CONCAT_CPU
-from schedules.cpu.move import MOVE_CPU
+from schedules.cpu.layout_flexible import CONCAT_CPU, MOVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Concat, Move
 from schedules.template import Layouts
 from tests.schedules.any_layout_runs import build, check, random_tensors, run

@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Pool2d
 from schedules.targets import named_target
 from schedules.template import Layouts

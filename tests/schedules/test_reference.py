@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import (
     Binary,
     Concat,

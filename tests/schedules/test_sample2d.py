@@ -7,7 +7,7 @@ import pytest
 from tvm import tirx
 
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Sample2d
 from schedules.targets import named_target
 from schedules.template import Arrays, Layouts

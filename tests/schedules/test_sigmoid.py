@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schedules.layout import NCHW16C, ROW
-from schedules.reference import reference
+from schedules.reference.kernels import reference
 from schedules.spec import Sigmoid
 from schedules.targets import named_target
 from tests.oracle.functions import sigmoid

@@ -6,9 +6,9 @@ import time
 
 from tvm import te
 
+from schedules.bodies.elementwise import any_layouts
+from schedules.bodies.expressions import constants, placeholders
 from schedules.catalog import TEMPLATES as REAL
-from schedules.cpu.elementwise import any_layouts
-from schedules.expressions import constants, placeholders
 from schedules.spec import Rescale, to_json
 from schedules.task import Task
 from schedules.template import ScheduleError

@@ -6,7 +6,7 @@ import importlib.util
 import pytest
 
 from benchmarks.gpu.walk import PAGE, excerpts_of, generated, stable, walk, written
-from schedules.cuda.tiles import Tiles
+from schedules.cuda.dp4a.tiles import Tiles
 
 COMMAND = "python -m benchmarks.gpu.walk --write"
 

@@ -1,0 +1,1 @@
+"""What kernels compute, whatever the target: expressions, bodies of operators, packed constants."""

@@ -1,0 +1,102 @@
+"""Add and multiply two activations, take the greater or the lesser of them.
+
+    a, y : logical (n, c, ...) in one layout
+    b    : the same layout; axes of extent 1 are broadcast
+    m_a, m_b or m float32 (1,), z int32 (3,), clamp float32 (2,); fixed-point: all int32
+
+Exact:  add is one explicit fma, ``fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``. mul is
+        exact in int32: the factors are below 2**9; so is fixed-point in int64. max and min compare
+        integers of y. Loops: see ``elementwise``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.bodies import fixed_point
+from schedules.bodies.body import Body
+from schedules.bodies.elementwise import elementwise_kernel, first_layout
+from schedules.bodies.expressions import Point, centred, clamp, fma, requantize, to_integer
+from schedules.bodies.fixed_point import shift_right, wide
+from schedules.spec import Binary, Rounding
+from schedules.template import Layouts
+
+HEADROOM = 20  # bits that TensorFlow Lite's add gives its operands, of 9 bits each
+
+
+def kernel(spec: Binary, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel."""
+    value = _float if spec.a == "float32" else _INTEGER[spec.operator]
+    return elementwise_kernel(spec, layouts, value, z=3)
+
+
+def _add(point: Point) -> Expr:
+    rounding = point.spec.rounding
+    if rounding:
+        return _add_fixed(point, rounding)
+    z = [point.param("z", i) for i in range(3)]
+    a, b = (centred(point.here(name), z[i]).astype("float32") for i, name in enumerate("ab"))
+    t = fma(b, point.param("m_b"), a * point.param("m_a"))
+    y = point.spec.dtype("y")
+    return clamp(t, point.bounds) if y == "float32" else to_integer(t, z[2], point.bounds, y)
+
+
+def _add_fixed(point: Point, rounding: Rounding) -> Expr:
+    z = [point.param("z", i) for i in range(3)]
+    a, b = (wide(centred(point.here(name), z[i])) for i, name in enumerate("ab"))
+    m_a, m_b, shift = (point.param(name) for name in ("m_a", "m_b", "shift"))
+    if rounding == "tpu-mlir":
+        total = a * wide(m_a) + b * wide(m_b)
+    else:
+        a, b = (
+            shift_right((q << HEADROOM) * wide(m), wide(point.param(name)), rounding)
+            for q, m, name in ((a, m_a, "shift_a"), (b, m_b, "shift_b"))
+        )
+        total = (a + b) * wide(point.param("m"))
+    return fixed_point.to_integer(total, shift, z[2], point.bounds, point.spec.y, rounding)
+
+
+def _mul(point: Point) -> Expr:
+    z = [point.param("z", i) for i in range(3)]
+    product = centred(point.here("a"), z[0]) * centred(point.here("b"), z[1])
+    factors = [point.param(name) for name in point.spec.scaled_by("m")]
+    return requantize(point.spec, product, factors, z[2], point.bounds)
+
+
+def _extreme(point: Point) -> Expr:
+    q = [
+        requantize(
+            point.spec,
+            centred(point.here(name), point.param("z", i)),
+            [point.param(factor) for factor in point.spec.scaled_by(f"m_{name}")],
+            point.param("z", 2),
+            point.bounds,
+        )
+        for i, name in enumerate("ab")
+    ]
+    return _FLOAT[point.spec.operator](*q)
+
+
+def _float(point: Point) -> Expr:
+    return clamp(_FLOAT[point.spec.operator](point.here("a"), point.here("b")), point.bounds)
+
+
+_INTEGER: dict[str, Callable[[Point], Expr]] = {
+    "add": _add,
+    "mul": _mul,
+    "max": _extreme,
+    "min": _extreme,
+}
+_FLOAT: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "max": tirx.max,
+    "min": tirx.min,
+}
+
+
+BINARY = Body(kind="binary", layouts=first_layout, kernel=kernel)

@@ -1,0 +1,66 @@
+"""What every operator of any layout has, whatever loops a target gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from schedules.spec import Spec
+from schedules.template import Kernel, Layouts, ScheduleError
+
+
+def symbolic_axis(spec: Spec) -> str | None:
+    """Say which axis but the first is symbolic, or None."""
+    for name in (*spec.tensors, "y"):
+        symbolic = [not isinstance(size, int) for size in spec.shape(name)]
+        if any(symbolic[1:]):
+            return f"axis {symbolic.index(True, 1)} of {name} is symbolic; only axis 0 may be"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    """One operator: its kernel before any loop is scheduled. A target makes a template of it.
+
+    Parameters
+    ----------
+    kind
+        The ``kind`` of the specs it computes.
+    layouts
+        ``(spec, wanted)`` -> the layouts it works in, see ``ScheduleTemplate``.
+    kernel
+        ``(spec, layouts)`` -> unscheduled private PrimFunc; the block of y is annotated with
+        ``template_name(kind)``.
+    refuses
+        ``spec`` -> why no target computes it so, or None.
+    x_types
+        The types of x it computes.
+    """
+
+    kind: str
+    layouts: Callable[[Kernel, Layouts], Layouts]
+    kernel: Callable[[Kernel, Layouts], tirx.PrimFunc]
+    refuses: Callable[[Kernel], str | None] = symbolic_axis
+    x_types: tuple[str, ...] = ("uint8", "int8", "float32")
+
+
+def template_name(kind: str) -> str:
+    """Return the name that marks the block of y, that of a CPU's template.
+
+    Templates of other targets put theirs in its place. It is part of the structural hash of the
+    kernel, to which tuning records are bound, so it is the same for all.
+    """
+    return f"{kind}_cpu"
+
+
+def template_blocks(sch: Schedule) -> list[SBlockRV]:
+    """Return the blocks of the kernel that carry a template's name."""
+    blocks = sch.get_child_blocks(sch.get_sblock("root"))
+    found = [block for block in blocks if "template" in sch.get(block).annotations]
+    if not found:
+        raise ScheduleError("no block carries a template's name; was the kernel scheduled before?")
+    return found

@@ -1,0 +1,141 @@
+"""What follows the accumulation in a convolution or a dense layer, on values in registers.
+
+Expressions over one lane or a vector of lanes alike: the lanes are those of the accumulator. See
+``schedules.spec`` for the formulas. rint is applied after the clamp, which is the same for the
+whole-number bounds a quantized output has, and lets LLVM convert without a rounding instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.bodies.fixed_point import to_integer, wide
+from schedules.spec import Conv2d, Dense, Rounding
+
+
+class Load(Protocol):
+    """Read a parameter: element ``index``, or (None) the lanes of the channels at hand."""
+
+    def __call__(self, name: str, index: int | None = None, /) -> Expr:
+        """Return parameter ``name``."""
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """Convert each lane of ``value``."""
+    return tirx.Cast(_vector(dtype, lanes(value)), value)
+
+
+def lanes(value: Expr) -> int:
+    """Return how many lanes ``value`` has."""
+    return int(value.ty.dtype.lanes)
+
+
+def broadcast(value: Expr, count: int) -> Expr:
+    """Return the scalar ``value`` in ``count`` lanes."""
+    return value if count == 1 else tirx.Broadcast(value, count)
+
+
+def fma(a: Expr, b: Expr, c: Expr) -> Expr:
+    """Return a * b + c, rounded once."""
+    return tirx.call_llvm_pure_intrin(str(c.ty.dtype), "llvm.fma", a, b, c)
+
+
+def type_refusal(spec: Conv2d | Dense, *, half: bool = False) -> str | None:
+    """Say why a kernel, of ``half`` products or not, cannot join the types of ``spec``."""
+    if spec.half != half:
+        wanted, own = ("float16", "another type") if spec.half else ("another type", "float16")
+        return f"the products are to be of {wanted}, not of {own}"
+    floats = {name: spec.dtype(name) == "float32" for name in (*spec.tensors, "y")}
+    if floats["x"] and not floats["y"]:
+        return f"x is float32 and y {spec.y}; quantize apart"
+    if "r" in floats and floats["r"] != floats["x"]:
+        return f"x is {spec.x} and the residual {spec.dtype('r')}; both must be floats, or integers"
+    return None
+
+
+def epilogue(
+    spec: Conv2d | Dense,
+    acc: Expr,
+    load: Load,
+    r: Expr | None = None,
+) -> Expr:
+    """Return the lanes of y that follow from accumulators that hold the bias.
+
+    Parameters
+    ----------
+    acc
+        int32 lanes; float32 where x is.
+    load
+        Reads constants: those of ``PER_CHANNEL`` with ``index=None``, others by index.
+    r
+        The residual's lanes, in its own type, where ``spec`` has one.
+    """
+    if spec.x == "float32":
+        return _clamp(_float_epilogue(spec, acc, load, r), load)
+    if spec.rounding:
+        return _fixed_epilogue(spec, spec.rounding, acc, load, r)
+    count = lanes(acc)
+    scaled = cast(acc, "float32") * _by_sign(spec, acc, load, "m", "m_neg")
+    if r is not None:
+        centred = cast(r, "int32") - broadcast(load("z", 2), count)
+        scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
+    if spec.y == "float32":
+        return _clamp(scaled, load)
+    rounded = _rint(tirx.min(scaled, broadcast(load("clamp", 1), count)))
+    clamped = tirx.max(rounded, broadcast(cast(load("clamp", 0), "int32"), count))
+    return cast(clamped + broadcast(load("z", 1), count), spec.y)
+
+
+def _fixed_epilogue(
+    spec: Conv2d | Dense, rounding: Rounding, acc: Expr, load: Load, r: Expr | None
+) -> Expr:
+    count = lanes(acc)
+    product = wide(acc) * wide(_by_sign(spec, acc, load, "m", "m_neg"))
+    if r is None:
+        shift = _by_sign(spec, acc, load, "shift", "shift_neg")
+    else:
+        shift = load("shift")
+        centred = cast(r, "int32") - broadcast(load("z", 2), count)
+        product = product + wide(centred) * wide(load("m_add"))
+    low, high = (broadcast(load("clamp", i), count) for i in range(2))
+    zero_point = broadcast(load("z", 1), count)
+    return to_integer(product, shift, zero_point, (low, high), spec.y, rounding)
+
+
+def _by_sign(spec: Conv2d | Dense, acc: Expr, load: Load, name: str, below_zero: str) -> Expr:
+    """Return constant ``name``, or where ``spec`` is leaky and ``acc`` negative ``below_zero``."""
+    if not spec.leaky:
+        return load(name)
+    is_positive = acc >= broadcast(tirx.const(0, "int32"), lanes(acc))
+    return tirx.Select(is_positive, load(name), load(below_zero))
+
+
+def _rint(x: Expr) -> Expr:
+    """Return float lanes as int32, half to even; those below int32 become the smallest int32.
+
+    One instruction on x86 and Arm. LLVM promises nothing for what is out of range, but these and
+    RISC-V saturate below, and above nothing is left.
+    """
+    return tirx.call_llvm_pure_intrin(_vector("int32", lanes(x)), "llvm.lrint", x)
+
+
+def _float_epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None) -> Expr:
+    kept = acc if r is None else acc + r
+    if not spec.leaky:
+        return kept
+    alpha = load("alpha")
+    scaled = acc * alpha if r is None else fma(acc, alpha, r)
+    return tirx.Select(acc < broadcast(tirx.const(0, "float32"), lanes(acc)), scaled, kept)
+
+
+def _clamp(value: Expr, load: Load) -> Expr:
+    count = lanes(value)
+    low, high = (broadcast(load("clamp", i), count) for i in range(2))
+    return tirx.min(tirx.max(value, low), high)
+
+
+def _vector(dtype: str, count: int) -> str:
+    return dtype if count == 1 else f"{dtype}x{count}"

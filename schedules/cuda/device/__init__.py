@@ -1,0 +1,1 @@
+"""What GPUs are and have, and the runtime libraries that reach them."""

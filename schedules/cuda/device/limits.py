@@ -1,0 +1,88 @@
+"""What a block may take of a multiprocessor, checked on loops before any compiler sees them."""
+
+from __future__ import annotations
+
+import math
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.s_tir import Schedule, transform
+from tvm.target import Target
+
+from schedules.cuda.device.gpus import KIB, gpu_of
+
+MAX_THREADS = 1024  # of a block, on every GPU
+STATIC_BYTES = 48 * 1024  # of shared memory of a block that a kernel declares
+STATIC, DYNAMIC = "shared", "shared.dyn"
+
+
+def exceeded(sch: Schedule, target: Target) -> str | None:
+    """Say which limit of the GPU the scheduled function "main" exceeds, or None.
+
+    Registers are not counted: those the assembler spills are in its log.
+    """
+    if target.kind.name != "cuda":
+        return None
+    threads, shared = _use(_lowered(sch, target))
+    if threads > MAX_THREADS:
+        return f"{threads} threads in a block, a GPU runs {MAX_THREADS} at most"
+    arch = str(target.attrs.get("arch", ""))
+    limits = {STATIC: STATIC_BYTES, DYNAMIC: gpu_of(arch).block_kib * KIB}
+    for scope, limit in limits.items():
+        if shared[scope] > limit:
+            return f"{shared[scope]} bytes of {scope} memory in a block, {arch} has {limit} at most"
+    return None
+
+
+def _lowered(sch: Schedule, target: Target) -> tirx.PrimFunc:
+    """Return the function as TVM has it once buffers have their size and share their space."""
+    func = sch.mod["main"].with_attr("global_symbol", "main")
+    passes = (
+        transform.CanonicalizeLoop(),
+        transform.LowerCrossThreadReduction(),
+        transform.LowerInitBlock(),
+        transform.PlanAndUpdateBufferAllocationLocation(),
+        transform.ConvertBlocksToOpaque(),
+        transform.LiftThreadBinding(),
+        transform.CompactBufferAllocation(),
+        transform.UnifyThreadBinding(),
+        transform.LowerMatchBuffer(),
+        transform.StmtSimplify(),
+        transform.InjectSoftwarePipeline(),
+        transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.NarrowDataType(32),
+        tirx.transform.VectorizeLoop(),
+        transform.InjectVirtualThread(),
+        tirx.transform.StorageRewrite(),
+    )
+    with target:
+        return tvm.transform.Sequential(passes)(tvm.IRModule({"main": func}))["main"]
+
+
+def _use(func: tirx.PrimFunc) -> tuple[int, dict[str, int]]:
+    """Return the threads of a block, and the bytes of each kind of shared memory."""
+    extents: dict[str, int] = {}
+    shared = {STATIC: 0, DYNAMIC: 0}
+
+    def _note_extent(attribute: tirx.AttrStmt) -> None:
+        if attribute.attr_key == "thread_extent":
+            tag = str(attribute.node.thread_tag)
+            if tag.startswith("threadIdx"):
+                extents[tag] = max(int(attribute.value), extents.get(tag, 1))
+
+    def _note_buffer(allocation: tirx.AllocBuffer) -> None:
+        buffer = allocation.buffer
+        if buffer.scope() in shared:
+            shared[buffer.scope()] += _bytes(buffer)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, _note_extent))
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, _note_buffer))
+    return math.prod(extents.values()), shared
+
+
+def _bytes(buffer: tirx.Buffer) -> int:
+    dtype = tvm.DataType(buffer.dtype)
+    elements = math.prod(int(extent) for extent in buffer.shape)
+    return elements * int(dtype.bits) * int(dtype.lanes) // 8

@@ -1,0 +1,22 @@
+"""Convolution of float32 in NCHW4c, for layers that stay float beside integer ones.
+
+Loops:  those of dp4a, see ``schedules.cuda.dp4a.tiles``; buffers: see ``conv2d``.
+Exact:  within rounding; a sum ascends, in an order that the tiles decide.
+"""
+
+from __future__ import annotations
+
+from tvm.target import Target
+
+from schedules.bodies.epilogue import type_refusal
+from schedules.cuda.device.devices import refuses_f32
+from schedules.cuda.dp4a.conv2d import conv2d_template, refuses_groups
+from schedules.spec import Conv2d
+
+
+def refuses(spec: Conv2d, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    return refuses_f32(spec.x, target) or type_refusal(spec) or refuses_groups(spec)
+
+
+CONV2D_F32_CUDA = conv2d_template("conv2d_f32_cuda", refuses, ("float32",))

@@ -1,0 +1,76 @@
+"""How long a tensor-core kernel takes, and the tiles that take the least: by rule, unmeasured.
+
+A block runs its steps one after the other. A step takes as long as the slowest of
+
+    mma         multiply-adds of all blocks that share a multiprocessor / its rate
+    shared      bytes that warps read from shared memory / 128 a cycle
+    fetch       bytes that blocks fetch / the multiprocessor's share of the second-level cache
+    latency     of a fetch / the fetches under way
+    issue       instructions of all warps / four a cycle; of one warp, one after the other
+
+Figures are those of ``schedules.cuda.device.gpus``; latencies are round numbers. What is compared
+are kernels on one GPU.
+"""
+
+from __future__ import annotations
+
+from tvm.target import Target
+
+from schedules.cuda.device.devices import gpu_for
+from schedules.cuda.device.gpus import KIB
+from schedules.cuda.mma.place import Gemm
+from schedules.cuda.mma.tiles import WARP, MmaTiles, all_tiles
+from schedules.cuda.mma.weights import BLOCK
+
+SHARED_RATE = 128  # bytes a cycle
+LATENCY = 1000  # cycles, of a fetch from the second-level cache that others use too
+STEP = 40  # cycles, of a barrier that no other block fills
+COPY_X, COPY_W = 16, 6  # instructions of one copy: most are its address, and whether it is border
+ISSUE = 4  # instructions a cycle, one of each scheduler
+ALONE = 2  # cycles between instructions of one warp
+START = 2000  # cycles: launch, first fetch, epilogue
+REGISTERS = 65536  # of a multiprocessor
+MOST_RESIDENT = 16  # blocks
+
+
+def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
+    """Return the time of a kernel with ``tiles``, in microseconds."""
+    gpu = gpu_for(target)
+    images = gemm.images if isinstance(gemm.images, int) else 1
+    columns = gemm.groups * -(-gemm.blocks // tiles.channel_blocks)
+    blocks = images * columns * -(-gemm.rows // tiles.pixels)
+    registers = tiles.warps * WARP * (tiles.sums + 64)
+    resident = (
+        min(MOST_RESIDENT, gpu.shared_kib * KIB // tiles.shared_bytes, REGISTERS // registers) or 1
+    )
+    sharing = min(resident, -(-blocks // gpu.cores))  # blocks on the busiest multiprocessor
+    waves = -(-blocks // (gpu.cores * sharing))
+    steps = -(-gemm.slabs // tiles.slabs)
+
+    channels, pixels = tiles.channel_blocks * BLOCK, tiles.pixels
+    mma = tiles.slabs * BLOCK * channels * pixels / (gpu.mma_peak * gpu.mma_share)
+    # Each of four schedulers has a tensor core of its own; fewer warps leave some idle.
+    mma *= max(1.0, 4 / (tiles.warps * sharing))
+    reads = 1 / (tiles.rows * 16) + 1 / (tiles.blocks * BLOCK)  # of a byte, for one multiply-add
+    shared = tiles.slabs * BLOCK * channels * pixels * reads / SHARED_RATE
+    fetch = tiles.stage_bytes / gpu.cached
+    instructions = _instructions(tiles)
+    issue = tiles.warps * instructions / ISSUE
+    work = sharing * max(mma, shared, fetch, issue)
+    step = max(work, LATENCY / (tiles.stages - 1), ALONE * instructions) + STEP / sharing
+    return (START + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
+
+
+def _instructions(tiles: MmaTiles) -> int:
+    """Return the instructions of one warp in one step."""
+    x, w = tiles.copies
+    slab = 2 * tiles.rows + 2 * tiles.blocks + 4 * tiles.rows * tiles.blocks
+    return COPY_X * x + COPY_W * w + slab * tiles.slabs // tiles.warp_slabs
+
+
+def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:
+    """Return the tiles that are estimated to take the least time; of equals, the fewest bytes."""
+    return min(
+        all_tiles(gemm.rows, gemm.blocks),
+        key=lambda tiles: (estimated_us(gemm, tiles, target), tiles.shared_bytes),
+    )

@@ -1,0 +1,126 @@
+"""The sums of a tensor-core kernel: a pipeline of fetches and products, and where warps meet.
+
+Sums lie in registers as (16 pixels, blocks, 2, 8): of pixels g and g + 8 of each sixteen, and of
+each block, a thread has eight channels. See ``schedules.cuda.mma.weights`` for which.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.cuda.mma.copies import Copies, stage
+from schedules.cuda.mma.place import (
+    OWN,
+    WORD,
+    Place,
+    barrier,
+    call,
+    registers,
+    run,
+    unrolled,
+    where,
+)
+from schedules.cuda.mma.tiles import CHUNK, MMA_ROWS, SUMS, WARP
+from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
+
+MMAS = 4  # of one slab, 16 pixels and a block
+FRAGMENT = 4  # words of x of an mma
+
+
+def sum_slabs(place: Place) -> Any:
+    """Emit the products of all slabs, with fetches ahead of them; return the sums."""
+    tiles, copies = place.tiles, Copies.of(place)
+    acc = registers("acc", tiles.sums, "int32")
+    x = registers("x_own", tiles.rows * FRAGMENT, "int32")
+    w = registers("w_own", tiles.blocks * OWN, "int32")
+    steps, ahead = -(-place.gemm.slabs // tiles.slabs), tiles.stages - 1
+    _start_sums(place, acc)
+    for step in range(ahead):
+        if step < steps:
+            copies.begin(T.int64(step))
+            copies.end(T.int64(step))
+        run("commit_copies")
+    with T.serial(T.int64(0), T.int64(steps)) as step:
+        run(f"wait_copies<{ahead - 1}>")
+        barrier()
+        _if_ahead(step, steps, ahead, copies.begin)
+        run("commit_copies")
+        _multiply(place, step, acc, x, w)
+        _if_ahead(step, steps, ahead, copies.end)
+    return acc
+
+
+def _start_sums(place: Place, acc: Any) -> None:
+    """Emit what puts the bias into the sums of the first warp of a tile, zero into the others'."""
+    tiles, gemm, bias = place.tiles, place.gemm, place.buffers["bias"]
+    first = place.first_block + place.warp_block * tiles.blocks
+    zero = tirx.const(0, "int32")
+    with unrolled(tiles.rows) as m, unrolled(tiles.blocks) as n, unrolled(SUMS) as i:
+        block = first + n
+        has_bias = [place.warp_slab < 1] if tiles.warp_slabs > 1 else []
+        if gemm.blocks % tiles.channel_blocks:
+            has_bias = [*has_bias, block < gemm.blocks]
+        start = bias[place.group * gemm.blocks + block, place.own + tirx.floormod(i, OWN)]
+        if has_bias:
+            start = tirx.if_then_else(tirx.all(*has_bias), start, zero)
+        T.buffer_store(acc, start, [(m * tiles.blocks + n) * SUMS + i])
+
+
+def _if_ahead(step: Expr, steps: int, ahead: int, emit: Any) -> None:
+    """Emit the copies of a later step, if there is one."""
+    if steps > ahead:
+        with where([step < steps - ahead]):
+            emit(step + ahead)
+
+
+def _multiply(place: Place, step: Expr, acc: Any, x: Any, w: Any) -> None:
+    """Emit the products of the slabs of one fetch that are this warp's."""
+    tiles, start = place.tiles, stage(place, step)
+    multiply = "multiply_u8" if place.spec.x == "uint8" else "multiply_s8"
+    with unrolled(tiles.slabs // tiles.warp_slabs) as i:
+        slab = i * tiles.warp_slabs + place.warp_slab
+        pixel = slab * tiles.pixels + place.warp_row * (tiles.rows * MMA_ROWS) + place.g
+        block = slab * tiles.channel_blocks + place.warp_block * tiles.blocks
+        x_start = start + pixel * BLOCK + place.own
+        w_start = start + tiles.x_bytes + block * SLAB_BYTES + place.lane * CHUNK
+        with unrolled(2 * tiles.blocks) as j:
+            part = w_start + j * (SLAB_BYTES // 2)
+            run("read_16", tirx.address_of(w[j * 4]), place.staged, part)
+        with unrolled(2 * tiles.rows) as j:
+            part = x_start + j * (MMA_ROWS // 2 * BLOCK)
+            run("read_8", tirx.address_of(x[j * 2]), place.staged, part)
+        with unrolled(tiles.rows) as m, unrolled(tiles.blocks) as n, unrolled(MMAS) as j:
+            to = tirx.address_of(acc[(m * tiles.blocks + n) * SUMS + j * 2])
+            # Pixels g and g + 8 by the first four of a thread's bytes, then by the last.
+            x_words = [x[m * FRAGMENT + word] for word in (0, 2, 1, 3)]
+            w_words = [w[n * OWN + j * 2 + word] for word in range(2)]
+            run(multiply, to, *x_words, *w_words)
+
+
+def join(place: Place, acc: Any) -> None:
+    """Emit what adds up the sums of warps that shared the slabs, in the first of them."""
+    tiles = place.tiles
+    if tiles.warp_slabs == 1:
+        return
+    tile = place.warp_block * tiles.warp_rows + place.warp_row
+    count = tiles.warp_rows * tiles.warp_blocks
+
+    def _at(warp_slab: Expr, i: Expr) -> Expr:
+        word = ((warp_slab - 1) * count + tile) * tiles.sums + i
+        return (word * WARP + place.lane) * WORD
+
+    barrier()
+    with where([place.warp_slab >= 1]), unrolled(tiles.sums) as i:
+        run("write_4", place.staged, _at(place.warp_slab, i), acc[i])
+    barrier()
+    with (
+        where([place.warp_slab < 1]),
+        unrolled(tiles.warp_slabs, start=1) as other,
+        unrolled(tiles.sums) as i,
+    ):
+        theirs = call("read_4", place.staged, _at(other, i), dtype="int32")
+        T.buffer_store(acc, acc[i] + theirs, [i])

@@ -1,0 +1,1 @@
+"""What every kernel must return, in NumPy and logical layouts."""

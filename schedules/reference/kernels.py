@@ -1,0 +1,157 @@
+"""NumPy reference of every specification, in logical layout: what each kernel must return.
+
+Exact:  bit for bit, but for float32 convolution and dense: their sums are taken in float64 and
+        rounded once, a kernel's rounding depends on its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schedules.reference.exact import clamp, to_integer
+from schedules.reference.functions import sigmoid
+from schedules.reference.interpolating import interpolate
+from schedules.reference.sampling import sample2d
+from schedules.reference.scaling import add, by_sign, factors, scale
+from schedules.reference.windows import conv2d, dense, pool2d
+from schedules.spec import (
+    Binary,
+    Concat,
+    Dequantize,
+    Move,
+    Observe,
+    Quantize,
+    Rescale,
+    Spec,
+    Table,
+)
+from schedules.template import Arrays
+
+
+def reference(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
+    """Return y of ``spec`` for logical activations and the constants in their logical form.
+
+    A symbolic batch is what the arrays say.
+    """
+    return _REFERENCES[spec.kind](spec, tensors, params)
+
+
+def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
+    a, b = tensors["a"], tensors["b"]
+    if spec.a == "float32":
+        return clamp(_OPERATORS[spec.operator](a, b), params["clamp"])
+    z_a, z_b, z_y = params["z"]
+    a, b = a.astype(np.int32) - z_a, b.astype(np.int32) - z_b
+    if spec.operator == "mul":
+        return scale(spec, a * b, factors(spec, params, "m"), z_y, params["clamp"])
+    if spec.operator == "add":
+        return add(spec, a, b, params)
+    a = scale(spec, a, factors(spec, params, "m_a"), z_y, params["clamp"])
+    b = scale(spec, b, factors(spec, params, "m_b"), z_y, params["clamp"])
+    return np.asarray(_OPERATORS[spec.operator](a, b))
+
+
+def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
+    x = tensors["x"]
+    per_channel = (1, -1, *(1,) * (x.ndim - 2))
+    if spec.x == "float32":
+        if spec.leaky:
+            x = np.where(x < 0, x * params["alpha"].reshape(per_channel), x)
+        return clamp(x, params["clamp"])
+    z_x, z_y = params["z"]
+    acc, own = x.astype(np.int32) - z_x, factors(spec, params, "m")
+    if spec.leaky:
+        own = by_sign(acc, own, factors(spec, params, "m_neg", per_channel))
+    return scale(spec, acc, own, z_y, params["clamp"])
+
+
+def _table(spec: Table, tensors: Arrays, params: Arrays) -> np.ndarray:
+    entry = tensors["x"].astype(np.int32) + (128 if spec.x == "int8" else 0)
+    if spec.by_channel:
+        channel = np.arange(entry.shape[1]).reshape(-1, *(1,) * (entry.ndim - 2))
+        entry = entry + 256 * channel
+    return np.asarray(params["table"][entry])
+
+
+def _quantize(spec: Quantize, tensors: Arrays, params: Arrays) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        t = tensors["x"] / params["s"]
+    return to_integer(t, params["z"], params["clamp"], spec.y)
+
+
+def _dequantize(spec: Dequantize, tensors: Arrays, params: Arrays) -> np.ndarray:
+    return (tensors["x"].astype(np.int32) - params["z"]).astype(np.float32) * params["s"]
+
+
+def _concat(spec: Concat, tensors: Arrays, params: Arrays) -> np.ndarray:
+    return np.concatenate([tensors[name] for name in spec.tensors], axis=spec.axis)
+
+
+def _move(spec: Move, tensors: Arrays, params: Arrays) -> np.ndarray:
+    x = tensors["x"]
+    # Only the outermost axis may be symbolic.
+    batch = spec.y_shape[0] if isinstance(spec.y_shape[0], int) else x.shape[0]
+    y_shape = (batch, *(int(size) for size in spec.y_shape[1:]))
+    arguments = spec.arguments
+    if spec.move == "reshape":
+        return x.reshape(y_shape)
+    if spec.move == "transpose":
+        return np.ascontiguousarray(x.transpose(arguments))
+    if spec.move == "pad":
+        y = np.full(y_shape, params["fill"][0], x.dtype)
+        y[tuple(slice(b, b + size) for b, size in zip(arguments, x.shape, strict=True))] = x
+        return y
+    if spec.move in ("edge", "reflect"):
+        sizes = zip(arguments, x.shape, y_shape, strict=True)
+        widths = [(before, out - size - before) for before, size, out in sizes]
+        return np.pad(x, widths, mode=spec.move)
+    if spec.move == "slice":
+        begins, steps = arguments[: x.ndim], arguments[x.ndim :]
+        sliced = zip(begins, steps, y_shape, strict=True)
+        indices = [begin + step * np.arange(size) for begin, step, size in sliced]
+        return np.asarray(x[np.ix_(*indices)])
+    if spec.move == "shuffle":
+        digits, axes, joined, begins = spec.shuffle_parts
+        turned = x.reshape(len(x), *digits).transpose(0, *(1 + axis for axis in axes))
+        cut = [slice(b, b + size) for b, size in zip(begins, y_shape[1:], strict=True)]
+        return np.ascontiguousarray(turned.reshape(len(x), *joined)[:, *cut])
+    if spec.move == "resize":
+        resized = zip(x.shape, y_shape, strict=True)
+        indices = [np.arange(size) * old // size for old, size in resized]
+        return np.asarray(x[np.ix_(*indices)])
+    return x.copy()
+
+
+def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
+    x = tensors["x"].ravel()
+    finite = x[np.isfinite(x)]
+    if spec.statistic == "range":
+        low, high = np.min(finite, initial=np.inf), np.max(finite, initial=-np.inf)
+        return np.array([low, high, x.size - finite.size], np.float32)
+    value = np.abs(finite) if spec.absolute else finite
+    with np.errstate(over="ignore"):
+        position = (value - params["low"]) * params["inverse"]
+    bins = np.clip(position, 0, spec.bins - 1).astype(np.int64)
+    return np.bincount(bins, minlength=spec.bins).astype(np.int32)
+
+
+_OPERATORS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
+    "conv2d": conv2d,
+    "dense": dense,
+    "pool2d": pool2d,
+    "binary": _binary,
+    "rescale": _rescale,
+    "table": _table,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "concat": _concat,
+    "move": _move,
+    "observe": _observe,
+    "interpolate": interpolate,
+    "sample2d": sample2d,
+    "sigmoid": sigmoid,
+}

@@ -223,6 +223,24 @@ def pairs() -> tvm.IRModule:
     return net.module(net.conv("i", h, 4, 1))
 
 
+def quotients() -> tvm.IRModule:
+    """Quotients of two tensors; divisors that may be zero, one operand broadcast, first or second.
+
+    Not among ``NETWORKS``: they have no fixed-point form, nor one that stays finite in float.
+    """
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
+    b = net.conv("b", a, 16, 3, padding=1)
+    c = net.emit("c", relax.op.divide(b, a))
+    d = net.conv("d", c, 16, 1)
+    mean = net.emit("mean", nn.avg_pool2d(a, pool_size=shape(a)[2:]))
+    e = net.emit("e", relax.op.clip(net.emit("ratio", relax.op.divide(d, mean)), -1, 2))
+    f = net.emit("f", relax.op.divide(net.conv("context", mean, 16, 1), b))
+    g = net.emit("g", relax.op.divide(mean, a))
+    h = net.emit("h", relax.op.concat([e, f, g], axis=1))
+    return net.module(net.conv("i", h, 4, 1))
+
+
 def constants() -> tvm.IRModule:
     """Sums and products with constants of each channel, in chains, before and after activations."""
     net = NetworkWriter()

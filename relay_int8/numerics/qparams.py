@@ -229,6 +229,11 @@ def product_multiplier(s_a: np.float32, s_b: np.float32, s_y: np.float32) -> Arr
     return np.array([np.float64(s_a) * np.float64(s_b) / np.float64(s_y)])
 
 
+def quotient_multiplier(s_a: np.float32, s_b: np.float32, s_y: np.float32) -> Array:
+    """Return float64 (1,): ``s_a / (s_b * s_y)``, for an activation divided by another."""
+    return np.array([np.float64(s_a) / (np.float64(s_b) * np.float64(s_y))])
+
+
 def average_multipliers(s_x: np.float32, s_y: np.float32, counts: Array) -> Array:
     """Return float64, shaped as counts: ``s_x / (s_y * count)`` for average pooling."""
     real: Array = np.float64(s_x) / (np.float64(s_y) * counts.astype(np.float64))

@@ -17,6 +17,7 @@ from tests.schedules.test_pool2d import WINDOWS, average, pool
 IMAGE = (2, 6, 5, 8)
 SUM = {"m_a": f32(0.37), "m_b": f32(0.61), "z": i32(120, -7, 9), "clamp": f32(-9, 246)}
 PRODUCT = {"m": f32(0.0173), "z": i32(120, -7, -28), "clamp": f32(-100, 155)}
+QUOTIENT = {"m": f32(3.7), "z": i32(120, -7, 100), "clamp": f32(-100, 155)}
 SLOPES = f32(*np.linspace(-0.3, 0.9, 6))
 FLOATS = ("float32",) * 3
 
@@ -58,6 +59,8 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "min_to_float": row(binary("min", types=("int8", "int8", "float32")), SUM),
         "min_float": row(binary("min", types=FLOATS), {"clamp": f32(-1, 2)}),
         "mul_channel": row(binary("mul", (2, 6, 1, 1)), PRODUCT),
+        "div": row(binary("div"), QUOTIENT),
+        "rdiv_channel": row(binary("rdiv", (2, 6, 1, 1)), QUOTIENT),
         "mul_to_float": row(binary("mul", types=("int8", "int8", "float32")), PRODUCT),
         "add_float": row(binary("add", types=FLOATS), {"clamp": f32(-1, 2)}),
         "quantize": row(Quantize(dims=IMAGE, y="uint8"), s, ROW, NCHW4C),

@@ -20,6 +20,7 @@ from tests.oracle.matching import Match, constant, is_filled
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off
 EXTREMES = ("maximum", "minimum")
+ZERO_DIVISOR = np.float32(2.0**-64)
 WIDEST = 255  # |x - z_x|, and |x| after a shift of sign by 128
 
 
@@ -116,6 +117,8 @@ class Integers:
         s_y = np.float64(y.s.reshape(()))
         if match.core.op in EXTREMES:
             return self._extreme(match.core, lambda q, s: scaled(q, multiplier(s / s_y)))
+        if match.core.op == "divide":
+            return self._quotient(match.core, s_y)
         acc = self.accumulator(match)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
@@ -145,6 +148,14 @@ class Integers:
         below, above = np.minimum(acc.steps, 0), np.maximum(acc.steps, 0)
         terms = [(above, real), (below, slope * real), (r, s_r / s_y)]
         return fixed.joined(terms, rounding)
+
+    def _quotient(self, core: Node, s_y: Array) -> Array:
+        """Return a quotient in steps of y, float32; what divides by no step divides by 2^-64."""
+        (a, s_a), (b, s_b) = (self._view(arg) for arg in core.args)
+        divisor = b.astype(np.float32)
+        divisor[divisor == 0] = ZERO_DIVISOR
+        with np.errstate(over="ignore"):
+            return a.astype(np.float32) / divisor * multiplier(s_a / (s_b * s_y))
 
     def _extreme(self, core: Node, steps_of_y: Callable[[Array, Array], Array]) -> Array:
         """Return the greater or the lesser of two views, each in steps of y."""

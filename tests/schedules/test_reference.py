@@ -127,6 +127,11 @@ def test_binary():
     params = {"m": f32(0.5), "z": i32(10, -1, 3), "clamp": f32(-131, 124)}
     y = reference(Binary(operator="mul", **fields), tensors, params)
     np.testing.assert_array_equal(y, [3, 5, 127])  # 0; 1 * 4 / 2; saturated
+    params = {"m": f32(14), "z": i32(10, 3, 3), "clamp": f32(-131, 124)}
+    y = reference(Binary(operator="div", **fields), tensors, params)
+    np.testing.assert_array_equal(y, [3, 127, 31])  # 0 / -3; 1 / 0; 245 / 124 * 14 = 27.66
+    y = reference(Binary(operator="rdiv", **fields), tensors, params)
+    np.testing.assert_array_equal(y, [-128, 3, 10])  # -3 / 0; 0 / 1; 124 / 245 * 14 = 7.1
 
 
 def test_rescale():

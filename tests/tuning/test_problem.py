@@ -70,6 +70,7 @@ SPECS = {
     "add": Binary(operator="add", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "greater": Binary(operator="max", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "mul": Binary(operator="mul", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="uint8", y="int8"),
+    "quotient": Binary(operator="div", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="int8"),
     "rescale": Rescale(dims=IMAGE, x="uint8", y="int8"),
     "rescale leaky": Rescale(dims=IMAGE, x="uint8", y="uint8", leaky=True),
     "table": Table(dims=IMAGE, x="int8", y="uint8"),

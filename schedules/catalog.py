@@ -10,6 +10,7 @@ from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, 
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.cpu.binary import BINARY_CPU
+from schedules.cpu.bound import BOUND_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
@@ -36,6 +37,7 @@ from schedules.cuda.dense import DENSE_DP4A, DENSE_F16_CUDA, DENSE_F32_CUDA
 from schedules.cuda.dense_mma import DENSE_MMA
 from schedules.cuda.layout_flexible import (
     BINARY_CUDA,
+    BOUND_CUDA,
     CONCAT_CUDA,
     DEQUANTIZE_CUDA,
     INTERPOLATE_CUDA,
@@ -101,6 +103,7 @@ _ORDER = (
     POOL2D_CPU,
     INTERPOLATE_CPU,
     BINARY_CPU,
+    BOUND_CPU,
     RESCALE_CPU,
     TABLE_VBMI,
     TABLE_AVX512,
@@ -126,6 +129,7 @@ _ORDER = (
     POOL2D_CUDA,
     INTERPOLATE_CUDA,
     BINARY_CUDA,
+    BOUND_CUDA,
     RESCALE_CUDA,
     TABLE_CUDA,
     QUANTIZE_CUDA,

@@ -21,6 +21,7 @@ from schedules.spec import (
     QUOTIENTS,
     ZERO_DIVISOR,
     Binary,
+    Bound,
     Concat,
     Dequantize,
     Move,
@@ -58,6 +59,13 @@ def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
     a = scale(spec, a, factors(spec, params, "m_a"), z_y, params["clamp"])
     b = scale(spec, b, factors(spec, params, "m_b"), z_y, params["clamp"])
     return np.asarray(_OPERATORS[spec.operator](a, b))
+
+
+def _bound(spec: Bound, tensors: Arrays, params: Arrays) -> np.ndarray:
+    z_x, z_y = params["z"]
+    acc = tensors["x"].astype(np.int32) - z_x
+    y = scale(spec, acc, factors(spec, params, "m"), z_y, params["clamp"])
+    return np.asarray(_OPERATORS[spec.operator](y, params["bound"].reshape(spec.bound_shape)))
 
 
 def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
@@ -167,6 +175,7 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "dense": dense,
     "pool2d": pool2d,
     "binary": _binary,
+    "bound": _bound,
     "rescale": _rescale,
     "table": _table,
     "quantize": _quantize,

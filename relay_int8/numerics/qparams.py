@@ -116,9 +116,15 @@ def quantize(x: Array, params: QParams) -> Array:
 
 def constant_integer(value: float, params: QParams) -> int:
     """Return the integer for a number of the graph: a float64 division, half to even, clamped."""
-    steps = np.rint(value / np.float64(params.scale))
+    return int(constant_integers(np.array(value), params))
+
+
+def constant_integers(values: Array, params: QParams) -> Array:
+    """Return the integers for finite constants of the graph, as :func:`constant_integer` does."""
+    steps = np.rint(np.asarray(values, np.float64) / np.float64(params.scale))
     z = params.zero_point
-    return int(np.clip(steps, params.qmin - z, params.qmax - z)) + z
+    q: Array = (np.clip(steps, params.qmin - z, params.qmax - z) + z).astype(params.dtype)
+    return q
 
 
 def dequantize(q: Array, params: QParams) -> Array:

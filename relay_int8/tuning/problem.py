@@ -8,6 +8,7 @@ differs from the right answer everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.reference import reference
 from schedules.space import Kernel
-from schedules.spec import Binary, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
+from schedules.spec import Binary, Bound, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
 from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
 
@@ -147,6 +148,8 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
     if isinstance(spec, Interpolate):
         found["rows"] = random_taps(rng, spec.height, spec.out_size[0])
         found["columns"] = random_taps(rng, spec.width, spec.out_size[1])
+    if isinstance(spec, Bound):
+        found["bound"] = _values(rng, math.prod(spec.bound_shape), y)
     found["z"] = _zero_points(spec)
     found["table"] = _values(rng, 256, y)
     found["fill"] = _values(rng, 1, x)

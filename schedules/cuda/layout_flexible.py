@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedules.cpu.binary import BINARY_CPU
+from schedules.cpu.bound import BOUND_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.dequantize import DEQUANTIZE_CPU
 from schedules.cpu.interpolate import INTERPOLATE_CPU
@@ -16,6 +17,7 @@ from schedules.cuda.elementwise import on_cuda
 
 POOL2D_CUDA = on_cuda(POOL2D_CPU)
 BINARY_CUDA = on_cuda(BINARY_CPU)
+BOUND_CUDA = on_cuda(BOUND_CPU)
 RESCALE_CUDA = on_cuda(RESCALE_CPU)
 TABLE_CUDA = on_cuda(TABLE_CPU)
 QUANTIZE_CUDA = on_cuda(QUANTIZE_CPU)

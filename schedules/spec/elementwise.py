@@ -72,6 +72,36 @@ class Binary(Requantizing):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bound(Requantizing):
+    """The greater of an integer tensor in another scale and a constant, element by element.
+
+    ``y = max(requantize(x - z_x, m), bound)``; bound may have extent 1 where x has more.
+    Params: m float32 (1,), z int32 (2,) = z_x, z_y, clamp, bound of type y, row major; fixed-point,
+    int32: m, shift.
+    """
+
+    kind: ClassVar[str] = "bound"
+    operator: Literal["max"]
+    dims: Shape
+    bound_shape: tuple[int, ...]
+    x: QType
+    y: QType
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return (*self.scaled_by("m"), "z", "clamp", "bound")
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of x and y."""
+        return self.dims
+
+    def constant_dtype(self, name: str) -> str:
+        """Element type of constant ``name``."""
+        return self.y if name == "bound" else super().constant_dtype(name)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rescale(Requantizing):
     """Move an integer tensor to another scale, clamping: also ReLU, clip, LeakyReLU, PReLU alone.
 

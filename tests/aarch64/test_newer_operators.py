@@ -13,7 +13,7 @@ from schedules.rounding import Requantize
 from schedules.targets import TARGETS
 from tests.aarch64.networks import assert_equals_oracle
 from tests.deformable_networks import deformable
-from tests.small_networks import NetworkWriter, quotients
+from tests.small_networks import NetworkWriter, bounds, quotients
 
 nn = relax.op.nn
 PLAIN = Target(TARGETS["aarch64"])
@@ -58,6 +58,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "deformed": deformed,
     "enlarged": enlarged,
     "divided": quotients,
+    "greater": lambda: bounds(relax.op.maximum),
 }
 
 

@@ -116,7 +116,7 @@ class Integers:
             return np.clip(self._fixed_steps(match, y), -BEYOND, BEYOND)
         s_y = np.float64(y.s.reshape(()))
         if match.core.op in EXTREMES:
-            return self._extreme(match.core, lambda q, s: scaled(q, multiplier(s / s_y)))
+            return self._extreme(match.core, s_y, lambda q, s: scaled(q, multiplier(s / s_y)))
         if match.core.op == "divide":
             return self._quotient(match.core, s_y)
         acc = self.accumulator(match)
@@ -132,7 +132,7 @@ class Integers:
     def _fixed_steps(self, match: Match, y: Params) -> Array:
         s_y, rounding = np.float64(y.s.reshape(())), self.requantize
         if match.core.op in EXTREMES:
-            return self._extreme(match.core, lambda q, s: fixed.scaled(q, s / s_y, rounding))
+            return self._extreme(match.core, s_y, lambda q, s: fixed.scaled(q, s / s_y, rounding))
         acc = self.accumulator(match)
         real = acc.s / (s_y * acc.count)
         slope = 1.0 if match.alpha is None else _slope(acc.steps, match)
@@ -157,9 +157,16 @@ class Integers:
         with np.errstate(over="ignore"):
             return a.astype(np.float32) / divisor * multiplier(s_a / (s_b * s_y))
 
-    def _extreme(self, core: Node, steps_of_y: Callable[[Array, Array], Array]) -> Array:
-        """Return the greater or the lesser of two views, each in steps of y."""
-        a, b = (steps_of_y(*self._view(arg)) for arg in core.args)
+    def _extreme(
+        self, core: Node, s_y: Array, steps_of_y: Callable[[Array, Array], Array]
+    ) -> Array:
+        """Return the greater or the lesser of two views or of one and a constant, in steps of y."""
+        a, b = (
+            steps_of_y(*self._view(arg))
+            if arg.op != "constant"
+            else np.rint(arg.value.astype(np.float64) / s_y)
+            for arg in core.args
+        )
         return operators.apply(core.op, [a, b], {})
 
     def _view(self, node: Node) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from schedules.catalog import select
 from schedules.cpu.binary import BINARY_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference import reference
-from schedules.spec import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec import Binary, Bound, Dequantize, Quantize, Rescale, Table
 from schedules.targets import named_target
 from schedules.template import Layouts, ScheduleError
 from tests.schedules.any_layout_runs import (
@@ -190,6 +190,42 @@ def test_quotients_are_divided_by_vectors(target):
     assembly = built.mod.inspect_source("asm")
     assert re.search(r"vdivps\s|fdiv\s+v\d+\.4s", assembly)
     assert not re.search(r"rcpps|frecp", assembly)
+
+
+def bound(operator: str, shape, bound_shape, seed: int = 1):
+    """Return a spec, and constants of which about half are the greater ones."""
+    params = {"m": f32(0.8), "z": i32(-3, 5), "clamp": f32(-5, 250)}
+    spec = Bound(operator=operator, dims=shape, bound_shape=bound_shape, x="int8", y="uint8")
+    size = int(np.prod(bound_shape))
+    return spec, params | {"bound": random_values((size,), "uint8", seed) // 2}
+
+
+BOUNDS = [(1, 20, 1, 1), (1, 1, 1, 1), (1, 20, 5, 7), (2, 1, 5, 7), (1, 1, 1, 7), (2, 20, 5, 7)]
+
+
+@pytest.mark.parametrize("layout", IMAGES, **by_name)
+@pytest.mark.parametrize("bound_shape", BOUNDS, ids=str)
+@pytest.mark.parametrize("operator", ["max"])
+def test_bound(operator, bound_shape, layout):
+    check(*bound(operator, (2, 20, 5, 7), bound_shape), layout)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("operator", ["max"])
+def test_bound_on_every_target(operator, target: Target):
+    check(*bound(operator, (2, 20, 5, 7), (1, 20, 1, 1)), NCHW16C, target=target)
+    check(*bound(operator, (3, 7), (1, 7)), ROW, target=target)
+    check(*bound(operator, (5,), (5,)), ROW, target=target)
+
+
+def test_bound_of_a_symbolic_batch():
+    spec, params = bound("max", (tirx.Var("n", "int64"), 20, 5, 7), (1, 20, 5, 7))
+    built, layouts = build(spec, Layouts(inputs=(NCHW16C,), output=NCHW16C))
+    tensors = random_tensors(spec, 3)
+    y = run(built, spec, layouts, tensors, params)
+    expected = reference(spec, tensors, params)
+    np.testing.assert_array_equal(NCHW16C.unpack(y, expected.shape), expected)
 
 
 def slopes(channels: int) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ import pytest
 from schedules.reference import reference
 from schedules.spec import (
     Binary,
+    Bound,
     Concat,
     Conv2d,
     Dense,
@@ -132,6 +133,13 @@ def test_binary():
     np.testing.assert_array_equal(y, [3, 127, 31])  # 0 / -3; 1 / 0; 245 / 124 * 14 = 27.66
     y = reference(Binary(operator="rdiv", **fields), tensors, params)
     np.testing.assert_array_equal(y, [-128, 3, 10])  # -3 / 0; 0 / 1; 124 / 245 * 14 = 7.1
+
+
+def test_bound():
+    spec = Bound(operator="max", dims=(1, 2, 2), bound_shape=(1, 2, 1), x="uint8", y="int8")
+    params = {"m": f32(0.5), "z": i32(8, -3), "clamp": f32(-125, 130), "bound": s8(0, -50)}
+    y = reference(spec, {"x": u8(8, 20, 0, 255).reshape(1, 2, 2)}, params)
+    np.testing.assert_array_equal(y.ravel(), [0, 3, -7, 121])  # -3 or 0, 3; -7, 123.5 to 124
 
 
 def test_rescale():

@@ -1,4 +1,4 @@
-"""Maxima with constants: integers between integers, those of the oracle on every target."""
+"""Maxima and minima with constants: integers between integers, those of the oracle on every target."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,10 @@ from tests.small_networks import NetworkWriter, any_params, bounds
 from tests.x86_targets import X86
 
 Join = Callable[[relax.Expr, relax.Expr], relax.Expr]
-JOINS = [pytest.param(relax.op.maximum, id="maximum")]
+JOINS = [
+    pytest.param(relax.op.maximum, id="maximum"),
+    pytest.param(relax.op.minimum, id="minimum"),
+]
 NAMES = ("b", "d", "e", "f", "g", "j")
 PRESETS = ("int8", "int8-symmetric", "int8-asymmetric")
 each_join = pytest.mark.parametrize("join", JOINS)
@@ -94,7 +97,7 @@ def test_numpy_simulates_the_integers(join: Join):
 @pytest.mark.fast
 @pytest.mark.parametrize("k", [RNG.normal(size=(1, 4, 1, 1)), RNG.normal(size=(4, 5, 5))])
 @pytest.mark.parametrize("order", ["ak", "ka"])
-@pytest.mark.parametrize("op", ["Max"])
+@pytest.mark.parametrize("op", ["Max", "Min"])
 def test_a_file_of_onnx(op: str, order: str, k: np.ndarray):
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),
@@ -132,6 +135,17 @@ def test_refusals(join: Join):
     reason = refused(join, image, pooled=True)
     assert reason == "a constant of (1, 4, 12, 11) broadcasts its input of (1, 4, 1, 1)"
     assert refused(join, image) is None
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_minimum_is_never_negative_where_both_are(relu: bool):
+    net = NetworkWriter()
+    limits = relax.const(np.array([0.5, 0, 1, 2], "float32").reshape(4, 1, 1))
+    a = net.conv("a", net.x, 4, 1)
+    y = net.emit("y", relax.op.minimum(net.relu("b", a) if relu else a, limits))
+    plan = annotate(net.module(net.conv("z", y, 4, 1)), QuantConfig())
+    assert (plan.tensors["y"].scheme == "u8") == relu
 
 
 @pytest.mark.fast

@@ -20,7 +20,7 @@ from schedules.spec import Bound
 class Extreme(Pair):
     """A pair of activations, or an activation and a constant of any shape, in either order."""
 
-    arithmetic: ClassVar[Literal["max"]]
+    arithmetic: ClassVar[Literal["max", "min"]]
 
     def refusal(self, group: Group) -> str | None:
         """Say where a constant is not finite, or larger than the activation."""

@@ -109,6 +109,8 @@ def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
         _fit_channels(spec, tensors, params)
     elif isinstance(spec, Binary) and spec.operator in ("max", "min"):
         params |= {"m_a": _f32(1.0625), "m_b": _f32(1.0625)}  # no sum helps them to saturate
+    elif isinstance(spec, Bound):
+        params["m"] = _f32(1.25)  # one end saturates alone: the constant hides the other
     elif "m" in params and spec.kind in ("pool2d", "binary", "interpolate"):
         acc = _accumulators(spec, tensors, params)
         params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))

@@ -1,4 +1,4 @@
-"""The greater of an integer tensor, moved to another scale, and a constant.
+"""The greater or the lesser of an integer tensor, moved to another scale, and a constant.
 
     x, y  : logical (n, c, ...) in one layout
     bound : row major in its logical shape, whatever the layout; axes of extent 1 are broadcast
@@ -56,7 +56,7 @@ def _offset(point: Point) -> Expr | int:
     return offset
 
 
-_EXTREMES: dict[str, Callable[[Expr, Expr], Expr]] = {"max": tirx.max}
+_EXTREMES: dict[str, Callable[[Expr, Expr], Expr]] = {"max": tirx.max, "min": tirx.min}
 
 BOUND_CPU = ScheduleTemplate(
     name="bound_cpu",

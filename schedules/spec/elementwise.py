@@ -73,15 +73,15 @@ class Binary(Requantizing):
 
 @dataclass(frozen=True, kw_only=True)
 class Bound(Requantizing):
-    """The greater of an integer tensor in another scale and a constant, element by element.
+    """The greater or the lesser of an integer tensor in another scale and a constant.
 
-    ``y = max(requantize(x - z_x, m), bound)``; bound may have extent 1 where x has more.
+    ``y = max(requantize(x - z_x, m), bound)``, or min; bound may have extent 1 where x has more.
     Params: m float32 (1,), z int32 (2,) = z_x, z_y, clamp, bound of type y, row major; fixed-point,
     int32: m, shift.
     """
 
     kind: ClassVar[str] = "bound"
-    operator: Literal["max"]
+    operator: Literal["max", "min"]
     dims: Shape
     bound_shape: tuple[int, ...]
     x: QType

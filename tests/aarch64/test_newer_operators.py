@@ -59,6 +59,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "enlarged": enlarged,
     "divided": quotients,
     "greater": lambda: bounds(relax.op.maximum),
+    "lesser": lambda: bounds(relax.op.minimum),
 }
 
 

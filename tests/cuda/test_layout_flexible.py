@@ -68,6 +68,8 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "div": row(binary("div"), QUOTIENT),
         "rdiv_channel": row(binary("rdiv", (2, 6, 1, 1)), QUOTIENT),
         "max_constant": row(bound("max", (1, 6, 1, 1)), LIMITS | {"bound": LIMIT[:6]}),
+        "min_constant": row(bound("min", (1, 6, 1, 1)), LIMITS | {"bound": LIMIT[:6]}),
+        "min_rows": row(bound("min", (1, 1, 5, 1)), LIMITS | {"bound": LIMIT[:5]}, ROW),
         "max_image": row(bound("max", (1, 6, 5, 8)), LIMITS | {"bound": LIMIT}, NCHW4C),
         "mul_to_float": row(binary("mul", types=("int8", "int8", "float32")), PRODUCT),
         "add_float": row(binary("add", types=FLOATS), {"clamp": f32(-1, 2)}),

@@ -5,7 +5,7 @@ a float consumer). What one integer operator can hold, inside out:
 
     view    = dequantize | move(view)
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
-            | view * view | view / view | max(view, view | constant) | min(view, view) | average(view) | bilinear(view) | concat(view, ...) | view
+            | view * view | view / view | max(view, view | constant) | min(view, view | constant) | average(view) | bilinear(view) | concat(view, ...) | view
             | sample2d(view, float places[, float mask])
             | a * view + b                  by constants, one a channel: a depthwise convolution
     factor  = core | leaky(core)            of conv2d, matmul, view
@@ -204,7 +204,7 @@ def _is_product(node: object) -> bool:
 
 
 def _is_core(node: Node) -> bool:
-    if node.op == "maximum" and "constant" in [arg.op for arg in node.args]:
+    if node.op in ("maximum", "minimum") and "constant" in [arg.op for arg in node.args]:
         return any(is_view(arg) for arg in node.args)
     if node.op in BINARY:
         return all(is_view(arg) for arg in node.args)

@@ -205,14 +205,14 @@ BOUNDS = [(1, 20, 1, 1), (1, 1, 1, 1), (1, 20, 5, 7), (2, 1, 5, 7), (1, 1, 1, 7)
 
 @pytest.mark.parametrize("layout", IMAGES, **by_name)
 @pytest.mark.parametrize("bound_shape", BOUNDS, ids=str)
-@pytest.mark.parametrize("operator", ["max"])
+@pytest.mark.parametrize("operator", ["max", "min"])
 def test_bound(operator, bound_shape, layout):
     check(*bound(operator, (2, 20, 5, 7), bound_shape), layout)
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("operator", ["max"])
+@pytest.mark.parametrize("operator", ["max", "min"])
 def test_bound_on_every_target(operator, target: Target):
     check(*bound(operator, (2, 20, 5, 7), (1, 20, 1, 1)), NCHW16C, target=target)
     check(*bound(operator, (3, 7), (1, 7)), ROW, target=target)

@@ -127,6 +127,10 @@ OTHERS = {
         Bound(operator="max", dims=SHAPE, bound_shape=(1, 20, 1, 1), x="int8", y="int8"),
         {"m": f32(1.7), "z": i32(-3, 4), "clamp": CLAMP, "bound": np.arange(-90, 110, 10, np.int8)},
     ),
+    "upper bound": (
+        Bound(operator="min", dims=SHAPE, bound_shape=(1, 1, 5, 7), x="int8", y="int8"),
+        {"m": f32(1.7), "z": i32(-3, 4), "clamp": CLAMP, "bound": np.arange(-90, 85, 5, np.int8)},
+    ),
     "leaky": (
         Rescale(dims=SHAPE, x="uint8", y="int8", leaky=True),
         {"m": f32(0.8), "m_neg": f32(*np.linspace(-0.3, 0.9, 20)), "z": i32(120, 4)}

@@ -1,5 +1,7 @@
 """The reference of each specification, by numbers worked by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,8 @@ def test_bound():
     params = {"m": f32(0.5), "z": i32(8, -3), "clamp": f32(-125, 130), "bound": s8(0, -50)}
     y = reference(spec, {"x": u8(8, 20, 0, 255).reshape(1, 2, 2)}, params)
     np.testing.assert_array_equal(y.ravel(), [0, 3, -7, 121])  # -3 or 0, 3; -7, 123.5 to 124
+    y = reference(replace(spec, operator="min"), {"x": u8(8, 20, 0, 255).reshape(1, 2, 2)}, params)
+    np.testing.assert_array_equal(y.ravel(), [-3, 0, -50, -50])
 
 
 def test_rescale():

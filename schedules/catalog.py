@@ -15,6 +15,7 @@ from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cpu.layout_flexible import (
     BINARY_CPU,
+    BOUND_CPU,
     CONCAT_CPU,
     DEQUANTIZE_CPU,
     INTERPOLATE_CPU,
@@ -36,6 +37,7 @@ from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
 from schedules.cuda.dp4a.dense import DENSE_DP4A, DENSE_F16_CUDA, DENSE_F32_CUDA
 from schedules.cuda.layout_flexible import (
     BINARY_CUDA,
+    BOUND_CUDA,
     CONCAT_CUDA,
     DEQUANTIZE_CUDA,
     INTERPOLATE_CUDA,
@@ -103,6 +105,7 @@ _ORDER = (
     POOL2D_CPU,
     INTERPOLATE_CPU,
     BINARY_CPU,
+    BOUND_CPU,
     RESCALE_CPU,
     TABLE_VBMI,
     TABLE_AVX512,
@@ -128,6 +131,7 @@ _ORDER = (
     POOL2D_CUDA,
     INTERPOLATE_CUDA,
     BINARY_CUDA,
+    BOUND_CUDA,
     RESCALE_CUDA,
     TABLE_CUDA,
     QUANTIZE_CUDA,

@@ -223,6 +223,40 @@ def pairs() -> tvm.IRModule:
     return net.module(net.conv("i", h, 4, 1))
 
 
+def quotients() -> tvm.IRModule:
+    """Quotients of two tensors; divisors that may be zero, one operand broadcast, first or second.
+
+    Not among ``NETWORKS``: they have no fixed-point form, nor one that stays finite in float.
+    """
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
+    b = net.conv("b", a, 16, 3, padding=1)
+    c = net.emit("c", relax.op.divide(b, a))
+    d = net.conv("d", c, 16, 1)
+    mean = net.emit("mean", nn.avg_pool2d(a, pool_size=shape(a)[2:]))
+    e = net.emit("e", relax.op.clip(net.emit("ratio", relax.op.divide(d, mean)), -1, 2))
+    f = net.emit("f", relax.op.divide(net.conv("context", mean, 16, 1), b))
+    g = net.emit("g", relax.op.divide(mean, a))
+    h = net.emit("h", relax.op.concat([e, f, g], axis=1))
+    return net.module(net.conv("i", h, 4, 1))
+
+
+def bounds(join: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> tvm.IRModule:
+    """Maxima or minima with constants: of channels, rows, columns, images; second or first."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 12, 3, padding=1))
+    b = net.emit("b", join(a, net.constant(1, 12, 1, 1)))
+    c = net.conv("c", b, 12, 3, padding=1)
+    d = net.relu("d", net.emit("d/bound", join(net.constant(12, 12, 11), c)))
+    e = net.emit("e", join(net.conv("e/in", d, 12, 1), net.constant(12, 1)))
+    f = net.emit("f", relax.op.clip(net.emit("f/bound", join(c, net.constant(12, 11))), -1, 1.5))
+    g = net.emit("g", join(net.conv("g/in", e, 12, 1), net.constant(1, 1, 1, 11)))
+    h = net.emit("h", relax.op.concat([f, g], axis=1))
+    i = net.emit("i", relax.op.permute_dims(net.conv("i/in", h, 12, 1), (0, 2, 3, 1)))
+    j = net.emit("j", join(i, net.constant(12)))
+    return net.module(net.emit("k", relax.op.matmul(j, net.constant(12, 4))))
+
+
 def constants() -> tvm.IRModule:
     """Sums and products with constants of each channel, in chains, before and after activations."""
     net = NetworkWriter()

@@ -6,7 +6,7 @@ Serves float and QDQ modules alike: annotate, realize and the float lowering see
     sums and products with one constant a channel: see ``analysis.channel_affine``
     reshape -> permute_dims -> reshape -> strided_slice: see ``analysis.shuffles``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
-    add | subtract | multiply | maximum | minimum | avg_pool2d | affine -> relu | clip
+    add | subtract | multiply | divide | maximum | minimum | avg_pool2d | affine -> relu | clip
 
 An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
 that are added, the last in topological order takes the addition; the other one's result is its
@@ -36,6 +36,7 @@ KINDS = {
     "add": "add",
     "subtract": "sub",
     "multiply": "mul",
+    "divide": "div",
     "maximum": "max",
     "minimum": "min",
     "max": "reduce_max",
@@ -63,7 +64,7 @@ MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resiz
 """Kinds whose integers are moved, not computed; but for :func:`adds_values` results keep the
 parameters of their input."""
 
-PAIRS = ("add", "sub", "mul", "max", "min")
+PAIRS = ("add", "sub", "mul", "div", "max", "min")
 """Kinds that compute each element from one of either operand."""
 
 AFFINE = "affine"

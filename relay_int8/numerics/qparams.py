@@ -116,9 +116,15 @@ def quantize(x: Array, params: QParams) -> Array:
 
 def constant_integer(value: float, params: QParams) -> int:
     """Return the integer for a number of the graph: a float64 division, half to even, clamped."""
-    steps = np.rint(value / np.float64(params.scale))
+    return int(constant_integers(np.array(value), params))
+
+
+def constant_integers(values: Array, params: QParams) -> Array:
+    """Return the integers for finite constants of the graph, as :func:`constant_integer` does."""
+    steps = np.rint(np.asarray(values, np.float64) / np.float64(params.scale))
     z = params.zero_point
-    return int(np.clip(steps, params.qmin - z, params.qmax - z)) + z
+    q: Array = (np.clip(steps, params.qmin - z, params.qmax - z) + z).astype(params.dtype)
+    return q
 
 
 def dequantize(q: Array, params: QParams) -> Array:
@@ -227,6 +233,11 @@ def rescale_multiplier_leaky(s_x: np.float32, s_y: np.float32, alpha: Array) -> 
 def product_multiplier(s_a: np.float32, s_b: np.float32, s_y: np.float32) -> Array:
     """Return float64 (1,): ``s_a * s_b / s_y``, for the product of two activations."""
     return np.array([np.float64(s_a) * np.float64(s_b) / np.float64(s_y)])
+
+
+def quotient_multiplier(s_a: np.float32, s_b: np.float32, s_y: np.float32) -> Array:
+    """Return float64 (1,): ``s_a / (s_b * s_y)``, for an activation divided by another."""
+    return np.array([np.float64(s_a) / (np.float64(s_b) * np.float64(s_y))])
 
 
 def average_multipliers(s_x: np.float32, s_y: np.float32, counts: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The larger of two tensors, element by element (maxout)."""
+"""The larger of two tensors (maxout), or of a tensor and a constant, element by element."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph.groups import Group
+from relay_int8.operators.extreme import Extreme
 from relay_int8.operators.operator import Array, Holds
-from relay_int8.operators.pair import Pair, operand_signs
+from relay_int8.operators.pair import operand_signs
 
 
-class Maximum(Pair):
+class Maximum(Extreme):
     """``max(a, b)``."""
 
     kind = "max"

@@ -1,4 +1,4 @@
-"""The smaller of two tensors, element by element."""
+"""The smaller of two tensors, or of a tensor and a constant, element by element."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.graph.groups import Group
+from relay_int8.operators.extreme import Extreme
 from relay_int8.operators.operator import Array
-from relay_int8.operators.pair import Pair
 
 
-class Minimum(Pair):
+class Minimum(Extreme):
     """``min(a, b)``."""
 
     kind = "min"

@@ -43,6 +43,9 @@ class Operator:
     in_numpy: ClassVar[bool] = False
     """Whether :meth:`evaluate` computes it; TVM's own kernel does otherwise."""
 
+    in_fixed_point: ClassVar[bool] = True
+    """Whether it has integers without floats too: ``requantize`` other than "float"."""
+
     takes_constants: ClassVar[bool] = False
     """Whether :meth:`evaluate` computes it too where constant operands refuse integers."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,8 @@ from relay_int8.operators.kernel import F32, Constants, Kernel, clamp, clamp_ste
 from relay_int8.operators.operator import Array, Holds, Operator
 from schedules.spec import Binary, DType
 
-Arithmetic = Literal["add", "mul", "max", "min"]
+Elementwise = Callable[[Array, Array], Array]
+Arithmetic = Literal["add", "mul", "div", "max", "min"]
 
 
 class Pair(Operator):
@@ -78,10 +79,18 @@ class Pair(Operator):
         same = all(len(dataflow.shape(var)) == rank for var in group.inputs)
         return same and super().is_batched(group)
 
-    def computed(self, group: Group, xs: Sequence[Array], ufunc: np.ufunc) -> Array:
-        """Return ``ufunc`` of both operands, and the activation."""
+    def is_turned(self, group: Group) -> bool:
+        """Say whether the operand that stands second in the graph is the first input."""
+        return len(group.inputs) == 2 and not group.inputs[0].same_as(group.root.args[0])
+
+    def in_order(self, group: Group, xs: Sequence[Array]) -> Sequence[Array]:
+        """Return tensors in the order of ``group.inputs`` as the graph has them."""
+        return xs[::-1] if self.is_turned(group) else xs
+
+    def computed(self, group: Group, xs: Sequence[Array], function: Elementwise) -> Array:
+        """Return ``function`` of both operands, and the activation."""
         a, b = operands(group, xs)
-        return activate(group.activation, ufunc(a, b))
+        return activate(group.activation, function(a, b))
 
 
 def operands(group: Group, xs: Sequence[Array]) -> list[Array]:

@@ -12,6 +12,7 @@ from relay_int8.operators.avg_pool2d import AvgPool2d
 from relay_int8.operators.concat import Concat
 from relay_int8.operators.conv2d import Conv2d
 from relay_int8.operators.dense import Dense
+from relay_int8.operators.divide import Divide
 from relay_int8.operators.function import Function, Sigmoid, Unary
 from relay_int8.operators.interpolate import Interpolate
 from relay_int8.operators.linear import Linear
@@ -30,6 +31,7 @@ from relay_int8.operators.softmax import Softmax
 from relay_int8.operators.subtract import Subtract
 from relay_int8.operators.transpose import Transpose
 from relay_int8.operators.unsupported import Unsupported
+from schedules.rounding import Requantize
 
 RECORDS: tuple[Operator, ...] = (
     Conv2d(),
@@ -37,6 +39,7 @@ RECORDS: tuple[Operator, ...] = (
     Add(),
     Subtract(),
     Multiply(),
+    Divide(),
     Maximum(),
     Minimum(),
     Affine(),
@@ -73,8 +76,8 @@ def linear_of(group: Group) -> Linear | None:
     return record if isinstance(record, Linear) else None
 
 
-def refusal(group: Group) -> str | None:
-    """Say why ``group`` cannot be computed in integers, or None."""
+def refusal(group: Group, requantize: Requantize = "float") -> str | None:
+    """Say why ``group`` cannot be computed in integers that are scaled so, or None."""
     record = operator_of(group)
     if isinstance(record, Unsupported):
         return record.refusal(group)
@@ -85,4 +88,7 @@ def refusal(group: Group) -> str | None:
     floats = [var for var in group.inputs if dataflow.dtype(var) != "float32"]
     if floats:
         return f"input {floats[0].name} is {dataflow.dtype(floats[0])}, not float32"
-    return record.refusal(group)
+    unable = record.refusal(group)
+    if unable is None and requantize != "float" and not record.in_fixed_point:
+        return f"{dataflow.operator(group.root)} has no fixed-point form"
+    return unable

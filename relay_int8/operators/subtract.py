@@ -33,5 +33,4 @@ class Subtract(Pair):
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return the difference; ``xs`` are in the order of ``group.inputs``."""
-        turned = len(xs) == 2 and not group.inputs[0].same_as(group.root.args[0])
-        return self.computed(group, xs[::-1] if turned else xs, np.subtract)
+        return self.computed(group, self.in_order(group, xs), np.subtract)

@@ -70,7 +70,8 @@ def _cause(
         return ""
     if _excluded(group, config):
         return "excluded"
-    return "unsupported" if group.name in refused or refusal(group) else "unneeded"
+    unable = group.name in refused or refusal(group, config.requantize)
+    return "unsupported" if unable else "unneeded"
 
 
 def _require_known(groups: list[Group], config: QuantConfig) -> None:
@@ -105,7 +106,7 @@ def _reasons(
     reasons: dict[str, str | None] = {
         group.name: "excluded by the user"
         if _excluded(group, config)
-        else refused.get(group.name) or refusal(group)
+        else refused.get(group.name) or refusal(group, config.requantize)
         for group in groups
     }
     producer = {group.output: group for group in groups}

@@ -11,6 +11,7 @@ _KINDS = tuple(
         (r"its input .+ is not quantized", "its input is not quantized"),
         (r"input .+ is (\w+), not float32", r"its input is \1, not float32"),
         (r"it broadcasts \(.*\) and \(.*\) both ways", "it broadcasts both operands"),
+        (r"a constant of \(.*\) broadcasts its input of \(.*\)", "a constant broadcasts its input"),
         (r"it mirrors \d+ elements of \d+", "it mirrors more elements than there are"),
         (r"accumulator of channel \d+ may reach .+", "its accumulator may leave int32"),
     )

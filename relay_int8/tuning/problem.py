@@ -8,6 +8,7 @@ differs from the right answer everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.reference.kernels import reference
 from schedules.space import Kernel
-from schedules.spec import Binary, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
+from schedules.spec import Binary, Bound, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
 from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
 
@@ -108,6 +109,8 @@ def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
         _fit_channels(spec, tensors, params)
     elif isinstance(spec, Binary) and spec.operator in ("max", "min"):
         params |= {"m_a": _f32(1.0625), "m_b": _f32(1.0625)}  # no sum helps them to saturate
+    elif isinstance(spec, Bound):
+        params["m"] = _f32(1.25)  # one end saturates alone: the constant hides the other
     elif "m" in params and spec.kind in ("pool2d", "binary", "interpolate"):
         acc = _accumulators(spec, tensors, params)
         params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))
@@ -147,6 +150,8 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
     if isinstance(spec, Interpolate):
         found["rows"] = random_taps(rng, spec.height, spec.out_size[0])
         found["columns"] = random_taps(rng, spec.width, spec.out_size[1])
+    if isinstance(spec, Bound):
+        found["bound"] = _values(rng, math.prod(spec.bound_shape), y)
     found["z"] = _zero_points(spec)
     found["table"] = _values(rng, 256, y)
     found["fill"] = _values(rng, 1, x)

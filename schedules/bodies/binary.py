@@ -1,12 +1,13 @@
-"""Add and multiply two activations, take the greater or the lesser of them.
+"""Add, multiply and divide two activations, take the greater or the lesser of them.
 
     a, y : logical (n, c, ...) in one layout
     b    : the same layout; axes of extent 1 are broadcast
     m_a, m_b or m float32 (1,), z int32 (3,), clamp float32 (2,); fixed-point: all int32
 
 Exact:  add is one explicit fma, ``fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``. mul is
-        exact in int32: the factors are below 2**9; so is fixed-point in int64. max and min compare
-        integers of y. Loops: see ``elementwise``.
+        exact in int32: the factors are below 2**9; so is fixed-point in int64. div is one
+        IEEE division, then one product. max and min compare integers of y. Loops: see
+        ``elementwise``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
+import numpy as np
 from tvm import tirx
 from tvm.tirx import Expr
 
@@ -22,7 +24,7 @@ from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
 from schedules.bodies.expressions import Point, centred, clamp, fma, requantize, to_integer
 from schedules.bodies.fixed_point import shift_right, wide
-from schedules.spec import Binary, Rounding
+from schedules.spec import ZERO_DIVISOR, Binary, Rounding
 from schedules.template import Layouts
 
 HEADROOM = 20  # bits that TensorFlow Lite's add gives its operands, of 9 bits each
@@ -67,6 +69,23 @@ def _mul(point: Point) -> Expr:
     return requantize(point.spec, product, factors, z[2], point.bounds)
 
 
+def _div(point: Point) -> Expr:
+    dividend, divisor = "ab" if point.spec.operator == "div" else "ba"
+    z = dict(zip("aby", (point.param("z", i) for i in range(3)), strict=True))
+    steps = centred(point.here(dividend), z[dividend]).astype("float32")
+    quotient = steps / _not_zero(centred(point.here(divisor), z[divisor]))
+    t, y = quotient * point.param("m"), point.spec.dtype("y")
+    bounds = point.bounds
+    return clamp(t, bounds) if y == "float32" else to_integer(t, z["y"], bounds, y)
+
+
+def _not_zero(steps: Expr) -> Expr:
+    """Return int32 steps as float32, ``ZERO_DIVISOR`` for zero, whose own bits are none."""
+    bits = tirx.reinterpret("int32", steps.astype("float32"))
+    instead = steps.equal(0).astype("int32") * int(np.float32(ZERO_DIVISOR).view(np.int32))
+    return tirx.reinterpret("float32", bits | instead)
+
+
 def _extreme(point: Point) -> Expr:
     q = [
         requantize(
@@ -88,12 +107,16 @@ def _float(point: Point) -> Expr:
 _INTEGER: dict[str, Callable[[Point], Expr]] = {
     "add": _add,
     "mul": _mul,
+    "div": _div,
+    "rdiv": _div,
     "max": _extreme,
     "min": _extreme,
 }
 _FLOAT: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": operator.add,
     "mul": operator.mul,
+    "div": operator.truediv,
+    "rdiv": lambda a, b: b / a,
     "max": tirx.max,
     "min": tirx.min,
 }

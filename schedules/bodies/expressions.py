@@ -158,11 +158,11 @@ def common_suffix(spec: Spec, layouts: Layouts) -> int:
     for name in spec.tensors:
         source = spec.shape(name)
         if not all(is_same(a, b) for a, b in zip(source, shape, strict=True)):
-            runs.append(_broadcast_suffix(output.physical_shape(source), physical))
+            runs.append(broadcast_suffix(output.physical_shape(source), physical))
     return min(runs)
 
 
-def _broadcast_suffix(source: Index, target: Index) -> int:
+def broadcast_suffix(source: Index, target: Index) -> int:
     """Count the trailing axes that are all equal, or else all of extent 1 in ``source``."""
     kinds = ["equal" if is_same(a, b) else "one" for a, b in zip(source, target, strict=True)]
     run = 1

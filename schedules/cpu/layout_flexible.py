@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedules.bodies.binary import BINARY
+from schedules.bodies.bound import BOUND
 from schedules.bodies.concat import CONCAT
 from schedules.bodies.dequantize import DEQUANTIZE
 from schedules.bodies.interpolate import INTERPOLATE
@@ -14,6 +15,7 @@ from schedules.bodies.table import TABLE
 from schedules.cpu.elementwise import on_cpu
 
 BINARY_CPU = on_cpu(BINARY)
+BOUND_CPU = on_cpu(BOUND)
 RESCALE_CPU = on_cpu(RESCALE)
 TABLE_CPU = on_cpu(TABLE)
 QUANTIZE_CPU = on_cpu(QUANTIZE)

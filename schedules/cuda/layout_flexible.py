@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedules.bodies.binary import BINARY
+from schedules.bodies.bound import BOUND
 from schedules.bodies.concat import CONCAT
 from schedules.bodies.dequantize import DEQUANTIZE
 from schedules.bodies.interpolate import INTERPOLATE
@@ -16,6 +17,7 @@ from schedules.cuda.elementwise import on_cuda
 
 POOL2D_CUDA = on_cuda(POOL2D)
 BINARY_CUDA = on_cuda(BINARY)
+BOUND_CUDA = on_cuda(BOUND)
 RESCALE_CUDA = on_cuda(RESCALE)
 TABLE_CUDA = on_cuda(TABLE)
 QUANTIZE_CUDA = on_cuda(QUANTIZE)

@@ -18,7 +18,10 @@ from schedules.reference.sampling import sample2d
 from schedules.reference.scaling import add, by_sign, factors, scale
 from schedules.reference.windows import conv2d, dense, pool2d
 from schedules.spec import (
+    QUOTIENTS,
+    ZERO_DIVISOR,
     Binary,
+    Bound,
     Concat,
     Dequantize,
     Move,
@@ -42,16 +45,27 @@ def reference(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
 def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
     a, b = tensors["a"], tensors["b"]
     if spec.a == "float32":
-        return clamp(_OPERATORS[spec.operator](a, b), params["clamp"])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return clamp(_OPERATORS[spec.operator](a, b), params["clamp"])
     z_a, z_b, z_y = params["z"]
     a, b = a.astype(np.int32) - z_a, b.astype(np.int32) - z_b
     if spec.operator == "mul":
         return scale(spec, a * b, factors(spec, params, "m"), z_y, params["clamp"])
     if spec.operator == "add":
         return add(spec, a, b, params)
+    if spec.operator in QUOTIENTS:
+        t = _QUOTIENTS[spec.operator](a, b) * params["m"]
+        return to_integer(t, z_y, params["clamp"], spec.y)
     a = scale(spec, a, factors(spec, params, "m_a"), z_y, params["clamp"])
     b = scale(spec, b, factors(spec, params, "m_b"), z_y, params["clamp"])
     return np.asarray(_OPERATORS[spec.operator](a, b))
+
+
+def _bound(spec: Bound, tensors: Arrays, params: Arrays) -> np.ndarray:
+    z_x, z_y = params["z"]
+    acc = tensors["x"].astype(np.int32) - z_x
+    y = scale(spec, acc, factors(spec, params, "m"), z_y, params["clamp"])
+    return np.asarray(_OPERATORS[spec.operator](y, params["bound"].reshape(spec.bound_shape)))
 
 
 def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
@@ -138,12 +152,30 @@ def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
     return np.bincount(bins, minlength=spec.bins).astype(np.int32)
 
 
-_OPERATORS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+def _quotient(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """Return the float32 quotient of steps ``q - z``, one rounding."""
+    safe = np.where(divisor == 0, np.float32(ZERO_DIVISOR), divisor.astype(np.float32))
+    return np.asarray(dividend.astype(np.float32) / safe)
+
+
+_OPERATORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "div": np.divide,
+    "rdiv": lambda a, b: b / a,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+_QUOTIENTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "div": _quotient,
+    "rdiv": lambda a, b: _quotient(b, a),
+}
 _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "conv2d": conv2d,
     "dense": dense,
     "pool2d": pool2d,
     "binary": _binary,
+    "bound": _bound,
     "rescale": _rescale,
     "table": _table,
     "quantize": _quantize,

@@ -15,7 +15,16 @@ clamp[1])) + z_y``, all of it integers.
 from __future__ import annotations
 
 from schedules.rounding import ROUNDINGS, Requantize, Rounding
-from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.elementwise import (
+    QUOTIENTS,
+    ZERO_DIVISOR,
+    Binary,
+    Bound,
+    Dequantize,
+    Quantize,
+    Rescale,
+    Table,
+)
 from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
@@ -29,9 +38,12 @@ from schedules.spec.text import SPECS, Spec, from_json, to_json
 
 __all__ = [
     "PER_CHANNEL",
+    "QUOTIENTS",
     "ROUNDINGS",
     "SPECS",
+    "ZERO_DIVISOR",
     "Binary",
+    "Bound",
     "Concat",
     "Conv2d",
     "DType",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-from schedules.spec.elementwise import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec.elementwise import Binary, Bound, Dequantize, Quantize, Rescale, Table
 from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
@@ -22,6 +22,7 @@ Spec = (
     | Dense
     | Pool2d
     | Binary
+    | Bound
     | Rescale
     | Table
     | Quantize
@@ -40,6 +41,7 @@ SPECS: dict[str, type[Spec]] = {
         Dense,
         Pool2d,
         Binary,
+        Bound,
         Rescale,
         Table,
         Quantize,

@@ -13,7 +13,7 @@ from schedules.rounding import Requantize
 from schedules.targets import TARGETS
 from tests.aarch64.networks import assert_equals_oracle
 from tests.deformable_networks import deformable
-from tests.small_networks import NetworkWriter
+from tests.small_networks import NetworkWriter, bounds, quotients
 
 nn = relax.op.nn
 PLAIN = Target(TARGETS["aarch64"])
@@ -54,7 +54,13 @@ def enlarged() -> tvm.IRModule:
     return normalize()(net.module(swish, b, c, shuffled, wide, small, dilated, gate, gated, last))
 
 
-NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {"deformed": deformed, "enlarged": enlarged}
+NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
+    "deformed": deformed,
+    "enlarged": enlarged,
+    "divided": quotients,
+    "greater": lambda: bounds(relax.op.maximum),
+    "lesser": lambda: bounds(relax.op.minimum),
+}
 
 
 @pytest.mark.parametrize("cpu", CPUS)

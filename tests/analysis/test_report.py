@@ -153,6 +153,7 @@ def test_reasons_are_printed_by_kind_with_the_first_names():
         ("its input x is computed in float is not quantized", "its input is not quantized"),
         ("input ids is int64, not float32", "its input is int64, not float32"),
         ("it broadcasts (1, 2) and (2, 1) both ways", "it broadcasts both operands"),
+        ("a constant of (3, 2) broadcasts its input of (2,)", "a constant broadcasts its input"),
         (
             "accumulator of channel 3 may reach 2147489400, int32 ends at 2147483647",
             "its accumulator may leave int32",

@@ -65,6 +65,16 @@ def test_what_pairs_make_of_them(join, short):
     assert ("y" in never) == (join is relax.op.maximum)
 
 
+@pytest.mark.parametrize("join", [relax.op.divide, relax.op.multiply])
+def test_quotients_and_products_of_what_is_never_negative(join):
+    net = NetworkWriter()
+    a, b = (net.conv(name, net.x, 8, 3) for name in "ab")
+    c, d = net.relu("c", a), net.relu("d", b)
+    y, z = net.emit("y", join(c, d)), net.emit("z", join(c, a))
+    never, _ = found(net, net.conv("end", net.emit("sum", relax.op.add(y, z)), 4, 1))
+    assert "y" in never and "z" not in never
+
+
 def test_two_sided_operands_make_two_sided_results():
     net = NetworkWriter()
     a, b = net.conv("a", net.x, 8, 3), net.conv("b", net.x, 8, 3)

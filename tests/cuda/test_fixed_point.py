@@ -15,7 +15,7 @@ from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.layout import NCHW32C
 from schedules.reference.kernels import reference
 from schedules.rounding import ROUNDINGS
-from schedules.spec import Binary, Conv2d, Dense, Pool2d, Requantizing, Rescale
+from schedules.spec import Binary, Bound, Conv2d, Dense, Pool2d, Requantizing, Rescale
 from schedules.template import Layouts
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61, SM_80, Built, Case, build
@@ -81,6 +81,14 @@ ELEMENTWISE: dict[str, tuple[Requantizing, dict[str, np.ndarray]]] = {
             requantize="gemmlowp",
         ),
         SUM | {"m_b": f32(-0.61)},
+    ),
+    "bound": (
+        Bound(
+            operator="max", dims=IMAGE, bound_shape=(1, 20, 1, 1), x="uint8", y="int8",
+            requantize="tflite",
+        ),
+        {"m": f32(0.8), "z": i32(120, 4), "clamp": f32(-100, 120)}
+        | {"bound": np.arange(-90, 110, 10, np.int8)},
     ),
     "leaky": (
         Rescale(dims=IMAGE, x="uint8", y="int8", leaky=True, requantize="gemmlowp"),

@@ -7,16 +7,19 @@ import pytest
 
 from schedules.layout import NCHW4C, NHWC, ROW, Layout
 from schedules.reference.kernels import reference
-from schedules.spec import Binary, Concat, Dequantize, Move, Quantize, Rescale, Spec, Table
+from schedules.spec import Binary, Bound, Concat, Dequantize, Move, Quantize, Rescale, Spec, Table
 from schedules.template import Arrays, Layouts
 from tests.cuda.run_template import Built, Case, build
-from tests.schedules.any_layout_runs import f32, i32, random_tensors
+from tests.schedules.any_layout_runs import f32, i32, random_tensors, random_values
 from tests.schedules.test_move import moves
 from tests.schedules.test_pool2d import WINDOWS, average, pool
 
 IMAGE = (2, 6, 5, 8)
 SUM = {"m_a": f32(0.37), "m_b": f32(0.61), "z": i32(120, -7, 9), "clamp": f32(-9, 246)}
 PRODUCT = {"m": f32(0.0173), "z": i32(120, -7, -28), "clamp": f32(-100, 155)}
+QUOTIENT = {"m": f32(3.7), "z": i32(120, -7, 100), "clamp": f32(-100, 155)}
+LIMITS = {"m": f32(0.8), "z": i32(-3, 5), "clamp": f32(-5, 250)}
+LIMIT = random_values((240,), "uint8") // 2
 SLOPES = f32(*np.linspace(-0.3, 0.9, 6))
 FLOATS = ("float32",) * 3
 
@@ -24,6 +27,10 @@ FLOATS = ("float32",) * 3
 def binary(operator: str, b_shape=IMAGE, types=("uint8", "int8", "uint8"), shape=IMAGE) -> Binary:
     a, b, y = types
     return Binary(operator=operator, a_shape=shape, b_shape=b_shape, a=a, b=b, y=y)
+
+
+def bound(operator: str, shape) -> Bound:
+    return Bound(operator=operator, dims=IMAGE, bound_shape=shape, x="int8", y="uint8")
 
 
 def row(
@@ -58,6 +65,12 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "min_to_float": row(binary("min", types=("int8", "int8", "float32")), SUM),
         "min_float": row(binary("min", types=FLOATS), {"clamp": f32(-1, 2)}),
         "mul_channel": row(binary("mul", (2, 6, 1, 1)), PRODUCT),
+        "div": row(binary("div"), QUOTIENT),
+        "rdiv_channel": row(binary("rdiv", (2, 6, 1, 1)), QUOTIENT),
+        "max_constant": row(bound("max", (1, 6, 1, 1)), LIMITS | {"bound": LIMIT[:6]}),
+        "min_constant": row(bound("min", (1, 6, 1, 1)), LIMITS | {"bound": LIMIT[:6]}),
+        "min_rows": row(bound("min", (1, 1, 5, 1)), LIMITS | {"bound": LIMIT[:5]}, ROW),
+        "max_image": row(bound("max", (1, 6, 5, 8)), LIMITS | {"bound": LIMIT}, NCHW4C),
         "mul_to_float": row(binary("mul", types=("int8", "int8", "float32")), PRODUCT),
         "add_float": row(binary("add", types=FLOATS), {"clamp": f32(-1, 2)}),
         "quantize": row(Quantize(dims=IMAGE, y="uint8"), s, ROW, NCHW4C),

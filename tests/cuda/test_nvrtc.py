@@ -15,7 +15,7 @@ from schedules.template import ScheduleError
 from tests.cuda.run_network import kernel_source, lowered
 from tests.cuda.run_template import SM_61
 from tests.quantized_networks import QuantizedNetwork
-from tests.small_networks import NetworkWriter, any_params, nn
+from tests.small_networks import NetworkWriter, any_params, nn, quotients
 
 ARCHITECTURES = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 DP4A = {"int8": "dp4a.s32.s32", "uint8": "dp4a.u32.s32"}
@@ -66,6 +66,13 @@ def test_dp4a_is_in_the_ptx_of_every_product_of_integers(nvrtc, network, source)
             assert DP4A[spec.x] in kernels[f"{var.name_hint}_kernel"], var.name_hint
             seen.add(spec.x)
     assert seen == {"int8", "uint8"}
+
+
+def test_quotients_are_rounded_as_ieee_does(nvrtc):
+    network = lowered(QuantizedNetwork.make(quotients(), any_params).mod, SM_61)
+    ptx = nvrtc.compile(kernel_source(network, SM_61), "sm_61", "ptx").binary.decode()
+    divisions = set(re.findall(r"\b(?:div|rcp)\.[a-z.]*f32", ptx))
+    assert divisions == {"div.rn.f32"}
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -20,6 +20,7 @@ from tests.oracle.matching import Match, constant, is_filled
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off
 EXTREMES = ("maximum", "minimum")
+ZERO_DIVISOR = np.float32(2.0**-64)
 WIDEST = 255  # |x - z_x|, and |x| after a shift of sign by 128
 
 
@@ -115,7 +116,9 @@ class Integers:
             return np.clip(self._fixed_steps(match, y), -BEYOND, BEYOND)
         s_y = np.float64(y.s.reshape(()))
         if match.core.op in EXTREMES:
-            return self._extreme(match.core, lambda q, s: scaled(q, multiplier(s / s_y)))
+            return self._extreme(match.core, s_y, lambda q, s: scaled(q, multiplier(s / s_y)))
+        if match.core.op == "divide":
+            return self._quotient(match.core, s_y)
         acc = self.accumulator(match)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
@@ -129,7 +132,7 @@ class Integers:
     def _fixed_steps(self, match: Match, y: Params) -> Array:
         s_y, rounding = np.float64(y.s.reshape(())), self.requantize
         if match.core.op in EXTREMES:
-            return self._extreme(match.core, lambda q, s: fixed.scaled(q, s / s_y, rounding))
+            return self._extreme(match.core, s_y, lambda q, s: fixed.scaled(q, s / s_y, rounding))
         acc = self.accumulator(match)
         real = acc.s / (s_y * acc.count)
         slope = 1.0 if match.alpha is None else _slope(acc.steps, match)
@@ -146,9 +149,24 @@ class Integers:
         terms = [(above, real), (below, slope * real), (r, s_r / s_y)]
         return fixed.joined(terms, rounding)
 
-    def _extreme(self, core: Node, steps_of_y: Callable[[Array, Array], Array]) -> Array:
-        """Return the greater or the lesser of two views, each in steps of y."""
-        a, b = (steps_of_y(*self._view(arg)) for arg in core.args)
+    def _quotient(self, core: Node, s_y: Array) -> Array:
+        """Return a quotient in steps of y, float32; what divides by no step divides by 2^-64."""
+        (a, s_a), (b, s_b) = (self._view(arg) for arg in core.args)
+        divisor = b.astype(np.float32)
+        divisor[divisor == 0] = ZERO_DIVISOR
+        with np.errstate(over="ignore"):
+            return a.astype(np.float32) / divisor * multiplier(s_a / (s_b * s_y))
+
+    def _extreme(
+        self, core: Node, s_y: Array, steps_of_y: Callable[[Array, Array], Array]
+    ) -> Array:
+        """Return the greater or the lesser of two views or of one and a constant, in steps of y."""
+        a, b = (
+            steps_of_y(*self._view(arg))
+            if arg.op != "constant"
+            else np.rint(arg.value.astype(np.float64) / s_y)
+            for arg in core.args
+        )
         return operators.apply(core.op, [a, b], {})
 
     def _view(self, node: Node) -> tuple[Array, Array]:

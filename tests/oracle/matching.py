@@ -5,7 +5,7 @@ a float consumer). What one integer operator can hold, inside out:
 
     view    = dequantize | move(view)
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
-            | view * view | max(view, view) | min(view, view) | average(view) | bilinear(view) | concat(view, ...) | view
+            | view * view | view / view | max(view, view | constant) | min(view, view | constant) | average(view) | bilinear(view) | concat(view, ...) | view
             | sample2d(view, float places[, float mask])
             | a * view + b                  by constants, one a channel: a depthwise convolution
     factor  = core | leaky(core)            of conv2d, matmul, view
@@ -37,7 +37,7 @@ from tests.oracle.parameters import read_params
 
 AVERAGES = ("mean", "avg_pool2d", "adaptive_avg_pool2d")
 LEAKY = ("leakyrelu", "prelu")
-PRODUCTS_AND_EXTREMES = ("multiply", "maximum", "minimum")
+BINARY = ("multiply", "divide", "maximum", "minimum")
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,8 @@ def match_root(root: Node, graph: Graph) -> Match | None:
         else:
             break
     found = _sum(node, graph)
+    if found and found.core.op == "divide" and graph.requantize != "float":
+        return None
     return found and replace(found, low=low, high=high, moves=tuple(moves))
 
 
@@ -202,7 +204,9 @@ def _is_product(node: object) -> bool:
 
 
 def _is_core(node: Node) -> bool:
-    if node.op in PRODUCTS_AND_EXTREMES:
+    if node.op in ("maximum", "minimum") and "constant" in [arg.op for arg in node.args]:
+        return any(is_view(arg) for arg in node.args)
+    if node.op in BINARY:
         return all(is_view(arg) for arg in node.args)
     if node.op in (*AVERAGES, "sample2d") or (node.op == "resize2d" and is_bilinear(node.attrs)):
         return is_view(node.args[0])

@@ -13,9 +13,9 @@ from schedules.catalog import select
 from schedules.cpu.layout_flexible import BINARY_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
-from schedules.spec import Binary, Dequantize, Quantize, Rescale, Table
+from schedules.spec import Binary, Bound, Dequantize, Quantize, Rescale, Table
 from schedules.targets import named_target
-from schedules.template import Layouts
+from schedules.template import Layouts, ScheduleError
 from tests.schedules.any_layout_runs import (
     build,
     check,
@@ -35,6 +35,7 @@ TARGETS = [
 by_name = {"ids": lambda layout: layout.name}
 DIFFERENCE = {"m_a": f32(0.37), "m_b": f32(-0.61), "z": i32(120, -7, 128), "clamp": f32(-99, 120)}
 SUM = {"m_a": f32(0.37), "m_b": f32(0.61), "z": i32(120, -7, 9), "clamp": f32(-9, 246)}
+QUOTIENT = {"m": f32(3.7), "z": i32(120, -7, 100), "clamp": f32(-100, 155)}
 PRODUCT = {"m": f32(0.0173), "z": i32(120, -7, -28), "clamp": f32(-100, 155)}
 
 
@@ -52,6 +53,8 @@ def test_every_target(target: Target):
     check(binary("add", shape), DIFFERENCE, NCHW16C, target=target)
     for operator in ("max", "min"):
         check(binary(operator, shape), DIFFERENCE, NCHW16C, target=target)
+    check(binary("div", shape), QUOTIENT, NCHW16C, target=target)
+    check(binary("rdiv", shape, (2, 20, 1, 1)), QUOTIENT, NCHW16C, target=target)
     params = {"s": f32(0.031), "z": i32(-3), "clamp": f32(-125, 130)}
     check(Quantize(dims=shape, y="int8"), params, ROW, NCHW16C, target=target)
     check(Dequantize(dims=shape, x="int8"), params, NCHW16C, ROW, target=target)
@@ -73,7 +76,7 @@ def test_add(layout):
 
 
 @pytest.mark.parametrize("layout", [NHWC, NCHW4C, NCHW16C], **by_name)
-@pytest.mark.parametrize("operator", ["add", "mul", "max", "min"])
+@pytest.mark.parametrize("operator", ["add", "mul", "div", "rdiv", "max", "min"])
 def test_binary_float32_keeps_pad_lanes_zero(operator, layout):
     params = {"clamp": f32(0.5, 2)}
     check(binary(operator, (2, 3, 5, 7), types=("float32",) * 3), params, layout)
@@ -86,6 +89,47 @@ def test_extremes(operator, b_shape, layout):
     check(binary(operator, (2, 20, 5, 7), b_shape), DIFFERENCE, layout)
 
 
+@pytest.mark.parametrize("layout", IMAGES, **by_name)
+@pytest.mark.parametrize("b_shape", [(2, 20, 5, 7), (2, 20, 1, 1), (2, 1, 5, 7)])
+@pytest.mark.parametrize("operator", ["div", "rdiv"])
+def test_quotients(operator, b_shape, layout):
+    check(binary(operator, (2, 20, 5, 7), b_shape), QUOTIENT, layout)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("target", TARGETS)
+def test_quotients_of_every_pair_of_steps(target: Target):
+    """A product by a reciprocal differs from a division in some of them."""
+    steps = np.arange(-255, 256)
+    a, b = (side.ravel() for side in np.meshgrid(steps, steps))
+    tensors = {"a": np.abs(a).astype("uint8"), "b": np.abs(b).astype("uint8")}
+    spec = binary("div", a.shape, types=("uint8", "uint8", "float32"))
+    params = {"m": f32(1.1), "z": i32(0, 0, 0), "clamp": f32(-np.inf, np.inf)}
+    y = check(spec, params, target=target, tensors=tensors)
+    dividend, divisor = (tensors[name].astype("float32") for name in "ab")
+    expected = dividend / np.where(divisor == 0, f32(2.0**-64), divisor) * f32(1.1)
+    np.testing.assert_array_equal(y, expected)
+    assert (dividend * (f32(1) / divisor.clip(1)) * f32(1.1) != expected)[divisor > 0].any()
+
+
+@pytest.mark.parametrize("layout", [ROW, NCHW16C], **by_name)
+def test_what_is_divided_by_zero_saturates(layout):
+    spec = binary("div", (1, 3, 1, 1), types=("int8", "uint8", "int8"))
+    tensors = {"a": np.array([3, 4, 5], "int8"), "b": np.full(3, 7, "uint8")}
+    tensors = {name: array.reshape(1, 3, 1, 1) for name, array in tensors.items()}
+    params = {"m": f32(0.001), "z": i32(4, 7, 11), "clamp": f32(-100, 90)}
+    y = check(spec, params, layout, tensors=tensors)
+    np.testing.assert_array_equal(y.ravel(), [-89, 11, 101])
+
+
+def test_quotients_have_no_fixed_point_form():
+    with pytest.raises(ScheduleError, match="rdiv: a quotient has no fixed-point form, tflite"):
+        Binary(
+            operator="rdiv", a_shape=(3,), b_shape=(3,), a="int8", b="int8", y="int8",
+            requantize="tflite",
+        )  # fmt: skip
+
+
 def test_binary_takes_the_layout_of_a():
     wanted = Layouts(inputs=(NCHW16C, ROW), output=NHWC)
     expected = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
@@ -96,6 +140,7 @@ def test_binary_float32_output():
     check(binary("add", (2, 3, 5, 7), types=("uint8", "int8", "float32")), SUM, NCHW4C)
     check(binary("mul", (2, 3, 5, 7), types=("int8", "int8", "float32")), PRODUCT, NCHW16C)
     check(binary("min", (2, 3, 5, 7), types=("int8", "int8", "float32")), SUM, NCHW16C)
+    check(binary("rdiv", (2, 3, 5, 7), types=("int8", "int8", "float32")), QUOTIENT, NCHW16C)
 
 
 @pytest.mark.parametrize("dims", [(5,), (3, 7), (2, 3, 5), (1, 40000), (3, 8, 40, 40)], ids=str)
@@ -136,6 +181,51 @@ def test_builds_for_aarch64():
     wanted = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
     built, _ = build(binary("add", (1, 64, 8, 8)), wanted, target)
     assert re.search(r"fmla\s+v\d+\.4s", built.mod.inspect_source("asm"))
+
+
+@pytest.mark.parametrize("target", ["x86-avx2", "aarch64"])
+def test_quotients_are_divided_by_vectors(target):
+    wanted = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
+    built, _ = build(binary("div", (1, 64, 8, 8)), wanted, named_target(target))
+    assembly = built.mod.inspect_source("asm")
+    assert re.search(r"vdivps\s|fdiv\s+v\d+\.4s", assembly)
+    assert not re.search(r"rcpps|frecp", assembly)
+
+
+def bound(operator: str, shape, bound_shape, seed: int = 1):
+    """Return a spec, and constants of which about half are the greater ones."""
+    params = {"m": f32(0.8), "z": i32(-3, 5), "clamp": f32(-5, 250)}
+    spec = Bound(operator=operator, dims=shape, bound_shape=bound_shape, x="int8", y="uint8")
+    size = int(np.prod(bound_shape))
+    return spec, params | {"bound": random_values((size,), "uint8", seed) // 2}
+
+
+BOUNDS = [(1, 20, 1, 1), (1, 1, 1, 1), (1, 20, 5, 7), (2, 1, 5, 7), (1, 1, 1, 7), (2, 20, 5, 7)]
+
+
+@pytest.mark.parametrize("layout", IMAGES, **by_name)
+@pytest.mark.parametrize("bound_shape", BOUNDS, ids=str)
+@pytest.mark.parametrize("operator", ["max", "min"])
+def test_bound(operator, bound_shape, layout):
+    check(*bound(operator, (2, 20, 5, 7), bound_shape), layout)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("operator", ["max", "min"])
+def test_bound_on_every_target(operator, target: Target):
+    check(*bound(operator, (2, 20, 5, 7), (1, 20, 1, 1)), NCHW16C, target=target)
+    check(*bound(operator, (3, 7), (1, 7)), ROW, target=target)
+    check(*bound(operator, (5,), (5,)), ROW, target=target)
+
+
+def test_bound_of_a_symbolic_batch():
+    spec, params = bound("max", (tirx.Var("n", "int64"), 20, 5, 7), (1, 20, 5, 7))
+    built, layouts = build(spec, Layouts(inputs=(NCHW16C,), output=NCHW16C))
+    tensors = random_tensors(spec, 3)
+    y = run(built, spec, layouts, tensors, params)
+    expected = reference(spec, tensors, params)
+    np.testing.assert_array_equal(NCHW16C.unpack(y, expected.shape), expected)
 
 
 def slopes(channels: int) -> dict[str, np.ndarray]:

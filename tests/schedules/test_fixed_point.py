@@ -11,7 +11,7 @@ from schedules.catalog import select
 from schedules.layout import NCHW16C, ROW
 from schedules.reference.exact import shift_right
 from schedules.reference.kernels import reference
-from schedules.spec import ROUNDINGS, Binary, Conv2d, Dense, Pool2d, Rescale
+from schedules.spec import ROUNDINGS, Binary, Bound, Conv2d, Dense, Pool2d, Rescale
 from schedules.targets import named_target
 from schedules.template import ScheduleError
 from tests.schedules import conv_runs
@@ -122,6 +122,14 @@ OTHERS = {
     "rescale": (
         Rescale(dims=SHAPE, x="int8", y="int8"),
         {"m": f32(1.7), "z": i32(-3, 4), "clamp": CLAMP},
+    ),
+    "bound": (
+        Bound(operator="max", dims=SHAPE, bound_shape=(1, 20, 1, 1), x="int8", y="int8"),
+        {"m": f32(1.7), "z": i32(-3, 4), "clamp": CLAMP, "bound": np.arange(-90, 110, 10, np.int8)},
+    ),
+    "upper bound": (
+        Bound(operator="min", dims=SHAPE, bound_shape=(1, 1, 5, 7), x="int8", y="int8"),
+        {"m": f32(1.7), "z": i32(-3, 4), "clamp": CLAMP, "bound": np.arange(-90, 85, 5, np.int8)},
     ),
     "leaky": (
         Rescale(dims=SHAPE, x="uint8", y="int8", leaky=True),

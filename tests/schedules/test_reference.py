@@ -1,11 +1,14 @@
 """The reference of each specification, by numbers worked by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from schedules.reference.kernels import reference
 from schedules.spec import (
     Binary,
+    Bound,
     Concat,
     Conv2d,
     Dense,
@@ -127,6 +130,20 @@ def test_binary():
     params = {"m": f32(0.5), "z": i32(10, -1, 3), "clamp": f32(-131, 124)}
     y = reference(Binary(operator="mul", **fields), tensors, params)
     np.testing.assert_array_equal(y, [3, 5, 127])  # 0; 1 * 4 / 2; saturated
+    params = {"m": f32(14), "z": i32(10, 3, 3), "clamp": f32(-131, 124)}
+    y = reference(Binary(operator="div", **fields), tensors, params)
+    np.testing.assert_array_equal(y, [3, 127, 31])  # 0 / -3; 1 / 0; 245 / 124 * 14 = 27.66
+    y = reference(Binary(operator="rdiv", **fields), tensors, params)
+    np.testing.assert_array_equal(y, [-128, 3, 10])  # -3 / 0; 0 / 1; 124 / 245 * 14 = 7.1
+
+
+def test_bound():
+    spec = Bound(operator="max", dims=(1, 2, 2), bound_shape=(1, 2, 1), x="uint8", y="int8")
+    params = {"m": f32(0.5), "z": i32(8, -3), "clamp": f32(-125, 130), "bound": s8(0, -50)}
+    y = reference(spec, {"x": u8(8, 20, 0, 255).reshape(1, 2, 2)}, params)
+    np.testing.assert_array_equal(y.ravel(), [0, 3, -7, 121])  # -3 or 0, 3; -7, 123.5 to 124
+    y = reference(replace(spec, operator="min"), {"x": u8(8, 20, 0, 255).reshape(1, 2, 2)}, params)
+    np.testing.assert_array_equal(y.ravel(), [-3, 0, -50, -50])
 
 
 def test_rescale():

@@ -13,6 +13,7 @@ from schedules.layout import NCHW16C, ROW
 from schedules.space import Kernel
 from schedules.spec import (
     Binary,
+    Bound,
     Concat,
     Conv2d,
     Dense,
@@ -70,6 +71,9 @@ SPECS = {
     "add": Binary(operator="add", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "greater": Binary(operator="max", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "mul": Binary(operator="mul", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="uint8", y="int8"),
+    "quotient": Binary(operator="div", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="int8"),
+    "bound": Bound(operator="max", dims=IMAGE, bound_shape=(1, 24, 1, 1), x="uint8", y="int8"),
+    "upper bound": Bound(operator="min", dims=IMAGE, bound_shape=IMAGE, x="int8", y="uint8"),
     "rescale": Rescale(dims=IMAGE, x="uint8", y="int8"),
     "rescale leaky": Rescale(dims=IMAGE, x="uint8", y="uint8", leaky=True),
     "table": Table(dims=IMAGE, x="int8", y="uint8"),

@@ -143,7 +143,7 @@ class _Realizer:
 
     def _reason(self, group: Group) -> str | None:
         """Say why a group stays in float, or None."""
-        unable = refusal(group)
+        unable = refusal(group, self._requantize)
         if unable or not group.inputs:
             return unable or "it reads no tensor"
         floats = [var.name for var in group.inputs if var not in self._integers]

@@ -31,6 +31,7 @@ _ZERO_POINTS = {
     "pool2d": ("x", "y"),
     "interpolate": ("x", "y"),
     "binary": ("a", "b", "y"),
+    "bound": ("x", "y"),
     "rescale": ("x", "y"),
     "sample2d": ("x", "y"),
     "quantize": ("y",),
@@ -121,7 +122,7 @@ def _shifted(spec: Spec, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]
             if name in names and spec.dtype(name) == "int8":
                 z[place] += SHIFT
         shifted["z"] = z
-    for name in ("table", "fill"):
+    for name in ("table", "fill", "bound"):
         if name in params and spec.dtype("y") == "int8":
             shifted[name] = (params[name].astype(np.int16) + SHIFT).astype(np.uint8)
     return shifted

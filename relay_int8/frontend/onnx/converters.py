@@ -21,6 +21,7 @@ from relay_int8.frontend.onnx.elementwise import bit_shift, is_inf, mod, power
 from relay_int8.frontend.onnx.indices import INDEX_CONVERTERS
 from relay_int8.frontend.onnx.normalization import batch_norm, layer_norm, rms_norm
 from relay_int8.frontend.onnx.pool import pool
+from relay_int8.frontend.onnx.recurrent import gru, lstm, rnn
 from relay_int8.frontend.onnx.resize import resize
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
 
@@ -277,9 +278,11 @@ CONVERTERS: dict[str, Converter] = {
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
     "Einsum": _einsum,
+    "GRU": gru,
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,
     "IsInf": is_inf,
+    "LSTM": lstm,
     "LayerNormalization": layer_norm,
     "Max": _pairwise(relax.op.maximum),
     "MaxPool": pool("max"),
@@ -290,6 +293,7 @@ CONVERTERS: dict[str, Converter] = {
     "Pad": _pad,
     "Pow": power,
     "RMSNormalization": rms_norm,
+    "RNN": rnn,
     "ReduceMax": _extreme("ReduceMax"),
     "ReduceMin": _extreme("ReduceMin"),
     "Resize": resize,

@@ -204,6 +204,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             ) from err
         self._left_out.update((name, node) for name in node.output[len(values) :] if name)
         for name, value in zip(node.output, values, strict=False):
+            if not name:
+                continue
             self._nodes[name] = value
             if isinstance(value, relax.Var) and value.name not in self._input_names:
                 self._names.setdefault(value, name)

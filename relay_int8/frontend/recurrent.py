@@ -1,0 +1,361 @@
+"""Recurrent layers of any format, unrolled over a sequence of known length.
+
+The inputs of all steps go through one dense layer; each step has one for the state (a GRU that
+resets before its product has two), and element-wise operators for the gates:
+
+    LSTM:  i, f, g, o = of x + of h;  c = s(f) * c + s(i) * tanh(g);  h = s(o) * tanh(c)
+    GRU:   r, z = s(of x + of h);  n = tanh(n_x + r * n_h);  h = n + z * (h - n)
+           n = tanh(n_x + product of r * h) where it resets before the product
+    RNN:   h = tanh(of x + of h)
+
+The steps lie one behind the other along one axis of a matrix, rows or columns, so that a step is a
+slice and a sequence is a concatenation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tvm import relax
+
+from relay_int8.graph.dataflow import constant, dtype, shape
+
+MOST_STEPS = 2048  # each is a dense layer with kernels of its own
+
+Emit = Callable[[str, relax.Expr], relax.Expr]
+Activation = Callable[[Emit, relax.Expr], relax.Expr]
+State = Sequence[relax.Expr | None]  # None stands for zeros
+
+
+def sigmoid(emit: Emit, x: relax.Expr) -> relax.Expr:
+    """``1 / (1 + exp(-x))``."""
+    return emit("sigmoid", relax.op.sigmoid(x))
+
+
+def tanh(emit: Emit, x: relax.Expr) -> relax.Expr:
+    """Hyperbolic tangent."""
+    return emit("tanh", relax.op.tanh(x))
+
+
+def relu(emit: Emit, x: relax.Expr) -> relax.Expr:
+    """``max(x, 0)``."""
+    return emit("relu", relax.op.nn.relu(x))
+
+
+def hard_sigmoid(alpha: float, beta: float) -> Activation:
+    """``min(max(alpha * x + beta, 0), 1)``."""
+
+    def _activate(emit: Emit, x: relax.Expr) -> relax.Expr:
+        scaled = emit("scaled", relax.op.multiply(x, relax.const(alpha, dtype(x))))
+        shifted = emit("shifted", relax.op.add(scaled, relax.const(beta, dtype(x))))
+        return emit("clipped", _clip(shifted, 0.0, 1.0))
+
+    return _activate
+
+
+def clipped(activation: Activation, bound: float) -> Activation:
+    """Return an activation whose input is first brought within ``bound`` of zero."""
+
+    def _activate(emit: Emit, x: relax.Expr) -> relax.Expr:
+        return activation(emit, emit("clipped", _clip(x, -bound, bound)))
+
+    return _activate
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of one layer in one direction; along axis 0 the gates lie one behind the other.
+
+    Parameters
+    ----------
+    of_input, of_state
+        (gates * hidden, input) and (gates * hidden, hidden).
+    input_bias, state_bias
+        (gates * hidden,) each, or None.
+    """
+
+    of_input: relax.Expr
+    of_state: relax.Expr
+    input_bias: relax.Expr | None = None
+    state_bias: relax.Expr | None = None
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A dense layer; ``w`` is (inputs, outputs)."""
+
+    w: relax.Expr
+    bias: relax.Expr | None = None
+
+    def of(self, emit: Emit, x: relax.Expr | None) -> relax.Expr | None:
+        """Return the result, or the bias where the input is zero."""
+        if x is None:
+            return self.bias
+        return _sum(emit, emit("matmul", relax.op.matmul(x, self.w)), self.bias)
+
+
+class Cell(Protocol):
+    """What a step computes."""
+
+    @property
+    def gates(self) -> int:
+        """How many gates the weights have."""
+
+    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
+        """Return the bias of the inputs' dense layer, and the dense layers of the state."""
+
+    def step(
+        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+    ) -> list[relax.Expr]:
+        """Return the state after a step; its first tensor is the step's output."""
+
+
+@dataclass(frozen=True)
+class PlainCell:
+    """A step of an RNN without gates."""
+
+    activation: Activation = tanh
+    gates: int = 1
+
+    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
+        """Sum the biases, so that the product of the state has none."""
+        return _bias_sum(emit, weights), [Dense(_turned(emit, weights.of_state))]
+
+    def step(
+        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+    ) -> list[relax.Expr]:
+        """Return the new state."""
+        return [self.activation(emit, _sum(emit, x, products[0].of(emit, state[0])))]
+
+
+@dataclass(frozen=True)
+class LstmCell:
+    """A step of an LSTM; its state is the output h and the memory c.
+
+    Parameters
+    ----------
+    order
+        How the gates lie: letters i, f, g, o.
+    gate, content, shown
+        Activations of i, f and o, of g, and of the memory.
+    peepholes
+        What the memory is multiplied by before it is added to i, f (before the step) and o (after
+        it), in this order: (hidden,) each.
+    is_coupled
+        Whether f is ``1 - i``.
+    """
+
+    order: str
+    gate: Activation = sigmoid
+    content: Activation = tanh
+    shown: Activation = tanh
+    peepholes: tuple[relax.Expr, relax.Expr, relax.Expr] | None = None
+    is_coupled: bool = False
+    gates: int = 4
+
+    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
+        """Sum the biases, so that the product of the state has none."""
+        return _bias_sum(emit, weights), [Dense(_turned(emit, weights.of_state))]
+
+    def step(
+        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+    ) -> list[relax.Expr]:
+        """Return the new output and memory."""
+        h, c = state
+        total = _sum(emit, x, products[0].of(emit, h))
+        gates = dict(zip(self.order, _parts(emit, total, 4), strict=True))
+        i = self.gate(emit, self._peeped(emit, gates["i"], c, 0))
+        new = emit("new", relax.op.multiply(i, self.content(emit, gates["g"])))
+        if c is not None:
+            if self.is_coupled:
+                f = emit("forget", relax.op.subtract(relax.const(1.0, dtype(i)), i))
+            else:
+                f = self.gate(emit, self._peeped(emit, gates["f"], c, 1))
+            new = _sum(emit, emit("old", relax.op.multiply(f, c)), new)
+        o = self.gate(emit, self._peeped(emit, gates["o"], new, 2))
+        return [emit("hidden", relax.op.multiply(o, self.shown(emit, new))), new]
+
+    def _peeped(self, emit: Emit, x: relax.Expr, c: relax.Expr | None, index: int) -> relax.Expr:
+        if self.peepholes is None or c is None:
+            return x
+        return _sum(emit, x, emit("peephole", relax.op.multiply(c, self.peepholes[index])))
+
+
+@dataclass(frozen=True)
+class GruCell:
+    """A step of a GRU.
+
+    Parameters
+    ----------
+    order
+        How the gates lie before n: "rz" or "zr".
+    gate, content
+        Activations of r and z, and of n.
+    resets_product
+        Whether r multiplies the product of the state, with its bias; else the state itself.
+    """
+
+    order: str
+    gate: Activation = sigmoid
+    content: Activation = tanh
+    resets_product: bool = True
+    gates: int = 3
+
+    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
+        """Return one product of the state, which keeps its bias; or one of r and z and one of n."""
+        turned = _turned(emit, weights.of_state)
+        if self.resets_product:
+            return weights.input_bias, [Dense(turned, weights.state_bias)]
+        hidden, rows = shape(turned)
+        parts = [
+            emit("rows", relax.op.strided_slice(turned, [1], [begin], [end]))
+            for begin, end in ((0, 2 * hidden), (2 * hidden, rows))
+        ]
+        return _bias_sum(emit, weights), [Dense(part) for part in parts]
+
+    def step(
+        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+    ) -> list[relax.Expr]:
+        """Return the new state."""
+        h = state[0]
+        inputs = _parts(emit, x, 3)
+        product = products[0].of(emit, h)
+        count = 3 if self.resets_product else 2
+        states = [None] * 3 if product is None else [*_parts(emit, product, count), None][:3]
+        gates = {
+            letter: lambda a=a, b=b: self.gate(emit, _sum(emit, a, b))
+            for letter, a, b in zip(self.order, inputs[:2], states[:2], strict=True)
+        }
+        reset: relax.Expr | None = None
+        if not self.resets_product and h is not None:
+            kept = emit("reset", relax.op.multiply(gates["r"](), h))
+            reset = products[1].of(emit, kept)
+        elif states[2] is not None:
+            reset = emit("reset", relax.op.multiply(gates["r"](), states[2]))
+        new = self.content(emit, _sum(emit, inputs[2], reset))
+        apart = relax.op.negative(new) if h is None else relax.op.subtract(h, new)
+        kept = emit("kept", relax.op.multiply(gates["z"](), emit("apart", apart)))
+        return [emit("hidden", relax.op.add(kept, new))]
+
+
+def check_steps(count: int) -> None:
+    """Refuse more steps, of all layers and directions, than are unrolled."""
+    if count > MOST_STEPS:
+        raise NotImplementedError(
+            f"{count} steps of its layers; at most {MOST_STEPS} are unrolled: export it with "
+            "shorter sequences"
+        )
+
+
+def run_layer(
+    emit: Emit,
+    cell: Cell,
+    weights: Weights,
+    x: relax.Expr,
+    state: State,
+    *,
+    time: int,
+    is_backward: bool,
+) -> tuple[list[relax.Expr], list[relax.Expr]]:
+    """Run one layer in one direction.
+
+    Parameters
+    ----------
+    x
+        A batch of sequences: (steps, batch, input) where ``time`` is 0, (batch, steps, input)
+        where it is 1.
+    state
+        Before the first step, (batch, hidden) each; None for zeros.
+
+    Returns
+    -------
+    outputs
+        Of all steps in order of time, (batch, hidden) each.
+    state
+        After the last step.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit each other.
+    """
+    _check_shapes(cell, weights, x, state, time)
+    bias, products = cell.products(emit, weights)
+    inputs = Dense(_turned(emit, weights.of_input), bias).of(emit, x)
+    assert inputs is not None
+    steps, sizes = shape(x)[time], [shape(x)[1 - time], shape(weights.of_input)[0]]
+    extent = sizes[time]
+    sizes[time] *= steps
+    matrix = emit("inputs", relax.op.reshape(inputs, sizes))
+    outputs: dict[int, relax.Expr] = {}
+    indices = range(steps)
+    for index in reversed(indices) if is_backward else indices:
+        begin, end = index * extent, (index + 1) * extent
+        now = emit("input", relax.op.strided_slice(matrix, [time], [begin], [end]))
+        state = cell.step(emit, now, state, products)
+        outputs[index] = state[0]
+    return [outputs[index] for index in indices], [tensor for tensor in state if tensor is not None]
+
+
+def in_sequence(
+    emit: Emit, outputs: Sequence[relax.Expr], axis: int, sizes: Sequence[int]
+) -> relax.Expr:
+    """Lay matrices one behind the other along an axis, and shape the whole."""
+    whole = emit("steps", relax.op.concat(list(outputs), axis)) if len(outputs) > 1 else outputs[0]
+    return emit("sequence", relax.op.reshape(whole, list(sizes)))
+
+
+def part_of_state(emit: Emit, states: relax.Expr, axis: int, index: int) -> relax.Expr | None:
+    """Return the state of one layer and direction of those along an axis; None where it is zero."""
+    array = constant(states)
+    if array is not None and not array.any():
+        return None
+    part = emit("state", relax.op.strided_slice(states, [axis], [index], [index + 1]))
+    sizes = [size for i, size in enumerate(shape(states)) if i != axis]
+    return emit("state", relax.op.reshape(part, sizes))
+
+
+def _check_shapes(cell: Cell, weights: Weights, x: relax.Expr, state: State, time: int) -> None:
+    if len(shape(x)) != 3:
+        raise ValueError(f"its input is {shape(x)}, expected a batch of sequences")
+    sizes = shape(weights.of_state)
+    if len(sizes) != 2 or sizes[0] != cell.gates * sizes[1]:
+        raise ValueError(f"its weights of the state are {sizes}, of {cell.gates} gates")
+    rows, hidden = sizes
+    expected: list[tuple[relax.Expr | None, tuple[int, ...], str]]
+    expected = [(weights.of_input, (rows, shape(x)[2]), "weights of the input")]
+    expected += [(bias, (rows,), "bias") for bias in (weights.input_bias, weights.state_bias)]
+    expected += [(tensor, (shape(x)[1 - time], hidden), "state") for tensor in state]
+    for tensor, wanted, name in expected:
+        if tensor is not None and shape(tensor) != wanted:
+            raise ValueError(f"its {name} is {shape(tensor)}, expected {wanted}")
+
+
+def _bias_sum(emit: Emit, weights: Weights) -> relax.Expr | None:
+    if weights.input_bias is None:
+        return weights.state_bias
+    return _sum(emit, weights.input_bias, weights.state_bias)
+
+
+def _turned(emit: Emit, weights: relax.Expr) -> relax.Expr:
+    return emit("weight", relax.op.permute_dims(weights, [1, 0]))
+
+
+def _parts(emit: Emit, x: relax.Expr, count: int) -> list[relax.Expr]:
+    """Return the gates, which lie one behind the other."""
+    axis = len(shape(x)) - 1
+    size = shape(x)[axis] // count
+    return [
+        emit("gate", relax.op.strided_slice(x, [axis], [i * size], [(i + 1) * size]))
+        for i in range(count)
+    ]
+
+
+def _sum(emit: Emit, a: relax.Expr, b: relax.Expr | None) -> relax.Expr:
+    return a if b is None else emit("sum", relax.op.add(a, b))
+
+
+def _clip(x: relax.Expr, low: float, high: float) -> relax.Expr:
+    return relax.op.clip(x, relax.prim_value(low), relax.prim_value(high))

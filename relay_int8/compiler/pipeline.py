@@ -9,6 +9,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
@@ -79,7 +80,7 @@ def island_passes() -> list[Pass]:
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FuseOps(),
+        FuseIslands(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
     ]

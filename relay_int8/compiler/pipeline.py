@@ -32,6 +32,7 @@ from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.tuned_schedules import TunedSchedules
+from relay_int8.graph.declined import Declined, collecting_declined
 from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.catalog import stores_unsigned
 from schedules.cuda.islands import schedule_islands
@@ -130,6 +131,13 @@ def lower(target: Target, records: TunedSchedules | None = None, float16: bool =
 def finalize(cuda_graphs: bool = False) -> Pass:
     """Return phase 6; TVM captures graphs only where its option ``CUDA_GRAPHS`` says so too."""
     return tvm.transform.Sequential(virtual_machine_passes(cuda_graphs), name="finalize")
+
+
+def normalized(mod: tvm.IRModule) -> tuple[tvm.IRModule, tuple[Declined, ...]]:
+    """Return the canonical form of a module, and what its rewrites declined, in order."""
+    with collecting_declined() as declined:
+        canonical = normalize()(mod)
+    return canonical, tuple(declined)
 
 
 def normalize() -> Pass:

@@ -49,6 +49,7 @@ def report_of(
         },
         layers=layers_of(quantized.plan, kernels),
         hazards=find_hazards(quantized.reference, quantized.plan, quantized.table),
+        declined=(*quantized.declined, *built.declined),
         repacks=tuple(call.name for call in built.calls if call.is_repack),
         gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},
         tuning=_tuning(built, records) if records is not None else {},

@@ -8,7 +8,6 @@ import numpy as np
 from tvm.target import Target
 
 from relay_int8.compiler.build import compile_module
-from relay_int8.graph import dataflow
 from relay_int8.quantization.quantize import QuantizedModel
 from schedules.targets import TARGETS
 from tests import reference
@@ -19,16 +18,10 @@ from tests.run_built import run_built
 def with_oracle(
     adopted: QuantizedModel, inputs: Mapping[str, np.ndarray] | None = None
 ) -> QuantizedNetwork:
-    """Return the network with the oracle's tensors under the names that kernels give them."""
+    """Return the network with the oracle's tensors."""
     given = dict(inputs or image(adopted.mod))
-    source = {
-        str(var.name): f"{value.args[0].name}:q"
-        for var, value in dataflow.calls(adopted.mod["main"])
-        if dataflow.operator(value) == "quantize" and dataflow.constant(value.args[0]) is None
-    }
     tensors = reference.run(adopted.mod, given)
-    kernels = {source.get(name, name): array for name, array in tensors.items()}
-    return QuantizedNetwork(adopted.mod, adopted.plan, given, {**tensors, **kernels})
+    return QuantizedNetwork(adopted.mod, adopted.plan, given, tensors)
 
 
 def run_on(

@@ -11,6 +11,7 @@ import tvm
 from tvm.target import Target
 
 from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.passes.lower.realize import realized_integers
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.graph.dataflow import shape
 from relay_int8.graph.plan import Plan
@@ -96,13 +97,18 @@ def assert_equals_oracle(network: QuantizedNetwork, target: Target) -> None:
     assert_found_equals_oracle(network, found)
 
 
+def integers_of(network: QuantizedNetwork) -> Inputs:
+    """Return the oracle's integers under the names of the kernels that give them."""
+    kernels = realized_integers(network.mod)
+    return {kernels[name]: network.expected[name] for name in kernels}
+
+
 def assert_found_equals_oracle(network: QuantizedNetwork, found: Inputs) -> None:
     """Compare every integer tensor and every output with ``==``, what float layers give nearly."""
     compared = 0
-    for name, wanted in network.expected.items():
-        tensor = name.removesuffix(":q")
-        actual = found.get(f"{tensor}:int", found.get(tensor))
-        if not name.endswith(":q") or actual is None:
+    for name, wanted in integers_of(network).items():
+        actual = found.get(name)
+        if actual is None:
             continue
         if wanted.dtype == np.int8 and actual.dtype == np.uint8:
             wanted = (wanted.astype(np.int16) + 128).astype(np.uint8)

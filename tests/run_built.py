@@ -18,7 +18,7 @@ def _may_be_view(call: KernelCall) -> bool:
 
 
 def run_built(built: Built, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the results of all kernel calls by tensor name, and the outputs as "outputs:<i>".
+    """Return the results of all kernel calls by their names, and the outputs as "outputs:<i>".
 
     A move that has become a view is never called and is not among them.
     """
@@ -33,12 +33,12 @@ def run_built(built: Built, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nd
             call = pending.pop(0)
             if call.spec is not None:
                 layout, dims = LAYOUTS[call.layouts[-1]], call.spec.shape("y")
-                found[call.tensor] = layout.unpack(arguments[-1].numpy().copy(), dims)
+                found[call.name] = layout.unpack(arguments[-1].numpy().copy(), dims)
         return VMInstrumentReturnKind.NO_OP
 
     machine.set_instrument(note)
     results = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values()))
-    missed = [call.tensor for call in pending if not _may_be_view(call)]
+    missed = [call.name for call in pending if not _may_be_view(call)]
     assert not missed, f"never called: {missed}"
     outputs = [results] if isinstance(results, tvm.runtime.Tensor) else list(results)
     return found | {f"outputs:{i}": output.numpy() for i, output in enumerate(outputs)}

@@ -45,7 +45,7 @@ def test_layers_are_in_integers(named):
     floats = {layer.kind for layer in network.plan.layers if not layer.integer}
     assert floats <= {"nn.softmax", "reshape"}
     inner = [
-        call.tensor
+        call.name
         for call in kernel_calls(network.mod, Target(TARGETS["x86-vnni"]))[2:-1]
         if isinstance(call.spec, Move) and call.spec.move == "reshape"
     ]

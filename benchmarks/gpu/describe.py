@@ -23,7 +23,7 @@ UNITS = ("dp4a", "mma")  # as templates are named
 def describe(
     calls: tuple[KernelCall, ...], target: Target, oracle: Mapping[str, np.ndarray]
 ) -> tuple[Kernel, ...]:
-    """Return the kernels; ``oracle`` is what they must compute, by tensor, empty if not known."""
+    """Return the kernels; ``oracle`` is what they must compute, by call, empty if not known."""
     versions: dict[str, str] = {}
     return tuple(_described(call, target, oracle, versions) for call in calls)
 
@@ -66,12 +66,12 @@ def _described(
 ) -> Kernel:
     spec = call.spec
     if spec is None or not is_static(spec):
-        return Kernel(tensor=call.tensor, function=call.function, title=call.function)
+        return Kernel(tensor=call.name, function=call.function, title=call.function)
     task = Task(template=call.template, spec=to_json(spec), layouts=call.layouts)
     if task.key not in versions:
         versions[task.key] = version(task.kernel(target))
     return Kernel(
-        tensor=call.tensor,
+        tensor=call.name,
         function=call.function,
         title=task.title,
         key=task.key,
@@ -80,15 +80,15 @@ def _described(
         macs=macs_of(spec),
         moved_bytes=moved_bytes(spec, call.layouts),
         tuned=call.tuned,
-        expected=_expected(call.tensor, spec.dtype("y"), oracle),
+        expected=_expected(call.name, spec.dtype("y"), oracle),
         shape=tuple(int(size) for size in spec.shape("y")),
         layout=call.layouts[-1],
     )
 
 
-def _expected(tensor: str, dtype: str, oracle: Mapping[str, np.ndarray]) -> str:
-    """Return the hash of what the oracle says of a tensor, empty where it says nothing."""
-    wanted = oracle.get(f"{tensor.removesuffix(':int')}:q")
+def _expected(call: str, dtype: str, oracle: Mapping[str, np.ndarray]) -> str:
+    """Return the hash of what the oracle says of a call, empty where it says nothing."""
+    wanted = oracle.get(call)
     if wanted is None:
         return ""
     shift = 128 if wanted.dtype == np.int8 and dtype == "uint8" else 0

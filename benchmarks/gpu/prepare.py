@@ -23,6 +23,7 @@ from benchmarks.macs import in_bounds_macs
 from benchmarks.systems import sources_sha256
 from relay_int8.calibration import open_data
 from relay_int8.compiler.build import Built, compile_module
+from relay_int8.compiler.passes.lower.realize import realized_integers
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.machine.host import cpu_flags
@@ -160,7 +161,7 @@ def _network(folder: Path, store: Store, name: str, plan: Plan, say: Say) -> lis
 def _references(
     single: QuantizedModel, size: int, plan: Plan, scratch: Path
 ) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
-    """Return the logits of as many images as a run reads, and every tensor of the first one.
+    """Return the logits of as many images as a run reads, and the first one's integers by kernel.
 
     The logits are those of this computer's kernels, each image by itself. The oracle shares no
     code with them; where it is asked, its logits of the first image have to be the same.
@@ -178,7 +179,8 @@ def _references(
     tensors = reference.run(single.mod, {INPUT: images[:1]})
     (name,) = reference.output_names(single.mod, {INPUT: images[:1]})
     np.testing.assert_array_equal(logits[:1], tensors[name], err_msg="here and by the oracle")
-    return logits, tensors
+    kernels = realized_integers(single.mod).items()
+    return logits, {kernel: tensors[quantize] for quantize, kernel in kernels}
 
 
 def _artifacts(
@@ -208,7 +210,7 @@ def _save(
     library, target = scratch / "library.so", built.target
     tensors: dict[str, list[str]] = {}
     for call in built.calls:
-        tensors.setdefault(call.function, []).append(call.tensor)
+        tensors.setdefault(call.function, []).append(call.name)
     built.export(library)
     shape = (batch, 3, size, size)
     manifest = Manifest(

@@ -13,9 +13,7 @@ from tvm.target import Target
 
 from relay_int8.api.quantize import Quantized
 from relay_int8.compiler.build import Built, check_float16, compile_module
-from relay_int8.compiler.kernel_calls import KernelCall
 from relay_int8.compiler.target import Destination, resolve, resolve_target
-from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.graph.batch import with_open_batch
 from relay_int8.graph.interface import of_any_batch, of_pixels
@@ -184,8 +182,6 @@ def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None =
     )
     if options.require_tuned and resolved.records is not None:
         _require_tuned(built, resolved.records)
-    calls = _named(built.calls, quantized.model.outputs)
-    built = dataclasses.replace(built, calls=calls)
     report = report_of(quantized.network, built, resolved.records, quantized.model.name)
     report = dataclasses.replace(report, model_bytes=quantized.model.file_bytes)
     manifest = _manifest(quantized, built, report, options)
@@ -242,21 +238,9 @@ def _manifest(
     )
 
 
-def _named(
-    calls: tuple[KernelCall, ...], outputs: tuple[TensorInfo, ...]
-) -> tuple[KernelCall, ...]:
-    """Give the call that computes a single output that output's name: TVM drops it."""
-    return tuple(
-        dataclasses.replace(call, tensor=outputs[0].name)
-        if call.tensor == "outputs" and len(outputs) == 1
-        else call
-        for call in calls
-    )
-
-
 def _require_tuned(built: Built, records: Records) -> None:
     """Refuse a network with kernels that no record was found for."""
-    untuned = [call.tensor for call in built.calls if call.template and not call.tuned]
+    untuned = [call.name for call in built.calls if call.template and not call.tuned]
     if untuned:
         refused = "".join(f"; {where}: {why}" for where, why in records.refused.items())
         raise RecordError(

@@ -16,7 +16,6 @@ from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.interface import inputs_of
 from relay_int8.machine.host import cpu_flags
-from relay_int8.messages import outside
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]
@@ -47,21 +46,10 @@ def float_network(
 
 
 def _require_fit(inputs: Sequence[TensorInfo], arrays: Mapping[str, Array]) -> None:
-    expected = {info.name: (info.dtype, info.shape) for info in inputs}
-    found = {name: (str(array.dtype), array.shape) for name, array in arrays.items()}
-    if any(found.get(name) != wanted for name, wanted in expected.items()):
-        raise ConfigError(
-            f"the FP32 network takes {_said(expected)}; {_said(found)} found; give the model that "
-            "the artifact was made from"
-        )
     for info in inputs:
-        reason = outside(arrays[info.name], info.index_range)
+        reason = info.misfit(arrays[info.name]) if info.name in arrays else "missing"
         if reason:
-            raise ConfigError(f"input {info.name} of the FP32 network: {reason}")
-
-
-def _said(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> str:
-    return ", ".join(
-        f"{name} ({dtype} {' x '.join(map(str, shape))})"
-        for name, (dtype, shape) in tensors.items()
-    )
+            raise ConfigError(
+                f"input {info.name} of the FP32 network: {reason}; give the model that the "
+                "artifact was made from"
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay_int8.api.model import Model
-from relay_int8.compiler.pipeline import normalize
+from relay_int8.compiler.pipeline import normalized
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
@@ -17,8 +17,9 @@ def preview(model: Model, *, preset: str = "int8") -> Report:
     if model.is_quantized:
         adopted = adopt(model.module)
         mod, plan, settings = adopted.reference, adopted.plan, adopted.settings
+        declined = adopted.declined
     else:
-        mod = normalize()(model.module)
+        mod, declined = normalized(model.module)
         plan, settings = annotate(mod, QuantConfig(preset=preset)), {"preset": preset}
     return Report(
         model=model.name,
@@ -26,5 +27,6 @@ def preview(model: Model, *, preset: str = "int8") -> Report:
         settings=settings,
         layers=layers_of(plan, {}),
         hazards=find_hazards(mod, plan),
+        declined=declined,
         model_bytes=model.file_bytes,
     )

@@ -17,7 +17,7 @@ from relay_int8.cli.options import Batch, Preset
 from relay_int8.frontend.model import is_model
 from relay_int8.messages import extents
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.summary import print_summary
+from relay_int8.report.summary import print_declined, print_summary
 from relay_int8.report.terminal import show, table, terminal
 from relay_int8.report.wording import gpu_rows
 from relay_int8.runtime.manifest import Manifest
@@ -32,6 +32,10 @@ def inspect(
     inputs: Inputs = None,
     params: Params = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Say what rewrites of a model left alone, and why."),
+    ] = False,
 ) -> None:
     """Show what an artifact takes, gives and needs; or which layers of a model become integers.
 
@@ -45,6 +49,8 @@ def inspect(
             typer.echo(report.to_json(), nl=False)
         else:
             print_summary(report, terminal())
+            if verbose:
+                print_declined(report, terminal())
         return
     manifest = relay_int8.read_manifest(file)
     if as_json:

@@ -19,6 +19,7 @@ from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
 from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
+from relay_int8.graph.declined import Declined, collecting_declined
 from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.cuda.toolchain.compiler import device_code
 from schedules.targets import machine
@@ -29,13 +30,15 @@ from schedules.template import ScheduleError
 class Built:
     """A compiled network: ``executable`` runs on the Relax VM, ``calls`` says what it does.
 
-    ``gpu`` is what there is to say of code for GPUs; None where there is none.
+    ``gpu`` is what there is to say of code for GPUs; None where there is none. ``declined`` is what
+    passes left alone, and why.
     """
 
     executable: tvm.runtime.Executable
     target: Target
     calls: tuple[KernelCall, ...]
     gpu: GpuCode | None = None
+    declined: tuple[Declined, ...] = ()
 
     def export(self, path: Path | str) -> None:
         """Write the shared library.
@@ -87,7 +90,8 @@ def compile_module(
         is asked for and ``target`` is no GPU.
     """
     check_float16(float16, target)
-    lowered = _lowered(mod, target, records, float16)
+    with collecting_declined() as declined:
+        lowered = _lowered(mod, target, records, float16)
     graphs = cuda_graphs and target.kind.name == "cuda"
     try:
         with target, device_code(target, architectures) as compiled:
@@ -96,7 +100,13 @@ def compile_module(
             gpu = gpu_code(final, compiled)
     except ScheduleError as error:
         raise ConfigError(str(error)) from error
-    return Built(executable=executable, target=target, calls=kernel_calls_of(lowered), gpu=gpu)
+    return Built(
+        executable=executable,
+        target=target,
+        calls=kernel_calls_of(lowered),
+        gpu=gpu,
+        declined=tuple(declined),
+    )
 
 
 def check_float16(float16: bool, target: Target) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tvm import IRModule, tirx
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import LAYOUTS, SPEC, TEMPLATE, TUNED
+from relay_int8.graph.origins import Origins, Role
 from schedules.spec import Spec, from_json
 
 
@@ -17,12 +19,15 @@ from schedules.spec import Spec, from_json
 class KernelCall:
     """One call of a compiled network, in the order of execution.
 
-    ``function`` is the PrimFunc's name; ``template`` and ``spec`` are empty for kernels of float
-    islands, which are TVM's own. ``layouts`` are those of the inputs, then of the output;
-    ``tuned`` says whether a tuning record chose the schedule.
+    ``name`` is for reading, and of this call alone; ``tensor`` is the network's, and ``role`` what
+    the call does for it: one alone has "result". ``function`` is the PrimFunc's name; ``template``
+    and ``spec`` are empty for kernels of float islands, which are TVM's own. ``layouts`` are those
+    of the inputs, then of the output; ``tuned`` says whether a tuning record chose the schedule.
     """
 
+    name: str
     tensor: str
+    role: Role = "result"
     function: str
     template: str = ""
     spec: Spec | None = None
@@ -32,38 +37,42 @@ class KernelCall:
     @property
     def is_repack(self) -> bool:
         """Whether it does nothing but change a layout."""
-        return getattr(self.spec, "move", None) == "copy"
+        return self.role == "repack"
 
 
 def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
     """Return the calls of a lowered module, in the order of execution."""
     found = []
+    origins = Origins(lowered["main"])
     for var, value in dataflow.calls(lowered["main"]):
         if dataflow.operator(value) != "call_tir":
             continue
         function = value.args[0]
         attrs = lowered[function].attrs
         assert isinstance(lowered[function], tirx.PrimFunc)
+        origin = origins.of(str(var.name))
+        call = KernelCall(
+            name=str(var.name),
+            tensor=origin.tensor,
+            role=origin.role,
+            function=function.name_hint,
+        )
         if TEMPLATE in attrs:
-            found.append(
-                KernelCall(
-                    tensor=var.name,
-                    function=function.name_hint,
-                    template=str(attrs[TEMPLATE]),
-                    spec=from_json(str(attrs[SPEC])),
-                    layouts=tuple(json.loads(str(attrs[LAYOUTS]))),
-                    tuned=bool(attrs[TUNED]),
-                )
+            call = dataclasses.replace(
+                call,
+                template=str(attrs[TEMPLATE]),
+                spec=from_json(str(attrs[SPEC])),
+                layouts=tuple(json.loads(str(attrs[LAYOUTS]))),
+                tuned=bool(attrs[TUNED]),
             )
-        else:
-            found.append(KernelCall(tensor=var.name, function=function.name_hint))
+        found.append(call)
     return tuple(found)
 
 
-def times_by_tensor(
+def timed_calls(
     calls: Iterable[KernelCall], kernels: Iterable[tuple[str, float]]
-) -> dict[str, float]:
-    """Return the microseconds of each tensor's kernel.
+) -> list[tuple[KernelCall, float]]:
+    """Return the calls that ran, each with its microseconds.
 
     Parameters
     ----------
@@ -73,10 +82,16 @@ def times_by_tensor(
         What :func:`kernel_times` gave. A call that has become a view (a
         reshape) is not among them, and takes no time.
     """
-    found: dict[str, float] = {}
     running = iter(calls)
-    for name, time_us in kernels:
-        call = next((call for call in running if call.function == name), None)
-        if call is not None:
-            found[call.tensor] = found.get(call.tensor, 0.0) + time_us
-    return found
+    found = [
+        (next((call for call in running if call.function == name), None), time_us)
+        for name, time_us in kernels
+    ]
+    return [(call, time_us) for call, time_us in found if call is not None]
+
+
+def times_by_tensor(
+    timed: Iterable[tuple[KernelCall, float]], role: Role = "result"
+) -> dict[str, float]:
+    """Return the microseconds of what gives each tensor in one role."""
+    return {call.tensor: time_us for call, time_us in timed if call.role == role}

@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
@@ -33,6 +34,7 @@ from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.tuned_schedules import TunedSchedules
+from relay_int8.graph.declined import Declined, collecting_declined
 from schedules.catalog import stores_unsigned
 
 CUDA_GRAPHS = "relax.backend.use_cuda_graph"
@@ -79,7 +81,7 @@ def island_passes() -> list[Pass]:
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FuseOps(),
+        FuseIslands(),
         relax.transform.FuseTIR(),
         relax.transform.DeadCodeElimination(),
     ]
@@ -138,6 +140,13 @@ def lower(target: Target, records: TunedSchedules | None = None, float16: bool =
 def finalize(cuda_graphs: bool = False) -> Pass:
     """Return phase 6; TVM captures graphs only where its option ``CUDA_GRAPHS`` says so too."""
     return tvm.transform.Sequential(virtual_machine_passes(cuda_graphs), name="finalize")
+
+
+def normalized(mod: tvm.IRModule) -> tuple[tvm.IRModule, tuple[Declined, ...]]:
+    """Return the canonical form of a module, and what its rewrites declined, in order."""
+    with collecting_declined() as declined:
+        canonical = normalize()(mod)
+    return canonical, tuple(declined)
 
 
 def normalize() -> Pass:

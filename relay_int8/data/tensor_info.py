@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from relay_int8.messages import extents, outside
+
 
 @dataclass(frozen=True, kw_only=True)
 class TensorInfo:
@@ -17,3 +21,16 @@ class TensorInfo:
     shape: tuple[int, ...]
     dtype: str
     index_range: tuple[int, int] | None = None
+
+    def misfit(self, array: object) -> str | None:
+        """Say why ``array`` cannot be this tensor, or None."""
+        if not isinstance(array, np.ndarray):
+            return f"a {type(array).__name__} given, a NumPy array expected"
+        if array.dtype != self.dtype:
+            return f"type {array.dtype} given, {self.dtype} expected; convert it with .astype"
+        fits = len(array.shape) == len(self.shape) and all(
+            wanted in (-1, size) for wanted, size in zip(self.shape, array.shape, strict=True)
+        )
+        if not fits:
+            return f"shape {extents(array.shape)} given, {extents(self.shape)} expected"
+        return outside(array, self.index_range)

@@ -16,6 +16,9 @@ PIXELS = "int8.pixels"
 INPUT_LAYOUT = "int8.input_layout"
 """Layout of the input of raw pixels, as Realize leaves it for AlterLayout."""
 
+ORIGINS = "int8.origins"
+"""JSON, name of a variable -> the tensor of the network it stands for, and what made it of that."""
+
 SPEC = "int8.spec"
 TEMPLATE = "int8.template"
 LAYOUTS = "int8.layouts"

@@ -7,7 +7,7 @@ turn into identifiers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import tvm
@@ -68,6 +68,18 @@ def is_quantized(mod: tvm.IRModule) -> bool:
     return any(operator(value) in pair for _, value in calls(mod["main"]))
 
 
+def quantized_pairs(func: relax.Function) -> dict[relax.Var, relax.Var]:
+    """Return tensor -> what the first Q/DQ pair behind it gives, for tensors that have one."""
+    quantized: dict[relax.Var, relax.Var] = {}
+    pairs: dict[relax.Var, relax.Var] = {}
+    for var, value in calls(func):
+        if operator(value) == "quantize" and isinstance(value.args[0], relax.Var):
+            quantized[var] = value.args[0]
+        elif operator(value) == "dequantize" and value.args[0] in quantized:
+            pairs.setdefault(quantized[value.args[0]], var)
+    return pairs
+
+
 def constant(value: relax.Expr) -> np.ndarray | None:
     """Return the array of a constant, or None."""
     return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
@@ -120,12 +132,16 @@ class FunctionWriter:
     ----------
     mod
         A module whose other functions are kept.
+    func
+        What is written anew: its names are kept for its own tensors.
     """
 
-    def __init__(self, mod: IRModule | None = None) -> None:
+    def __init__(self, mod: IRModule | None = None, *, func: relax.Function | None = None) -> None:
         self._builder = relax.BlockBuilder(mod)
         self._bindings: list[relax.VarBinding] = []
         self._names: set[str] = set()
+        own = () if func is None else (*func.params, *(var for var, _ in calls(func)))
+        self._own = {str(var.name) for var in own}
 
     def emit(self, name: str, value: relax.Expr) -> relax.Var:
         """Bind ``value`` to a variable called ``name`` (made unique) and return the variable."""
@@ -133,6 +149,10 @@ class FunctionWriter:
         var = relax.DataflowVar(self._unique(name), value.ty)
         self._bindings.append(relax.VarBinding(var, value))
         return var
+
+    def derive(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind ``value`` to a variable that the function had not; none of its names is taken."""
+        return self.emit(_first_free(name, self._names, self._own), value)
 
     def add_kernel(self, func: tvm.tirx.PrimFunc, name: str) -> tvm.ir.GlobalVar:
         """Add a PrimFunc to the module and return how to call it."""
@@ -159,22 +179,30 @@ class FunctionWriter:
     def _returning(self, outputs: Sequence[relax.Var]) -> relax.VarBinding:
         """Return the binding of what the function returns.
 
-        A single tensor that is bound last is returned as it is: of an alias, TVM's passes would
-        keep the name and drop the tensor's own.
+        A single tensor is bound last and returned as it is, what follows it being read by nothing:
+        of an alias, TVM's passes would keep the name and drop the tensor's own.
         """
-        if len(outputs) == 1 and self._bindings and self._bindings[-1].var.same_as(outputs[0]):
-            last = self._bindings.pop()
+        places = [i for i, one in enumerate(self._bindings) if one.var.same_as(outputs[0])]
+        if len(outputs) == 1 and places:
+            last = self._bindings[places[0]]
+            del self._bindings[places[0] :]
             return relax.VarBinding(relax.Var(last.var.name, last.var.ty), last.value)
         value = outputs[0] if len(outputs) == 1 else relax.Tuple(list(outputs))
         value = self._builder.normalize(value)
         return relax.VarBinding(relax.Var(self._unique("outputs"), value.ty), value)
 
     def _unique(self, name: str) -> str:
-        candidate, count = name, 1
-        while candidate in self._names:
-            candidate, count = f"{name}#{count}", count + 1
-        self._names.add(candidate)
-        return candidate
+        unique = _first_free(name, self._names)
+        self._names.add(unique)
+        return unique
+
+
+def _first_free(name: str, *taken: Collection[str]) -> str:
+    """Return ``name``, with a number behind it where it is taken."""
+    candidate, count = name, 1
+    while any(candidate in names for names in taken):
+        candidate, count = f"{name}#{count}", count + 1
+    return candidate
 
 
 def substitute(value: relax.Expr, renamed: Mapping[relax.Var, relax.Expr]) -> relax.Expr:

@@ -17,6 +17,7 @@ from relay_int8.graph.dataflow import (
     shape,
     substitute,
 )
+from relay_int8.graph.declined import Declined, note_declined
 
 
 class Scope:
@@ -68,13 +69,14 @@ class Scope:
         return isinstance(operand, relax.Var) and self.uses.get(operand, 1) == 1
 
 
-Rewrite = Callable[[Scope, relax.Expr], relax.Expr | None]
+Rewrite = Callable[[Scope, relax.Expr], relax.Expr | Declined | None]
 
 
 def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
     """Return ``mod`` with every value of ``main`` rewritten and what nothing reads left out.
 
-    ``rewrite`` gets each value in order and returns another one, or None to keep it. It may return
+    ``rewrite`` gets each value in order and returns another one, or None to keep it, or Declined to
+    keep it and say why: where its pattern was nearly there. It may return
     a variable or a constant: the binding then disappears; where it named a result of the model, the
     variable takes that name. A variable that has a name already, an input or another result, is
     reshaped to its own shape: every result stays a tensor of its own.
@@ -92,6 +94,9 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
         moved = any(argument in done for argument in arguments(value))
         value = scope.typed(substitute(value, done)) if moved else value
         rewritten = rewrite(scope, value)
+        if isinstance(rewritten, Declined):
+            note_declined(str(old.name), rewritten)
+            rewritten = None
         if rewritten is None and not moved:
             scope.keep(old, value)
             scope.uses[old] = uses

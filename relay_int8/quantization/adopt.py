@@ -8,7 +8,7 @@ from tvm import IRModule
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.passes.lower.realize import realized_groups
 from relay_int8.compiler.passes.qdq.remove_qdq import RemoveQdq
-from relay_int8.compiler.pipeline import normalize
+from relay_int8.compiler.pipeline import normalize, normalized
 from relay_int8.errors import ConfigError
 from relay_int8.graph.digest import digest
 from relay_int8.graph.plan import LayerPlan, Plan
@@ -34,7 +34,8 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
     """
     config = config or QuantConfig()
     _refuse_choices(config)
-    mod = with_requantize(normalize()(mod), config.requantize)
+    canonical, declined = normalized(mod)
+    mod = with_requantize(canonical, config.requantize)
     plan = _plan(mod)
     if config.require_int8:
         require_integers(plan)
@@ -46,6 +47,7 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
         digest=digest(mod),
         model_hash=digest(mod),
         config=config,
+        declined=declined,
         adopted=True,
     )
 

@@ -18,10 +18,11 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.passes.qdq.correct_bias import CorrectBias
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
-from relay_int8.compiler.pipeline import normalize
+from relay_int8.compiler.pipeline import normalized
 from relay_int8.data.dataset import Dataset
 from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.graph.batch import with_batch
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.digest import digest, float_digest, tensor_names
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
@@ -58,6 +59,8 @@ class QuantizedModel:
         How it was made; with the preset "auto", what that chose.
     choices
         What "auto" tried and why it chose as it did.
+    declined
+        What the rewrites of its canonical form left alone, and why.
     adopted
         Whether scales and zero points are those of the imported model; then nothing of ``config``
         but ``require_int8`` and ``requantize`` had a say.
@@ -71,6 +74,7 @@ class QuantizedModel:
     model_hash: str
     config: QuantConfig = field(default_factory=QuantConfig)
     choices: tuple[Choice, ...] = ()
+    declined: tuple[Declined, ...] = ()
     adopted: bool = False
 
     @property
@@ -126,7 +130,7 @@ def quantize(
         If data or table do not fit the network.
     """
     config = config or QuantConfig()
-    reference = normalize()(mod)
+    reference, declined = normalized(mod)
     model_hash = float_digest(reference)
     choices: tuple[Choice, ...] = ()
     if isinstance(data, CalibrationTable):
@@ -163,6 +167,7 @@ def quantize(
         model_hash=model_hash,
         config=config,
         choices=choices,
+        declined=declined,
     )
 
 

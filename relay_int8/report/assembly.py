@@ -11,7 +11,7 @@ import numpy as np
 
 from relay_int8.calibration.observe import Progress
 from relay_int8.compiler.build import Built
-from relay_int8.compiler.kernel_calls import KernelCall, times_by_tensor
+from relay_int8.compiler.kernel_calls import KernelCall, timed_calls, times_by_tensor
 from relay_int8.data.dataset import Dataset
 from relay_int8.graph.plan import Plan
 from relay_int8.machine.gpu import installed_gpus
@@ -34,7 +34,9 @@ def report_of(
     quantized: QuantizedModel, built: Built, records: Records | None, model: str
 ) -> Report:
     """Return the report of a network that was built with ``records``, nothing measured yet."""
-    kernels = {call.tensor: call.template or call.function for call in built.calls}
+    kernels = {
+        call.tensor: call.template or call.function for call in built.calls if call.role == "result"
+    }
     return Report(
         model=model,
         digest=quantized.digest,
@@ -47,7 +49,8 @@ def report_of(
         },
         layers=layers_of(quantized.plan, kernels),
         hazards=find_hazards(quantized.reference, quantized.plan, quantized.table),
-        repacks=tuple(call.tensor for call in built.calls if call.is_repack),
+        declined=(*quantized.declined, *built.declined),
+        repacks=tuple(call.name for call in built.calls if call.is_repack),
         gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},
         tuning=_tuning(built, records) if records is not None else {},
     )
@@ -69,10 +72,10 @@ def layers_of(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
 
 
 def _tensors(calls: tuple[KernelCall, ...]) -> dict[str, list[str]]:
-    """Return PrimFunc -> the tensors that it computes."""
+    """Return PrimFunc -> the names of what it computes."""
     found: dict[str, list[str]] = {}
     for call in calls:
-        found.setdefault(call.function, []).append(call.tensor)
+        found.setdefault(call.function, []).append(call.name)
     return found
 
 
@@ -142,10 +145,16 @@ def with_times(
 def _timed(report: Report, built: Built, module: Module) -> Report:
     inputs = random_inputs(module.manifest.inputs)
     latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
-    times_us = {} if module.has_graph else times_by_tensor(built.calls, module.profile(inputs))
+    timed = [] if module.has_graph else timed_calls(built.calls, module.profile(inputs))
+    times_us = times_by_tensor(timed)
+    names = {layer.name for layer in report.layers}
+    other_us = {
+        call.name: time_us
+        for call, time_us in timed
+        if call.role != "result" or call.tensor not in names
+    }
     layers = tuple(
-        dataclasses.replace(layer, time_us=times_us.pop(layer.name, None))
-        for layer in report.layers
+        dataclasses.replace(layer, time_us=times_us.get(layer.name)) for layer in report.layers
     )
     facts = {
         "cpu": cpu_name(),
@@ -154,5 +163,5 @@ def _timed(report: Report, built: Built, module: Module) -> Report:
         **({"gpu": str(installed_gpus().devices[module.device.number])} if built.gpu else {}),
     }
     return dataclasses.replace(
-        report, layers=layers, other_us=times_us, latency_ms=latency_ms, machine=facts
+        report, layers=layers, other_us=other_us, latency_ms=latency_ms, machine=facts
     )

@@ -12,6 +12,7 @@ from typing import Any
 from relay_int8 import finite_json
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
+from relay_int8.graph.declined import Declined
 from relay_int8.report.accuracy import Evaluation
 from relay_int8.report.reasons import kind_of
 
@@ -113,6 +114,8 @@ class Report:
         The network's outputs against FP32.
     hazards
         What may go wrong.
+    declined
+        Tensors that a rewrite of the compiler nearly fitted, and why it left them alone.
     repacks
         Tensors that a kernel of its own moves to another layout, changing nothing else.
     tuning
@@ -146,6 +149,7 @@ class Report:
     layers: tuple[LayerReport, ...] = ()
     outputs: tuple[OutputReport, ...] = ()
     hazards: tuple[Hazard, ...] = ()
+    declined: tuple[Declined, ...] = ()
     repacks: tuple[str, ...] = ()
     tuning: Mapping[str, Any] = field(default_factory=dict)
     gpu: Mapping[str, Any] = field(default_factory=dict)
@@ -208,6 +212,7 @@ class Report:
             values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
             values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])
             values["hazards"] = tuple(Hazard(**item) for item in values.get("hazards", ()))
+            values["declined"] = tuple(Declined(**item) for item in values.get("declined", ()))
             if values.get("evaluation"):
                 values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
             return cls(**values | {"repacks": tuple(values["repacks"])})

@@ -142,15 +142,15 @@ class _Exposed:
 def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
     """Return ``mod`` with the tensors ``names`` as its outputs; of several in one, the first."""
     func = mod["main"]
-    writer = dataflow.FunctionWriter()
+    writer, paired = dataflow.FunctionWriter(func=func), dataflow.quantized_pairs(func)
     tensors: dict[str, relax.Var] = {str(param.name): param for param in func.params}
     done: dict[relax.Var, relax.Expr] = {}
     for var, value in dataflow.calls(func):
-        done[var] = tensors[str(var.name)] = writer.emit(
-            str(var.name), dataflow.substitute(value, done)
-        )
-    outputs = [tensors.get(f"{name}:dq", tensors[name]) for name in names]
+        done[var] = writer.emit(str(var.name), dataflow.substitute(value, done))
+        tensors[str(var.name)] = var
+    seen = [paired.get(tensors[name], tensors[name]) for name in names]
+    outputs = [done.get(var, var) for var in seen]
     for place, var in enumerate(outputs):
         if isinstance(var.ty, relax.TupleType):
-            outputs[place] = writer.emit(f"{var.name}:0", relax.TupleGetItem(var, 0))
+            outputs[place] = writer.derive(f"{var.name}:0", relax.TupleGetItem(var, 0))
     return writer.finish(func.params, outputs, dataflow.attributes(func))

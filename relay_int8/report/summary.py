@@ -34,6 +34,17 @@ def print_summary(
     print_hazards([item for item in report.hazards if exported or item.kind != ELSEWHERE], console)
 
 
+def print_declined(report: Report, console: Console) -> None:
+    """Print what rewrites of the compiler left alone, and why; nothing where there is none."""
+    if not report.declined:
+        return
+    console.print()
+    rows = table(console, "Tensor", "Why")
+    for declined in report.declined:
+        rows.add_row(declined.name, declined.reason)
+    show(console, "Left alone by rewrites, and why", rows)
+
+
 def print_hazards(hazards: Sequence[Hazard], console: Console) -> None:
     """Print a table of hazards; nothing where there are none."""
     if not hazards:

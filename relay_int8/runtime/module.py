@@ -18,7 +18,6 @@ import tvm_ffi
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import installed_gpus, misfit
 from relay_int8.machine.host import cpu_flags
-from relay_int8.messages import extents, outside
 from relay_int8.runtime.profiling import kernel_times
 from relay_int8.runtime.tvm_runtime import Device, set_threads, start, threads
 
@@ -141,7 +140,7 @@ def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[st
             f"{_names(expected)} expected"
         )
     for info in expected:
-        reason = _misfit(info, inputs[info.name])
+        reason = info.misfit(inputs[info.name])
         if reason:
             raise ArtifactError(f"{path}: input {info.name}: {reason}")
     if manifest.max_batch is not None:
@@ -198,20 +197,6 @@ def _wrong_computer(manifest: Manifest) -> str | None:
             "build it again with --target native on this computer"
         )
     return None
-
-
-def _misfit(info: TensorInfo, array: object) -> str | None:
-    """Say why ``array`` cannot be input ``info``, or None."""
-    if not isinstance(array, np.ndarray):
-        return f"a {type(array).__name__} given, a NumPy array expected"
-    if array.dtype != info.dtype:
-        return f"type {array.dtype} given, {info.dtype} expected; convert it with .astype"
-    fits = len(array.shape) == len(info.shape) and all(
-        wanted in (-1, size) for wanted, size in zip(info.shape, array.shape, strict=True)
-    )
-    if not fits:
-        return f"shape {extents(array.shape)} given, {extents(info.shape)} expected"
-    return outside(array, info.index_range)
 
 
 def _names(infos: tuple[TensorInfo, ...]) -> str:

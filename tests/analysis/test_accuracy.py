@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from relay_int8.compiler.kernel_calls import times_by_tensor
+from relay_int8.compiler.kernel_calls import KernelCall, timed_calls, times_by_tensor
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.numerics.snr import least_snr_db, snr_db
 from relay_int8.report.accuracy import Evaluation, evaluate
@@ -81,10 +81,21 @@ def test_scores_with_trailing_axes_are_flattened():
 
 
 def test_times_go_to_the_tensors_of_the_calls():
-    names = [("x:int", "quantize"), ("a", "conv"), ("r", "reshape"), ("b", "conv"), ("y", "soft")]
-    calls = [SimpleNamespace(tensor=tensor, function=function) for tensor, function in names]
+    names = [("a", "conv"), ("r", "reshape"), ("b", "conv"), ("y", "soft")]
+    calls = [
+        KernelCall(name="i", tensor="x", role="quantize", function="quantize"),
+        *(KernelCall(name=name, tensor=name, function=function) for name, function in names),
+    ]
     kernels = [("quantize", 1.0), ("conv", 2.0), ("conv", 3.0), ("soft", 4.0)]
-    assert times_by_tensor(calls, kernels) == {"x:int": 1.0, "a": 2.0, "b": 3.0, "y": 4.0}
+    timed = timed_calls(calls, kernels)
+    assert [(call.name, us) for call, us in timed] == [
+        ("i", 1.0),
+        ("a", 2.0),
+        ("b", 3.0),
+        ("y", 4.0),
+    ]
+    assert times_by_tensor(timed) == {"a": 2.0, "b": 3.0, "y": 4.0}
+    assert times_by_tensor(timed, "quantize") == {"x": 1.0}
 
 
 def test_random_inputs_fit_and_stay_the_same():

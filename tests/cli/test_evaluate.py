@@ -79,7 +79,7 @@ def test_nor_is_one_of_another_shape(invoke, artifact):
     save(model([node], {"x": [2, 4]}, {"scores": [2, 4]}, one), "float.onnx")
     code, _, err = invoke("evaluate", artifact, "--data", "x.npy", "--fp32", "float.onnx")
     assert code == 1
-    assert "the FP32 network takes x (float32 2 x 4); x (float32 2 x 3) found" in err
+    assert "input x of the FP32 network: shape 2 x 3 given, 2 x 4 expected" in err
 
 
 @pytest.mark.usefixtures("files")

@@ -115,5 +115,5 @@ def test_both_in_one_region_need_no_repack_that_one_does_not():
     network = QuantizedNetwork.make(NETWORKS["depthwise"](), any_params)
     both, dp4a = (kernel_calls(network.mod, target) for target in (SM_80, SM_61))
     assert {"conv2d_dp4a", "conv2d_mma"} <= {call.template for call in both}
-    repacks = [[call.tensor for call in calls if call.is_repack] for calls in (both, dp4a)]
+    repacks = [[call.name for call in calls if call.is_repack] for calls in (both, dp4a)]
     assert repacks[0] == repacks[1]

@@ -15,6 +15,7 @@ from relay_int8.graph import dataflow
 from relay_int8.quantization.adopt import adopt
 from schedules.targets import TARGETS
 from tests import reference
+from tests.adopted_networks import with_oracle
 from tests.frontend.torch_programs import program
 from tests.mxnet_models import run_fast, run_lowered
 from tests.onnx_models import assert_close
@@ -60,18 +61,7 @@ def test_quantized_by_pt2e(tmp_path, name, full):
     assert [layer.name for layer in products if not layer.integer] == []
     assert len(products) >= 7
     inputs = {str(adopted.mod["main"].params[0].name): x}
-    tensors = reference.run(adopted.mod, inputs)
-    source = {
-        str(var.name): f"{value.args[0].name}:q"
-        for var, value in dataflow.calls(adopted.mod["main"])
-        if dataflow.operator(value) == "quantize" and dataflow.constant(value.args[0]) is None
-    }
-    network = QuantizedNetwork(
-        adopted.mod,
-        adopted.plan,
-        inputs,
-        {source.get(key, key): array for key, array in tensors.items()},
-    )
+    network = with_oracle(adopted, inputs)
     found = run_built(compile_module(adopted.mod, Target(TARGETS["x86"])), inputs)
     assert_found_equals_oracle(network, found)
     apart = np.abs(found["outputs:0"] - expected).max()

@@ -20,7 +20,7 @@ from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.signs import non_negative
 from schedules.targets import TARGETS
 from tests.onnx_models import assert_close, model, run_onnx
-from tests.quantized_networks import QuantizedNetwork
+from tests.quantized_networks import QuantizedNetwork, integers_of
 from tests.run_built import run_built
 
 X86 = Target(TARGETS["x86"])
@@ -129,13 +129,11 @@ def test_integers_around_it(name):
     products = [layer for layer in network.plan.layers if layer.kind in ("conv2d", "dense")]
     assert sum(layer.integer for layer in products) >= 2
     found = run_built(compile_module(network.mod, X86), network.inputs)
-    integers = [name.removesuffix(":q") for name in network.expected if name.endswith(":q")]
-    compared = [name for name in integers if name in found or f"{name}:int" in found]
+    compared = {name: wanted for name, wanted in integers_of(network).items() if name in found}
     assert len(compared) >= 2
-    for name in compared:
-        actual = found.get(f"{name}:int", found.get(name))
-        wanted = network.expected[f"{name}:q"]
-        np.testing.assert_array_equal(actual.reshape(wanted.shape), wanted, err_msg=name)
+    for name, wanted in compared.items():
+        actual = found[name].reshape(wanted.shape)
+        np.testing.assert_array_equal(actual, wanted, err_msg=name)
     np.testing.assert_array_equal(found["outputs:0"], network.expected["y"])
 
 

@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
-from relay_int8.compiler.passes.lower.realize import Realize
+from relay_int8.compiler.passes.lower.realize import Realize, realized_integers
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.graph import dataflow
@@ -39,11 +39,10 @@ def assert_equals_oracle(qdq: tvm.IRModule, shift: int = 0) -> None:
     expected = reference.run(qdq, inputs)
     realized = LowerFloat()(Realize()(qdq))
     found = interpret(ShiftSigns()(realized) if shift else realized, inputs)
-    integers = {name for name in expected if name.endswith(":q") and not name.endswith(":w:q")}
+    integers = realized_integers(qdq)
     assert len(integers) > 5
-    for name in integers | set(reference.output_names(qdq, inputs)):
-        tensor, wanted = name.removesuffix(":q"), expected[name]
-        actual = found.get(f"{tensor}:int", found[tensor]) if name in integers else found[tensor]
+    for name in {*integers, *reference.output_names(qdq, inputs)}:
+        actual, wanted = found[integers.get(name, name)], expected[name]
         if wanted.dtype == np.int8 and shift:
             wanted = (wanted.astype(np.int16) + shift).astype(np.uint8)
         np.testing.assert_array_equal(actual, wanted, err_msg=name)

@@ -19,11 +19,12 @@ from tvm.target import Target
 
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.integer_kernels import dequantize_kernel, quantize_kernel
-from relay_int8.compiler.kernel_calls import times_by_tensor
+from relay_int8.compiler.kernel_calls import KernelCall, timed_calls, times_by_tensor
 from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.graph import dataflow
 from relay_int8.graph.interface import inputs_of
+from relay_int8.graph.origins import Origin, Origins
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.qparams import QParams, activation
@@ -57,38 +58,34 @@ class KernelCosts:
         for layer in plan.layers:
             times = self.integer if layer.integer else self.floating
             total += times.get(layer.name, self.floating.get(layer.name, 0.0))
-        for call in _conversions(quantized, plan):
-            source, _, kind = call.rpartition(":")
-            total += (self.quantize if kind == "int" else self.dequantize).get(source, 0.0)
+        for origin in _conversions(quantized, plan):
+            times = self.quantize if origin.role == "quantize" else self.dequantize
+            total += times.get(origin.tensor, 0.0)
         return total
 
 
 def measure_costs(quantized: QuantizedModel, target: Target) -> KernelCosts:
     """Build and time the three networks on this computer, with the runtime's choice of threads."""
     plan = quantized.plan
-    floating = tensor_times(quantized.reference, target)
-    integer = tensor_times(quantized.mod, target)
-    conversions = tensor_times(_converting(quantized), target)
+    floating = times_by_tensor(call_times(quantized.reference, target))
+    integer = times_by_tensor(call_times(quantized.mod, target))
+    conversions = call_times(_converting(quantized), target)
     names = [layer.name for layer in plan.layers]
     return KernelCosts(
         integer={name: integer[name] for name in names if name in integer},
         floating={name: floating[name] for name in names if name in floating},
-        quantize=_of_kind(conversions, ":int"),
-        dequantize=_of_kind(conversions, ":float"),
+        quantize=times_by_tensor(conversions, "quantize"),
+        dequantize=times_by_tensor(conversions, "dequantize"),
     )
 
 
-def tensor_times(mod: IRModule, target: Target) -> dict[str, float]:
-    """Return the median microseconds of each tensor's kernel, on random inputs."""
+def call_times(mod: IRModule, target: Target) -> list[tuple[KernelCall, float]]:
+    """Return each kernel call with its median microseconds, on random inputs."""
     built = compile_module(mod, target)
     machine, inputs = virtual_machine(built), _arguments(mod)
     for _ in range(WARM_UP):
         machine["main"](*inputs)
-    found = times_by_tensor(built.calls, kernel_times(machine.module, inputs, REPEATS))
-    results = dataflow.results(mod["main"])
-    if len(results) == 1 and "outputs" in found:  # TVM drops the name of a single output
-        found[str(results[0].name)] = found.pop("outputs")
-    return found
+    return timed_calls(built.calls, kernel_times(machine.module, inputs, REPEATS))
 
 
 def run_times_ms(mods: Sequence[IRModule], target: Target, repeats: int = REPEATS) -> list[float]:
@@ -108,14 +105,6 @@ def _arguments(mod: IRModule) -> list[Any]:
     return [tvm.runtime.tensor(array) for array in random_inputs(inputs_of(mod)).values()]
 
 
-def _of_kind(times: Mapping[str, float], ending: str) -> dict[str, float]:
-    return {
-        name.removesuffix(ending): time_us
-        for name, time_us in times.items()
-        if name.endswith(ending)
-    }
-
-
 def _params(quantized: QuantizedModel) -> dict[str, QParams]:
     entries = quantized.table.entries
     return {name: entries[item.like].qparams() for name, item in quantized.plan.tensors.items()}
@@ -128,24 +117,28 @@ def _converting(quantized: QuantizedModel) -> IRModule:
         str(var.name): dataflow.shape(var)
         for var in (*func.params, *(var for var, _ in dataflow.calls(func)))
     }
-    writer = dataflow.FunctionWriter()
+    writer, origins = dataflow.FunctionWriter(), Origins(func)
     params, outputs = [], []
     for name, one in _params(quantized).items():
-        x = relax.Var(f"{name}:x", relax.TensorType(shapes[name], "float32"))
+        x = relax.Var(name, relax.TensorType(shapes[name], "float32"))
         spec, constants = quantize_kernel(shapes[name], one)
         q = writer.emit(f"{name}:int", kernel_call(spec, [x], constants))
+        origins.note(q, name, "quantize")
         spec, constants = dequantize_kernel(shapes[name], one)
-        outputs.append(writer.emit(f"{name}:float", kernel_call(spec, [q], constants)))
+        y = writer.emit(f"{name}:float", kernel_call(spec, [q], constants))
+        origins.note(y, name, "dequantize")
         params.append(x)
-    return writer.finish(params, outputs)
+        outputs.append(y)
+    return writer.finish(params, outputs, origins.added_to({}))
 
 
-def _conversions(quantized: QuantizedModel, plan: Plan) -> list[str]:
-    """Return the names of the quantize and dequantize kernels that ``plan`` needs."""
+def _conversions(quantized: QuantizedModel, plan: Plan) -> list[Origin]:
+    """Return what the quantize and dequantize kernels that ``plan`` needs are of."""
     known = _params(quantized)
     any_range = activation("u8", 0.0, 1.0)  # how many there are does not depend on ranges
     params = {name: known.get(name, any_range) for name in plan.calibrated}
     passes = [InsertQdq(plan, params), Realize()]
     realized = tvm.transform.Sequential(passes)(quantized.reference)
-    names = [str(var.name) for var, _ in dataflow.calls(realized["main"])]
-    return [name for name in names if name.endswith((":int", ":float"))]
+    origins = Origins(realized["main"])
+    found = [origins.of(str(var.name)) for var, _ in dataflow.calls(realized["main"])]
+    return [origin for origin in found if origin.role in ("quantize", "dequantize")]

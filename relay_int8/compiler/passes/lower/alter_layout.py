@@ -9,7 +9,7 @@ Exact:  bit-identical; constants are packed here, at compile time.
 A tensor takes the layout its readers want: that of convolutions first. Quantize, dequantize and
 the operators that move integers read and write any layout, so that a region's ends and the
 operators that cut blocks need no repack of their own. Where a reader wants another layout than a
-tensor has, one repack is made, and listed: ``<tensor>:<layout>``.
+tensor has, one repack is made, and noted among the origins of main's variables.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tvm.target import Target
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
+from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.catalog import select
 from schedules.layout import NHWC, ROW, Layout
@@ -54,7 +55,8 @@ class _LayoutWriter:
     def __init__(self, mod: IRModule, target: Target, measured: Measured) -> None:
         self._func = mod["main"]
         self._target = target
-        self._writer = dataflow.FunctionWriter(mod)
+        self._writer = dataflow.FunctionWriter(mod, func=self._func)
+        self._origins = Origins(self._func)
         self._specs = {
             var: spec
             for var, value in dataflow.calls(self._func)
@@ -82,7 +84,7 @@ class _LayoutWriter:
                     var, ROW, self._writer.emit(var.name, dataflow.substitute(value, renamed))
                 )
         outputs = [self._in_layout(var, ROW) for var in dataflow.results(self._func)]
-        return self._writer.finish(params, outputs, attributes)
+        return self._writer.finish(params, outputs, self._origins.added_to(attributes))
 
     def _held_input(self, param: relax.Var, attributes: Mapping[str, object]) -> relax.Var:
         """Take an input as it lies in memory; return the parameter that stands for it."""
@@ -134,9 +136,8 @@ class _LayoutWriter:
             self._in_layout(tensor, layout)
             for tensor, layout in zip(tensors, layouts.inputs, strict=True)
         ]
-        self._hold(
-            var, layouts.output, self._emit(var.name, spec, template, layouts, inputs, params)
-        )
+        call = self._call(spec, template, layouts, inputs, params)
+        self._hold(var, layouts.output, self._writer.emit(var.name, call))
 
     def _moved_in_place(
         self, var: relax.Var, spec: Spec, layouts: Layouts, tensors: list[relax.Expr]
@@ -162,30 +163,26 @@ class _LayoutWriter:
             )
             layouts = Layouts(inputs=(source,), output=layout)
             template = select(spec, self._target)
-            self._held[var, layout] = self._emit(
-                f"{getattr(var, 'name', 'constant')}:{layout.name}",
-                spec,
-                template,
-                layouts,
-                [self._held[var, source]],
-                {},
-            )
+            call = self._call(spec, template, layouts, [self._held[var, source]], {})
+            name = str(getattr(var, "name", "constant"))
+            repacked = self._writer.derive(f"{name}:{layout.name}", call)
+            self._origins.note(repacked, name, "repack")
+            self._held[var, layout] = repacked
         return self._held[var, layout]
 
-    def _emit(
+    def _call(
         self,
-        name: str,
         spec: Spec,
         template: ScheduleTemplate,
         layouts: Layouts,
         inputs: list[relax.Expr],
         params: Mapping[str, np.ndarray | relax.Expr],
-    ) -> relax.Var:
+    ) -> relax.Call:
         constants = _packed(template, spec, params)
         function = self._function(spec, template, layouts)
         shape = layouts.output.physical_shape(spec.shape("y"))
         out = relax.TensorType([self._own_size(size) for size in shape], spec.dtype("y"))
-        return self._writer.emit(name, relax.call_tir(function, [*inputs, *constants], out))
+        return relax.call_tir(function, [*inputs, *constants], out)
 
     def _own_size(self, size: int | tvm.ir.Expr) -> int | tvm.ir.Expr:
         """Return a size in variables of the network: a spec names them, and has some of its own."""

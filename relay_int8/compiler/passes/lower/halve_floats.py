@@ -20,6 +20,7 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from relay_int8.graph import dataflow
+from relay_int8.graph.declined import Declined, note_declined
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from schedules.catalog import select
 from schedules.spec import Conv2d, Dense
@@ -41,21 +42,27 @@ class HalveFloats:
         writer = dataflow.FunctionWriter(mod)
         done: dict[relax.Var, relax.Expr] = {}
         for var, value in dataflow.calls(func):
-            halved = _halved(var, dataflow.substitute(value, done), self._target)
-            done[var] = writer.emit(var.name, halved)
+            value = dataflow.substitute(value, done)
+            halved = _halved(var, value, self._target)
+            if isinstance(halved, Declined):
+                note_declined(str(var.name), halved)
+            kept = halved is None or isinstance(halved, Declined)
+            done[var] = writer.emit(var.name, value if kept else halved)
         outputs = [done.get(var, var) for var in dataflow.results(func)]
         return writer.finish(func.params, outputs, dataflow.attributes(func))
 
 
-def _halved(var: relax.Var, value: relax.Expr, target: Target) -> relax.Expr:
-    """Return the call of a kernel with products of float16, or ``value`` where there is none."""
+def _halved(var: relax.Var, value: relax.Expr, target: Target) -> relax.Expr | Declined | None:
+    """Return the call of a kernel with products of float16, if there is one."""
     spec = spec_of(value)
     if not isinstance(spec, Conv2d | Dense) or spec.x != "float32":
-        return value
+        return None
     tensors, params = operands(value, spec)
     half = dataclasses.replace(spec, half=True)
-    if not _fits(params["w"]) or not _has_kernel(half, target):
-        return value
+    if not _fits(params["w"]):
+        return Declined("its weights are no constants that float16 can hold")
+    if not _has_kernel(half, target):
+        return Declined(f"no {spec.kind} of {target.kind.name} multiplies float16 in its shape")
     return kernel_call(half, tensors, params, like=var)
 
 

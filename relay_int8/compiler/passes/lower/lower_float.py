@@ -14,6 +14,7 @@ from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.operators.registry import operator_of, refusal
 
@@ -26,20 +27,24 @@ class LowerFloat:
         """Return the lowered module; ``mod`` itself is left alone."""
         func = mod["main"]
         values = dict(dataflow.calls(func))
-        writer = dataflow.FunctionWriter()
+        writer = dataflow.FunctionWriter(func=func)
+        origins = Origins(func)
         done: dict[relax.Var, relax.Expr] = {}
         for group in find_groups(func):
-            if not _emit_kernel(group, writer, done):
+            if not _emit_kernel(group, writer, origins, done):
                 for member in group.members:
                     done[member] = writer.emit(
                         member.name, dataflow.substitute(values[member], done)
                     )
         outputs = [done.get(var, var) for var in dataflow.results(func)]
-        return writer.finish(func.params, outputs, dataflow.attributes(func))
+        return writer.finish(func.params, outputs, origins.added_to(dataflow.attributes(func)))
 
 
 def _emit_kernel(
-    group: Group, writer: dataflow.FunctionWriter, done: dict[relax.Var, relax.Expr]
+    group: Group,
+    writer: dataflow.FunctionWriter,
+    origins: Origins,
+    done: dict[relax.Var, relax.Expr],
 ) -> bool:
     """Write ``group`` as one kernel call; return whether there is a kernel for it."""
     kernel = None if refusal(group) else operator_of(group).float_kernel(group)
@@ -49,9 +54,13 @@ def _emit_kernel(
     inputs = [done.get(var, var) for var in group.inputs]
     if dataflow.shape(inputs[0]) != tuple(spec.shape(spec.tensors[0])):
         flat = relax.op.reshape(inputs[0], spec.shape(spec.tensors[0]))
-        inputs[0] = writer.emit(f"{group.name}/rows", flat)
+        source = str(inputs[0].name)
+        inputs[0] = writer.derive(f"{group.name}/rows", flat)
+        origins.note(inputs[0], source, "reshape")
     var = writer.emit(group.name, kernel_call(spec, inputs, constants))
     if dataflow.shape(group.output) != dataflow.shape(var):
-        var = writer.emit(group.name, relax.op.reshape(var, dataflow.shape(group.output)))
+        shaped = relax.op.reshape(var, dataflow.shape(group.output))
+        var = writer.derive(f"{group.name}:reshaped", shaped)
+        origins.note(var, group.name, "reshape")
     done[group.output] = var
     return True

@@ -5,7 +5,8 @@
 
 Place:  after InsertQdq (or the import of a QDQ model), before LowerFloat.
 Exact:  the result equals the NumPy oracle on the QDQ module bit for bit; docs/design.md has the
-        contract. An integer tensor keeps the name of the float tensor it stands for.
+        contract. An integer tensor keeps the name of the float tensor it stands for; what the
+        variables beside it stand for is in the attribute ``int8.origins`` of main.
 
 Of an imported model some pairs have no integer form (one scale for each channel of an activation,
 other types than int8 and uint8): those stay operators of Relax, and what reads them floats.
@@ -31,6 +32,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
 from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.origins import Origins, Role
 from relay_int8.graph.pixels import pixels_of
 from relay_int8.graph.requantize import requantize_of
 from relay_int8.graph.spec_calls import kernel_call
@@ -45,6 +47,17 @@ def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
     realizer = _Realizer(mod["main"])
     realizer.run()
     return realizer.decided
+
+
+def realized_integers(mod: IRModule) -> dict[str, str]:
+    """Return the name of a quantize -> that of the kernel's result that holds its integers.
+
+    A dense layer's has the rows that the kernel computes, whatever the tensor's shape. What no
+    kernel gives, as the weights, is missing.
+    """
+    realizer = _Realizer(mod["main"])
+    realizer.run()
+    return realizer.kernels
 
 
 @tvm.transform.module_pass(opt_level=0, name="Realize")
@@ -65,16 +78,22 @@ class _Realizer:
         self._values = dict(dataflow.calls(func))
         self._qrange = json.loads(str(dataflow.attributes(func).get(QRANGE, "{}")))
         self._requantize = requantize_of(func)
-        self._writer = dataflow.FunctionWriter()
+        self._writer = dataflow.FunctionWriter(func=func)
+        self._origins = Origins(func)
         self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
         self._pixels = pixels_of(func)
         self._inputs = {param: self._input(param) for param in func.params}
         self._floats: dict[relax.Var, relax.Var] = {} if self._pixels else dict(self._inputs)
         self._results = dataflow.results(func)
         self.decided: list[tuple[Group, str | None]] = []
+        self.kernels: dict[str, str] = {}
 
     def run(self) -> IRModule:
-        """Write the function anew, and fill ``decided``: groups, and why they stay in float."""
+        """Write the function anew.
+
+        Fills ``decided``, groups and why they stay in float, and ``kernels``, a quantize's name ->
+        that of the kernel's result.
+        """
         for group in self._groups():
             if group.kind in ("quantize", "dequantize"):
                 if not self._is_realized_pair(group):
@@ -92,6 +111,7 @@ class _Realizer:
         if self._pixels:
             attributes.pop(PIXELS)
             attributes[INPUT_LAYOUT] = self._pixels.layout
+        attributes = self._origins.added_to(attributes)
         return self._writer.finish(list(self._inputs.values()), outputs, attributes)
 
     def _input(self, param: relax.Var) -> relax.Var:
@@ -128,18 +148,24 @@ class _Realizer:
         if group.kind == "quantize" and self._pixels and source in self._inputs:
             table = self._pixels.table(int(dataflow.shape(source)[1]), params)
             kernel = pixel_kernel(dataflow.shape(source), params, table)
-            tensors = [self._inputs[source]]
-            self._integers[group.output] = self._emit(f"{source.name}:int", kernel, tensors), params
+            self._quantized(group.output, kernel, self._inputs[source], params)
         elif group.kind == "quantize":
             kernel = quantize_kernel(dataflow.shape(source), params)
-            value = self._float_of(source)
-            self._integers[group.output] = self._emit(f"{value.name}:int", kernel, [value]), params
+            self._quantized(group.output, kernel, self._float_of(source), params)
         elif source in self._integers or source in self._func.params:
             integers = self._integers.get(source, (source, params))[0]
             self._integers[group.output] = integers, params
         else:
             return False
         return True
+
+    def _quantized(
+        self, quantize: relax.Var, kernel: Kernel, source: relax.Var, params: QParams
+    ) -> None:
+        """Emit the integers of a float tensor, or of a picture."""
+        integers = self._beside(source, "int", "quantize", kernel)
+        self._integers[quantize] = integers, params
+        self.kernels[str(quantize.name)] = str(integers.name)
 
     def _reason(self, group: Group) -> str | None:
         """Say why a group stays in float, or None."""
@@ -168,7 +194,9 @@ class _Realizer:
         spec, constants = integer_kernel(group, xs, y, self._requantize)
         if isinstance(spec, Dense):
             tensors = [self._reshaped(tensors[0], spec.shape("x"))]
-        var = self._emit(group.name, (spec, constants), tensors)
+        var = self._writer.emit(group.name, kernel_call(spec, tensors, constants))
+        if quantize is not None:
+            self.kernels[str(quantize.name)] = str(var.name)
         if isinstance(spec, Dense):
             var = self._reshaped(var, dataflow.shape(group.output))
         if quantize is None or y is None:
@@ -212,24 +240,29 @@ class _Realizer:
         if var not in self._floats:
             source, params = self._integers[var]
             kernel = dequantize_kernel(dataflow.shape(source), params)
-            self._floats[var] = self._emit(f"{source.name}:float", kernel, [source])
+            self._floats[var] = self._beside(source, "float", "dequantize", kernel)
         return self._floats[var]
 
     def _rescaled(self, var: relax.Var, x: QParams, y: QParams) -> relax.Var:
         if x == y:
             return var
         kernel = rescale_kernel(dataflow.shape(var), x, y, self._requantize)
-        return self._emit(f"{var.name}:rescaled", kernel, [var])
+        return self._beside(var, "rescaled", "rescale", kernel)
 
     def _reshaped(self, var: relax.Var, shape: tuple[int, ...]) -> relax.Var:
         if dataflow.shape(var) == tuple(shape):
             return var
         dtype = cast(DType, dataflow.dtype(var))
         spec = Move(move="reshape", x_shape=dataflow.shape(var), y_shape=shape, x=dtype)
-        return self._emit(f"{var.name}:reshaped", (spec, {}), [var])
+        return self._beside(var, "reshaped", "reshape", (spec, {}))
 
-    def _emit(self, name: str, kernel: Kernel, tensors: list[relax.Var]) -> relax.Var:
-        return self._writer.emit(name, kernel_call(kernel[0], tensors, kernel[1]))
+    def _beside(self, source: relax.Var, ending: str, role: Role, kernel: Kernel) -> relax.Var:
+        """Emit a kernel that gives ``source`` in another form."""
+        spec, constants = kernel
+        value = kernel_call(spec, [source], constants)
+        var = self._writer.derive(f"{source.name}:{ending}", value)
+        self._origins.note(var, str(source.name), role)
+        return var
 
     def _quantized_as(self, var: relax.Var) -> relax.Var | None:
         """Return the quantize that is the only reader of ``var``, or None."""

@@ -19,6 +19,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
+from relay_int8.graph.origins import Origins
 from relay_int8.graph.requantize import requantize_of
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from relay_int8.numerics.multipliers import multiplier_constants
@@ -54,7 +55,8 @@ class _Shifter:
 
     def __init__(self, mod: IRModule) -> None:
         self._func = mod["main"]
-        self._writer = dataflow.FunctionWriter(mod)
+        self._writer = dataflow.FunctionWriter(mod, func=self._func)
+        self._origins = Origins(self._func)
         self._plain: dict[relax.Var, relax.Expr] = {param: param for param in self._func.params}
         self._shifted: dict[relax.Var, relax.Expr] = {}
 
@@ -73,7 +75,8 @@ class _Shifter:
             kept = self._shifted if dataflow.dtype(var) == "int8" else self._plain
             kept[var] = self._writer.emit(var.name, call)
         outputs = [self._as_it_is(var) for var in dataflow.results(self._func)]
-        return self._writer.finish(self._func.params, outputs, dataflow.attributes(self._func))
+        attributes = self._origins.added_to(dataflow.attributes(self._func))
+        return self._writer.finish(self._func.params, outputs, attributes)
 
     def _as_unsigned(self, var: relax.Var) -> relax.Expr:
         """Return a tensor as kernels read it."""
@@ -81,17 +84,19 @@ class _Shifter:
             return self._plain[var]
         if var not in self._shifted:
             source = self._plain[var]
-            self._shifted[var] = self._move(f"{var.name}:unsigned", source, ("int8", "uint8"))
+            self._shifted[var] = self._move(var, "unsigned", source, ("int8", "uint8"))
         return self._shifted[var]
 
     def _as_it_is(self, var: relax.Var) -> relax.Expr:
         """Return a tensor as the caller and operators of Relax have it."""
         if var not in self._plain:
             source = self._shifted[var]
-            self._plain[var] = self._move(f"{var.name}:signed", source, ("uint8", "int8"))
+            self._plain[var] = self._move(var, "signed", source, ("uint8", "int8"))
         return self._plain[var]
 
-    def _move(self, name: str, source: relax.Expr, types: tuple[QType, QType]) -> relax.Var:
+    def _move(
+        self, var: relax.Var, ending: str, source: relax.Expr, types: tuple[QType, QType]
+    ) -> relax.Var:
         """Add or subtract the shift."""
         zeros = [SHIFT if dtype == "uint8" else 0 for dtype in types]
         x, y = types
@@ -101,7 +106,10 @@ class _Shifter:
             "z": np.array(zeros, np.int32),
             "clamp": np.array([-SHIFT, SHIFT - 1], spec.constant_dtype("clamp")),
         }
-        return self._writer.emit(name, kernel_call(spec, [source], params))
+        value = kernel_call(spec, [source], params)
+        moved = self._writer.derive(f"{var.name}:{ending}", value)
+        self._origins.note(moved, str(var.name), "sign")
+        return moved
 
 
 def _unsigned(spec: Spec) -> Spec:

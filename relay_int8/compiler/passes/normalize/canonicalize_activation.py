@@ -18,6 +18,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 Interval = tuple[float, float]
@@ -32,19 +33,24 @@ class CanonicalizeActivation:
         return rewrite_main(mod.clone(), _as_activation)
 
 
-def _as_activation(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+def _as_activation(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if operator(value) == "nn.prelu":
         slopes = constant(value.args[1])
-        if slopes is None or slopes.size != 1:
+        if slopes is None:
+            return Declined(f"its slopes {value.args[1].name} are no constant")
+        if slopes.size != 1:
             return None
         return relax.op.nn.leakyrelu(value.args[0], float(slopes.reshape(())))
     found = _interval(value)
-    if found is None:
-        return None
+    if not isinstance(found, tuple):
+        return found
     x, (low, high) = found
-    inner = _interval(scope.value(x)) if scope.used_once(x) else None
-    if inner is None and (operator(value) == "nn.relu" or _is_closed_clip(value, low, high)):
-        return None
+    inner = _interval(scope.value(x))
+    if not isinstance(inner, tuple) or not scope.used_once(x):
+        if operator(value) == "nn.relu" or _is_closed_clip(value, low, high):
+            both = isinstance(inner, tuple)
+            return Declined(f"{x.name} bounds too, but has other readers") if both else None
+        inner = None
     if inner is not None:
         x, (inner_low, inner_high) = inner
         low, high = min(max(inner_low, low), high), min(max(inner_high, low), high)
@@ -55,8 +61,8 @@ def _is_closed_clip(value: relax.Call, low: float, high: float) -> bool:
     return operator(value) == "clip" and bool(np.isfinite(low) and np.isfinite(high))
 
 
-def _interval(value: relax.Expr) -> tuple[relax.Expr, Interval] | None:
-    """Return operand and bounds of a call that only bounds values, or None."""
+def _interval(value: relax.Expr) -> tuple[relax.Expr, Interval] | Declined | None:
+    """Return operand and bounds of a call that only bounds values."""
     op = operator(value)
     if op == "nn.relu":
         return value.args[0], (0.0, inf)
@@ -67,12 +73,20 @@ def _interval(value: relax.Expr) -> tuple[relax.Expr, Interval] | None:
         return value.args[0], (low, high)
     if op not in ("maximum", "minimum"):
         return None
+    declined = None
     for x, bound in (value.args, reversed(value.args)):
         array = constant(bound)
-        if array is not None and array.size == 1 and shape(x) == shape(value):
+        if array is None:
+            continue
+        if array.size == 1 and shape(x) == shape(value):
             limit = float(array.reshape(()))
             return x, ((limit, inf) if op == "maximum" else (-inf, limit))
-    return None
+        declined = Declined(
+            f"its bound is {array.size} numbers, not one"
+            if array.size > 1
+            else f"its bound makes {shape(value)} of {shape(x)}"
+        )
+    return declined
 
 
 def _bounded(x: relax.Expr, low: float, high: float) -> relax.Expr:

@@ -15,8 +15,10 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
+RANK = 4
 POOLS = {"mean": relax.op.nn.avg_pool2d, "max": relax.op.nn.max_pool2d}
 
 
@@ -29,13 +31,17 @@ class CanonicalizePool:
         return rewrite_main(mod.clone(), _as_pool)
 
 
-def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     op = operator(value)
     if op == "nn.adaptive_avg_pool2d":
         return _adaptive(value)
-    axes = _image_axes(value) if op in POOLS else set()
+    if op not in POOLS or len(shape(value.args[0])) != RANK:
+        return None
+    axes = _axes(value)
     if not axes:
         return None
+    if not axes <= {2, 3}:
+        return Declined(f"it reduces axes {sorted(axes)}, not height and width alone")
     x = value.args[0]
     window = [extent if axis in axes else 1 for axis, extent in enumerate(shape(x))]
     pooled = POOLS[op](x, pool_size=window[2:])
@@ -44,17 +50,18 @@ def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     return relax.op.reshape(scope.emit(f"{op}_pool2d", pooled), shape(value))
 
 
-def _image_axes(value: relax.Call) -> set[int]:
-    """Return the axes that a reduction of an NCHW image takes; none if batch or channels too."""
-    rank, axes = len(shape(value.args[0])), value.attrs.axis
-    found = set() if axes is None else {int(axis) % rank for axis in axes}
-    return found if rank == 4 and found <= {2, 3} else set()
+def _axes(value: relax.Call) -> set[int]:
+    """Return the axes that a reduction takes."""
+    axes = value.attrs.axis
+    return set(range(RANK)) if axes is None else {int(axis) % RANK for axis in axes}
 
 
-def _adaptive(value: relax.Call) -> relax.Expr | None:
+def _adaptive(value: relax.Call) -> relax.Expr | Declined | None:
     (rows, cols), (h, w) = shape(value)[2:], shape(value.args[0])[2:]
-    if value.attrs.layout != "NCHW" or h % rows or w % cols:
-        return None
+    if value.attrs.layout != "NCHW":
+        return Declined(f"its layout is {value.attrs.layout}, not NCHW")
+    if h % rows or w % cols:
+        return Declined(f"its windows are not all alike: {h} x {w} pixels into {rows} x {cols}")
     window = (h // rows, w // cols)
     strides = window if (rows, cols) != (1, 1) else (1, 1)
     return relax.op.nn.avg_pool2d(value.args[0], pool_size=window, strides=strides)

@@ -30,6 +30,7 @@ from tvm import IRModule, relax
 
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph import dataflow
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
@@ -55,7 +56,7 @@ class _Canonicalizer:
         self._quantized = _quantized_at_once(func)
         self._convolved = _convolved_in_integers(func)
 
-    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
+    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return what takes the place of ``value``, or None to keep it."""
         operator = dataflow.operator(value)
         if scope.name in self._convolved and isinstance(spec := spec_of(value), Sample2d):
@@ -70,7 +71,7 @@ class _Canonicalizer:
         inner = _inverted(scope, value)
         return _written_before(scope, value) if inner is None else inner
 
-    def _moved(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
+    def _moved(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined | None:
         """Return the move of a quantized tensor between a DQ and a Q of its parameters."""
         source = scope.value(value.args[0])
         is_integer = dataflow.operator(source) == "quantize"
@@ -79,14 +80,16 @@ class _Canonicalizer:
         scale, zero = source.args[1:]
         if _fill(value) and not is_integer:
             return None  # its result may have other parameters: a pad of its own
-        if (offset := dataflow.constant(zero)) is None:
-            return None
         if not is_integer and scope.name in self._quantized:
             return None
-        axis = int(source.attrs.axis)
-        if (array := dataflow.constant(scale)) is None or array.size != 1:
-            return None
-        real = value.args[0]
+        real, axis = value.args[0], int(source.attrs.axis)
+        array, offset = dataflow.constant(scale), dataflow.constant(zero)
+        if offset is None or array is None:
+            return Declined(
+                f"{real.name} is quantized by a scale or zero point that is no constant"
+            )
+        if array.size != 1:
+            return Declined(f"{real.name} is quantized by {array.size} scales, not one")
         if is_integer:
             real = scope.emit("dq", relax.op.dequantize(real, scale, zero, axis))
         moved = relax.Call(value.op, [real, *value.args[1:]], value.attrs, value.ty_args)
@@ -102,18 +105,22 @@ class _Canonicalizer:
             return integers
         return relax.op.dequantize(scope.emit("q", integers), scale, zero, axis)
 
-    def _sampled(self, scope: Scope, value: relax.Call, spec: Sample2d) -> relax.Expr | None:
+    def _sampled(
+        self, scope: Scope, value: relax.Call, spec: Sample2d
+    ) -> relax.Expr | Declined | None:
         """Return the samples of a quantized image by its scale, where no mask exceeds 1."""
         (image, *others), _ = operands(value, spec)
         source = scope.value(image)
         if dataflow.operator(source) != "dequantize":
-            return None
+            return Declined(f"its image {image.name} is not quantized")
         scale, zero = source.args[1:]
         array = dataflow.constant(scale)
         if array is None or array.size != 1:
-            return None
+            return Declined(f"its image {image.name} is not quantized by one constant scale")
         if spec.masked and not _is_share(scope.value(others[1])):
-            return None
+            return Declined(
+                f"its mask {others[1].name} may exceed 1, which the scale does not hold"
+            )
         y = scope.emit("sampled", value)
         integers = relax.op.quantize(y, scale, zero, -1, str(zero.ty.dtype))
         return relax.op.dequantize(scope.emit("q", integers), scale, zero, -1)

@@ -22,6 +22,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import constant, number, operator, results, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.numerics.unary import UNARY
 
@@ -50,11 +51,13 @@ class _Canonicalizer:
         self._results = {str(var.name) for var in results(func)}
         self._images: dict[relax.Var, relax.Var] = {}
 
-    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
-        """Return the sequence that an image of one row is, in the place of ``value``, or None."""
+    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+        """Return the sequence that an image of one row is, in the place of ``value``."""
         image = self._image(scope, value)
-        if image is None or 0 in shape(value):  # Relax's reshape takes 0 for "as it was"
-            return None
+        if image is None or isinstance(image, Declined):
+            return image
+        if 0 in shape(value):  # Relax's reshape takes 0 for "as it was"
+            return Declined(f"its result {shape(value)} is empty")
         image = scope.typed(image)
         if len(shape(image)) != RANK + 1:
             return image
@@ -65,8 +68,8 @@ class _Canonicalizer:
         self._images[var] = held
         return var
 
-    def _image(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
-        """Return what ``value`` is of images, or None to keep it."""
+    def _image(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+        """Return what ``value`` is of images, or keep it."""
         if isinstance(value, relax.TupleGetItem):
             return self._normalized(scope, value)
         op = operator(value)
@@ -115,9 +118,12 @@ class _Canonicalizer:
         self._images[operand] = source
         return source
 
-    def _elementwise(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
-        if len(shape(value)) != RANK or getattr(value.attrs, "axis", 1) != 1:
-            return None
+    def _elementwise(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
+        axis = getattr(value.attrs, "axis", 1)
+        if len(shape(value)) != RANK:
+            return Declined(f"it makes {shape(value)} of a sequence")
+        if axis != 1:
+            return Declined(f"its numbers are those of axis {axis}, not of channels")
         args = [self._raised(scope, arg) if _is_tensor(arg) else arg for arg in value.args]
         return relax.Call(value.op, args, value.attrs, value.ty_args)
 
@@ -128,12 +134,12 @@ class _Canonicalizer:
         parts = [self._raised(scope, field) for field in fields]
         return relax.op.concat(parts, _axis(int(value.attrs.axis or 0)))
 
-    def _normalized(self, scope: Scope, value: relax.TupleGetItem) -> relax.Expr | None:
+    def _normalized(self, scope: Scope, value: relax.TupleGetItem) -> relax.Expr | Declined | None:
         norm = scope.value(value.tuple_value)
         if value.index != 0 or operator(norm) != "nn.batch_norm" or len(shape(value)) != RANK:
             return None
         if int(norm.attrs.axis) % RANK != 1:
-            return None
+            return Declined(f"the batch norm is over axis {norm.attrs.axis}, not 1")
         x = self._raised(scope, norm.args[0])
         call = relax.Call(norm.op, [x, *norm.args[1:]], norm.attrs, norm.ty_args)
         return relax.TupleGetItem(scope.emit("batch_norm", call), 0)
@@ -176,10 +182,10 @@ def _sides(padding: Sequence[int]) -> list[int]:
     return [0, before, 0, after]
 
 
-def _conv(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | None:
+def _conv(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     attrs = value.attrs
     if (attrs.data_layout, attrs.kernel_layout) != ("NCW", "OIW"):
-        return None
+        return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
     return relax.op.nn.conv2d(
         x,
         _weight(scope, value.args[1]),
@@ -190,10 +196,10 @@ def _conv(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | None:
     )
 
 
-def _transposed_conv(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | None:
+def _transposed_conv(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     attrs = value.attrs
     if (attrs.data_layout, attrs.kernel_layout) != ("NCW", "IOW"):
-        return None
+        return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
     return relax.op.nn.conv2d_transpose(
         x,
         _weight(scope, value.args[1]),
@@ -205,10 +211,10 @@ def _transposed_conv(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Ex
     )
 
 
-def _pool(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | None:
+def _pool(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     attrs = value.attrs
     if attrs.layout != "NCW":
-        return None
+        return Declined(f"its layout is {attrs.layout}, not NCW")
     is_max = operator(value) == "nn.max_pool1d"
     return (relax.op.nn.max_pool2d if is_max else relax.op.nn.avg_pool2d)(
         x,
@@ -221,13 +227,13 @@ def _pool(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | None:
     )
 
 
-def _adaptive_pool(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | None:
+def _adaptive_pool(scope: Scope, value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     if value.attrs.layout != "NCW":
-        return None
+        return Declined(f"its layout is {value.attrs.layout}, not NCW")
     return relax.op.nn.adaptive_avg_pool2d(x, (1, shape(value)[2]))
 
 
-_WINDOWS: dict[str, Callable[[Scope, relax.Call, relax.Expr], relax.Expr | None]] = {
+_WINDOWS: dict[str, Callable[[Scope, relax.Call, relax.Expr], relax.Expr | Declined]] = {
     "nn.adaptive_avg_pool1d": _adaptive_pool,
     "nn.avg_pool1d": _pool,
     "nn.conv1d": _conv,
@@ -249,22 +255,24 @@ def _pad(value: relax.Call, x: relax.Expr) -> relax.Expr:
     return relax.op.nn.pad(x, [*widths[:4], 0, 0, *widths[4:]], str(attrs.pad_mode), fill)
 
 
-def _reduce(value: relax.Call, x: relax.Expr) -> relax.Expr | None:
+def _reduce(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     """Reduce channels or the sequence; without the axis left over, the sequence alone."""
     axes = range(RANK) if value.attrs.axis is None else value.attrs.axis
     found = {_axis(int(axis)) for axis in axes}
     if not value.attrs.keepdims and found != {3}:
-        return None
+        return Declined("it drops other axes than that of the sequence")
     reduce = getattr(relax.op, operator(value))
     return reduce(x, sorted(found | {2} if 3 in found else found), value.attrs.keepdims)
 
 
-def _broadcast(value: relax.Call, x: relax.Expr) -> relax.Expr | None:
+def _broadcast(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     dims = shape(value)
-    return relax.op.broadcast_to(x, (*dims[:2], 1, dims[2])) if len(dims) == RANK else None
+    if len(dims) != RANK:
+        return Declined(f"it makes {dims} of a sequence")
+    return relax.op.broadcast_to(x, (*dims[:2], 1, dims[2]))
 
 
-_FOLLOWERS: dict[str, Callable[[relax.Call, relax.Expr], relax.Expr | None]] = {
+_FOLLOWERS: dict[str, Callable[[relax.Call, relax.Expr], relax.Expr | Declined]] = {
     "broadcast_to": _broadcast,
     "dequantize": _same_pair,
     "nn.pad": _pad,

@@ -13,6 +13,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 
@@ -25,13 +26,19 @@ class DropExpand:
         return rewrite_main(mod.clone(), _broadcast_product)
 
 
-def _broadcast_product(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+def _broadcast_product(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if operator(value) != "multiply":
         return None
+    declined = None
     for x, expanded in (value.args, list(reversed(value.args))):
         inner = scope.value(expanded)
-        if operator(inner) != "broadcast_to" or shape(x) != shape(value):
+        if operator(inner) != "broadcast_to":
             continue
-        if len(shape(inner.args[0])) == len(shape(x)):
+        axes = len(shape(inner.args[0])), len(shape(x))
+        if shape(x) != shape(value):
+            declined = Declined(f"not {expanded.name} alone is expanded, the other factor is too")
+        elif axes[0] != axes[1]:
+            declined = Declined(f"{expanded.name} expands {axes[0]} axes to {axes[1]}")
+        else:
             return relax.op.multiply(x, inner.args[0])
-    return None
+    return declined

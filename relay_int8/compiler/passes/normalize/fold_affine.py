@@ -22,6 +22,7 @@ from tvm import IRModule, relax
 from relay_int8.errors import FrontendError
 from relay_int8.graph.channel_affine import Scaling, channel_arithmetic
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
@@ -44,15 +45,17 @@ class FoldAffine:
         """Return ``mod`` with such chains folded; ``mod`` itself is left alone."""
         chains: dict[relax.Expr, Affine] = {}
 
-        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
             start = _start(value)
+            if isinstance(start, Declined):
+                return start
             if start is not None:
                 var = scope.bind(scope.name, value)
                 chains[var] = start
                 return var
             step = _step(scope, value, chains)
-            if step is None:
-                return None
+            if not isinstance(step, Affine):
+                return step
             var = _emit(scope, step)
             chains[var] = step
             return var
@@ -60,8 +63,8 @@ class FoldAffine:
         return rewrite_main(mod.clone(), _rewrite)
 
 
-def _start(value: relax.Expr) -> Affine | None:
-    """Return the chain that a convolution or product by constant weights begins, or None."""
+def _start(value: relax.Expr) -> Affine | Declined | None:
+    """Return the chain that a convolution or product by constant weights begins, if it is one."""
     op = operator(value)
     if op not in (*KERNELS, "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
         return None
@@ -70,14 +73,18 @@ def _start(value: relax.Expr) -> Affine | None:
             return None
         channels = shape(value)[-1]
     else:
-        if (value.attrs.data_layout, value.attrs.kernel_layout) != ("NCHW", KERNELS[op]):
-            return None
+        layouts = value.attrs.data_layout, value.attrs.kernel_layout
+        if layouts != ("NCHW", KERNELS[op]):
+            return Declined(f"nothing is folded into it: its layouts are {' and '.join(layouts)}")
         channels = shape(value)[1]
     return Affine(value, np.ones(channels), np.zeros(channels))
 
 
-def _step(scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]) -> Affine | None:
-    """Return the chain that ``value`` continues, or None."""
+def _step(
+    scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]
+) -> Affine | Declined | None:
+    """Return the chain that ``value`` continues, if it does."""
+    scaling: Scaling | Declined | None
     if isinstance(value, relax.TupleGetItem):
         norm = scope.value(value.tuple_value)
         if value.index != 0 or operator(norm) != "nn.batch_norm":
@@ -86,20 +93,28 @@ def _step(scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]) -> 
     else:
         x, scaling = channel_arithmetic(value) or (None, None)
     chain = chains.get(x)
-    if chain is None or scaling is None or not scope.used_once(x):
+    if chain is None or scaling is None:
         return None
+    if isinstance(scaling, Declined):
+        return scaling
+    if not scope.used_once(x):
+        return Declined(f"it is not folded into {x.name}, which something else reads too")
     scale, shift = scaling
-    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
-        return None  # a mask: it stays float arithmetic
+    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):  # a mask stays arithmetic
+        return Declined(f"it is not folded into {x.name}: its constant is not finite")
     return Affine(chain.base, chain.scale * scale, chain.shift * scale + shift)
 
 
-def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | None:
+def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | Declined:
     """Return scale and shift of a batch norm with constant statistics over axis 1, in float64."""
     arrays = [constant(argument) for argument in norm.args[1:]]
     axis = int(norm.attrs.axis) % len(shape(norm.args[0]))
-    if norm.attrs.training or axis != 1 or any(array is None for array in arrays):
-        return None
+    if norm.attrs.training:
+        return Declined("the batch norm computes its statistics, as in training")
+    if axis != 1:
+        return Declined(f"the batch norm is over axis {axis}, not 1")
+    if any(array is None for array in arrays):
+        return Declined("the batch norm has statistics or weights that are no constants")
     gamma, beta, mean, variance = (np.asarray(array, "float64") for array in arrays)
     spread = variance + np.float64(norm.attrs.epsilon)
     if not (spread > 0).all():

@@ -19,6 +19,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import constant, operator, shape, slice_steps
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.numerics.unary import UNARY
 
@@ -70,13 +71,14 @@ class FoldConstants:
         """Return ``mod`` with constant expressions computed; ``mod`` itself is left alone."""
         wide: dict[relax.Expr, np.ndarray] = {}
 
-        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+            result: np.ndarray | Declined | None
             if operator(value) == "shape_to_tensor":
                 result = _shape_of(scope.value(value.args[0]))
             else:
                 result = _compute(value, wide)
-            if result is None:
-                return None
+            if not isinstance(result, np.ndarray):
+                return result
             dtype = str(value.ty.dtype)
             folded = relax.const(np.asarray(result, dtype, order="C"), dtype)
             if result.dtype != dtype:
@@ -86,8 +88,8 @@ class FoldConstants:
         return rewrite_main(mod.clone(), _rewrite)
 
 
-def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarray | None:
-    """Return the value of a call on constants in double precision, or None."""
+def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarray | Declined | None:
+    """Return the value of a call on constants in double precision; None of any other."""
     if not isinstance(value, relax.Call) or not isinstance(value.ty, relax.TensorType):
         return None
     op = operator(value)
@@ -117,7 +119,11 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
         return operands[0].transpose(None if axes is None else [int(i) for i in axes])
     if op == "concat":
         return np.concatenate(operands, axis=int(value.attrs.axis or 0))
-    return operands[0] if op == "astype" and operands[0].dtype.kind == "f" else None
+    if op == "astype":
+        return operands[0] if operands[0].dtype.kind == "f" else None
+    if op == "quantize":
+        return None  # weights: their integers are those of the pair
+    return Declined(f"it reads constants alone, and {op} is not computed")
 
 
 def _shape_of(value: relax.Expr) -> np.ndarray | None:
@@ -136,20 +142,22 @@ def _slice(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
     return y
 
 
-def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
     x, indices = operands
     axis = None if value.attrs.axis is None else int(value.attrs.axis)
     size = x.size if axis is None else x.shape[axis]
     inside = ((indices >= 0) & (indices < size)).all()
-    return np.take(x, indices, axis=axis) if inside else None
+    return np.take(x, indices, axis=axis) if inside else Declined(f"an index is not below {size}")
 
 
-def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
     x, indices, updates = operands
     sizes = np.array(x.shape[: indices.shape[-1]])
     inside = ((indices >= -sizes) & (indices < sizes)).all()
-    if str(value.attrs.reduction) != "update" or not inside:
-        return None
+    if str(value.attrs.reduction) != "update":
+        return Declined(f"it scatters by {value.attrs.reduction}, not by update")
+    if not inside:
+        return Declined(f"an index is not inside {x.shape}")
     y = x.copy()
     y[tuple(np.moveaxis(indices, -1, 0))] = updates
     return y
@@ -179,7 +187,7 @@ def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.
     return [wide[t] if t in wide else t.value.numpy() for t in tensors]
 
 
-INDEXING: dict[str, Callable[[relax.Call, list[np.ndarray]], np.ndarray | None]] = {
+INDEXING: dict[str, Callable[[relax.Call, list[np.ndarray]], np.ndarray | Declined]] = {
     "scatter_nd": _scatter_nd,
     "strided_slice": _slice,
     "take": _take,

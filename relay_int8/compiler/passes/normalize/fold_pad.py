@@ -9,15 +9,12 @@ Exact:  bit-identical; a pad that others read too stays for them.
 
 from __future__ import annotations
 
-import logging
-
 import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import operator
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
-
-logger = logging.getLogger(__name__)
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldPad")
@@ -29,14 +26,13 @@ class FoldPad:
         return rewrite_main(mod.clone(), _fold)
 
 
-def _fold(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+def _fold(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if operator(value) != "nn.conv2d" or operator(scope.value(value.args[0])) != "nn.pad":
         return None
     pad, attrs = scope.value(value.args[0]), value.attrs
     reason = _refusal(pad, value)
     if reason:
-        logger.debug("FoldPad kept the pad before %s: %s", scope.name, reason)
-        return None
+        return Declined(f"the pad {value.args[0].name} is not folded into it: {reason}")
     widths = [int(width) for width in pad.attrs.pad_width]
     top, bottom, left, right = widths[4:]
     added = (top, left, bottom, right)

@@ -19,6 +19,7 @@ from tvm import IRModule, relax
 from relay_int8.compiler.passes.normalize.fold_affine import batch_norm_scaling
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.numerics.qparams import weight_scales
 
@@ -32,13 +33,15 @@ class LowerBatchNorm:
         return rewrite_main(mod.clone(), _lower)
 
 
-def _lower(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+def _lower(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if not isinstance(value, relax.TupleGetItem) or value.index != 0:
         return None
     norm = scope.value(value.tuple_value)
-    scaling = batch_norm_scaling(scope.name, norm) if operator(norm) == "nn.batch_norm" else None
-    if scaling is None:
+    if operator(norm) != "nn.batch_norm":
         return None
+    scaling = batch_norm_scaling(scope.name, norm)
+    if isinstance(scaling, Declined):
+        return scaling
     x = norm.args[0]
     kind, rank, channels = dtype(x), len(shape(x)), shape(x)[1]
     scale, shift = (np.broadcast_to(part, (channels,)).astype(kind) for part in scaling)

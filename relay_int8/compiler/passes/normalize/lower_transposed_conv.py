@@ -28,10 +28,13 @@ from tvm import IRModule, relax
 
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ACTIVATIONS = ("nn.relu", "clip", "nn.leakyrelu", "maximum", "minimum")
+MOVED = (*ACTIVATIONS, "quantize", "add", "nn.prelu")
+"""Operators that move in front of the rearrangement."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerTransposedConv")
@@ -121,32 +124,36 @@ class _Lowering:
     def __init__(self) -> None:
         self._phases: dict[relax.Expr, Phases] = {}
 
-    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
-        """Return the joined phases in the place of ``value``, or None to keep it."""
+    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+        """Return the joined phases in the place of ``value``, or keep it."""
         op = operator(value)
+        phases: Phases | Declined | None
         if op == "nn.conv2d_transpose":
             phases = _convolved(scope, value)
         else:
             phases = self._continued(scope, op, value)
-        if phases is None:
-            return None
+        if not isinstance(phases, Phases):
+            return phases
         y = _joined(scope, phases)
         if op == "quantize":
             return relax.op.quantize(y, *value.args[1:], 1, str(value.attrs.out_dtype))
         self._phases[y] = phases
         return y
 
-    def _continued(self, scope: Scope, op: str, value: relax.Expr) -> Phases | None:
-        """Return the phases after an operator that computes each element by itself, or None."""
+    def _continued(self, scope: Scope, op: str, value: relax.Expr) -> Phases | Declined | None:
+        """Return the phases after an operator that computes each element by itself."""
         if not isinstance(value, relax.Call):
             return None
         position = next((i for i, arg in enumerate(value.args) if arg in self._phases), None)
-        if position is None or not scope.used_once(value.args[position]):
+        if position is None or op not in MOVED:
             return None
-        phases = self._phases[value.args[position]]
+        y = value.args[position]
+        if not scope.used_once(y):
+            return Declined(f"it stays behind {y.name}, which something else reads too")
+        phases = self._phases[y]
         args = _spread_arguments(phases, op, value, position)
-        if args is None:
-            return None
+        if isinstance(args, Declined):
+            return args
         args[position] = phases.var
         moved = relax.Call(value.op, args, value.attrs, value.ty_args)
         var = scope.emit("phases", moved)
@@ -157,33 +164,42 @@ class _Lowering:
 
 def _spread_arguments(
     phases: Phases, op: str, value: relax.Call, position: int
-) -> list[relax.Expr] | None:
-    """Return the arguments of an operator on the phases, or None if it cannot move there."""
-    args = list(value.args)
+) -> list[relax.Expr] | Declined:
+    """Return the arguments of an operator on the phases, if it can move there."""
+    args, y = list(value.args), value.args[position].name
     if op in ACTIVATIONS:
         others = [constant(arg) for i, arg in enumerate(args) if i != position and op != "clip"]
-        return args if all(o is not None and o.size == 1 for o in others) else None
+        if all(o is not None and o.size == 1 for o in others):
+            return args
+        return Declined(f"it stays behind {y}: its bound is not one constant number")
     if op == "quantize":
         scale = constant(args[1])
-        return args if scale is not None and scale.size == 1 else None
-    if op not in ("add", "nn.prelu"):
-        return None
+        if scale is not None and scale.size == 1:
+            return args
+        return Declined(f"it stays behind {y}: it has not one constant scale")
     by_channel = constant(args[1 - position])
-    if by_channel is None or by_channel.size not in (1, phases.channels):
-        return None
-    if op == "add" and by_channel.size > 1 and by_channel.shape[-3:] != (phases.channels, 1, 1):
-        return None
+    if by_channel is None:
+        return Declined(f"it stays behind {y}: its other operand is no constant")
+    in_place = op != "add" or by_channel.shape[-3:] == (phases.channels, 1, 1)
+    if by_channel.size != 1 and (by_channel.size != phases.channels or not in_place):
+        return Declined(
+            f"it stays behind {y}: its constant {by_channel.shape} is not one number for each of "
+            f"{phases.channels} channels"
+        )
     full = np.broadcast_to(by_channel.reshape(-1), (phases.channels,))
     dims = (1, -1, 1, 1) if op == "add" else (-1,)
     args[1 - position] = relax.const(phases.spread(full).reshape(dims), str(by_channel.dtype))
     return args
 
 
-def _convolved(scope: Scope, value: relax.Call) -> Phases | None:
-    """Emit the convolution that gives the phases of a transposed one, or return None."""
+def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
+    """Emit the convolution that gives the phases of one with constant weights."""
     attrs, weights = value.attrs, _weights(scope, value.args[1])
-    if weights is None or (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "IOHW"):
-        return None
+    layouts = attrs.data_layout, attrs.kernel_layout
+    if weights is None:
+        return Declined(f"its weights {value.args[1].name} are no constant")
+    if layouts != ("NCHW", "IOHW"):
+        return Declined(f"its layouts are {' and '.join(layouts)}, not NCHW and IOHW")
     w, scale = weights
     rows, columns = _axes(value, w.shape)
     groups = int(attrs.groups)

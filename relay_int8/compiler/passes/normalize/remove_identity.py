@@ -16,6 +16,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0}
@@ -31,8 +32,8 @@ class RemoveIdentity:
         return rewrite_main(mod.clone(), _operand_if_identity)
 
 
-def _operand_if_identity(scope: Scope, value: relax.Expr) -> relax.Expr | None:
-    """Return the operand that ``value`` equals, or None."""
+def _operand_if_identity(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+    """Return the operand that ``value`` equals, if there is one."""
     if isinstance(value, relax.TupleGetItem) and value.index == 0:
         source = scope.value(value.tuple_value)
         return source.args[0] if operator(source) == "nn.dropout" else None
@@ -90,12 +91,18 @@ def _always_chosen(value: relax.Call) -> relax.Expr | None:
     return x if (shape(x), dtype(x)) == (shape(value), dtype(value)) else None
 
 
-def _other_than_neutral(op: str, value: relax.Call) -> relax.Expr | None:
+def _other_than_neutral(op: str, value: relax.Call) -> relax.Expr | Declined | None:
+    declined = None
     sides = [(1, 0)] if op in ("subtract", "divide") else [(1, 0), (0, 1)]
     for neutral, kept in sides:
         array = constant(value.args[neutral])
         x = value.args[kept]
-        unchanged = shape(x) == shape(value) and dtype(x) == dtype(value)
-        if array is not None and unchanged and np.all(array == NEUTRAL[op]):
+        if array is None or not np.all(array == NEUTRAL[op]):
+            continue
+        if shape(x) == shape(value) and dtype(x) == dtype(value):
             return x
-    return None
+        declined = Declined(
+            f"its constant changes no number, but makes {dtype(value)} {shape(value)} of "
+            f"{dtype(x)} {shape(x)}"
+        )
+    return declined

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tvm
-from tvm import IRModule, relax
+from tvm import IRModule
 
+from relay_int8.compiler.passes.qdq.layer_constants import with_constants
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group
@@ -54,23 +55,11 @@ class CorrectBias:
         """Return the corrected module; ``mod`` itself is left alone."""
         func = mod["main"]
         layers = linear_layers(func, self._plan)
-        heads = {layer.members[0]: layer for layer in layers}
-        biases = {layer.members[1]: layer for layer in layers if layer.bias is not None}
-        writer = dataflow.FunctionWriter()
-        done: dict[relax.Var, relax.Expr] = {}
-        for var, value in dataflow.calls(func):
-            value = dataflow.substitute(value, done)
-            if var in biases:
-                value = relax.op.add(done[biases[var].members[0]], self._bias(biases[var]))
-            elif var in heads and heads[var].bias is None:
-                product = writer.emit(f"{var.name}:product", value)
-                value = relax.op.add(product, self._bias(heads[var]))
-            done[var] = writer.emit(var.name, value)
-        outputs = [done.get(var, var) for var in dataflow.results(func)]
-        return writer.finish(func.params, outputs, dataflow.attributes(func))
+        biases = {layer.name: self._bias(layer) for layer in layers}
+        return with_constants(func, layers, {}, biases)
 
-    def _bias(self, layer: Group) -> relax.Expr:
-        """Return the corrected bias, shaped to be added."""
+    def _bias(self, layer: Group) -> Array:
+        """Return the corrected bias, one number a channel."""
         assert layer.weight is not None
         record = linear_of(layer)
         assert record is not None
@@ -87,8 +76,7 @@ class CorrectBias:
             )
         s_x = self._params[self._plan.tensors[x].like].scale
         share = _shares(layer, record.fields(layer)) if conv else np.ones((1, 1))
-        bias = corrected_bias(w, b, s_x, self._means[means], share, groups)
-        return relax.const(record.addend(bias))
+        return corrected_bias(w, b, s_x, self._means[means], share, groups)
 
 
 def _shares(layer: Group, fields: Mapping[str, Any]) -> Array:

@@ -54,7 +54,7 @@ class _Inserter:
         self._integer = {
             var: group for group in groups if group.name in integer for var in group.members
         }
-        self._writer = dataflow.FunctionWriter()
+        self._writer = dataflow.FunctionWriter(func=func)
         self._float: dict[relax.Var, relax.Expr] = {}
         self._dequantized: dict[relax.Var, relax.Var] = {}
         self._qrange: dict[str, tuple[int, int]] = {}
@@ -128,8 +128,8 @@ class _Inserter:
     ) -> relax.Var:
         name = name or value.name
         s, z = relax.const(scale.astype(np.float32)), relax.const(zero.astype(params.dtype))
-        q = self._writer.emit(f"{name}:q", relax.op.quantize(value, s, z, axis, params.dtype))
+        q = self._writer.derive(f"{name}:q", relax.op.quantize(value, s, z, axis, params.dtype))
         info = np.iinfo(params.dtype)
         if (params.qmin, params.qmax) != (info.min, info.max):
             self._qrange[q.name] = (params.qmin, params.qmax)
-        return self._writer.emit(f"{name}:dq", relax.op.dequantize(q, s, z, axis))
+        return self._writer.derive(f"{name}:dq", relax.op.dequantize(q, s, z, axis))

@@ -13,6 +13,7 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import operator
+from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 
@@ -25,8 +26,10 @@ class RemoveQdq:
         return rewrite_main(mod.clone(), _unpaired)
 
 
-def _unpaired(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+def _unpaired(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if operator(value) != "dequantize":
         return None
     quantize = scope.value(value.args[0])
-    return quantize.args[0] if operator(quantize) == "quantize" else None
+    if operator(quantize) == "quantize":
+        return quantize.args[0]
+    return Declined("no quantize gives its integers")

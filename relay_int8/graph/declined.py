@@ -1,0 +1,49 @@
+"""Why a rewrite left alone what it nearly fitted, and who hears of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Declined:
+    """What a rewrite returns that knows the operator, but not this use of it.
+
+    Attributes
+    ----------
+    reason
+        A short sentence with the name of the culprit.
+    name
+        The tensor that was kept as it is; who collects it fills that in.
+    """
+
+    reason: str
+    name: str = ""
+
+
+_collected: ContextVar[list[Declined] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collecting_declined() -> Iterator[list[Declined]]:
+    """Yield a list that gets what the rewrites inside of the context decline, each once."""
+    found: list[Declined] = []
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+
+
+def note_declined(name: str, declined: Declined) -> None:
+    """Tell whoever collects it that the tensor called ``name`` was kept, and why."""
+    logger.debug("%s is kept: %s", name, declined.reason)
+    named, found = replace(declined, name=name), _collected.get()
+    if found is not None and named not in found:
+        found.append(named)

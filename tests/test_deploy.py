@@ -17,7 +17,8 @@ import tvm
 from relay_int8.compiler.build import compile_module
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError, ConfigError, DeployError
-from relay_int8.remote.deploy import Place, compare, deploy
+from relay_int8.remote.address import DevicePlace
+from relay_int8.remote.deploy import compare, deploy
 from relay_int8.remote.device import Device, Needs, misfit
 from relay_int8.runtime.artifact import save_artifact
 from relay_int8.runtime.manifest import Manifest
@@ -90,7 +91,7 @@ def direct(tmp_path_factory):
 
 
 def at(served, key="secret", **other):
-    return Place(address=served.address, key=key, **other)
+    return DevicePlace(address=served.address, key=key, **other)
 
 
 def assert_equals_oracle(result, case):
@@ -137,15 +138,15 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
         for folder in folders:
             folder.mkdir()
         options = ["--tracker", str(tracker), "--key", "board"]
-        place = Place(address=tracker, tracker=True, key="board")
+        place = DevicePlace(address=tracker, tracker=True, key="board")
         with server(folders[0], *options) as one, server(folders[1], *options) as two:
             for served in (one, two):
                 served.wait_until_serving()
             assert_equals_oracle(deploy(case.path, place, inputs=case.inputs, repeats=1), case)
             with pytest.raises(DeployError, match="no device with key 'other', but board; start"):
-                deploy(case.path, Place(address=tracker, tracker=True, key="other"))
+                deploy(case.path, DevicePlace(address=tracker, tracker=True, key="other"))
             with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given with --tr"):
-                deploy(case.path, Place(address=tracker))
+                deploy(case.path, DevicePlace(address=tracker))
 
             running = ThreadPoolExecutor(1).submit(deploy, case.path, place, repeats=3000)
             working = until(lambda: [s for s in (one, two) if s.files], "upload")[0]
@@ -173,7 +174,7 @@ def test_proxy(case, tmp_path):
         server(tmp_path, "--proxy", str(proxy), "--key", "behind") as served,
     ):
         served.wait_until_serving()
-        place = Place(address=proxy, key="behind")
+        place = DevicePlace(address=proxy, key="behind")
         assert_equals_oracle(deploy(case.path, place, inputs=case.inputs, repeats=1), case)
 
 
@@ -237,7 +238,7 @@ def test_wrong_key(case, direct):
 def test_no_server(case):
     address = free_address()
     with pytest.raises(DeployError, match=f"{address}: nothing listens there; start relay-int8"):
-        deploy(case.path, Place(address=address))
+        deploy(case.path, DevicePlace(address=address))
 
 
 def test_a_server_of_tvm(case, tmp_path):
@@ -245,7 +246,7 @@ def test_a_server_of_tvm(case, tmp_path):
         tvm_process("server", tmp_path / "log") as address,
         pytest.raises(DeployError, match="cannot say what device it is; run relay-int8 serve"),
     ):
-        deploy(case.path, Place(address=address))
+        deploy(case.path, DevicePlace(address=address))
 
 
 def test_other_outputs_than_expected(case, direct, tmp_path):

@@ -15,10 +15,10 @@ from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
+from relay_int8.remote.address import DevicePlace
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.measurer import Place
-from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
 from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
@@ -61,7 +61,7 @@ class Options:
     warm_start: tuple[Path, ...] = ()
     timing: Timing = field(default_factory=Timing)
     workers: int | None = None
-    rack: Rack | None = None
+    rack: DevicePlace | None = None
     devices: int = 1
     patience_s: float = 600.0
 

@@ -19,7 +19,8 @@ from relay_int8.calibration import CalibrationTable
 from relay_int8.cli import app
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import DeployError
-from relay_int8.remote.deploy import Place, deploy
+from relay_int8.remote.address import DevicePlace
+from relay_int8.remote.deploy import deploy
 from relay_int8.runtime.artifact import read_artifact, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
@@ -196,7 +197,7 @@ def serving(case: Case, folder: Path, **sees):
         served = server.__enter__()
     try:
         served.wait_until_serving()
-        yield Place(address=served.address, key="word")
+        yield DevicePlace(address=served.address, key="word")
     finally:
         server.__exit__(None, None, None)
 

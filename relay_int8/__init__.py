@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
     from relay_int8.quantization.config import QuantConfig
-    from relay_int8.remote.deploy import Endpoint, deploy
+    from relay_int8.remote.address import Endpoint
+    from relay_int8.remote.deploy import deploy
     from relay_int8.report.accuracy import Evaluation, evaluate
     from relay_int8.report.contents import Report
     from relay_int8.runtime.artifact import load, read_manifest
@@ -77,7 +78,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Endpoint": "remote.deploy",
+    "Endpoint": "remote.address",
     "Module": "runtime.module",
     "Artifact": "api.build",
     "BuildOptions": "api.build",

@@ -17,7 +17,8 @@ import tvm
 from relay_int8.compiler.build import compile_module
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError, ConfigError, DeployError
-from relay_int8.remote.deploy import Endpoint, compare, deploy
+from relay_int8.remote.address import Endpoint
+from relay_int8.remote.deploy import compare, deploy
 from relay_int8.remote.device import Device, Needs, misfit
 from relay_int8.runtime.artifact import save_artifact
 from relay_int8.runtime.manifest import Manifest

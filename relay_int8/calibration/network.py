@@ -21,7 +21,7 @@ from relay_int8.compiler.build import started
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
-from relay_int8.machine.host import cpu_flags, cpu_name
+from relay_int8.machine.host import cpu_name, lacking
 from relay_int8.numerics.qparams import PlannedScheme
 from schedules.targets import needed_flags, target_config
 
@@ -132,10 +132,10 @@ class CalibrationRecipe:
         CalibrationError
             This computer lacks instructions of the target.
         """
-        missing = set(needed_flags(self.target)) - cpu_flags()
+        missing = lacking(needed_flags(self.target))
         if missing:
             raise CalibrationError(
-                f"{cpu_name()} lacks {', '.join(sorted(missing))}, which the computer that "
+                f"{cpu_name()} lacks {missing}, which the computer that "
                 "calibration was started on has; use workers of its kind"
             )
         return CalibrationNetwork(self.mod, self.schemes, self.means, self.target, self.method)

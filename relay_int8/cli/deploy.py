@@ -12,8 +12,8 @@ from rich.console import Console
 from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.remote.address import Address
-from relay_int8.remote.deploy import Deployment, Endpoint
+from relay_int8.remote.address import Address, Endpoint
+from relay_int8.remote.deploy import Deployment
 from relay_int8.remote.deploy import deploy as deploy_artifact
 from relay_int8.report.terminal import show, table, terminal
 from relay_int8.runtime.artifact import read_manifest

@@ -21,7 +21,7 @@ from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.remote.address import Address
+from relay_int8.remote.address import Address, Endpoint
 from relay_int8.report.terminal import show, table, terminal
 
 SEARCHES = ("xgb", "random", "grid")
@@ -171,10 +171,8 @@ def _measure(
     return folder
 
 
-def _rack(tracker: str | None, rpc: str | None, key: str) -> Any:
+def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:
     """Return where the devices are, None for this computer."""
-    from relay_int8.tuning.rack import Rack
-
     if tracker and rpc:
         raise typer.BadParameter("give either --tracker or --rpc")
     if tracker and not key:
@@ -182,7 +180,7 @@ def _rack(tracker: str | None, rpc: str | None, key: str) -> Any:
     if tracker is None and rpc is None:
         return None
     address = Address.parse(tracker or rpc or "")
-    return Rack(address=address, key=key, is_tracker=tracker is not None)
+    return Endpoint(address=address, key=key, tracker=tracker is not None)
 
 
 def _print_tasks(tasks: Any, target: Any, console: Console) -> None:

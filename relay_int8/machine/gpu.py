@@ -188,6 +188,11 @@ def misfit(needs: GpuNeeds, gpus: Gpus, number: int = 0) -> str | None:
     return None
 
 
+def misfit_here(needs: GpuNeeds | None, number: int = 0) -> str | None:
+    """Say why GPU ``number`` of this computer cannot run a library, or None; any CPU needs none."""
+    return None if needs is None else misfit(needs, installed_gpus(), number)
+
+
 def _runs(needs: GpuNeeds, architecture: str) -> bool:
     """Say whether machine code or PTX runs there: code within a generation, PTX on all newer."""
     here = capability(architecture)

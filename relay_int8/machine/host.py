@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -35,3 +36,8 @@ def cpu_flags() -> frozenset[str]:
         if key.strip() in ("flags", "Features"):
             flags |= set(value.split())
     return frozenset(flags)
+
+
+def lacking(needed: Iterable[str]) -> str:
+    """Return the flags of ``needed`` that this CPU has not, as a list to read; "" if it has all."""
+    return ", ".join(sorted(set(needed) - cpu_flags()))

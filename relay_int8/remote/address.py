@@ -55,6 +55,32 @@ class Address:
             raise DeployError(f"{self}: no {what} answers ({error}); {remedy}") from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where a device is to be had, or several of one kind.
+
+    Parameters
+    ----------
+    address
+        Of ``relay-int8 serve``, of a proxy, or of a tracker.
+    tracker
+        Whether it is a tracker's.
+    key
+        Of the device; a tracker needs one.
+    """
+
+    address: Address
+    tracker: bool = False
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if self.tracker and not self.key:
+            raise ConfigError("a tracker has devices of many kinds; name one with --key")
+
+    def __str__(self) -> str:
+        return f"{self.address}, key {self.key!r}" if self.key else f"{self.address}"
+
+
 def is_loopback(host: str) -> bool:
     """Return whether only this computer can reach ``host``."""
     try:

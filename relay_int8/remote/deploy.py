@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.errors import ConfigError, DeployError
-from relay_int8.remote.address import Address
+from relay_int8.remote.address import Address, Endpoint
 from relay_int8.remote.device import Device
 from relay_int8.runtime.artifact import load, read_artifact, read_manifest
 from relay_int8.runtime.manifest import Manifest
@@ -29,29 +29,6 @@ from relay_int8.runtime.profiling import random_inputs
 
 Array = np.ndarray[Any, Any]
 RTOL, ATOL = 1e-5, 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """Where a device is to be had.
-
-    Parameters
-    ----------
-    address
-        Of ``relay-int8 serve``, of a proxy, or of a tracker.
-    tracker
-        Whether it is a tracker's.
-    key
-        Of the device; a tracker needs one.
-    """
-
-    address: Address
-    tracker: bool = False
-    key: str = ""
-
-    def __post_init__(self) -> None:
-        if self.tracker and not self.key:
-            raise ConfigError("a tracker has devices of many kinds; name one with --key")
 
 
 @dataclass(frozen=True, kw_only=True)

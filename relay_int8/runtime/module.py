@@ -16,8 +16,8 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
-from relay_int8.machine.gpu import installed_gpus, misfit
-from relay_int8.machine.host import cpu_flags
+from relay_int8.machine.gpu import misfit_here
+from relay_int8.machine.host import lacking
 from relay_int8.runtime.profiling import kernel_times
 from relay_int8.runtime.tvm_runtime import Device, set_threads, start, threads
 
@@ -161,10 +161,7 @@ def _check_batch(path: Path, most: int, batches: set[int]) -> None:
 
 def refusal(manifest: Manifest, gpu: int = 0) -> str | None:
     """Say why this computer, and its GPU of that number, cannot run an artifact, or None."""
-    reason = _wrong_tvm(manifest) or _wrong_computer(manifest)
-    if reason is None and manifest.gpu:
-        return misfit(manifest.gpu, installed_gpus(), gpu)
-    return reason
+    return _wrong_tvm(manifest) or _wrong_computer(manifest) or misfit_here(manifest.gpu, gpu)
 
 
 def _wrong_tvm(manifest: Manifest) -> str | None:
@@ -190,10 +187,10 @@ def _wrong_computer(manifest: Manifest) -> str | None:
             f"built for {manifest.machine}, this computer is {platform.machine()}; "
             "build it again with a --target for this computer"
         )
-    missing = sorted(set(manifest.cpu_flags) - cpu_flags())
+    missing = lacking(manifest.cpu_flags)
     if missing:
         return (
-            f"built for a CPU with {', '.join(missing)}, which this one lacks; "
+            f"built for a CPU with {missing}, which this one lacks; "
             "build it again with --target native on this computer"
         )
     return None

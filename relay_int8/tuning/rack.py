@@ -20,7 +20,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import DeployError
-from relay_int8.remote.address import Address
+from relay_int8.remote.address import Endpoint
 from relay_int8.remote.client import describe
 from relay_int8.remote.device import Device, Needs, misfit
 from relay_int8.tuning.bench import (
@@ -40,34 +40,23 @@ READY = "ready"
 MEET_S = 10.0  # of a session that only asks a device what it is
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rack:
-    """Devices of one kind: behind a tracker, or a single one at ``address``."""
+def connect(rack: Endpoint, session_s: float) -> tuple[rpc.RPCSession, Device]:
+    """Wait for a device that is free; return a session that it ends after ``session_s``.
 
-    address: Address
-    key: str = ""
-    is_tracker: bool = True
-
-    def connect(self, session_s: float) -> tuple[rpc.RPCSession, Device]:
-        """Wait for a device that is free; return a session that it ends after ``session_s``.
-
-        Raises
-        ------
-        DeployError, OSError, RuntimeError
-            If nothing answers, or the device is lost at once.
-        """
-        host, port = self.address.host, self.address.port
-        if self.is_tracker:
-            self.address.check_listening("tracker", "start one: python -m tvm.exec.rpc_tracker")
-            tracker = rpc.connect_tracker(host, port)
-            session = tracker.request(self.key, session_timeout=session_s)
-        else:
-            self.address.check_listening("device", "start relay-int8 serve there")
-            session = rpc.connect(host, port, self.key, session_s)
-        return session, describe(session, self.address)
-
-    def __str__(self) -> str:
-        return f"{self.address}, key {self.key!r}" if self.key else f"{self.address}"
+    Raises
+    ------
+    DeployError, OSError, RuntimeError
+        If nothing answers, or the device is lost at once.
+    """
+    host, port = rack.address.host, rack.address.port
+    if rack.tracker:
+        rack.address.check_listening("tracker", "start one: python -m tvm.exec.rpc_tracker")
+        tracker = rpc.connect_tracker(host, port)
+        session = tracker.request(rack.key, session_timeout=session_s)
+    else:
+        rack.address.check_listening("device", "start relay-int8 serve there")
+        session = rpc.connect(host, port, rack.key, session_s)
+    return session, describe(session, rack.address)
 
 
 @dataclass(frozen=True)
@@ -96,7 +85,7 @@ def needs(target: Mapping[str, Any]) -> Needs:
     )
 
 
-def serve(rack: Rack, connection: Connection) -> None:
+def serve(rack: Endpoint, connection: Connection) -> None:
     """Answer the requests of :mod:`relay_int8.tuning.remote`.
 
     A batch is compiled and answered with None, or with why it does not compile. A number runs it,
@@ -142,11 +131,11 @@ def _compile(batch: Batch, library: Path, before: _Compiled | None) -> _Compiled
 
 
 def _fitting(
-    rack: Rack, session_s: float, target: Mapping[str, Any]
+    rack: Endpoint, session_s: float, target: Mapping[str, Any]
 ) -> tuple[rpc.RPCSession | None, Device | NoDevice]:
     """Return a session and its device, or why there is none that can run the target's code."""
     try:
-        session, device = rack.connect(session_s)
+        session, device = connect(rack, session_s)
     except (DeployError, OSError, RuntimeError) as error:
         return None, NoDevice(last_line(error))
     reason = misfit(needs(target), device)
@@ -159,7 +148,7 @@ def _fitting(
     return session, NoDevice(reason, final=True) if reason else device
 
 
-def _run(rack: Rack, session_s: float, compiled: _Compiled, connection: Connection) -> None:
+def _run(rack: Endpoint, session_s: float, compiled: _Compiled, connection: Connection) -> None:
     session, found = _fitting(rack, session_s, compiled.batch.target)
     connection.send(found if isinstance(found, NoDevice) else None)
     if session is None or isinstance(found, NoDevice):

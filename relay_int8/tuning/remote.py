@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 from relay_int8.errors import DeployError
+from relay_int8.remote.address import Endpoint
 from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import Batch, Measured
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
-from relay_int8.tuning.rack import READY, NoDevice, Rack, SessionLost, serve
+from relay_int8.tuning.rack import READY, NoDevice, SessionLost, serve
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
 from schedules.task import Task
@@ -44,7 +45,7 @@ class RemoteDevices(WorkerMeasurer):
     def __init__(
         self,
         target: Mapping[str, Any],
-        rack: Rack,
+        rack: Endpoint,
         *,
         devices: int = 1,
         patience_s: float = 600.0,

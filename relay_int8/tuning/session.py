@@ -13,12 +13,12 @@ from tvm.target import Target
 
 from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import ConfigError
-from relay_int8.machine.gpu import installed_gpus, misfit
-from relay_int8.machine.host import cpu_flags
+from relay_int8.machine.gpu import misfit_here
+from relay_int8.machine.host import lacking
+from relay_int8.remote.address import Endpoint
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.measurer import MeasuringDevice
-from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.records import LOGS, logs
 from relay_int8.tuning.remote import RemoteDevices
 from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
@@ -61,7 +61,7 @@ class TuneOptions:
     warm_start: tuple[Path, ...] = ()
     timing: Timing = field(default_factory=Timing)
     workers: int | None = None
-    rack: Rack | None = None
+    rack: Endpoint | None = None
     devices: int = 1
     patience_s: float = 600.0
 
@@ -131,14 +131,14 @@ def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDev
 
 def obstacle(target: Target) -> str | None:
     """Say why this computer cannot run code for ``target``, and what to do; None if it can."""
-    missing = sorted(set(needed_flags(target)) - cpu_flags())
+    missing = lacking(needed_flags(target))
     if missing:
         return (
-            f"this CPU has no {', '.join(missing)}, which code for the target may use; tune on a "
+            f"this CPU has no {missing}, which code for the target may use; tune on a "
             "computer that has, here or with --tracker"
         )
     gpu = gpu_needs(target)
-    reason = misfit(gpu, installed_gpus()) if gpu else None
+    reason = misfit_here(gpu)
     if gpu is None or reason is None:
         return None
     return (

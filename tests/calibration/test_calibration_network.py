@@ -62,6 +62,6 @@ def test_a_worker_without_the_instructions_says_so(monkeypatch):
     net = NetworkWriter((1, 3, 4, 4))
     mod = net.module(net.relu("y", net.x))
     target = named_target("x86-vnni")
-    monkeypatch.setattr("relay_int8.calibration.network.cpu_flags", frozenset)
+    monkeypatch.setattr("relay_int8.machine.host.cpu_flags", frozenset)
     with pytest.raises(CalibrationError, match=r"lacks .*avx512_vnni.*workers of its kind"):
         CalibrationRecipe(mod, {"y": "u8"}, [], target)()

@@ -19,7 +19,8 @@ from relay_int8.calibration import CalibrationTable
 from relay_int8.cli import app
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import DeployError
-from relay_int8.remote.deploy import Endpoint, deploy
+from relay_int8.remote.address import Endpoint
+from relay_int8.remote.deploy import deploy
 from relay_int8.runtime.artifact import read_artifact, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from tests.cuda.fake_gpu import FakeGpu, noted_sources

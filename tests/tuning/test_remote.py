@@ -6,9 +6,9 @@ import pytest
 
 from relay_int8.errors import DeployError
 from relay_int8.machine.host import cpu_name
+from relay_int8.remote.address import Endpoint
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measurer import ROUNDS
-from relay_int8.tuning.rack import Rack
 from relay_int8.tuning.remote import RemoteDevices
 from schedules.targets import native_target, target_config
 from tests.remote.processes import server, tvm_process, until
@@ -37,7 +37,7 @@ def rack(tmp_path_factory):
         with server(folders[0], *options) as one, server(folders[1], *options) as two:
             for served in (one, two):
                 served.wait_until_serving()
-            yield Rack(address=tracker, key="board"), (one, two)
+            yield Endpoint(address=tracker, tracker=True, key="board"), (one, two)
 
 
 def devices(rack, **options):
@@ -63,7 +63,7 @@ def single(tmp_path_factory):
     """A device without a tracker."""
     with server(tmp_path_factory.mktemp("single"), "--threads", THREADS) as served:
         served.wait_until_serving()
-        yield Rack(address=served.address, is_tracker=False)
+        yield Endpoint(address=served.address)
 
 
 def test_a_single_device_without_a_tracker(single):

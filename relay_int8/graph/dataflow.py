@@ -119,11 +119,12 @@ class FunctionWriter:
     Parameters
     ----------
     mod
-        A module whose other functions are kept.
+        A module whose other functions are kept; it is copied.
     """
 
     def __init__(self, mod: IRModule | None = None) -> None:
-        self._builder = relax.BlockBuilder(mod)
+        # A BlockBuilder writes into the module that it is given.
+        self._builder = relax.BlockBuilder(None if mod is None else mod.clone())
         self._bindings: list[relax.VarBinding] = []
         self._names: set[str] = set()
 

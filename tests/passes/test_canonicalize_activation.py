@@ -19,7 +19,7 @@ def test_two_bounds_are_one_clip(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 4))) -> R.Tensor((2, 4)):
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
             with R.dataflow():
                 a = R.maximum(x, R.const(0.0))
                 y = R.minimum(R.const(6.0), a)
@@ -29,7 +29,7 @@ def test_two_bounds_are_one_clip(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 4))) -> R.Tensor((2, 4)):
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
             with R.dataflow():
                 y = R.clip(x, R.prim_value(0.0), R.prim_value(6.0))
                 R.output(y)
@@ -42,7 +42,7 @@ def test_a_prelu_of_one_slope_is_a_leakyrelu(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 1, 3, 3))) -> R.Tensor((2, 1, 3, 3)):
+        def main(x: R.Tensor((2, 1, 3, 3), "float32")) -> R.Tensor((2, 1, 3, 3), "float32"):
             with R.dataflow():
                 y = R.nn.prelu(x, R.const([0.25]))
                 R.output(y)
@@ -51,7 +51,7 @@ def test_a_prelu_of_one_slope_is_a_leakyrelu(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 1, 3, 3))) -> R.Tensor((2, 1, 3, 3)):
+        def main(x: R.Tensor((2, 1, 3, 3), "float32")) -> R.Tensor((2, 1, 3, 3), "float32"):
             with R.dataflow():
                 y = R.nn.leakyrelu(x, 0.25)
                 R.output(y)

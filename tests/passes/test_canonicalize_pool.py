@@ -17,7 +17,7 @@ def test_a_mean_without_its_axes_is_a_pool_and_a_reshape(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3, 5, 7))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3, 5, 7), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 y = R.mean(x, axis=[2, 3], keepdims=False)
                 R.output(y)
@@ -26,7 +26,7 @@ def test_a_mean_without_its_axes_is_a_pool_and_a_reshape(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3, 5, 7))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3, 5, 7), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 p = R.nn.avg_pool2d(x, pool_size=(5, 7))
                 y = R.reshape(p, (2, 3))
@@ -40,7 +40,7 @@ def test_a_maximum_along_one_axis_is_a_pool_of_its_extent(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3, 5, 7))) -> R.Tensor((2, 3, 5, 1)):
+        def main(x: R.Tensor((2, 3, 5, 7), "float32")) -> R.Tensor((2, 3, 5, 1), "float32"):
             with R.dataflow():
                 y = R.max(x, axis=[-1], keepdims=True)
                 R.output(y)
@@ -49,7 +49,7 @@ def test_a_maximum_along_one_axis_is_a_pool_of_its_extent(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3, 5, 7))) -> R.Tensor((2, 3, 5, 1)):
+        def main(x: R.Tensor((2, 3, 5, 7), "float32")) -> R.Tensor((2, 3, 5, 1), "float32"):
             with R.dataflow():
                 y = R.nn.max_pool2d(x, pool_size=(1, 7))
                 R.output(y)
@@ -62,7 +62,7 @@ def test_an_adaptive_pool_of_equal_windows_is_a_pool(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3, 6, 8))) -> R.Tensor((2, 3, 3, 2)):
+        def main(x: R.Tensor((2, 3, 6, 8), "float32")) -> R.Tensor((2, 3, 3, 2), "float32"):
             with R.dataflow():
                 y = R.nn.adaptive_avg_pool2d(x, (3, 2))
                 R.output(y)
@@ -71,7 +71,7 @@ def test_an_adaptive_pool_of_equal_windows_is_a_pool(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3, 6, 8))) -> R.Tensor((2, 3, 3, 2)):
+        def main(x: R.Tensor((2, 3, 6, 8), "float32")) -> R.Tensor((2, 3, 3, 2), "float32"):
             with R.dataflow():
                 y = R.nn.avg_pool2d(x, pool_size=(2, 4), strides=(2, 4))
                 R.output(y)

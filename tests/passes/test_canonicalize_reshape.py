@@ -15,7 +15,7 @@ def test_a_chain_is_one_reshape(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3, 1, 4))) -> R.Tensor((24,)):
+        def main(x: R.Tensor((2, 3, 1, 4), "float32")) -> R.Tensor((24,), "float32"):
             with R.dataflow():
                 s = R.squeeze(x, [2])
                 e = R.expand_dims(s, [0])
@@ -28,7 +28,7 @@ def test_a_chain_is_one_reshape(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3, 1, 4))) -> R.Tensor((24,)):
+        def main(x: R.Tensor((2, 3, 1, 4), "float32")) -> R.Tensor((24,), "float32"):
             with R.dataflow():
                 f = R.reshape(x, (24,))
                 y = R.nn.relu(f)
@@ -42,7 +42,7 @@ def test_a_chain_back_to_its_start_is_nothing(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 f = R.flatten(x)
                 r = R.reshape(f, (2, 3))
@@ -53,7 +53,7 @@ def test_a_chain_back_to_its_start_is_nothing(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 y = R.nn.relu(x)
                 R.output(y)
@@ -66,7 +66,7 @@ def test_a_tensor_that_others_read_stays_for_them(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3, 1))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3, 1), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 f = R.flatten(x)
                 r = R.nn.relu(f)
@@ -79,7 +79,7 @@ def test_a_tensor_that_others_read_stays_for_them(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3, 1))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3, 1), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 f = R.reshape(x, (6,))
                 r = R.nn.relu(f)

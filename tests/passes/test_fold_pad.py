@@ -17,7 +17,9 @@ def test_widths_are_added_to_the_padding(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((1, 2, 5, 5)), w: R.Tensor((3, 2, 3, 3))) -> R.Tensor((1, 3, 6, 7)):
+        def main(
+            x: R.Tensor((1, 2, 5, 5), "float32"), w: R.Tensor((3, 2, 3, 3), "float32")
+        ) -> R.Tensor((1, 3, 6, 7), "float32"):
             with R.dataflow():
                 p = R.nn.pad(x, [0, 0, 0, 0, 0, 1, 2, 1], "constant", 0.0)
                 y = R.nn.conv2d(p, w, padding=[1, 1, 1, 0])
@@ -27,7 +29,9 @@ def test_widths_are_added_to_the_padding(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((1, 2, 5, 5)), w: R.Tensor((3, 2, 3, 3))) -> R.Tensor((1, 3, 6, 7)):
+        def main(
+            x: R.Tensor((1, 2, 5, 5), "float32"), w: R.Tensor((3, 2, 3, 3), "float32")
+        ) -> R.Tensor((1, 3, 6, 7), "float32"):
             with R.dataflow():
                 y = R.nn.conv2d(x, w, padding=[1, 3, 2, 1])
                 R.output(y)
@@ -40,7 +44,9 @@ def test_a_pad_that_others_read_stays_for_them(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((1, 1, 4, 4)), w: R.Tensor((1, 1, 3, 3))) -> R.Tensor((1, 1, 6, 6)):
+        def main(
+            x: R.Tensor((1, 1, 4, 4), "float32"), w: R.Tensor((1, 1, 3, 3), "float32")
+        ) -> R.Tensor((1, 1, 6, 6), "float32"):
             with R.dataflow():
                 p = R.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1], "constant", 0.0)
                 c = R.nn.conv2d(p, w, padding=[1, 1, 1, 1])
@@ -51,7 +57,9 @@ def test_a_pad_that_others_read_stays_for_them(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((1, 1, 4, 4)), w: R.Tensor((1, 1, 3, 3))) -> R.Tensor((1, 1, 6, 6)):
+        def main(
+            x: R.Tensor((1, 1, 4, 4), "float32"), w: R.Tensor((1, 1, 3, 3), "float32")
+        ) -> R.Tensor((1, 1, 6, 6), "float32"):
             with R.dataflow():
                 p = R.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1], "constant", 0.0)
                 c = R.nn.conv2d(x, w, padding=[2, 2, 2, 2])

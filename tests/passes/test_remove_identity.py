@@ -17,7 +17,7 @@ def test_readers_of_the_last_read_the_first(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 a = R.reshape(x, (2, 3))
                 b = R.multiply(a, R.const(1.0))
@@ -29,7 +29,7 @@ def test_readers_of_the_last_read_the_first(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 y = R.nn.relu(x)
                 R.output(y)

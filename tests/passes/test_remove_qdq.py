@@ -20,7 +20,7 @@ def test_a_pair_disappears(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 4))) -> R.Tensor((2, 4)):
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
             with R.dataflow():
                 q = R.quantize(x, R.const(0.5), R.const(3, "int8"))
                 d = R.dequantize(q, R.const(0.5), R.const(3, "int8"))
@@ -31,7 +31,7 @@ def test_a_pair_disappears(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 4))) -> R.Tensor((2, 4)):
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
             with R.dataflow():
                 y = R.nn.relu(x)
                 R.output(y)
@@ -44,7 +44,7 @@ def test_integers_that_come_from_elsewhere_stay(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(q: R.Tensor((2, 4), "int8")) -> R.Tensor((2, 4)):
+        def main(q: R.Tensor((2, 4), "int8")) -> R.Tensor((2, 4), "float32"):
             with R.dataflow():
                 d = R.dequantize(q, R.const(0.5), R.const(3, "int8"))
                 y = R.nn.relu(d)
@@ -58,7 +58,7 @@ def test_integers_that_leave_stay(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 4))) -> R.Tensor((2, 4), "int8"):
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "int8"):
             with R.dataflow():
                 r = R.nn.relu(x)
                 y = R.quantize(r, R.const(0.5), R.const(3, "int8"))

@@ -22,7 +22,7 @@ def test_the_axis_of_the_scales_moves_along(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 5))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 5), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 w = R.dequantize(R.const(Q), R.const(S), R.const(Z), axis=0)
                 t = R.permute_dims(w, [1, 0])
@@ -33,7 +33,7 @@ def test_the_axis_of_the_scales_moves_along(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 5))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 5), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 t = R.dequantize(R.const(Q_T), R.const(S), R.const(Z), axis=1)
                 y = R.matmul(x, t)
@@ -47,7 +47,7 @@ def test_without_axes_all_are_reversed(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 5))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 5), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 w = R.dequantize(R.const(Q), R.const(S), R.const(Z), axis=-2)
                 t = R.permute_dims(w)
@@ -58,7 +58,7 @@ def test_without_axes_all_are_reversed(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 5))) -> R.Tensor((2, 3)):
+        def main(x: R.Tensor((2, 5), "float32")) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
                 t = R.dequantize(R.const(Q_T), R.const(S), R.const(Z), axis=1)
                 y = R.matmul(x, t)
@@ -72,7 +72,7 @@ def test_a_turn_of_three_axes(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((4, 2, 3))) -> R.Tensor((4, 2, 3)):
+        def main(x: R.Tensor((4, 2, 3), "float32")) -> R.Tensor((4, 2, 3), "float32"):
             with R.dataflow():
                 w = R.dequantize(R.const(BOX), R.const(S), R.const(Z), axis=1)
                 t = R.permute_dims(w, [2, 0, 1])
@@ -83,7 +83,7 @@ def test_a_turn_of_three_axes(expect_rewrite):
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((4, 2, 3))) -> R.Tensor((4, 2, 3)):
+        def main(x: R.Tensor((4, 2, 3), "float32")) -> R.Tensor((4, 2, 3), "float32"):
             with R.dataflow():
                 t = R.dequantize(R.const(BOX_T), R.const(S), R.const(Z), axis=2)
                 y = R.add(x, t)
@@ -97,7 +97,7 @@ def test_activations_are_turned_as_reals(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(q: R.Tensor((3, 5), "int8")) -> R.Tensor((5, 3)):
+        def main(q: R.Tensor((3, 5), "int8")) -> R.Tensor((5, 3), "float32"):
             with R.dataflow():
                 x = R.dequantize(q, R.const(0.5), R.const(3, "int8"))
                 y = R.permute_dims(x, [1, 0])
@@ -111,7 +111,7 @@ def test_weights_of_floats_stay(expect_rewrite):
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((3, 5))) -> R.Tensor((5, 3)):
+        def main(x: R.Tensor((3, 5), "float32")) -> R.Tensor((5, 3), "float32"):
             with R.dataflow():
                 r = R.nn.relu(x)
                 y = R.permute_dims(r, [1, 0])

@@ -82,7 +82,8 @@ def test_multipliers_are_the_nearest():
     reals = np.exp(np.random.default_rng(0).uniform(-20, 20, 1000))
     found = quantize_multiplier(reals)
     assert (found.multiplier >= 2**30).all()
-    assert (np.abs(found.reals / reals - 1) <= 2.0**-31).all()
+    stands_for = np.ldexp(found.multiplier.astype(np.float64), -found.shift)
+    assert (np.abs(stands_for / reals - 1) <= 2.0**-31).all()
 
 
 def test_multipliers_at_one_shift():

@@ -48,12 +48,6 @@ class FixedMultiplier:
     multiplier: npt.NDArray[np.int32]
     shift: npt.NDArray[np.int32]
 
-    @property
-    def reals(self) -> npt.NDArray[np.float64]:
-        """The real numbers that they stand for, exactly."""
-        reals: npt.NDArray[np.float64] = np.ldexp(self.multiplier.astype(np.float64), -self.shift)
-        return reals
-
 
 def quantize_multiplier(real: Array | float) -> FixedMultiplier:
     """Return the nearest multipliers with 31 bits (TensorFlow Lite's ``QuantizeMultiplier``).

@@ -86,7 +86,7 @@ def test_other_pads_stay(expect_rewrite, caplog, widths, mode, fill, reason):
     mod = net.module(net.emit("y", nn.conv2d(p, net.constant(3, 2 + widths[3], 3, 3))))
     with caplog.at_level("DEBUG"):
         expect_rewrite(FoldPad(), mod, mod)
-    assert f"kept the pad before y: {reason}" in caplog.text
+    assert reason in caplog.text
 
 
 def test_a_convolution_of_another_layout_keeps_its_pad(expect_rewrite, caplog):

@@ -131,13 +131,14 @@ class FunctionWriter:
     Parameters
     ----------
     mod
-        A module whose other functions are kept.
+        A module whose other functions are kept; it is copied.
     func
         What is written anew: its names are kept for its own tensors.
     """
 
     def __init__(self, mod: IRModule | None = None, *, func: relax.Function | None = None) -> None:
-        self._builder = relax.BlockBuilder(mod)
+        # A BlockBuilder writes into the module that it is given.
+        self._builder = relax.BlockBuilder(None if mod is None else mod.clone())
         self._bindings: list[relax.VarBinding] = []
         self._names: set[str] = set()
         own = () if func is None else (*func.params, *(var for var, _ in calls(func)))

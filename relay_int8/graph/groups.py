@@ -60,10 +60,6 @@ KINDS = {
 }
 """Relax operator -> kind of group; any other operator is a group of its own kind."""
 
-MOVES = ("max_pool2d", "reshape", "transpose", "slice", "shuffle", "pad", "resize")
-"""Kinds whose integers are moved, not computed; but for :func:`adds_values` results keep the
-parameters of their input."""
-
 PAIRS = ("add", "sub", "mul", "div", "max", "min")
 """Kinds that compute each element from one of either operand."""
 

@@ -1,7 +1,8 @@
-"""Requantization with integers alone: a multiplier of 31 bits, a right shift, a named rounding.
+"""Multipliers for requantization with integers alone: 31 bits and a right shift.
 
 ``q = acc * M`` with a real ``M`` becomes ``acc * multiplier * 2**-shift`` in 64-bit integers, for
-devices that have no floats. Three roundings are in use, and their results differ:
+devices that have no floats. Three roundings of that product are in use
+(:func:`schedules.reference.exact.shift_right`), and their results differ:
 
 =========  ====================================  =====================================
 rounding   who                                   how
@@ -27,11 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
-from schedules.reference.exact import shift_right
-from schedules.spec import Rounding
 
 Array = npt.NDArray[Any]
-INT32 = np.iinfo(np.int32)
 MOST_LEFT, MOST_RIGHT = 30, 31  # by how far the exponent may leave zero
 
 
@@ -49,12 +47,6 @@ class FixedMultiplier:
 
     multiplier: npt.NDArray[np.int32]
     shift: npt.NDArray[np.int32]
-
-    @property
-    def reals(self) -> npt.NDArray[np.float64]:
-        """The real numbers that they stand for, exactly."""
-        reals: npt.NDArray[np.float64] = np.ldexp(self.multiplier.astype(np.float64), -self.shift)
-        return reals
 
 
 def quantize_multiplier(real: Array | float) -> FixedMultiplier:
@@ -93,24 +85,3 @@ def quantize_together(reals: Sequence[Array]) -> list[FixedMultiplier]:
         FixedMultiplier((np.sign(s) * np.floor(np.abs(s) + 0.5)).astype(np.int32), shift)
         for s in steps
     ]
-
-
-def multiply(x: Array, by: FixedMultiplier, rounding: Rounding) -> npt.NDArray[np.int32]:
-    """Return int32 ``x`` times real multipliers; what leaves int32 saturates.
-
-    ``by`` broadcasts against x: one multiplier a channel, with the axes of x behind it. C's
-    gemmlowp shifts x left ahead of a multiplier above 1, and may overflow there; here nothing is
-    lost before the end.
-    """
-    wide = np.asarray(x).astype(np.int64)
-    product = shift_right(wide * by.multiplier, by.shift, rounding)
-    saturated: npt.NDArray[np.int32] = np.clip(product, INT32.min, INT32.max).astype(np.int32)
-    return saturated
-
-
-def requantize(
-    x: Array, by: FixedMultiplier, zero_point: int, qmin: int, qmax: int, rounding: Rounding
-) -> npt.NDArray[np.int32]:
-    """Return ``clip(multiply(x, by) + zero_point, qmin, qmax)``."""
-    moved = multiply(x, by, rounding).astype(np.int64) + zero_point
-    return np.clip(moved, qmin, qmax).astype(np.int32)

@@ -127,12 +127,6 @@ def constant_integers(values: Array, params: QParams) -> Array:
     return q
 
 
-def dequantize(q: Array, params: QParams) -> Array:
-    """Return the float32 reals that the integers ``q`` stand for."""
-    x: Array = (q.astype(np.int32) - params.zero_point).astype(np.float32) * params.scale
-    return x
-
-
 def weight_scales(w: Array, b: Array, s_x: np.float32) -> Array:
     """Return float32 (oc,): a scale per output channel that saturates no weight and no bias.
 

@@ -96,12 +96,12 @@ def _register() -> None:
         load_gpu_runtime()
     tvm_ffi.register_global_func(DESCRIBE, describe, override=True)
 
-    # TVM looks this one up whenever a session names a file.
     def _sha256(name: str) -> str:
         path = tvm_ffi.get_global_func("tvm.rpc.server.workpath")(name)
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
     tvm_ffi.register_global_func(DIGEST, _sha256, override=True)
+    # TVM's server asks its folder for the path of every file that a session names.
     TempDirectory.relpath = _confined
 
 

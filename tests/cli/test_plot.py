@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.analysis.test_report import REPORT
-from tests.analysis.test_report_page import TABLE
+from tests.report.test_report import REPORT
+from tests.report.test_report_page import TABLE
 
 pytestmark = pytest.mark.fast
 

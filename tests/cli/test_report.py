@@ -6,8 +6,8 @@ import json
 import pytest
 
 from relay_int8.report.accuracy import Evaluation
-from tests.analysis.test_report import REPORT
-from tests.analysis.test_report_page import TABLE, Reader
+from tests.report.test_report import REPORT
+from tests.report.test_report_page import TABLE, Reader
 
 pytestmark = pytest.mark.fast
 

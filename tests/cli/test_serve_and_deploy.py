@@ -1,6 +1,6 @@
 """relay-int8 serve and deploy: what is wrong is said before anything is started.
 
-What they do is tested in tests/remote/test_serve.py and tests/test_deploy.py.
+What they do is tested in tests/remote/test_serve.py and tests/remote/test_deploy.py.
 """
 
 import numpy as np

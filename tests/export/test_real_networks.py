@@ -6,7 +6,7 @@ import pytest
 from benchmarks.accuracy import Subject, open_networks
 from relay_int8 import ImportOptions, compile_model, load
 from relay_int8.numerics.snr import snr_db
-from tests.test_accuracy import LEAST
+from tests.api.test_accuracy import LEAST
 
 AGREE_DB = 35.0
 """Between ONNX Runtime and here, of the logits: a step here and there, against int8's own error."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,6 @@ from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
 from relay_int8.numerics.qparams import Scheme
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,6 @@ from pathlib import Path
 from relay_int8.errors import CalibrationError
 
 FLOATS = ("F32", "F16", "BF16")
-COLUMNS = "# op_name   quantize_mode"
 
 
 def is_qtable(path: Path) -> bool:
@@ -50,12 +49,6 @@ def read_qtable(text: str) -> dict[str, str]:
             )
         modes[name] = mode[0]
     return modes
-
-
-def write_qtable(modes: Mapping[str, str]) -> str:
-    """Return the text that :func:`read_qtable` reads back."""
-    rows = [f"{name} {mode}" for name, mode in modes.items()]
-    return "\n".join(["###", COLUMNS, *rows]) + "\n"
 
 
 def excluded(modes: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
@@ -26,7 +24,6 @@ from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.quantize import QuantizedModel
 from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation, from_rows
 
-Array = npt.NDArray[Any]
 SAMPLES = 16
 
 

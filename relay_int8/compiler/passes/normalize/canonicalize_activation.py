@@ -66,8 +66,6 @@ def _interval(value: relax.Expr) -> tuple[relax.Expr, Interval] | Declined | Non
     op = operator(value)
     if op == "nn.relu":
         return value.args[0], (0.0, inf)
-    if op == "nn.relu6":
-        return value.args[0], (0.0, 6.0)
     if op == "clip":
         low, high = (float(bound.value) for bound in value.args[1:])
         return value.args[0], (low, high)

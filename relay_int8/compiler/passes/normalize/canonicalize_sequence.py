@@ -31,7 +31,7 @@ ELEMENTWISE = {
     *UNARY,
     *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "where"),
     *("equal", "greater", "greater_equal", "less", "less_equal", "astype"),
-    *("nn.relu", "nn.relu6", "clip", "nn.leakyrelu", "nn.prelu"),
+    *("nn.relu", "clip", "nn.leakyrelu", "nn.prelu"),
 }
 """Operators whose result at a position needs only the operands there."""
 REDUCTIONS = ("mean", "max", "min", "sum")

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
 
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.graph.dataflow import calls, operator
@@ -24,3 +26,26 @@ def test_split_becomes_slices(sections):
     x = np.arange(96, dtype="float32").reshape(1, 6, 4, 4)
     for found, wanted in zip(run_relax(after, x), run_relax(mod, x), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_before_and_expected(expect_rewrite):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 5, 3), "float32")) -> R.Tensor((2, 2, 3), "float32"):
+            with R.dataflow():
+                parts = R.split(x, [1, 3], axis=1)
+                y = parts[1]
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((2, 5, 3), "float32")) -> R.Tensor((2, 2, 3), "float32"):
+            with R.dataflow():
+                y = R.strided_slice(x, axes=[1], begin=[1], end=[3])
+                R.output(y)
+            return y
+
+    expect_rewrite(ReplaceSplit(), Before, Expected)

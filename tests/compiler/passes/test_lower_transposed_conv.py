@@ -4,12 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
+import tvm
 from onnx import helper
+from tvm import relax
 
+from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, operator
 from tests.onnx_models import model, run_onnx, run_relax
+from tests.small_networks import NetworkWriter, nn
 
 CASES = {
     "k4 s2": dict(kernel=(4, 4), strides=[2, 2], pads=[1, 1, 1, 1]),
@@ -98,3 +102,73 @@ def test_products_are_those_of_the_definition(name):
         groups=group,
     )
     np.testing.assert_array_equal(found, wanted)
+
+
+def transposed() -> tuple[NetworkWriter, relax.Var]:
+    """Return a network's writer and the transposed convolution that it begins with."""
+    net = NetworkWriter((1, 4, 3, 3))
+    return net, net.emit("t", nn.conv2d_transpose(net.x, net.constant(4, 6, 2, 2), strides=2))
+
+
+FOLLOWERS = {
+    "bias": lambda t, net: relax.op.add(t, net.constant(1, 6, 1, 1)),
+    "relu": lambda t, net: nn.relu(t),
+    "bound": lambda t, net: relax.op.minimum(t, relax.const(1.0, "float32")),
+    "slopes": lambda t, net: nn.prelu(t, net.constant(6)),
+    "quantize": lambda t, net: relax.op.quantize(t, relax.const(0.5), relax.const(3, "int8")),
+}
+STAYERS = {
+    "a tensor": lambda t, net: relax.op.add(t, net.constant(1, 6, 6, 6)),
+    "bounds of channels": lambda t, net: relax.op.maximum(t, net.constant(6, 1, 1)),
+    "columns": lambda t, net: relax.op.add(t, net.constant(6)),
+    "a product": lambda t, net: relax.op.multiply(t, net.constant(1, 6, 1, 1)),
+    "a function": lambda t, net: relax.op.sigmoid(t),
+}
+
+
+def order(mod: tvm.IRModule) -> list[str]:
+    original = mod.clone()
+    after = LowerTransposedConv()(mod)
+    tvm.ir.assert_structural_equal(mod, original)
+    relax.analysis.well_formed(after)
+    return [operator(value) for _, value in calls(after["main"])]
+
+
+JOINED = ["reshape", "permute_dims", "reshape"]
+
+
+@pytest.mark.parametrize("case", FOLLOWERS)
+def test_what_follows_element_by_element_is_before_the_rearrangement(case):
+    net, t = transposed()
+    y = FOLLOWERS[case](t, net)
+    found = order(net.module(net.emit("y", y)))
+    moved = operator(y)
+    pair = ["dequantize", *JOINED, "quantize"] if case == "quantize" else JOINED
+    assert found == ["nn.conv2d", moved, *pair]
+
+
+@pytest.mark.parametrize("case", STAYERS)
+def test_what_is_of_one_place_stays_behind_it(case):
+    net, t = transposed()
+    y = STAYERS[case](t, net)
+    assert order(net.module(net.emit("y", y))) == ["nn.conv2d", *JOINED, operator(y)]
+
+
+def test_what_others_read_too_is_not_moved():
+    net, t = transposed()
+    relu = net.relu("r", t)
+    found = order(net.module(net.emit("y", relax.op.add(relu, t))))
+    assert found == ["nn.conv2d", *JOINED, "nn.relu", "add"]
+
+
+def test_weights_that_are_computed_stay():
+    net = NetworkWriter((4, 4, 2, 2))
+    mod = net.module(net.emit("y", nn.conv2d_transpose(net.x, net.x)))
+    assert order(mod) == ["nn.conv2d_transpose"]
+
+
+def test_other_layouts_stay():
+    net = NetworkWriter((1, 3, 3, 4))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "IOHW"}
+    mod = net.module(net.emit("y", nn.conv2d_transpose(net.x, net.constant(4, 6, 2, 2), **layouts)))
+    assert order(mod) == ["nn.conv2d_transpose"]

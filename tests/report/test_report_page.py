@@ -15,8 +15,8 @@ from relay_int8.report.accuracy import Evaluation
 from relay_int8.report.contents import Hazard, LayerReport
 from relay_int8.report.html_page import is_page, write_report_page
 from relay_int8.report.sensitivity_file import with_ratios
-from tests.analysis.test_report import REPORT
 from tests.pages import Reader, drawn
+from tests.report.test_report import REPORT
 
 pytestmark = pytest.mark.fast
 

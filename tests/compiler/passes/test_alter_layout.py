@@ -6,12 +6,12 @@ from tvm import relax
 from tvm.target import Target
 
 from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
-from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
+from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.compiler.pipeline import lower
-from relay_int8.errors import UnsupportedOpError
 from relay_int8.graph import dataflow
-from relay_int8.graph.dataflow import FunctionWriter
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from schedules.targets import TARGETS
@@ -70,21 +70,11 @@ def test_equal_layers_share_one_kernel():
     assert calls["y1"].function == calls["y2"].function
 
 
-def test_accumulators_must_not_leave_their_kernel():
-    writer = FunctionWriter()
-    x = relax.Var("x", relax.TensorType((4,), "int8"))
-    te = tvm.te
-    a = te.placeholder((4,), "int8", name="a")
-    wide = te.create_prim_func([a, te.compute((4,), lambda i: a[i].astype("int32"))])
-    b = te.placeholder((4,), "int32", name="b")
-    narrow = te.create_prim_func([b, te.compute((4,), lambda i: b[i].astype("int8"))])
-    acc = writer.emit(
-        "acc",
-        relax.call_tir(writer.add_kernel(wide, "wide"), [x], relax.TensorType((4,), "int32")),
-    )
-    y = writer.emit(
-        "y",
-        relax.call_tir(writer.add_kernel(narrow, "narrow"), [acc], relax.TensorType((4,), "int8")),
-    )
-    with pytest.raises(UnsupportedOpError, match="acc is an int32 tensor between two kernels"):
-        CheckKernels()(writer.finish([x], [y]))
+@pytest.mark.parametrize("name", ["residual", "depthwise"])
+def test_input_is_left_alone(name: str):
+    mod = NETWORKS[name]()
+    plan = annotate(mod, QuantConfig())
+    kernels = LowerFloat()(Realize()(InsertQdq(plan, any_params(plan))(mod)))
+    original = kernels.clone()
+    AlterLayout(VNNI)(kernels)
+    tvm.ir.assert_structural_equal(kernels, original)

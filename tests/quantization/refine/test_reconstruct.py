@@ -9,8 +9,8 @@ from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.refine.network import NumpyNetwork
+from tests.quantization.test_bias_correction import dataset, network, pictures
 from tests.reference import run
-from tests.test_bias_correction import dataset, network, pictures
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from tests import modern_networks
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
 from tests.onnx_models import model, run_onnx
+from tests.quantization.test_adopt import branches, quantized_by_onnxruntime
 from tests.quantized_networks import image
-from tests.test_adopt import branches, quantized_by_onnxruntime
 
 
 @pytest.mark.parametrize("weights", ["QInt8", "QUInt8"])

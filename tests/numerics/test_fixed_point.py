@@ -7,15 +7,21 @@ import pytest
 
 from relay_int8.errors import CalibrationError
 from relay_int8.numerics.fixed_point import (
-    multiply,
+    FixedMultiplier,
     quantize_multiplier,
     quantize_together,
-    requantize,
 )
+from schedules.reference.exact import requantize_fixed, shift_right
 from schedules.spec import ROUNDINGS
 
 pytestmark = pytest.mark.fast
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+
+def multiply(x: np.ndarray, by: FixedMultiplier, rounding) -> np.ndarray:
+    """Return ``x`` times real multipliers, as kernels have them, saturated to int32."""
+    product = shift_right(x.astype(np.int64) * by.multiplier, by.shift, rounding)
+    return np.clip(product, INT32_MIN, INT32_MAX)
 
 
 def half_away(x: Fraction) -> int:
@@ -76,7 +82,8 @@ def test_multipliers_are_the_nearest():
     reals = np.exp(np.random.default_rng(0).uniform(-20, 20, 1000))
     found = quantize_multiplier(reals)
     assert (found.multiplier >= 2**30).all()
-    assert (np.abs(found.reals / reals - 1) <= 2.0**-31).all()
+    stands_for = np.ldexp(found.multiplier.astype(np.float64), -found.shift)
+    assert (np.abs(stands_for / reals - 1) <= 2.0**-31).all()
 
 
 def test_multipliers_at_one_shift():
@@ -151,7 +158,8 @@ def test_halves_tell_the_roundings_apart():
 
 def test_channels_and_the_clamp():
     by = quantize_multiplier([0.5, 0.1234])
-    by = type(by)(by.multiplier.reshape(2, 1), by.shift.reshape(2, 1))
+    multiplier, shift = by.multiplier.reshape(2, 1), by.shift.reshape(2, 1)
     x = np.array([[-300, -20, 100], [-20, 100, 4000]])
-    found = requantize(x, by, 3, -128, 127, "tpu-mlir")
+    bounds = np.array([-128 - 3, 127 - 3], np.int32)  # relative to the zero point
+    found = requantize_fixed(x * multiplier, shift, np.int32(3), bounds, "int8", "tpu-mlir")
     np.testing.assert_array_equal(found, [[-128, -7, 53], [1, 15, 127]])

@@ -23,7 +23,7 @@ from relay_int8.graph.dataflow import (
 )
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
-MODELS = Path(__file__).parents[3] / "shared" / "data" / "models"
+MODELS = Path(__file__).parents[4] / "shared" / "data" / "models"
 RNG = np.random.default_rng(0)
 F32, I64 = "float32", "int64"
 X = RNG.normal(size=(1, 3, 8, 8)).astype(F32) * 4

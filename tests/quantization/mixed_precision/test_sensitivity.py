@@ -27,8 +27,8 @@ from relay_int8.quantization.plan_file import read_plan, save_plan, with_plan
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import native_target
+from tests.quantization.test_bias_correction import dataset, network, pictures
 from tests.reference import run
-from tests.test_bias_correction import dataset, network, pictures
 
 CONFIG = QuantConfig(method="max")
 

@@ -1,0 +1,132 @@
+"""FoldConstants: what depends on constants alone is computed, in double precision."""
+
+import numpy as np
+import pytest
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
+from relay_int8.graph import dataflow
+from tests.small_networks import NetworkWriter
+
+pytestmark = pytest.mark.fast
+op = relax.op
+RNG = np.random.default_rng(0)
+F32 = "float32"
+BIAS = np.arange(8, dtype=F32)
+BIAS_4 = BIAS.reshape(1, 8, 1, 1)
+STEPS = np.array([-3, 0, 100000], "int32")
+STEP_S = np.array([0.1, 0.2, 0.3], F32)
+REALS = (STEPS * STEP_S.astype("float64")).astype(F32)
+STEP_Z = np.zeros(3, "int32")
+
+
+def test_a_reshaped_bias_is_a_constant(expect_rewrite):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 8, 2, 2), "float32")) -> R.Tensor((1, 8, 2, 2), "float32"):
+            with R.dataflow():
+                b = R.reshape(R.const(BIAS), (1, 8, 1, 1))
+                y = R.add(x, b)
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((1, 8, 2, 2), "float32")) -> R.Tensor((1, 8, 2, 2), "float32"):
+            with R.dataflow():
+                y = R.add(x, R.const(BIAS_4))
+                R.output(y)
+            return y
+
+    expect_rewrite(FoldConstants(), Before, Expected)
+
+
+def test_biases_of_int32_become_real(expect_rewrite):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                b = R.dequantize(R.const(STEPS), R.const(STEP_S), R.const(STEP_Z), axis=0)
+                y = R.add(x, b)
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                y = R.add(x, R.const(REALS))
+                R.output(y)
+            return y
+
+    expect_rewrite(FoldConstants(), Before, Expected)
+
+
+A = RNG.normal(size=(3, 4)).astype(F32)
+B = RNG.normal(size=(3, 4)).astype(F32)
+I64 = np.array([2, 0], "int64")
+a, b = relax.const(A), relax.const(B)
+WIDE = A.astype("float64")
+FOLDED = {
+    "arithmetic": (lambda: op.multiply(a, b), WIDE * B),
+    "a function": (lambda: op.exp(a), np.exp(WIDE)),
+    "relu": (lambda: op.nn.relu(a), np.maximum(A, 0)),
+    "reduction": (lambda: op.mean(a, [1], keepdims=True), WIDE.mean(1, keepdims=True)),
+    "reduction of all": (lambda: op.sum(a), WIDE.sum()),
+    "comparison": (lambda: op.greater(a, b), A > B),
+    "transpose": (lambda: op.permute_dims(a), A.T),
+    "broadcast": (lambda: op.broadcast_to(a, (2, 3, 4)), np.broadcast_to(A, (2, 3, 4))),
+    "concat": (lambda: op.concat([a, b], 1), np.concatenate([A, B], 1)),
+    "cast": (lambda: op.astype(a, "int32"), A.astype("int32")),
+    "slice": (lambda: op.strided_slice(a, [1], [1], [4], [2]), A[:, 1:4:2]),
+    "slice from behind": (lambda: op.strided_slice(a, [1], [9], [-9], [-1]), A[:, ::-1]),
+    "take": (lambda: op.take(a, relax.const(I64), axis=0), A[[2, 0]]),
+}
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_constant_expressions_are_computed(case):
+    make, wanted = FOLDED[case]
+    net = NetworkWriter((2, 3))
+    folded = FoldConstants()(net.module(net.relu("y", net.x), net.emit("c", make())))
+    constants = [
+        dataflow.constant(value) for var, value in dataflow.calls(folded["main"]) if var.name == "c"
+    ]
+    np.testing.assert_array_equal(constants[0], np.asarray(wanted, constants[0].dtype))
+
+
+def test_a_chain_is_rounded_once():
+    tiny = relax.const(np.float32(1e-8))
+    net = NetworkWriter((2,))
+    c = net.emit("c", op.subtract(net.emit("s", op.add(a, tiny)), a))
+    folded = FoldConstants()(
+        net.module(net.emit("y", op.multiply(net.x, net.emit("m", op.max(c)))))
+    )
+    ((_, y),) = dataflow.calls(folded["main"])
+    wanted = (WIDE + np.float64(np.float32(1e-8)) - WIDE).max().astype(F32)
+    assert wanted > 0
+    np.testing.assert_array_equal(dataflow.constant(y.args[1]), wanted)
+
+
+Q8 = relax.const(np.array([1, 2], "int8"))
+KEPT = {
+    "weights of int8": lambda x: op.dequantize(Q8, relax.const(0.5), relax.const(0, "int8")),
+    "their quantize": lambda x: op.quantize(a, relax.const(0.5), relax.const(0, "int8")),
+    "a tensor": lambda x: op.add(x, a),
+    "an index outside": lambda x: op.take(a, relax.const(np.array([3], "int64")), axis=0),
+    "a negative index": lambda x: op.take(a, relax.const(np.array([-1], "int64")), axis=0),
+    "the shape of a tensor": lambda x: op.shape_of(x),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_others_stay(case, expect_rewrite):
+    net = NetworkWriter((3, 4))
+    mod = net.module(net.emit("y", KEPT[case](net.x)))
+    expect_rewrite(FoldConstants(), mod, mod)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.graph.dataflow import constant, dtype, shape
@@ -204,10 +205,10 @@ class GruCell:
     gates: int = 3
 
     def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
-        """Return one product of the state, which keeps its bias; or one of r and z and one of n."""
+        """Return one product of the state, with the bias of n; or one of r and z and one of n."""
         turned = _turned(emit, weights.of_state)
         if self.resets_product:
-            return weights.input_bias, [Dense(turned, weights.state_bias)]
+            return self._split_biases(emit, weights, turned)
         hidden, rows = shape(turned)
         parts = [
             emit("rows", relax.op.strided_slice(turned, [1], [begin], [end]))
@@ -224,20 +225,36 @@ class GruCell:
         product = products[0].of(emit, h)
         count = 3 if self.resets_product else 2
         states = [None] * 3 if product is None else [*_parts(emit, product, count), None][:3]
-        gates = {
-            letter: lambda a=a, b=b: self.gate(emit, _sum(emit, a, b))
-            for letter, a, b in zip(self.order, inputs[:2], states[:2], strict=True)
-        }
+        sums = inputs[:2]
+        if h is not None:
+            sums = [_sum(emit, a, b) for a, b in zip(sums, states, strict=False)]
+        gates = dict(zip(self.order, sums, strict=True))
         reset: relax.Expr | None = None
         if not self.resets_product and h is not None:
-            kept = emit("reset", relax.op.multiply(gates["r"](), h))
-            reset = products[1].of(emit, kept)
+            r = self.gate(emit, gates["r"])
+            reset = products[1].of(emit, emit("reset", relax.op.multiply(r, h)))
         elif states[2] is not None:
-            reset = emit("reset", relax.op.multiply(gates["r"](), states[2]))
+            r = self.gate(emit, gates["r"])
+            reset = emit("reset", relax.op.multiply(r, states[2]))
         new = self.content(emit, _sum(emit, inputs[2], reset))
-        apart = relax.op.negative(new) if h is None else relax.op.subtract(h, new)
-        kept = emit("kept", relax.op.multiply(gates["z"](), emit("apart", apart)))
+        z = self.gate(emit, gates["z"])
+        if h is None:
+            return [emit("hidden", relax.op.subtract(new, emit("kept", relax.op.multiply(z, new))))]
+        kept = emit("kept", relax.op.multiply(z, emit("apart", relax.op.subtract(h, new))))
         return [emit("hidden", relax.op.add(kept, new))]
+
+    def _split_biases(
+        self, emit: Emit, weights: Weights, turned: relax.Expr
+    ) -> tuple[relax.Expr | None, list[Dense]]:
+        """Move the state's biases of r and z to the inputs: r multiplies that of n alone."""
+        bias = weights.state_bias
+        if bias is None:
+            return weights.input_bias, [Dense(turned)]
+        is_new = np.repeat(np.array([0, 0, 1], dtype(bias)), shape(turned)[0])
+        moved = emit("bias", relax.op.multiply(bias, relax.const(1 - is_new)))
+        inside = emit("bias", relax.op.multiply(bias, relax.const(is_new)))
+        whole = moved if weights.input_bias is None else _sum(emit, weights.input_bias, moved)
+        return whole, [Dense(turned, inside)]
 
 
 def check_steps(count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from tvm import IRModule, relax
@@ -83,6 +84,7 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
     """
     func = mod["main"]
     outputs, readers = results(func), consumers(func)
+    returns = Counter(outputs)  # calibration returns every tensor: a search of them is quadratic
     reserved = {output.name for output in outputs}
     scope = Scope()
     scope.uses.update({param: len(readers[param]) for param in func.params})
@@ -90,7 +92,7 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
     renamed: dict[relax.Var, str] = {}
     for old, value in calls(func):
         scope.name = old.name
-        uses = len(readers[old]) + outputs.count(old)
+        uses = len(readers[old]) + returns[old]
         moved = any(argument in done for argument in arguments(value))
         value = scope.typed(substitute(value, done)) if moved else value
         rewritten = rewrite(scope, value)
@@ -104,14 +106,14 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
         new = value if rewritten is None else rewritten
         is_variable = isinstance(new, relax.Var)
         has_name = is_variable and (new in func.params or new in renamed or new.name in reserved)
-        if has_name and old in outputs and new.name != old.name:
+        if has_name and old in returns and new.name != old.name:
             new = scope.bind(old.name, relax.op.reshape(new, shape(new)))  # a result of its own
             scope.uses[new] = uses
         elif is_variable:
             scope.uses[new] = scope.uses.get(new, 1) - 1 + uses
-            if old in outputs:
+            if old in returns:
                 renamed[new] = old.name
-        elif old in outputs or constant(new) is None:
+        elif old in returns or constant(new) is None:
             new = scope.bind(old.name, new)
             scope.uses[new] = uses
         done[old] = new

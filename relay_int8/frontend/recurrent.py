@@ -235,7 +235,8 @@ class GruCell:
             reset = products[1].of(emit, emit("reset", relax.op.multiply(r, h)))
         elif states[2] is not None:
             r = self.gate(emit, gates["r"])
-            reset = emit("reset", relax.op.multiply(r, states[2]))
+            scale = _scaled_channels if h is None else _product
+            reset = scale(emit, r, states[2])
         new = self.content(emit, _sum(emit, inputs[2], reset))
         z = self.gate(emit, gates["z"])
         if h is None:
@@ -372,6 +373,17 @@ def _parts(emit: Emit, x: relax.Expr, count: int) -> list[relax.Expr]:
 
 def _sum(emit: Emit, a: relax.Expr, b: relax.Expr | None) -> relax.Expr:
     return a if b is None else emit("sum", relax.op.add(a, b))
+
+
+def _product(emit: Emit, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+    return emit("product", relax.op.multiply(a, b))
+
+
+def _scaled_channels(emit: Emit, x: relax.Expr, factors: relax.Expr) -> relax.Expr:
+    """Multiply columns by factors, as an image's channels: integers have a layer for these."""
+    image = emit("image", relax.op.reshape(x, (*shape(x), 1, 1)))
+    column = emit("factors", relax.op.reshape(factors, (1, *shape(factors), 1, 1)))
+    return emit("matrix", relax.op.reshape(_product(emit, image, column), shape(x)))
 
 
 def _clip(x: relax.Expr, low: float, high: float) -> relax.Expr:

@@ -6,6 +6,8 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from relay_int8.api.model import load_model
+from relay_int8.api.preview import preview
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import dataflow
@@ -199,3 +201,14 @@ def test_more_steps_than_are_unrolled():
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1025
     with pytest.raises(UnsupportedOpError, match=r"layer \(RNN\).*2050 steps.*at most 2048 are un"):
         import_onnx(proto)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("operator", ["LSTM", "GRU", "GRU_product", "RNN"])
+def test_all_steps_can_be_integers(tmp_path, operator):
+    """The first one too, whose state is zero: a layer in float there would spread to all others."""
+    name, product = operator.split("_")[0], operator.endswith("product")
+    proto, _ = recurrent(name, outputs=["Y"], **({"linear_before_reset": 1} if product else {}))
+    onnx.save(proto, tmp_path / "network.onnx")
+    reasons = preview(load_model(tmp_path / "network.onnx")).coverage["reasons"]
+    assert set(reasons) <= {"no integer operator reads its result"}  # what follows the last product

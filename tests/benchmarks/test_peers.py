@@ -54,4 +54,4 @@ def test_whole_comparison(tmp_path, capfd, full):
     assert "batch 2, 1 thread, throughput" in capfd.readouterr().out
     assert (tmp_path / "markdown").read_text().count("| resnet18 |") == 4
     quantized = sorted(path.suffix for path in (tmp_path / "cache").iterdir())
-    assert quantized == [".onnx"] * 2 + [".so"] * 4  # of each batch: for all cores, for one
+    assert quantized == [".onnx"] * 2 + [".ri8"] * 4  # of each batch: for all cores, for one

@@ -183,12 +183,12 @@ class FunctionWriter:
         A single tensor is bound last and returned as it is, what follows it being read by nothing:
         of an alias, TVM's passes would keep the name and drop the tensor's own.
         """
-        places = [i for i, one in enumerate(self._bindings) if one.var.same_as(outputs[0])]
-        if len(outputs) == 1 and places:
-            last = self._bindings[places[0]]
-            del self._bindings[places[0] :]
-            return relax.VarBinding(relax.Var(last.var.name, last.var.ty), last.value)
-        value = outputs[0] if len(outputs) == 1 else relax.Tuple(list(outputs))
+        single = outputs[0] if len(outputs) == 1 else None
+        for position, binding in enumerate(self._bindings):
+            if single is not None and binding.var.same_as(single):
+                del self._bindings[position:]
+                return relax.VarBinding(relax.Var(single.name, single.ty), binding.value)
+        value = relax.Tuple(list(outputs)) if single is None else single
         value = self._builder.normalize(value)
         return relax.VarBinding(relax.Var(self._unique("outputs"), value.ty), value)
 

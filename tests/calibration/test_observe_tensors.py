@@ -118,3 +118,10 @@ def test_means_are_those_of_the_channels(dims, last):
     wanted = channel_means(x, last=last)
     assert dataflow.shape(result) == wanted.shape
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_network_without_integers_observes_nothing():
+    net = NetworkWriter()
+    before = net.module(net.conv("a", net.x, 4, 1))
+    after = ObserveTensors({}, [], find_method("max"))(before)
+    assert len(after["main"].ret_ty.fields) == 0

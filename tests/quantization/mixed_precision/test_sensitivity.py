@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from relay_int8.api.model import Model
 from relay_int8.api.sensitivity import analyze_layers, sensitivity_json
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ConfigError, RecordError
@@ -132,7 +133,8 @@ def test_a_plan_is_found_saved_edited_and_used(tmp_path, full):
     mod, data = network(True), dataset(pictures(24))
     base = quantize(mod, data, CONFIG)
     whole = Variants(base, data, 12).fit(base.plan).snr_db
-    found = analyze_layers(mod, data, config=CONFIG, budget=Budget(snr_db=whole + 1), samples=12)
+    budget = Budget(snr_db=whole + 1)
+    found = analyze_layers(Model(module=mod), data, config=CONFIG, budget=budget, samples=12)
     verified = found.verified
     assert verified.holds and verified.fit.snr_db >= whole + 1
     assert set(verified.latency_ms) == {"int8", "mixed", "float32"}

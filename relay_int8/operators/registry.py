@@ -70,10 +70,11 @@ def operator_of(group: Group) -> Operator:
     return OPERATORS.get(group.kind) or Unsupported(group.kind)
 
 
-def linear_of(group: Group) -> Linear | None:
-    """Return the record of a convolution or dense layer, None for other kinds."""
-    record = operator_of(group)
-    return record if isinstance(record, Linear) else None
+def linear_of(layer: Group) -> Linear:
+    """Return the record of a convolution or dense layer."""
+    record = operator_of(layer)
+    assert isinstance(record, Linear)
+    return record
 
 
 def refusal(group: Group, requantize: Requantize = "float") -> str | None:

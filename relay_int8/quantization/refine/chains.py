@@ -86,8 +86,8 @@ def _joined(
 
 def _bound(group: Group) -> float | None:
     """Return the clip's upper bound, or None where a factor cannot pass the epilogue."""
-    record = linear_of(group)
-    if record is None or record.refusal(group) or group.residual:
+    record = operator_of(group)
+    if not isinstance(record, Linear) or record.refusal(group) or group.residual:
         return None
     if isinstance(group.activation, Clip):
         return group.activation.high if group.activation.low == 0 else None
@@ -96,9 +96,7 @@ def _bound(group: Group) -> float | None:
 
 def _channel_axis(layer: Group) -> int:
     """Return the axis along which a layer's input and result have their channels."""
-    record = linear_of(layer)
-    assert record is not None
-    return record.channel_axis % len(dataflow.shape(layer.output))
+    return linear_of(layer).channel_axis % len(dataflow.shape(layer.output))
 
 
 def _readers(

@@ -26,7 +26,6 @@ from relay_int8.numerics.equalization import (
     within_clip,
     within_range,
 )
-from relay_int8.operators.linear import Linear
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import Equalization
 from relay_int8.quantization.refine.chains import Chain, find_chains
@@ -108,8 +107,8 @@ class _Scaling:
 
     def ranges(self, chain: Chain) -> tuple[Array, Array]:
         """Return the largest magnitudes of each channel: of weights producing, and reading it."""
-        produced = [_record(one).by_output(self._weights[one.name]) for one in chain.producers]
-        read = [_record(one).by_input(one, self._weights[one.name]) for one in chain.readers]
+        produced = [linear_of(one).by_output(self._weights[one.name]) for one in chain.producers]
+        read = [linear_of(one).by_input(one, self._weights[one.name]) for one in chain.readers]
         largest = np.concatenate([np.abs(rows).max(axis=1) for rows in produced])
         return largest, np.abs(np.concatenate(read, axis=1)).max(axis=1)
 
@@ -126,12 +125,12 @@ class _Scaling:
             self._multiply(layer, part)
         for reader in chain.readers:
             w = self._weights[reader.name]
-            self._weights[reader.name] = _record(reader).divided_by_input(reader, w, factors)
+            self._weights[reader.name] = linear_of(reader).divided_by_input(reader, w, factors)
 
     def _multiply(self, layer: Group, factors: Array) -> None:
         w = self._weights[layer.name]
-        rows = np.moveaxis(w, _record(layer).weight_axis, -1) * factors
-        self._weights[layer.name] = np.moveaxis(rows, -1, _record(layer).weight_axis)
+        rows = np.moveaxis(w, linear_of(layer).weight_axis, -1) * factors
+        self._weights[layer.name] = np.moveaxis(rows, -1, linear_of(layer).weight_axis)
         if layer.name in self._biases:
             self._biases[layer.name] = self._biases[layer.name] * factors
 
@@ -140,12 +139,6 @@ class _Scaling:
         replace = ReplaceWeights(self._weights, self._biases)
         result: IRModule = tvm.transform.Sequential([replace])(mod)
         return result
-
-
-def _record(layer: Group) -> Linear:
-    record = linear_of(layer)
-    assert record is not None
-    return record
 
 
 def _depthwise(reader: Group) -> bool:

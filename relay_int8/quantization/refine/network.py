@@ -216,7 +216,6 @@ class _State:
             x = self._params.get(str(group.inputs[0].name))
             w = rounded(group, np.float32(1) if x is None else x.scale)
         record = linear_of(group)
-        assert record is not None
         return record.evaluate_with(group, xs, w, b)
 
 
@@ -233,7 +232,6 @@ def fake_quantize(x: Array, params: QParams) -> Array:
 def from_rows(group: Group, rows: Array) -> Array:
     """Return weights shaped as the layer has them; the inverse of ``Group.weight_rows``."""
     record = linear_of(group)
-    assert record is not None
     return np.ascontiguousarray(np.moveaxis(rows, 0, record.weight_axis))
 
 

@@ -25,7 +25,6 @@ from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.rounding import ROUNDINGS, Rounding, nearest
 from relay_int8.operators.images import product, rows
-from relay_int8.operators.linear import Linear
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.refine.network import (
     Arrays,
@@ -119,7 +118,10 @@ class _Walk:
             w, b = self._chosen(group, xs, seen)
             self.found.weights[group.name], self.found.biases[group.name] = w, b
             found = np.concatenate(
-                [_linear(group).evaluate_with(group, chunk, w, b) for chunk in self._chunks(seen)],
+                [
+                    linear_of(group).evaluate_with(group, chunk, w, b)
+                    for chunk in self._chunks(seen)
+                ],
                 axis=0,
             )
         else:
@@ -149,7 +151,7 @@ class _Walk:
         params = self._params.get(str(group.inputs[0].name))
         s_x = np.float32(1) if params is None else params.scale
         scales = qparams.weight_scales(rows, bias, s_x).astype(np.float64)
-        groups = _linear(group).groups(group)
+        groups = linear_of(group).groups(group)
         by_group = rows.reshape(groups, len(rows) // groups, -1)
         rounding = self._rounding if by_group.shape[2] <= LARGEST_K else nearest
         moments = _Moments(group, by_group, second=rounding is not nearest)
@@ -233,15 +235,9 @@ class _Moments:
         return shift
 
 
-def _linear(group: Group) -> Linear:
-    record = linear_of(group)
-    assert record is not None
-    return record
-
-
 def _columns(group: Group, x: Array) -> Array:
     """Return float32 (groups, k, positions of all images)."""
-    columns = _linear(group).patches(group, x)
+    columns = linear_of(group).patches(group, x)
     return columns.transpose(1, 2, 0, 3).reshape(columns.shape[1], columns.shape[2], -1)
 
 

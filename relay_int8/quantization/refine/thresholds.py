@@ -135,7 +135,7 @@ def _errors(group: Group, name: str, tensors: Mapping[str, Array], params: list[
 
 def _product(group: Group, x: Array) -> Array:
     record = linear_of(group)
-    assert record is not None and group.weight is not None
+    assert group.weight is not None
     alone = dataclasses.replace(group, residual=False, activation=None)
     return record.evaluate_with(alone, [x], group.weight.values, None)
 

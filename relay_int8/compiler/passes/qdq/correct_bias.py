@@ -62,7 +62,6 @@ class CorrectBias:
         """Return the corrected bias, one number a channel."""
         assert layer.weight is not None
         record = linear_of(layer)
-        assert record is not None
         w, b = layer.weight_rows, layer.bias_or_zero
         conv = w.ndim == 4
         w = w if conv else w[:, :, None, None]

@@ -105,7 +105,6 @@ class _Inserter:
         """Replace the constant weights of an integer layer by their Q/DQ pair."""
         assert group.weight is not None
         record = linear_of(group)
-        assert record is not None
         rows, axis = group.weight_rows, record.weight_axis
         scale = qparams.weight_scales(
             rows, group.bias_or_zero, self._params[group.inputs[0].name].scale

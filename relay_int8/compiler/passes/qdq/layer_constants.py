@@ -62,5 +62,4 @@ def _weighted(call: relax.Call, layer: Group, weights: Mapping[str, Array]) -> r
 
 def _addend(layer: Group, biases: Mapping[str, Array]) -> relax.Expr:
     record = linear_of(layer)
-    assert record is not None
     return relax.const(record.addend(np.asarray(biases[layer.name], np.float32)))

@@ -31,7 +31,15 @@ from schedules.cpu import matrices
 from schedules.cpu.contraction import axes, ramp
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrices import Matrix, Panels, Rows, Tile
-from schedules.cpu.product import arguments, as_built, first_row, row_major, store_lanes, tasks, whole
+from schedules.cpu.product import (
+    arguments,
+    as_built,
+    first_row,
+    row_major,
+    store_lanes,
+    tasks,
+    whole,
+)
 from schedules.spec import Attention
 from schedules.spec.product import EXP2_SERIES, LEAST_EXPONENT, LOWEST, MASKED, MOST_DEPTH
 from schedules.template import ScheduleTemplate
@@ -179,7 +187,9 @@ class _Emitter:
                 of_keys = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_q, LANES))
                 for r in range(self.height):
                     acc = found[r][j] - of_keys - broadcast(corrections[T.int64(r)], LANES)
-                    value = self._counted(acc, block + j) if mask is None else mask(acc, r, block + j)
+                    value = (
+                        self._counted(acc, block + j) if mask is None else mask(acc, r, block + j)
+                    )
                     T.buffer_store(scores, value, [T.int64(r), ramp(LANES, (block + j) * LANES)])
 
         blocks = matrices.tile_of(self.dot, spec.queries, self.keys.blocks).blocks
@@ -229,8 +239,12 @@ class _Emitter:
                 if ragged:
                     value = self._shifted(value, block, last)
             else:
-                keys = [tirx.min(block * LANES + i, T.int64(self.spec.keys - 1)) for i in range(LANES)]
-                value = tirx.Shuffle([flat[place + key * across] for key in keys], list(range(LANES)))
+                keys = [
+                    tirx.min(block * LANES + i, T.int64(self.spec.keys - 1)) for i in range(LANES)
+                ]
+                value = tirx.Shuffle(
+                    [flat[place + key * across] for key in keys], list(range(LANES))
+                )
             logarithmic = value * broadcast(tirx.const(math.log2(math.e), "float32"), LANES)
             score = fma(cast(acc, "float32"), m, logarithmic)
             if not ragged:
@@ -267,7 +281,11 @@ class _Emitter:
                 below = cast(below, "float32") * broadcast(self.buffers["m_scores"][0], LANES)
             u = T.Bind(_power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
-            value = u if self.powers == "uint8" else u - broadcast(tirx.const(matrices.SIGN, "int32"), LANES)
+            value = (
+                u
+                if self.powers == "uint8"
+                else u - broadcast(tirx.const(matrices.SIGN, "int32"), LANES)
+            )
             T.buffer_store(powers, cast(value, self.powers), [r, ramp(LANES, block * LANES)])
         T.buffer_store(totals, _joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 

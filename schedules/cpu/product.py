@@ -221,9 +221,7 @@ class _Emitter:
             )
             for j in range(count):
                 if integer:
-                    of_columns = T.Bind(
-                        sums[outer, block + j, ramp(LANES)] * broadcast(z_a, LANES)
-                    )
+                    of_columns = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_a, LANES))
                 left = spec.columns - (block + j) * LANES if spec.columns % LANES else LANES
                 for r in range(tile.rows):
                     acc = found[r][j]

@@ -36,6 +36,7 @@ from schedules.cpu.plain import (
 )
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
+from schedules.cuda.attention import ATTENTION_CUDA
 from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
@@ -57,6 +58,7 @@ from schedules.cuda.layout_flexible import (
 )
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
+from schedules.cuda.product import PRODUCT_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
 from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured
@@ -168,6 +170,8 @@ _ORDER = (
     MOVE_CUDA,
     SAMPLE2D_CUDA,
     SIGMOID_CUDA,
+    PRODUCT_CUDA,
+    ATTENTION_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

@@ -26,25 +26,25 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.epilogue import broadcast, cast, fma, requantized, rint
+from schedules.bodies.epilogue import broadcast, cast, fma, requantized
+from schedules.bodies.matrices import (
+    Matrix,
+    arguments,
+    as_built,
+    attention_refusal,
+    outer_count,
+    row_major,
+    whole,
+)
+from schedules.bodies.powers import power
 from schedules.cpu import matrices
 from schedules.cpu.contraction import axes, ramp
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.matrices import Matrix, Panels, Rows, Tile
-from schedules.cpu.product import (
-    arguments,
-    as_built,
-    first_row,
-    row_major,
-    store_lanes,
-    tasks,
-    whole,
-)
+from schedules.cpu.matrices import Panels, Rows, Tile
+from schedules.cpu.product import SERIAL_PRODUCTS, first_row, store_lanes, tasks
 from schedules.spec import Attention
-from schedules.spec.product import EXP2_SERIES, LEAST_EXPONENT, LOWEST, MASKED, MOST_DEPTH
+from schedules.spec.product import LOWEST, MASKED
 from schedules.template import ScheduleTemplate
-
-SERIAL_PRODUCTS = 1 << 16
 
 
 def attention_template(dot: Dot) -> ScheduleTemplate:
@@ -52,7 +52,7 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
     name = f"attention_{dot.name}"
 
     def _refuses(spec: Attention, target: Target) -> str | None:
-        return dot.refuses(matrices.row_type(dot), target) or refuses(spec)
+        return dot.refuses(matrices.row_type(dot), target) or attention_refusal(spec)
 
     return ScheduleTemplate(
         name=name,
@@ -64,14 +64,6 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
         space=as_built,
         x_types=("uint8", "int8"),
     )
-
-
-def refuses(spec: Attention) -> str | None:
-    """Say why no flavour computes ``spec``, or None."""
-    longest = max(spec.depth, spec.keys)
-    if longest > MOST_DEPTH:
-        return f"{longest} products may leave int32; the most are {MOST_DEPTH}"
-    return None
 
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
@@ -111,8 +103,9 @@ class _Emitter:
         )
         self.height = height
         self.powers = matrices.row_type(dot)
+        self.shift = 0 if self.powers == "uint8" else matrices.SIGN
         self.scores = "int32" if spec.mask_strides is None else "float32"
-        self.outer = T.int64(spec.heads) * int64((spec.batch,))[0]
+        self.outer = outer_count(spec)
         symbolic = not isinstance(spec.batch, int)
         self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
 
@@ -279,7 +272,7 @@ class _Emitter:
             below = scores[r, ramp(LANES, block * LANES)] - top
             if self.scores == "int32":
                 below = cast(below, "float32") * broadcast(self.buffers["m_scores"][0], LANES)
-            u = T.Bind(_power(below))
+            u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
             value = (
                 u
@@ -309,9 +302,9 @@ class _Emitter:
                 for r in range(self.height):
                     total = totals[T.int64(r)]
                     acc = found[r][j] - broadcast(total * z_v, LANES)
-                    if self.powers == "int8":
-                        of_values = sums[outer, block + j, ramp(LANES)]
-                        acc = acc + of_values * broadcast(tirx.const(matrices.SIGN, "int32"), LANES)
+                    if self.shift:
+                        shift = broadcast(tirx.const(self.shift, "int32"), LANES)
+                        acc = acc + sums[outer, block + j, ramp(LANES)] * shift
                     whole_of = tirx.max(total, tirx.const(1, "int32"))
                     divisor = broadcast(whole_of.astype("float32"), LANES)
                     mean = cast(acc, "float32") / divisor
@@ -322,20 +315,6 @@ class _Emitter:
 
         blocks = matrices.tile_of(self.dot, spec.queries, self.values.blocks).blocks
         matrices.by_blocks(self.values.blocks, blocks, _blocks)
-
-
-def _power(t: Expr) -> Expr:
-    """Return int32 lanes of ``rint(255 * 2**t)``."""
-    t = T.Bind(tirx.max(t, broadcast(tirx.const(LEAST_EXPONENT, "float32"), LANES)))
-    n = T.Bind(rint(t))
-    f = t - cast(n, "float32")
-    p = broadcast(tirx.const(EXP2_SERIES[0], "float32"), LANES)
-    for coefficient in EXP2_SERIES[1:]:
-        p = fma(p, f, broadcast(tirx.const(coefficient, "float32"), LANES))
-    scaled = tirx.reinterpret(f"int32x{LANES}", p) + n * broadcast(
-        tirx.const(1 << 23, "int32"), LANES
-    )
-    return rint(tirx.reinterpret(f"float32x{LANES}", scaled))
 
 
 def _joined(value: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:

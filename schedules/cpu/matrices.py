@@ -22,41 +22,13 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.epilogue import broadcast
+from schedules.bodies.matrices import Matrix
 from schedules.cpu.contraction import ramp
 from schedules.cpu.dot import LANES, Dot
-from schedules.spec import Size, Strides
 
 SIGN = 128
 Row = Callable[[Any, Expr], Expr]
 """``(row of the tile, step)`` -> the elements of one step."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Matrix:
-    """Matrices of all batches and heads, as they lie in memory: (rows, columns), by ``strides``."""
-
-    buffer: Any
-    strides: Strides
-    heads: int
-    rows: int
-    columns: int
-
-    @property
-    def dtype(self) -> str:
-        """Element type."""
-        return str(self.buffer.dtype)
-
-    def start(self, outer: Expr) -> Expr:
-        """Return where the matrix of ``outer = batch * heads + head`` begins."""
-        first, batch, head, _, _ = self.strides
-        return outer // self.heads * batch + outer % self.heads * head + first
-
-    def flat(self) -> Any:
-        """Declare the memory as one axis, in the block that is being built."""
-        size = T.int64(1)
-        for extent in self.buffer.shape:
-            size = size * extent
-        return T.decl_buffer((size,), self.dtype, data=self.buffer.data, layout=None)
 
 
 def row_type(dot: Dot) -> str:
@@ -102,7 +74,7 @@ class Panels:
         """Element type."""
         return "float32" if self.dot.float32 else "int8"
 
-    def allocate(self, outer: Size, name: str) -> tuple[Any, Any]:
+    def allocate(self, outer: Any, name: str) -> tuple[Any, Any]:
         """Return the buffers of panels and sums, in the block that is being built."""
         shape = int64((outer, self.blocks, self.steps, LANES * self.dot.width))
         panels = T.sblock_alloc_buffer(shape, self.dtype, layout=None)

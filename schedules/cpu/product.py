@@ -7,8 +7,8 @@ Two regions of tasks (p parallel): panels of b, a block each, then tiles of rows
     p:b*h*block   panels, sums
     p:b*h*tile    rows   blocks   steps   the instruction, the epilogue
 
-``sum (a - z_a) * (b - z_b)`` is the sum of products as they are multiplied, less z_a times the sum
-of the column, less z_b times the sum of the row of ``a - z_a``. The last is left out where z_b is 0.
+``sum (a - z_a) * (b - z_b)`` is the sum of products as they are multiplied, less z_a times that of
+the column, less z_b times that of the row of ``a - z_a``. The last is left out where z_b is 0.
 
 Exact:  integers always; float32 sums ascend over k.
 """
@@ -18,23 +18,28 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
 from schedules.bodies.epilogue import broadcast, cast, requantized
 from schedules.bodies.fixed_point import to_integer, wide
+from schedules.bodies.matrices import (
+    Matrix,
+    arguments,
+    as_built,
+    outer_count,
+    product_refusal,
+    row_major,
+    whole,
+)
 from schedules.cpu import matrices
 from schedules.cpu.contraction import axes, ramp
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.matrices import Matrix, Panels, Rows, Tile
-from schedules.layout import ROW
+from schedules.cpu.matrices import Panels, Rows, Tile
 from schedules.spec import Product
-from schedules.spec.product import MOST_DEPTH
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.template import ScheduleTemplate
 
 SERIAL_PRODUCTS = 1 << 16  # below, waking other threads costs more than they save
 
@@ -44,7 +49,7 @@ def product_template(dot: Dot) -> ScheduleTemplate:
     name = f"product_{dot.name}"
 
     def _refuses(spec: Product, target: Target) -> str | None:
-        return dot.refuses(_multiplied(dot, spec.a), target) or refuses(spec)
+        return dot.refuses(_multiplied(dot, spec.a), target) or product_refusal(spec)
 
     return ScheduleTemplate(
         name=name,
@@ -58,25 +63,6 @@ def product_template(dot: Dot) -> ScheduleTemplate:
     )
 
 
-def row_major(spec: Any, wanted: Layouts) -> Layouts:
-    """Return the only layouts there are: strides are of row-major memory."""
-    return Layouts(inputs=(ROW,) * len(spec.tensors), output=ROW)
-
-
-def as_built(sch: Schedule, spec: Any, target: Target) -> None:
-    """Leave the loops as the kernel has them: they follow from the shape."""
-
-
-def refuses(spec: Product) -> str | None:
-    """Say why no flavour computes ``spec``, or None."""
-    floats = [name for name in ("a", "b", "y") if spec.dtype(name) == "float32"]
-    if floats and floats not in (["a", "b", "y"], ["y"]):
-        return f"a is {spec.a}, b {spec.b} and y {spec.y}; a and b must be floats, or integers"
-    if not floats and spec.depth > MOST_DEPTH:
-        return f"{spec.depth} products may leave int32; the most are {MOST_DEPTH}"
-    return None
-
-
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
@@ -87,26 +73,9 @@ def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     return builder.get()
 
 
-def arguments(spec: Any, lengths: dict[str, int]) -> dict[str, Any]:
-    """Declare the arguments of the PrimFunc that is being built, constants of one element."""
-    shapes = {name: spec.shape(name) for name in (*spec.tensors, "y")}
-    types = {name: spec.dtype(name) for name in shapes}
-    shapes |= {name: (lengths.get(name, 1),) for name in spec.params}
-    types |= {name: spec.constant_dtype(name) for name in spec.params}
-    return {
-        name: T.arg(name, T.buffer(int64(shapes[name]), types[name], layout=None))
-        for name in (*spec.tensors, *spec.params, "y")
-    }
-
-
 def tasks(extent: Any, parallel: bool) -> Any:
     """Return the loop over tasks."""
     return (T.parallel if parallel else T.serial)(extent)
-
-
-def whole(buffer: Any) -> Any:
-    """Return the region of all of a buffer."""
-    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 
 
 def first_row(tile: Expr, height: int, rows: int) -> Expr:
@@ -158,7 +127,7 @@ class _Emitter:
         self.b = self._matrix("b", spec.columns)
         tile = matrices.tile_of(dot, spec.rows, self.panels.blocks)
         self.rows = Rows(dot=dot, source=self.a, tile=tile, steps=steps)
-        self.outer = T.int64(spec.heads) * int64((spec.batch,))[0]
+        self.outer = outer_count(spec)
         symbolic = not isinstance(spec.batch, int)
         self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
 

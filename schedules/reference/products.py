@@ -46,7 +46,7 @@ def attention(spec: Attention, tensors: Arrays, params: Arrays) -> np.ndarray:
         t = s - np.maximum(s.max(-1, keepdims=True), np.float32(LOWEST))
     u = powers(t)
     total = np.maximum(u.sum(-1, keepdims=True, dtype=np.int32), 1)
-    acc = _sums(u, np.int32(0), v, z_v)
+    acc = _sums(u, np.zeros((), np.int32), v, z_v)
     mean = acc.astype(np.float32) / total.astype(np.float32)
     y = to_integer(mean * params["m"][0], z_y, params["clamp"], spec.y)
     return _in_memory(y, _shape(spec.y_shape, batch), spec.y_strides)
@@ -58,7 +58,7 @@ def powers(t: np.ndarray) -> np.ndarray:
     n = np.rint(t)
     p = np.full_like(t, EXP2_SERIES[0])
     for coefficient in EXP2_SERIES[1:]:
-        p = fma(p, t - n, np.float32(coefficient))
+        p = fma(p, t - n, np.array(coefficient, np.float32))
     bits = p.view(np.int32) + (n.astype(np.int32) << 23)
     return np.asarray(np.rint(bits.view(np.float32)), np.uint8)
 

@@ -257,7 +257,7 @@ def _products(reader: _Reader, attention: bool) -> Iterator[Group]:
     parts = (reader.values, reader.readers, reader.results)
     taken: set[relax.Var] = set()
     for each in find_attention(*parts) if attention else ():
-        mask = [each.mask.tensor] if each.mask and each.mask.tensor else []
+        mask = [each.mask.tensor] if each.mask and each.mask.tensor is not None else []
         inputs = [each.q.tensor, each.k.tensor, each.v.tensor]
         taken.update(each.members)
         root, members = reader.values[each.root], list(each.members)

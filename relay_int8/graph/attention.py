@@ -1,4 +1,4 @@
-"""Attention, and products of two activations, with the moves around them.
+"""Attention, with the moves around it.
 
     softmax(factor * q k' + mask) v
 
@@ -10,10 +10,9 @@ keys and values as parts of one tensor.
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,36 +20,25 @@ from tvm import relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.matrices import (
-    MOVES,
     Outer,
     Positions,
-    broadcast_to,
-    chain,
     counted,
     is_countable,
     keeps_matrices,
     outer_of,
-    read_through,
+    packed_positions,
     strides_of,
-    written_through,
 )
+from relay_int8.graph.matrix_products import Operand, Surroundings
+from relay_int8.graph.scores import Scores, constant_mask, find_scores, mask_positions
 from schedules.spec import Strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LEAST_MASK = -1e4  # what a condition puts in place of a score counts as masked out below
-
-
-@dataclass(frozen=True, kw_only=True)
-class Operand:
-    """A tensor that a product reads or gives, and how its matrices lie in it."""
-
-    tensor: relax.Var
-    strides: Strides
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mask:
-    """What is added to scores: a tensor, or constant values."""
+    """What is added to scores: a tensor, or constant values, float32."""
 
     strides: Strides
     tensor: relax.Var | None = None
@@ -58,22 +46,11 @@ class Mask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixProduct:
-    """``a b'`` of two activations: rows of both are multiplied."""
-
-    members: tuple[relax.Var, ...]
-    outer: Outer
-    rows: int
-    columns: int
-    depth: int
-    a: Operand
-    b: Operand
-    y: Operand
-
-
-@dataclass(frozen=True, kw_only=True)
 class Attention:
-    """``softmax(factor * q k' + mask) v``; ``gain`` multiplies the result."""
+    """``softmax(factor * q k' + mask) v``; ``gain`` multiplies the result.
+
+    ``root`` is the product with the values, ``y`` where it is moved to.
+    """
 
     members: tuple[relax.Var, ...]
     root: relax.Var
@@ -91,342 +68,142 @@ class Attention:
     gain: float
 
 
-@dataclass
-class _Scores:
-    """What lies between the product of queries and keys, and the softmax."""
-
-    product: relax.Var
-    members: list[relax.Var] = field(default_factory=list)
-    factor: float = 1.0
-    constants: list[Array] = field(default_factory=list)
-    tensor: relax.Var | None = None
-
-
-def find_attention(
-    values: Mapping[relax.Var, relax.Expr],
-    readers: Mapping[relax.Var, list[relax.Var]],
-    results: Collection[relax.Var],
-) -> list[Attention]:
-    """Return the attentions among ``values`` (in topological order), none overlapping."""
-    finder = _Finder(values, readers, results)
+def find_attention(around: Surroundings) -> list[Attention]:
+    """Return the attentions of a function (in topological order); they are taken."""
     found = []
-    for var, value in values.items():
+    for var, value in around.values.items():
         if dataflow.operator(value) == "nn.softmax" and _is_last_axis(value):
-            attention = finder.attention(var)
+            attention = _attention(around, var)
             if attention is not None:
                 found.append(attention)
-                finder.taken.update(attention.members)
+                around.taken.update(attention.members)
     return found
 
 
-def find_products(
-    values: Mapping[relax.Var, relax.Expr],
-    readers: Mapping[relax.Var, list[relax.Var]],
-    results: Collection[relax.Var],
-    taken: Collection[relax.Var],
-    is_weight: Callable[[relax.Expr], bool],
-) -> list[MatrixProduct]:
-    """Return the other products of two activations, with the moves that only they need."""
-    finder = _Finder(values, readers, results)
-    finder.taken.update(taken)
-    found = []
-    for var, value in values.items():
-        if dataflow.operator(value) == "matmul" and var not in finder.taken:
-            if any(is_weight(argument) for argument in value.args):
-                continue
-            product = finder.product(var)
-            if product is not None:
-                found.append(product)
-                finder.taken.update(product.members)
-    return found
-
-
-class _Finder:
-    def __init__(
-        self,
-        values: Mapping[relax.Var, relax.Expr],
-        readers: Mapping[relax.Var, list[relax.Var]],
-        results: Collection[relax.Var],
-    ) -> None:
-        self._values, self._readers, self._results = values, readers, set(results)
-        self._order = {var: place for place, var in enumerate(values)}
-        self.taken: set[relax.Var] = set()
-
-    def attention(self, softmax: relax.Var) -> Attention | None:
-        """Return the attention around a softmax, or None."""
-        behind = self._weighted(softmax)
-        scores = self._scores(self._values[softmax].args[0])
-        if behind is None or scores is None:
-            return None
-        *guards, product = behind
-        core = [*scores.members, softmax, *guards, product]
-        if not self._is_closed(core, product):
-            return None
-        q_k, p_v = self._values[scores.product], self._values[product]
-        reads = (q_k.args[0], q_k.args[1], p_v.args[1])
-        shapes = [dataflow.shape(value) for value in (*reads, q_k, p_v, softmax)]
-        if not all(isinstance(var, relax.Var) for var in reads) or not _same_outer(shapes):
-            return None
-        for peeled in (reads, ()):
-            moves = self._peeled(peeled, core)
-            written = self._written(product)
-            found = self._read(reads, (False, True, False), moves)
-            mask = self._mask(scores)
-            places = [positions for _, positions in (*found, written)]
-            if any(place is None for place in places) or (mask is not None and mask[0] is None):
-                continue
-            known = [place for place in (*places, *(mask[:1] if mask else ())) if place]
-            outer = outer_of([dataflow.shape(q_k), dataflow.shape(p_v)], known)
-            if outer is None:
-                continue
-            q, k, v, y = (
-                Operand(tensor=tensor, strides=strides_of(outer, place))
-                for tensor, place in (*found, written)
-                if place is not None
-            )
-            chains = [chain(var, self._values, moves) for var in reads]
-            factors = [self._factor(each[:-1]) for each in chains]
-            last = written[0]
-            members = {*moves, *core, *self._until(product, last)}
-            return Attention(
-                members=tuple(sorted(members, key=self._order.__getitem__)),
-                root=product,
-                outer=outer,
-                queries=int(shapes[0][-2]),
-                keys=int(shapes[1][-1]),
-                depth=int(shapes[0][-1]),
-                width=int(shapes[2][-1]),
-                q=q,
-                k=k,
-                v=v,
-                y=y,
-                mask=_joined(mask, outer),
-                factor=scores.factor * factors[0] * factors[1],
-                gain=factors[2],
-            )
+def _attention(around: Surroundings, softmax: relax.Var) -> Attention | None:
+    """Return the attention around a softmax, or None."""
+    behind = _weighted(around, softmax)
+    scores = find_scores(around.values, around.values[softmax].args[0])
+    if behind is None or scores is None or scores.product is None:
         return None
+    core = [scores.product, *scores.members, softmax, *behind]
+    if not _is_closed(around, core):
+        return None
+    product = behind[-1]
+    q_k, p_v = around.values[scores.product], around.values[product]
+    reads = (q_k.args[0], q_k.args[1], p_v.args[1])
+    shapes = [dataflow.shape(value) for value in (*reads, q_k, p_v, softmax)]
+    if not all(isinstance(var, relax.Var) for var in reads) or not _same_outer(shapes):
+        return None
+    for operands in (reads, ()):
+        moves = around.peeled(operands, core, factors=True)
+        found = _placed(around, scores, core, reads, moves)
+        if found is not None:
+            return found
+    return None
 
-    def product(self, var: relax.Var) -> MatrixProduct | None:
-        """Return the product that ``var`` is, or None where an operand is constant or a vector."""
-        call = self._values[var]
-        reads = tuple(call.args[:2])
-        shapes = [dataflow.shape(value) for value in (*reads, call)]
-        if not all(isinstance(arg, relax.Var) for arg in reads):
+
+def _placed(
+    around: Surroundings,
+    scores: Scores,
+    core: Sequence[relax.Var],
+    reads: Sequence[relax.Var],
+    moves: set[relax.Var],
+) -> Attention | None:
+    """Return the attention with its tensors, or None where they do not lie at even steps."""
+    turned, product = (False, True, False), core[-1]
+    places = [around.read(var, moves, way) for var, way in zip(reads, turned, strict=True)]
+    places.append(around.written(product))
+    values = constant_mask(scores)
+    at = mask_positions(scores) if values is None else packed_positions(values)
+    has_mask = values is not None or scores.tensor is not None
+    positions = [*(place.positions for place in places), *([at] if has_mask else [])]
+    known = [each for each in positions if each is not None]
+    if len(known) < len(positions):
+        return None
+    shapes = [dataflow.shape(var) for var in (core[0], product)]
+    outer = outer_of(shapes, known)
+    if outer is None:
+        return None
+    q, k, v, y = (
+        Operand(tensor=place.tensor, strides=strides_of(outer, each))
+        for place, each in zip(places, known, strict=False)
+    )
+    factors = [around.factor(var, moves) for var in reads]
+    members = {*moves, *core, *around.until(product, places[-1].tensor)}
+    return Attention(
+        members=around.in_order(members),
+        root=product,
+        outer=outer,
+        queries=int(shapes[0][-2]),
+        keys=int(shapes[0][-1]),
+        depth=int(dataflow.shape(reads[0])[-1]),
+        width=int(shapes[1][-1]),
+        q=q,
+        k=k,
+        v=v,
+        y=y,
+        mask=_mask(scores, values, outer, known[-1]) if has_mask else None,
+        factor=scores.factor * factors[0] * factors[1],
+        gain=factors[2],
+    )
+
+
+def _weighted(around: Surroundings, softmax: relax.Var) -> list[relax.Var] | None:
+    """Return the variables from a softmax to the product that it weighs, or None."""
+    found = _guard(around, softmax)
+    while len(readers := around.readers[(found or [softmax])[-1]]) == 1:
+        before, reader = (found or [softmax])[-1], readers[0]
+        found.append(reader)
+        call = around.values[reader]
+        if around.operator(reader) == "matmul":
+            return found if call.args[0].same_as(before) else None
+        if not keeps_matrices(call):
             return None
-        if any(len(shape) < 2 or not is_countable(shape) for shape in shapes):
-            return None
-        for peeled in (reads, ()):
-            moves = self._peeled(peeled, [var], factors=False)
-            found = self._read(reads, (False, True), moves, dataflow.shape(var)[:-2])
-            written = self._written(var)
-            places = [place for _, place in (*found, written) if place is not None]
-            outer = outer_of([shapes[2]], places) if len(places) == 3 else None
-            if outer is None:
-                continue
-            a, b, y = (
-                Operand(tensor=tensor, strides=strides_of(outer, place))
-                for (tensor, _), place in zip((*found, written), places, strict=True)
-            )
-            members = {*moves, var, *self._until(var, written[0])}
-            return MatrixProduct(
-                members=tuple(sorted(members, key=self._order.__getitem__)),
-                outer=outer,
-                rows=int(shapes[2][-2]),
-                columns=int(shapes[2][-1]),
-                depth=int(shapes[0][-1]),
-                a=a,
-                b=b,
-                y=y,
-            )
-        return None
+    return None
 
-    def _weighted(self, softmax: relax.Var) -> list[relax.Var] | None:
-        """Return the variables from a softmax to the product that it weighs, or None."""
-        found, var = [], softmax
-        readers = self._readers[var]
-        guard = [reader for reader in readers if self._operator(reader) == "where"]
-        if len(readers) == 2 and len(guard) == 1:
-            (is_nan,) = (reader for reader in readers if reader not in guard)
-            args = self._values[guard[0]].args
-            zero = dataflow.constant(args[1])
-            nothing = zero is not None and zero.size == 1 and not zero.any()
-            if self._operator(is_nan) != "isnan" or not nothing or not args[0].same_as(is_nan):
-                return None
-            found, var = [is_nan, guard[0]], guard[0]
-        while len(self._readers[var]) == 1:
-            var = self._readers[var][0]
-            call, before = self._values[var], (found or [softmax])[-1]
-            found.append(var)
-            if self._operator(var) == "matmul":
-                return found if call.args[0].same_as(before) else None
-            if not keeps_matrices(call):
-                return None
-        return None
 
-    def _scores(self, var: relax.Expr) -> _Scores | None:
-        """Return what leads from a product to the operand ``var`` of a softmax, or None."""
-        found = _Scores(product=var)
-        while isinstance(var, relax.Var) and var in self._values:
-            call, operator = self._values[var], self._operator(var)
-            found.members.append(var)
-            if operator == "matmul":
-                found.product = var
-                return found
-            scalar = _scalar_factor(call)
-            if keeps_matrices(call):
-                var = call.args[0]
-            elif scalar is not None:
-                found.factor *= scalar
-                var = call.args[0] if isinstance(call.args[0], relax.Var) else call.args[1]
-            elif operator == "add":
-                var = self._masked(found, call)
-            elif operator == "where":
-                var = _chosen(found, call)
-            else:
-                return None
-        return None
+def _guard(around: Surroundings, softmax: relax.Var) -> list[relax.Var]:
+    """Return the operators that put zeros in place of shares that are no number; often none."""
+    readers = around.readers[softmax]
+    chosen = [reader for reader in readers if around.operator(reader) == "where"]
+    tested = [reader for reader in readers if around.operator(reader) == "isnan"]
+    if len(readers) != 2 or len(chosen) != 1 or len(tested) != 1:
+        return []
+    condition, nothing, _ = around.values[chosen[0]].args
+    zero = dataflow.constant(nothing)
+    is_guard = condition.same_as(tested[0]) and zero is not None and not zero.any()
+    return [tested[0], chosen[0]] if is_guard else []
 
-    def _masked(self, found: _Scores, call: relax.Call) -> relax.Expr | None:
-        """Note what an addition adds to scores; return the scores."""
-        shape = dataflow.shape(call)
-        for score, other in (call.args, reversed(call.args)):
-            array = dataflow.constant(other)
-            if array is not None and array.dtype == np.float32:
-                found.constants.append(_spread(array, shape) * np.float32(found.factor))
-                return score
-            if not isinstance(score, relax.Var) or dataflow.shape(score) != shape:
-                continue
-            alone = found.tensor is None and found.factor == 1 and self._leads(score)
-            if alone and isinstance(other, relax.Var) and not self._leads(other):
-                found.tensor = other
-                return score
-        return None
 
-    def _leads(self, var: relax.Expr) -> bool:
-        """Say whether a product of two activations is a few steps before ``var``."""
-        for _ in range(6):
-            if var not in self._values:
-                return False
-            call, operator = self._values[var], self._operator(var)
-            if operator == "matmul":
-                return all(isinstance(arg, relax.Var) for arg in call.args)
-            if not keeps_matrices(call) and operator not in ("add", "multiply", "divide"):
-                return False
-            var = next((arg for arg in call.args if isinstance(arg, relax.Var)), None)
-        return False
+def _mask(scores: Scores, values: Array | None, outer: Outer, positions: Positions) -> Mask:
+    """Return a mask with its strides; constants that repeat are kept once."""
+    if values is None:
+        return Mask(tensor=scores.tensor, strides=strides_of(outer, positions))
+    grid = values.reshape(-1, outer.heads, *values.shape[1:])
+    for axis in range(grid.ndim - 1):
+        first = grid.take([0], axis)
+        if np.array_equal(grid, np.broadcast_to(first, grid.shape)):
+            grid = first
+    grid = np.ascontiguousarray(grid)
+    batch, head, row, column = (
+        step // grid.itemsize if extent > 1 else 0
+        for extent, step in zip(grid.shape, grid.strides, strict=True)
+    )
+    return Mask(values=grid, strides=(0, batch, head, row, column))
 
-    def _mask(self, scores: _Scores) -> tuple[Positions | None, Any] | None:
-        """Return where masks lie and what they are; None without one; (None, ...) if unknown."""
-        if scores.tensor is not None and scores.constants:
-            return None, None
-        if scores.tensor is not None:
-            shape = dataflow.shape(scores.tensor)
-            added = next(
-                dataflow.shape(var)
-                for var in scores.members
-                if scores.tensor in dataflow.arguments(self._values[var])
-            )
-            known = is_countable(shape) and dataflow.dtype(scores.tensor) == "float32"
-            return (broadcast_to(scores.tensor, added) if known else None), scores.tensor
-        if not scores.constants:
-            return None
-        total = np.sum(scores.constants, axis=0, dtype=np.float64).astype(np.float32)
-        matrices = total.reshape(-1, *total.shape[-2:])
-        rows, columns = matrices.shape[1:]
-        return Positions(
-            first=np.arange(len(matrices)) * rows * columns, row=columns, column=1
-        ), matrices
 
-    def _peeled(
-        self, operands: Sequence[relax.Var], core: Sequence[relax.Var], factors: bool = True
-    ) -> set[relax.Var]:
-        """Return the moves and factors before ``operands`` that nothing outside of here reads."""
-        members: set[relax.Var] = set()
-        waiting = [(-self._order.get(var, -1), index, var) for index, var in enumerate(operands)]
-        heapq.heapify(waiting)
-        while waiting:
-            _, index, var = heapq.heappop(waiting)
-            if var in members or var not in self._values or var in self._results | self.taken:
-                continue
-            call = self._values[var]
-            is_move = self._operator(var) in MOVES
-            if not is_move and not (factors and _scalar_factor(call) is not None):
-                continue
-            if not isinstance(call.args[0], relax.Var) or not is_countable(dataflow.shape(call)):
-                continue
-            if not is_countable(dataflow.shape(call.args[0])):
-                continue
-            if all(reader in members or reader in core for reader in self._readers[var]):
-                members.add(var)
-                heapq.heappush(waiting, (-self._order.get(call.args[0], -1), index, call.args[0]))
-        return members
-
-    def _read(
-        self,
-        operands: Sequence[relax.Var],
-        turned: Sequence[bool],
-        moves: set[relax.Var],
-        outer: tuple[Any, ...] | None = None,
-    ) -> list[tuple[relax.Var, Positions | None]]:
-        """Return the tensor of each operand, and where its matrices lie in it."""
-        found = []
-        for var, is_turned in zip(operands, turned, strict=True):
-            *inside, source = chain(var, self._values, moves)
-            calls = [self._values[member] for member in reversed(inside)]
-            place = None
-            if is_countable(dataflow.shape(source)):
-                place = read_through(source, calls, is_turned)
-            if place is not None and outer is not None:
-                place = _repeated(place, dataflow.shape(var)[:-2], outer)
-            found.append((source, place))
-        return found
-
-    def _written(self, product: relax.Var) -> tuple[relax.Var, Positions | None]:
-        """Return the tensor that a product is moved to, and where its matrices lie in it."""
-        shape = dataflow.shape(product)
-        if not is_countable(shape):
-            return product, None
-        steps, ends = [], [product]
-        while len(self._readers[ends[-1]]) == 1 and ends[-1] not in self._results:
-            reader = self._readers[ends[-1]][0]
-            movable = self._operator(reader) in ("reshape", "permute_dims")
-            if not movable or not is_countable(dataflow.shape(reader)) or reader in self.taken:
-                break
-            steps.append(self._values[reader])
-            ends.append(reader)
-        for count in range(len(steps), 0, -1):
-            place = written_through(shape, steps[:count])
-            if place is not None:
-                return ends[count], place
-        return product, written_through(shape, [])
-
-    def _until(self, product: relax.Var, last: relax.Var) -> list[relax.Var]:
-        """Return the variables behind ``product`` up to ``last``."""
-        found = [product]
-        while not found[-1].same_as(last):
-            found.append(self._readers[found[-1]][0])
-        return found
-
-    def _is_closed(self, core: Sequence[relax.Var], last: relax.Var) -> bool:
-        """Say whether nothing outside reads what is between the ends."""
-        inside = set(core)
-        return not inside & self.taken and all(
-            var.same_as(last)
-            or (var not in self._results and all(r in inside for r in self._readers[var]))
-            for var in core
-        )
-
-    def _factor(self, members: Sequence[relax.Var]) -> float:
-        scalars = (_scalar_factor(self._values[var]) for var in members)
-        return math.prod(scalar for scalar in scalars if scalar is not None)
-
-    def _operator(self, var: relax.Var) -> str:
-        return dataflow.operator(self._values[var])
+def _is_closed(around: Surroundings, core: Sequence[relax.Var]) -> bool:
+    """Say whether nothing outside reads what is between the first of ``core`` and its last."""
+    inside = set(core)
+    return not inside & around.taken and all(
+        var not in around.results and all(reader in inside for reader in around.readers[var])
+        for var in core[:-1]
+    )
 
 
 def _is_last_axis(call: relax.Call) -> bool:
-    axis, rank = int(call.attrs.axis), len(dataflow.shape(call))
-    return axis in (-1, rank - 1)
+    return int(call.attrs.axis) in (-1, len(dataflow.shape(call)) - 1)
 
 
 def _same_outer(shapes: Sequence[Sequence[Any]]) -> bool:
@@ -434,72 +211,3 @@ def _same_outer(shapes: Sequence[Sequence[Any]]) -> bool:
     if any(len(shape) < 2 or not is_countable(shape) for shape in shapes):
         return False
     return len({math.prod(counted(shape)[:-2]) for shape in shapes}) == 1
-
-
-def _scalar_factor(call: relax.Call) -> float | None:
-    """Return by what a call multiplies all of a tensor, or None."""
-    operator = dataflow.operator(call)
-    if operator not in ("multiply", "divide"):
-        return None
-    arrays = [dataflow.constant(arg) for arg in call.args]
-    if operator == "multiply" and arrays[1] is None:
-        arrays.reverse()
-    scalar = arrays[1]
-    if arrays[0] is not None or scalar is None or scalar.size != 1:
-        return None
-    if len(dataflow.shape(call)) < scalar.ndim or not np.isfinite(scalar).all():
-        return None
-    value = float(scalar.reshape(()))
-    if value <= 0:
-        return None
-    return value if operator == "multiply" else 1 / value
-
-
-def _chosen(found: _Scores, call: relax.Call) -> relax.Expr | None:
-    """Note the constant condition that masks scores; return the scores."""
-    condition, *choices = call.args
-    keeps = dataflow.constant(condition)
-    if keeps is None:
-        return None
-    for is_kept, score, other in ((keeps, *choices), (~keeps, *reversed(choices))):
-        array = dataflow.constant(other)
-        if array is not None and array.size == 1 and float(array.reshape(())) <= LEAST_MASK:
-            mask = np.where(is_kept, np.float32(0), np.float32(array.reshape(())))
-            found.constants.append(_spread(mask, dataflow.shape(call)))
-            return score
-    return None
-
-
-def _spread(array: Array, shape: tuple[Any, ...]) -> Array:
-    """Return constants for each matrix: (outer, rows, columns)."""
-    dims = counted(shape)
-    return np.broadcast_to(array, dims).reshape(-1, *dims[-2:])
-
-
-def _repeated(place: Positions, own: Sequence[Any], outer: Sequence[Any]) -> Positions:
-    """Return positions of matrices that are broadcast over the leading axes ``outer``."""
-    dims = counted(outer)
-    grid = place.first.reshape((1,) * (len(dims) - len(own)) + counted(own))
-    return Positions(
-        first=np.broadcast_to(grid, dims).reshape(-1).copy(), row=place.row, column=place.column
-    )
-
-
-def _joined(mask: tuple[Positions | None, Any] | None, outer: Outer) -> Mask | None:
-    """Return a mask with its strides; constants that repeat are kept once."""
-    if mask is None or mask[0] is None:
-        return None
-    place, what = mask
-    if isinstance(what, relax.Var):
-        return Mask(tensor=what, strides=strides_of(outer, place))
-    batch = outer.batch if isinstance(outer.batch, int) else len(what) // outer.heads
-    values = what.reshape(batch, outer.heads, *what.shape[1:])
-    for axis in (0, 1, 2):
-        first = np.take(values, [0], axis)
-        if np.array_equal(values, np.broadcast_to(first, values.shape)):
-            values = first
-    steps = [
-        step // values.itemsize if extent > 1 else 0
-        for extent, step in zip(values.shape, np.ascontiguousarray(values).strides, strict=True)
-    ]
-    return Mask(values=np.ascontiguousarray(values), strides=(0, *steps))  # type: ignore[arg-type]

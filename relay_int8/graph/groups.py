@@ -25,9 +25,10 @@ import tvm
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.attention import Attention, MatrixProduct, find_attention, find_products
+from relay_int8.graph.attention import Attention, find_attention
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.graph.functions import Function, find_functions
+from relay_int8.graph.matrix_products import MatrixProduct, Surroundings, find_products
 from relay_int8.graph.shuffles import Shuffle, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
@@ -254,19 +255,28 @@ def _composed(reader: _Reader, biases: set[relax.Var], attention: bool) -> Itera
 
 def _products(reader: _Reader, attention: bool) -> Iterator[Group]:
     """Yield the products of two activations, those of attention as one."""
-    parts = (reader.values, reader.readers, reader.results)
-    taken: set[relax.Var] = set()
-    for each in find_attention(*parts) if attention else ():
-        mask = [each.mask.tensor] if each.mask and each.mask.tensor is not None else []
-        inputs = [each.q.tensor, each.k.tensor, each.v.tensor]
-        taken.update(each.members)
-        root, members = reader.values[each.root], list(each.members)
-        yield Group("attention", root, inputs, each.y.tensor, members, floats=mask, attention=each)
-    for product in find_products(*parts, taken, reader.is_weight):
-        members = list(product.members)
-        root = next(v for m in members if dataflow.operator(v := reader.values[m]) == "matmul")
-        inputs = [product.a.tensor, product.b.tensor]
-        yield Group("product", root, inputs, product.y.tensor, members, product=product)
+    around = Surroundings(reader.values, reader.readers, reader.results)
+    for each in find_attention(around) if attention else ():
+        tensor = each.mask and each.mask.tensor
+        yield Group(
+            kind="attention",
+            root=reader.values[each.root],
+            inputs=[each.q.tensor, each.k.tensor, each.v.tensor],
+            output=each.y.tensor,
+            members=list(each.members),
+            floats=[] if tensor is None else [tensor],
+            attention=each,
+        )
+    for product in find_products(around, reader.is_weight):
+        values = [reader.values[member] for member in product.members]
+        yield Group(
+            kind="product",
+            root=next(value for value in values if dataflow.operator(value) == "matmul"),
+            inputs=[product.a.tensor, product.b.tensor],
+            output=product.y.tensor,
+            members=list(product.members),
+            product=product,
+        )
 
 
 def _chain(kind: str, found: ChannelAffine | Function | Shuffle, **as_field: Any) -> Group:

@@ -9,7 +9,7 @@ steps through the tensor's own memory, where that can be said by one step for ea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,14 +137,19 @@ def keeps_matrices(call: relax.Call) -> bool:
     return dataflow.shape(call)[-2:] == dataflow.shape(call.args[0])[-2:]
 
 
-def chain(
-    var: relax.Expr, values: Mapping[relax.Var, relax.Expr], inside: Iterable[relax.Var]
-) -> list[relax.Var]:
-    """Return the variables from ``var`` back to the first one that is not ``inside``."""
-    members, found = set(inside), [var]
-    while found[-1] in members:
-        found.append(values[found[-1]].args[0])
-    return found
+def repeated(place: Positions, own: Sequence[Any], outer: Sequence[Any]) -> Positions:
+    """Return positions of matrices with leading axes ``own`` that are broadcast to ``outer``."""
+    dims = counted(outer)
+    grid = place.first.reshape((1,) * (len(dims) - len(own)) + counted(own))
+    return Positions(
+        first=np.broadcast_to(grid, dims).reshape(-1).copy(), row=place.row, column=place.column
+    )
+
+
+def packed_positions(matrices: Array) -> Positions:
+    """Return where the matrices of (outer, rows, columns) lie."""
+    count, rows, columns = matrices.shape
+    return Positions(first=np.arange(count) * rows * columns, row=columns, column=1)
 
 
 def _moved(x: Array, call: relax.Call) -> Array:

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from relay_int8.compiler.pipeline import normalize
 from schedules.reference.kernels import reference
-from tests.cuda.run_template import Built, Case, build
+from tests.attention_networks import NETWORKS
+from tests.cuda.run_network import EmulatedNetwork
+from tests.cuda.run_template import SM_61, Built, Case, build
+from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.schedules.product_cases import arrays_of, product_of
 from tests.schedules.test_products import ATTENTIONS, PRODUCTS
 
@@ -36,3 +40,10 @@ def test_whole_words_are_multiplied_at_once(built):
     bodies = built.source.split("__global__")
     words = {name: any(f"{name}_kernel" in b and "__dp4a" in b for b in bodies) for name in SPECS}
     assert words["product_scores"] and not words["product_ragged"]
+
+
+@pytest.mark.parametrize("name", ["packed", "crossed", "linear"])
+def test_networks_equal_oracle(name):
+    network = QuantizedNetwork.make(normalize()(NETWORKS[name]()))
+    emulated = EmulatedNetwork(network.mod, SM_61, optimize=True)
+    assert_found_equals_oracle(network, emulated.run(network.inputs))

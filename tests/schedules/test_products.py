@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tvm import tirx
 from tvm.target import Target
 
 from schedules.cpu.f32 import PRODUCT_F32

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
+from schedules.arm.products import ATTENTION_SDOT, ATTENTION_USDOT, PRODUCT_SDOT, PRODUCT_USDOT
 from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
-from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32
+from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32, PRODUCT_F32
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cpu.layout_flexible import (
     BINARY_CPU,
@@ -26,9 +27,16 @@ from schedules.cpu.layout_flexible import (
     TABLE_CPU,
 )
 from schedules.cpu.observe import OBSERVE_CPU
-from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_STEM_PLAIN, DENSE_PLAIN
+from schedules.cpu.plain import (
+    ATTENTION_PLAIN,
+    CONV2D_PLAIN,
+    CONV2D_STEM_PLAIN,
+    DENSE_PLAIN,
+    PRODUCT_PLAIN,
+)
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
+from schedules.cuda.attention import ATTENTION_CUDA
 from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
@@ -50,6 +58,7 @@ from schedules.cuda.layout_flexible import (
 )
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
+from schedules.cuda.product import PRODUCT_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
 from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured
@@ -59,6 +68,14 @@ from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
 from schedules.x86.grouped_vnni import GROUPED_VNNI
+from schedules.x86.products import (
+    ATTENTION_AVX2,
+    ATTENTION_AVXVNNI,
+    ATTENTION_VNNI,
+    PRODUCT_AVX2,
+    PRODUCT_AVXVNNI,
+    PRODUCT_VNNI,
+)
 from schedules.x86.strips_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
 from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
@@ -119,6 +136,19 @@ _ORDER = (
     OBSERVE_CPU,
     SAMPLE2D_CPU,
     SIGMOID_CPU,
+    PRODUCT_VNNI,
+    PRODUCT_AVXVNNI,
+    PRODUCT_AVX2,
+    PRODUCT_USDOT,
+    PRODUCT_SDOT,
+    PRODUCT_PLAIN,
+    PRODUCT_F32,
+    ATTENTION_VNNI,
+    ATTENTION_AVXVNNI,
+    ATTENTION_AVX2,
+    ATTENTION_USDOT,
+    ATTENTION_SDOT,
+    ATTENTION_PLAIN,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,
@@ -140,6 +170,8 @@ _ORDER = (
     MOVE_CUDA,
     SAMPLE2D_CUDA,
     SIGMOID_CUDA,
+    PRODUCT_CUDA,
+    ATTENTION_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

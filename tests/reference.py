@@ -9,6 +9,7 @@ to read the graph (oracle/graph.py). The arithmetic is the numeric contract of d
 - oracle/operators.py   what each float operator computes
 - oracle/matching.py    which tree of float operators is one integer operator
 - oracle/integers.py    the integers of such an operator
+- oracle/attention.py   those of attention
 
 Where the contract is silent:
 
@@ -30,9 +31,17 @@ import tvm
 
 from tests.oracle import arithmetic, operators
 from tests.oracle.arithmetic import Array, Params
+from tests.oracle.attention import is_attention, masks_read
 from tests.oracle.graph import Graph, Node, nodes_read, read_graph
 from tests.oracle.integers import Integers
-from tests.oracle.matching import Match, constant, match_factor, match_root, match_table
+from tests.oracle.matching import (
+    Match,
+    constant,
+    is_view,
+    match_factor,
+    match_root,
+    match_table,
+)
 from tests.oracle.parameters import read_params
 
 
@@ -126,6 +135,8 @@ class _Run:
                 needed.update(nodes_read(node))
             elif isinstance(match, Match) and match.core.op == "sample2d":
                 needed.update(nodes_read(match.core)[1:])
+            elif isinstance(match, Match) and is_attention(match.core, is_view):
+                needed.update(masks_read(match.core, is_view))
         return plan
 
     def _quantized(self, node: Node, match: Match | Node | None) -> Array:

@@ -19,10 +19,12 @@ from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
+from relay_int8.compiler.passes.normalize.canonicalize_einsum import CanonicalizeEinsum
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
+from relay_int8.compiler.passes.normalize.canonicalize_tokens import CanonicalizeTokens
 from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
 from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
@@ -51,7 +53,9 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),
+        CanonicalizeEinsum(),
         CanonicalizeReshape(),
+        CanonicalizeTokens(),
         DropExpand(),
         CanonicalizeActivation(),
         FoldPad(),

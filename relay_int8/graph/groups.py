@@ -2,9 +2,10 @@
 
 Serves float and QDQ modules alike: annotate, realize and the float lowering see the same groups.
 
-    a tree of elementwise operators of one tensor: see ``analysis.functions``
-    sums and products with one constant a channel: see ``analysis.channel_affine``
-    reshape -> permute_dims -> reshape -> strided_slice: see ``analysis.shuffles``
+    a tree of elementwise operators of one tensor: see ``graph.functions``
+    sums and products with one constant a channel: see ``graph.channel_affine``
+    reshape -> permute_dims -> reshape -> strided_slice: see ``graph.shuffles``
+    softmax of a product of two activations, times a third: see ``graph.attention``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
     add | subtract | multiply | divide | maximum | minimum | avg_pool2d | affine -> relu | clip
 
@@ -24,8 +25,10 @@ import tvm
 from tvm import relax
 
 from relay_int8.graph import dataflow
+from relay_int8.graph.attention import Attention, find_attention
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.graph.functions import Function, find_functions
+from relay_int8.graph.matrix_products import MatrixProduct, Surroundings, find_products
 from relay_int8.graph.shuffles import Shuffle, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
@@ -120,6 +123,8 @@ class Group:
     function: Function | None = None
     affine: ChannelAffine | None = None
     shuffle: Shuffle | None = None
+    attention: Attention | None = None
+    product: MatrixProduct | None = None
 
     @property
     def name(self) -> str:
@@ -191,7 +196,9 @@ def adds_values(group: Group) -> bool:
     return pad_value(group) != 0
 
 
-def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group]:
+def find_groups(
+    func: relax.Function, alone: Collection[str] = (), *, attention: bool = True
+) -> list[Group]:
     """Return the groups of ``func``, ordered by where their results are bound.
 
     Parameters
@@ -200,12 +207,14 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
         A function in canonical form, with or without Q/DQ pairs.
     alone
         Names of tensors whose operator is not to be absorbed as a residual addition.
+    attention
+        Whether attention is one group; otherwise its two products and its softmax are.
     """
     reader = _Reader(func)
     groups: dict[relax.Var, Group] = {}
     absorbed: set[relax.Var] = set()
     biases = _biases(reader)
-    for group in _composed(reader, set(biases)):
+    for group in _composed(reader, set(biases), attention):
         groups[group.members[0]] = group
         absorbed.update(group.members[1:])
     for var, value in reader.values.items():
@@ -226,17 +235,48 @@ def find_groups(func: relax.Function, alone: Collection[str] = ()) -> list[Group
     return _by_output(heads, reader)
 
 
-def _composed(reader: _Reader, biases: set[relax.Var]) -> Iterator[Group]:
-    """Yield the groups of several operators that are one function of one tensor."""
+def _composed(reader: _Reader, biases: set[relax.Var], attention: bool) -> Iterator[Group]:
+    """Yield the groups of several operators: products of activations, functions, moves."""
     parts = (reader.values, reader.readers, reader.results)
-    affines = find_channel_affines(*parts, biases)
-    taken = {var for affine in affines for var, _ in affine.members}
+    taken = set(biases)
+    for group in _products(reader, attention):
+        taken.update(group.members)
+        yield group
+    affines = find_channel_affines(*parts, taken)
+    in_affines = {var for affine in affines for var, _ in affine.members}
     for affine in affines:
         yield _chain(AFFINE, affine, affine=affine)
-    for function in find_functions(*parts, biases | taken):
+    for function in find_functions(*parts, taken | in_affines):
         yield _chain("function", function, function=function)
     for shuffle in find_shuffles(*parts):
-        yield _chain("shuffle", shuffle, shuffle=shuffle)
+        if not any(var in taken for var, _ in shuffle.members):
+            yield _chain("shuffle", shuffle, shuffle=shuffle)
+
+
+def _products(reader: _Reader, attention: bool) -> Iterator[Group]:
+    """Yield the products of two activations, those of attention as one."""
+    around = Surroundings(reader.values, reader.readers, reader.results)
+    for each in find_attention(around) if attention else ():
+        tensor = each.mask and each.mask.tensor
+        yield Group(
+            kind="attention",
+            root=reader.values[each.root],
+            inputs=[each.q.tensor, each.k.tensor, each.v.tensor],
+            output=each.y.tensor,
+            members=list(each.members),
+            floats=[] if tensor is None else [tensor],
+            attention=each,
+        )
+    for product in find_products(around, reader.is_weight):
+        values = [reader.values[member] for member in product.members]
+        yield Group(
+            kind="product",
+            root=next(value for value in values if dataflow.operator(value) == "matmul"),
+            inputs=[product.a.tensor, product.b.tensor],
+            output=product.y.tensor,
+            members=list(product.members),
+            product=product,
+        )
 
 
 def _chain(kind: str, found: ChannelAffine | Function | Shuffle, **as_field: Any) -> Group:

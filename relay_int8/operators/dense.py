@@ -29,7 +29,7 @@ class Dense(Linear):
                 "its first operand is a constant; only a constant second one, weights, is supported"
             )
         if group.weight is None:
-            return "it multiplies two activations; only constant weights are supported"
+            return "it multiplies two activations that are no matrices of one batch"
         if group.weight.values.ndim != 2:
             return f"its weights have {group.weight.values.ndim} dimensions, not 2"
         return None

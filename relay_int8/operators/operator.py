@@ -103,6 +103,10 @@ class Operator:
         """
         raise NotImplementedError(self.kind)
 
+    def constant_tensors(self, group: Group) -> list[np.ndarray]:
+        """Return the tensors that its integer kernel reads behind those of the group."""
+        return []
+
     def float_kernel(self, group: Group) -> Kernel | None:
         """Return spec and constants in float32, or None: TVM's own kernel computes it."""
         return None

@@ -8,6 +8,7 @@ from relay_int8.numerics.unary import UNARY
 from relay_int8.operators.activation import Activation
 from relay_int8.operators.add import Add
 from relay_int8.operators.affine import Affine
+from relay_int8.operators.attention import Attention
 from relay_int8.operators.avg_pool2d import AvgPool2d
 from relay_int8.operators.concat import Concat
 from relay_int8.operators.conv2d import Conv2d
@@ -22,6 +23,7 @@ from relay_int8.operators.minimum import Minimum
 from relay_int8.operators.multiply import Multiply
 from relay_int8.operators.operator import Operator
 from relay_int8.operators.pad import Pad
+from relay_int8.operators.product import Product
 from relay_int8.operators.reshape import Reshape
 from relay_int8.operators.resize import Resize
 from relay_int8.operators.sample import Sample
@@ -36,6 +38,8 @@ from schedules.rounding import Requantize
 RECORDS: tuple[Operator, ...] = (
     Conv2d(),
     Dense(),
+    Product(),
+    Attention(),
     Add(),
     Subtract(),
     Multiply(),

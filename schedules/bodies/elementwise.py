@@ -49,6 +49,8 @@ def elementwise_kernel(
     layouts: Layouts,
     value: Callable[[Point], Expr],
     run: int | None = None,
+    *,
+    pieces: int = 0,
     **sizes: int,
 ) -> tirx.PrimFunc:
     """Return the PrimFunc that writes ``value`` of each point to y.
@@ -58,6 +60,8 @@ def elementwise_kernel(
     run
         Over how many trailing axes of y the inputs are read contiguously or not at all; by
         default what holds for an operator that reads where it writes.
+    pieces
+        How many neighbours along the last axis are read contiguously, where all of it is not.
     sizes
         Of the constants that have not their usual one.
     """
@@ -81,6 +85,8 @@ def elementwise_kernel(
 
     name = f"{spec.kind}_y" if spec.kind in params else spec.kind
     attrs = {"template": template_name(spec.kind), "run": run}
+    if pieces:
+        attrs["pieces"] = pieces
     y = te.compute(shape, _element, name=name, attrs=attrs)
     inputs = [*tensors.values(), *params.values(), y]
     func = te.create_prim_func(inputs, index_dtype_override="int64")

@@ -82,11 +82,19 @@ def epilogue(
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
-    if spec.y == "float32":
-        return _clamp(scaled, load)
-    rounded = _rint(tirx.min(scaled, broadcast(load("clamp", 1), count)))
-    clamped = tirx.max(rounded, broadcast(cast(load("clamp", 0), "int32"), count))
-    return cast(clamped + broadcast(load("z", 1), count), spec.y)
+    bounds, zero_point = (load("clamp", 0), load("clamp", 1)), load("z", 1)
+    return requantized(scaled, zero_point, bounds, spec.y)
+
+
+def requantized(scaled: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str) -> Expr:
+    """Return float lanes in steps of y as y: rounded, clamped, moved by ``z``; floats clamped."""
+    count = lanes(scaled)
+    low, high = (broadcast(bound, count) for bound in bounds)
+    if dtype == "float32":
+        return tirx.min(tirx.max(scaled, low), high)
+    rounded = rint(tirx.min(scaled, high))
+    clamped = tirx.max(rounded, broadcast(cast(bounds[0], "int32"), count))
+    return cast(clamped + broadcast(z, count), dtype)
 
 
 def _fixed_epilogue(
@@ -113,7 +121,7 @@ def _by_sign(spec: Conv2d | Dense, acc: Expr, load: Load, name: str, below_zero:
     return tirx.Select(is_positive, load(name), load(below_zero))
 
 
-def _rint(x: Expr) -> Expr:
+def rint(x: Expr) -> Expr:
     """Return float lanes as int32, half to even; those below int32 become the smallest int32.
 
     One instruction on x86 and Arm. LLVM promises nothing for what is out of range, but these and

@@ -27,7 +27,9 @@ from schedules.template import Layouts
 
 def kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
-    return elementwise_kernel(spec, layouts, _moved, _run(spec, layouts))
+    return elementwise_kernel(
+        spec, layouts, _moved, _run(spec, layouts), pieces=_pieces(spec, layouts)
+    )
 
 
 def _moved(point: Point) -> Expr:
@@ -148,12 +150,14 @@ def _is_inside(spec: Move, index: Sequence[Any]) -> Expr:
 def _run(spec: Move, layouts: Layouts) -> int:
     """Return over how many trailing axes of y one run of x is moved."""
     layout = layouts.output
+    if spec.move == "transpose":
+        return _transposed_run(spec, layouts)
     if layouts.inputs[0] != layout:
         return 0
     rank = len(layout.physical_shape(spec.y_shape))
     if spec.move == "copy" or (spec.move == "reshape" and layout == ROW):
         return rank
-    if spec.move in ("reshape", "transpose"):
+    if spec.move == "reshape":
         return 0
     if spec.move == "shuffle":
         return int(layout.block > 0 and _moves_blocks(spec, layout.block))
@@ -165,6 +169,24 @@ def _run(spec: Move, layouts: Layouts) -> int:
         return run + 1 if _keeps_blocks(spec, layout.block) else 0
     # A slice of the next axis is still one run.
     return run + 1 if run < len(kept) and contiguous[-run - 1] else run
+
+
+def _transposed_run(spec: Move, layouts: Layouts) -> int:
+    """Return the axes that keep their place behind all others, or the lanes of a block."""
+    source, layout, axes = layouts.inputs[0], layouts.output, spec.arguments
+    if source == layout == ROW:
+        kept = [axis == place for place, axis in enumerate(axes)]
+        return next((i for i, same in enumerate(reversed(kept)) if not same), len(axes))
+    whole = layout.block > 0 and spec.y_shape[1] % layout.block == 0
+    return int(source == ROW and whole and axes[1] == len(axes) - 1)
+
+
+def _pieces(spec: Move, layouts: Layouts) -> int:
+    """Return how many neighbours in y are neighbours in a block of x; 0 where none need be."""
+    source, axes = layouts.inputs[0], spec.arguments
+    if spec.move != "transpose" or layouts.output != ROW or not source.block or axes[-1] != 1:
+        return 0
+    return source.block if spec.x_shape[1] % source.block == 0 else 0
 
 
 def _keeps_blocks(spec: Move, block: int) -> bool:

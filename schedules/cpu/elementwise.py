@@ -6,6 +6,7 @@ Loops after scheduling, where ``run`` trailing axes of y are read contiguously, 
     run = all axes    p:flat                    one loop, vectorized by LLVM, with its own tail
     run < all axes    p:outer... o  flat        flat loop over the run; lanes of a block vectorized
     run = 0           p:outer... o  ... lane    scalar gather (layouts differ)
+    run = 0, pieces   p:outer... o  ... piece   vectors of a block
 
 Exact:  bit-identical to the specification; elements are independent.
 """
@@ -91,7 +92,11 @@ def extents(sch: Schedule, loops: list[LoopRV]) -> int:
 def apply(sch: Schedule, block: SBlockRV, tiles: Tiles) -> None:
     """Fuse, parallelize and vectorize the loops of one elementwise block."""
     loops = list(sch.get_loops(block))
-    run = int(sch.get(block).annotations["run"])
+    annotations = sch.get(block).annotations
+    run = int(annotations["run"])
+    if "pieces" in annotations:
+        loops[-1:] = sch.split(loops[-1], [None, int(annotations["pieces"])])
+        run = 1
     is_parallel = extents(sch, loops) >= SERIAL_ELEMENTS
     outer = sch.fuse(*loops) if run == len(loops) else _apply_nested(sch, loops, run)
     if is_parallel:

@@ -1,10 +1,14 @@
-"""Convolution and dense for any CPU that LLVM knows: int16 products, int32 sums, 16 lanes."""
+"""What every CPU that LLVM knows can compute: int16 products, int32 sums, 16 lanes."""
 
 from __future__ import annotations
 
+from schedules.cpu.attention import attention_template
 from schedules.cpu.dot import PLAIN
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
+from schedules.cpu.product import product_template
 
 CONV2D_STEM_PLAIN = conv2d_stem_template(PLAIN)
 CONV2D_PLAIN = conv2d_template(PLAIN)
 DENSE_PLAIN = dense_template(PLAIN)
+PRODUCT_PLAIN = product_template(PLAIN)
+ATTENTION_PLAIN = attention_template(PLAIN)

@@ -31,6 +31,7 @@ from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
+from schedules.spec.product import Attention, Product, Strides
 from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
@@ -42,6 +43,7 @@ __all__ = [
     "ROUNDINGS",
     "SPECS",
     "ZERO_DIVISOR",
+    "Attention",
     "Binary",
     "Bound",
     "Concat",
@@ -56,6 +58,7 @@ __all__ = [
     "Padding",
     "Pair",
     "Pool2d",
+    "Product",
     "QType",
     "Quantize",
     "Requantize",
@@ -67,6 +70,7 @@ __all__ = [
     "Sigmoid",
     "Size",
     "Spec",
+    "Strides",
     "Table",
     "from_json",
     "shift_of",

@@ -14,6 +14,7 @@ from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.pooling import Pool2d
+from schedules.spec.product import Attention, Product
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
 
@@ -33,6 +34,8 @@ Spec = (
     | Sample2d
     | Sigmoid
     | Interpolate
+    | Product
+    | Attention
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -52,6 +55,8 @@ SPECS: dict[str, type[Spec]] = {
         Sample2d,
         Sigmoid,
         Interpolate,
+        Product,
+        Attention,
     )
 }
 _SIZES = ("batch", "rows")

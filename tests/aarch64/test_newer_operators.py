@@ -12,6 +12,7 @@ from relay_int8.graph.dataflow import shape
 from schedules.rounding import Requantize
 from schedules.targets import TARGETS
 from tests.aarch64.networks import assert_equals_oracle
+from tests.attention_networks import linear, packed, windows
 from tests.deformable_networks import deformable
 from tests.small_networks import NetworkWriter, bounds, quotients
 
@@ -60,6 +61,9 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "divided": quotients,
     "greater": lambda: bounds(relax.op.maximum),
     "lesser": lambda: bounds(relax.op.minimum),
+    "packed attention": lambda: normalize()(packed()),
+    "windows": lambda: normalize()(windows()),
+    "linear attention": lambda: normalize()(linear()),
 }
 
 

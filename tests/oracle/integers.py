@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracle import fixed, operators
+from tests.oracle import attention, fixed, operators
 from tests.oracle.arithmetic import Array, Params, along, fma, multiplier, round_and_clamp, scaled
 from tests.oracle.graph import Node, nodes_read
-from tests.oracle.matching import Match, constant, is_filled
+from tests.oracle.matching import Match, constant, is_filled, is_view, is_weight
 
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off
@@ -70,6 +70,8 @@ class Integers:
 
     def real(self, match: Match) -> Array:
         """Return a float output: one float32 multiply by ``S = s_x * s_w``, or ``alpha * S``."""
+        if attention.is_attention(match.core, is_view):
+            return self._attended(match.core, np.float64(1))
         acc = self.accumulator(match)
         return scaled(acc.steps, _by_sign(acc.steps, acc.s / acc.count, match))
 
@@ -91,6 +93,10 @@ class Integers:
     def accumulator(self, match: Match) -> Accumulator:
         """Accumulate the core of an operator, bias included."""
         core, one = match.core, np.float64(1)
+        if core.op == "matmul" and not is_weight(core.args[1]):
+            (a, s_a), (b, s_b) = (self._view(arg) for arg in core.args)
+            product = operators.apply(core.op, [a * 1.0, b * 1.0], core.attrs)
+            return Accumulator(product.astype(np.int64), s_a * s_b, one)
         if core.op in ("conv2d", "matmul"):
             return self._product(core, match.bias)
         if core.op == "multiply":
@@ -119,6 +125,8 @@ class Integers:
             return self._extreme(match.core, s_y, lambda q, s: scaled(q, multiplier(s / s_y)))
         if match.core.op == "divide":
             return self._quotient(match.core, s_y)
+        if attention.is_attention(match.core, is_view):
+            return self._attended(match.core, s_y)
         acc = self.accumulator(match)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
@@ -148,6 +156,11 @@ class Integers:
         below, above = np.minimum(acc.steps, 0), np.maximum(acc.steps, 0)
         terms = [(above, real), (below, slope * real), (r, s_r / s_y)]
         return fixed.joined(terms, rounding)
+
+    def _attended(self, core: Node, s_y: Array) -> Array:
+        """Return means of values in steps of y, float32."""
+        sums, weights, s = attention.attended(core, self._view, is_view, self.value)
+        return attention.mean(sums, weights) * multiplier(s / s_y)
 
     def _quotient(self, core: Node, s_y: Array) -> Array:
         """Return a quotient in steps of y, float32; what divides by no step divides by 2^-64."""

@@ -7,6 +7,7 @@ a float consumer). What one integer operator can hold, inside out:
     core    = conv2d(view, weight) [+ bias] | matmul(view, weight) [+ bias]
             | view * view | view / view | max(view, view | constant) | min(view, view | constant) | average(view) | bilinear(view) | concat(view, ...) | view
             | sample2d(view, float places[, float mask])
+            | matmul(view, view) | attention, see oracle/attention.py
             | a * view + b                  by constants, one a channel: a depthwise convolution
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tests.oracle.arithmetic import dequantize
+from tests.oracle.attention import is_attention
 from tests.oracle.graph import Graph, Node, nodes_read
 from tests.oracle.operators import (
     ELEMENTWISE,
@@ -214,6 +216,8 @@ def _is_core(node: Node) -> bool:
         return is_view(node.args[0])
     if node.op == "concat":
         return all(is_view(part) for part in nodes_read(node))
+    if node.op == "matmul" and not _is_product(node):
+        return all(is_view(arg) for arg in node.args) or is_attention(node, is_view)
     return is_view(node) or _is_product(node)
 
 

@@ -334,6 +334,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "batch_norm": batch_norm,
     "broadcast_to": lambda x, shape: np.broadcast_to(x, shape),
     "astype": lambda x, dtype: x.astype(dtype),
+    "isnan": np.isnan,
+    "where": np.where,
 }
 
 

@@ -6,7 +6,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.layout import NCHW16C, ROW
-from schedules.spec import Conv2d, Dense
+from schedules.spec import Attention, Conv2d, Dense, Product
 from schedules.template import Layouts, ScheduleTemplate
 
 WANTED = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
@@ -14,7 +14,7 @@ WANTED = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
 
 def run_template(
     template: ScheduleTemplate,
-    spec: Conv2d | Dense,
+    spec: Conv2d | Dense | Product | Attention,
     target: Target,
     arrays: dict[str, np.ndarray],
     seed: int | None = None,
@@ -31,7 +31,7 @@ def run_template(
         template.space(sch, spec, target)
     run = tvm.compile(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target=target)
 
-    batch = len(arrays["x"])
+    batch = len(arrays[spec.tensors[0]])
     shape = [size if isinstance(size, int) else batch for size in spec.shape("y")]
     y = np.full(layouts.output.physical_shape(shape), 77).astype(spec.y)
     params = template.pack(spec, {name: arrays[name] for name in spec.params})

@@ -112,9 +112,13 @@ class _LayoutWriter:
         return {var: layout for var, (_, layout) in wishes.items()}
 
     def _wish(self, var: relax.Var, output: Layout) -> tuple[Layouts, int]:
-        """Return the layouts a kernel would like, and 1 if it takes no others, else 0."""
+        """Return the layouts a kernel would like, and 1 if it takes no others, else 0.
+
+        Axes that a reshape or a transposition gives other names want none that are in blocks.
+        """
         spec, template = self._specs[var], self._templates[var]
-        free = [output if _is_image(spec, name) else ROW for name in spec.tensors]
+        renamed = isinstance(spec, Move) and spec.move in ("reshape", "transpose")
+        free = [output if _is_image(spec, name) and not renamed else ROW for name in spec.tensors]
         liked = template.layouts(spec, Layouts(inputs=tuple(free), output=output))
         plain = template.layouts(spec, Layouts(inputs=(ROW,) * len(free), output=ROW))
         fixed = liked == plain and any(layout != ROW for layout in plain.inputs)

@@ -191,6 +191,7 @@ class _Realizer:
             tensors = [self._rescaled(var, x, y) for var, x in inputs]
             xs = [y] * len(xs)
         tensors += [self._float_of(var) for var in group.floats]
+        tensors += [relax.const(array) for array in operator_of(group).constant_tensors(group)]
         spec, constants = integer_kernel(group, xs, y, self._requantize)
         if isinstance(spec, Dense):
             tensors = [self._reshaped(tensors[0], spec.shape("x"))]

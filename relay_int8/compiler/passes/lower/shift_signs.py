@@ -37,6 +37,8 @@ _ZERO_POINTS = {
     "sample2d": ("x", "y"),
     "quantize": ("y",),
     "dequantize": ("x",),
+    "product": ("a", "b", "y"),
+    "attention": ("q", "k", "v", "y"),
 }
 """Which tensor each element of a kernel's ``z`` belongs to."""
 

@@ -1,0 +1,186 @@
+"""Matrices of batches and heads, as they lie in the memory of the tensor they are taken from.
+
+    heads split off a row of channels, a transposition, a part of a packed tensor, broadcasting
+
+Reshapes, permutations and slices between a tensor and a matrix product move no number: the product
+steps through the tensor's own memory, where that can be said by one step for each axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from relay_int8.graph import dataflow
+from schedules.spec import Size, Strides
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MOVES = ("reshape", "permute_dims", "strided_slice")
+OPEN = 2  # stands for an open batch where positions are counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Positions:
+    """Where matrices lie: ``first`` of each, (outer,), and the steps of row and column."""
+
+    first: Array
+    row: int
+    column: int
+
+    def strides(self, batch: int, heads: int) -> Strides | None:
+        """Return the steps of ``outer`` taken as batch * heads, or None where there are no such."""
+        grid = self.first.reshape(batch, heads)
+        steps = [_step(grid[:, 0]), _step(grid[0])]
+        expected = grid[0, 0] + steps[0] * np.arange(batch)[:, None] + steps[1] * np.arange(heads)
+        if not np.array_equal(grid, expected):
+            return None
+        return (int(grid[0, 0]), steps[0], steps[1], self.row, self.column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    """The axes before those of a matrix: batch, which may be open, and heads."""
+
+    batch: Size
+    heads: int
+
+
+def counted(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Return a shape in numbers, an open batch as :data:`OPEN`."""
+    return tuple(size if isinstance(size, int) else OPEN for size in shape)
+
+
+def is_countable(shape: Sequence[Any]) -> bool:
+    """Say whether at most the first extent is open, and is a size by itself."""
+    return all(isinstance(size, int) for size in shape[1:]) and all(
+        isinstance(size, int | tirx.Var) for size in shape[:1]
+    )
+
+
+def read_through(source: relax.Var, moves: Iterable[relax.Call], turned: bool) -> Positions | None:
+    """Return where the matrices lie that ``moves`` make of ``source``, first move first.
+
+    ``turned``: rows are the last axis and columns the one before. None: not at even steps.
+    """
+    shape = counted(dataflow.shape(source))
+    found = np.arange(math.prod(shape)).reshape(shape)
+    for call in moves:
+        found = _moved(found, call)
+    return _positions(found.swapaxes(-1, -2) if turned else found)
+
+
+def written_through(shape: Sequence[Any], moves: Sequence[relax.Call]) -> Positions | None:
+    """Return where matrices of ``shape`` come to lie in what ``moves`` make of them."""
+    dims = counted(shape)
+    elements = np.arange(math.prod(dims)).reshape(dims)
+    for call in moves:
+        elements = _moved(elements, call)
+    places = np.empty(elements.size, np.int64)
+    places[elements.reshape(-1)] = np.arange(elements.size)
+    return _positions(places.reshape(dims))
+
+
+def broadcast_to(source: relax.Var, shape: Sequence[Any]) -> Positions | None:
+    """Return where the matrices of ``source``, broadcast to ``shape``, lie."""
+    own, dims = counted(dataflow.shape(source)), counted(shape)
+    steps = np.cumprod([1, *reversed(own[1:])])[::-1] if own else np.array([], np.int64)
+    padded = [(1, 0)] * (len(dims) - len(own)) + list(zip(own, steps, strict=True))
+    by_axis = [0 if extent == 1 else int(step) for extent, step in padded]
+    first = np.zeros((), np.int64)
+    for extent, step in zip(dims[:-2], by_axis[:-2], strict=True):
+        first = first[..., None] + step * np.arange(extent)
+    return Positions(first=first.reshape(-1), row=by_axis[-2], column=by_axis[-1])
+
+
+def outer_of(shapes: Sequence[Sequence[Any]], positions: Sequence[Positions]) -> Outer | None:
+    """Return how the leading axes of a product are taken as batch and heads, or None.
+
+    Parameters
+    ----------
+    shapes
+        Of the products in question; their leading axes count the same matrices.
+    positions
+        Of everything that the kernel reads and writes.
+    """
+    is_open = any(not isinstance(shape[0], int) for shape in shapes)
+    total = math.prod(counted(shapes[0])[:-2])
+    candidates = [
+        total // OPEN if is_open else math.prod(counted(shape)[axis:-2])
+        for shape in shapes
+        for axis in range(len(shape) - 1)
+    ]
+    for heads in dict.fromkeys(candidates):
+        batch = total // heads
+        if all(each.strides(batch, heads) is not None for each in positions):
+            size = next((s[0] for s in shapes if not isinstance(s[0], int)), batch)
+            return Outer(batch=size, heads=heads)
+    return None
+
+
+def strides_of(outer: Outer, positions: Positions) -> Strides:
+    """Return the steps that :func:`outer_of` has found."""
+    batch = outer.batch if isinstance(outer.batch, int) else OPEN
+    found = positions.strides(batch, outer.heads)
+    assert found is not None
+    return found
+
+
+def keeps_matrices(call: relax.Call) -> bool:
+    """Say whether ``call`` reshapes nothing but the axes before those of a matrix."""
+    if dataflow.operator(call) != "reshape":
+        return False
+    return dataflow.shape(call)[-2:] == dataflow.shape(call.args[0])[-2:]
+
+
+def repeated(place: Positions, own: Sequence[Any], outer: Sequence[Any]) -> Positions:
+    """Return positions of matrices with leading axes ``own`` that are broadcast to ``outer``."""
+    dims = counted(outer)
+    grid = place.first.reshape((1,) * (len(dims) - len(own)) + counted(own))
+    return Positions(
+        first=np.broadcast_to(grid, dims).reshape(-1).copy(), row=place.row, column=place.column
+    )
+
+
+def packed_positions(matrices: Array) -> Positions:
+    """Return where the matrices of (outer, rows, columns) lie."""
+    count, rows, columns = matrices.shape
+    return Positions(first=np.arange(count) * rows * columns, row=columns, column=1)
+
+
+def _moved(x: Array, call: relax.Call) -> Array:
+    operator = dataflow.operator(call)
+    if operator == "reshape":
+        return x.reshape(counted(dataflow.shape(call)))
+    if operator == "permute_dims":
+        axes = call.attrs.axes
+        return x.transpose([int(axis) for axis in axes] if axes else None)
+    if operator != "strided_slice":
+        return x  # a factor: nothing moves
+    begins, steps = dataflow.slice_steps(call)
+    sizes = counted(dataflow.shape(call))
+    return x[
+        tuple(
+            slice(begin, begin + (size - 1) * step + 1, step)
+            for begin, step, size in zip(begins, steps, sizes, strict=True)
+        )
+    ]
+
+
+def _positions(places: Array) -> Positions | None:
+    """Return what says of each element (..., row, column) where it lies, or None."""
+    matrices = places.reshape(-1, *places.shape[-2:])
+    rows, columns = matrices.shape[1:]
+    row, column = _step(matrices[0, :, 0]), _step(matrices[0, 0])
+    inside = row * np.arange(rows)[:, None] + column * np.arange(columns)
+    if not np.array_equal(matrices - matrices[:, :1, :1], np.broadcast_to(inside, matrices.shape)):
+        return None
+    return Positions(first=matrices[:, 0, 0].copy(), row=row, column=column)
+
+
+def _step(places: Array) -> int:
+    return int(places[1] - places[0]) if len(places) > 1 else 0

@@ -1,0 +1,132 @@
+"""The scores of an attention: what lies between the product of queries and keys, and the softmax.
+
+factors, masks that are added (computed or constant), a constant condition, reshapes of windows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.matrices import Positions, broadcast_to, counted, is_countable, keeps_matrices
+from relay_int8.graph.matrix_products import scalar_factor
+
+Array = np.ndarray[Any, np.dtype[Any]]
+LEAST_MASK = -1e4  # what a condition puts in place of a score counts as masked out below
+NEAR = 6  # operators between a product and its softmax
+
+
+@dataclass
+class Scores:
+    """``factor * product + constants + tensor``.
+
+    ``constants`` are (outer, rows, columns) each; ``added_to`` is the shape that ``tensor`` is
+    broadcast to. ``members`` lead from the softmax back to the product, both ends left out.
+    """
+
+    members: list[relax.Var] = field(default_factory=list)
+    product: relax.Var | None = None
+    factor: float = 1.0
+    constants: list[Array] = field(default_factory=list)
+    tensor: relax.Var | None = None
+    added_to: Sequence[Any] = ()
+
+
+def find_scores(values: Mapping[relax.Var, relax.Expr], operand: relax.Expr) -> Scores | None:
+    """Return what leads to the operand of a softmax from a product, or None."""
+    found, var = Scores(), operand
+    while var in values:
+        call, operator = values[var], dataflow.operator(values[var])
+        if operator == "matmul":
+            found.product = var
+            return found
+        found.members.append(var)
+        factor = scalar_factor(call)
+        if keeps_matrices(call):
+            var = call.args[0]
+        elif factor is not None:
+            found.factor *= factor
+            var = call.args[0]
+        elif operator == "add":
+            var = _masked(found, call, values)
+        elif operator == "where":
+            var = _chosen(found, call)
+        else:
+            return None
+    return None
+
+
+def mask_positions(scores: Scores) -> Positions | None:
+    """Return where the matrices of the computed mask lie, or None where it cannot be said."""
+    mask = scores.tensor
+    if mask is None or scores.constants or dataflow.dtype(mask) != "float32":
+        return None
+    if not is_countable(dataflow.shape(mask)):
+        return None
+    return broadcast_to(mask, scores.added_to)
+
+
+def constant_mask(scores: Scores) -> Array | None:
+    """Return the sum of the constant masks, float32 (outer, rows, columns), or None without one."""
+    if not scores.constants:
+        return None
+    return np.asarray(np.sum(scores.constants, axis=0, dtype=np.float64), np.float32)
+
+
+def _masked(
+    found: Scores, call: relax.Call, values: Mapping[relax.Var, relax.Expr]
+) -> relax.Expr | None:
+    """Note what an addition adds to scores; return the scores."""
+    shape = dataflow.shape(call)
+    for score, other in (call.args, reversed(call.args)):
+        array = dataflow.constant(other)
+        if array is not None and array.dtype == np.float32 and dataflow.shape(score) == shape:
+            found.constants.append(_spread(array * np.float32(found.factor), shape))
+            return score
+        if array is not None or found.tensor is not None or found.factor != 1:
+            continue
+        if _is_near(score, values) and not _is_near(other, values):
+            found.tensor, found.added_to = other, shape
+            return score if dataflow.shape(score) == shape else None
+    return None
+
+
+def _chosen(found: Scores, call: relax.Call) -> relax.Expr | None:
+    """Note the constant condition that masks scores; return the scores."""
+    condition, *choices = call.args
+    keeps = dataflow.constant(condition)
+    if keeps is None:
+        return None
+    for is_kept, score, other in ((keeps, *choices), (~keeps, *reversed(choices))):
+        array = dataflow.constant(other)
+        if array is not None and array.size == 1 and float(array.reshape(())) <= LEAST_MASK:
+            mask = np.where(is_kept, np.float32(0), np.float32(array.reshape(())))
+            mask = np.asarray(mask * np.float32(found.factor))
+            found.constants.append(_spread(mask, dataflow.shape(call)))
+            return score
+    return None
+
+
+def _is_near(var: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> bool:
+    """Say whether a product of two activations is a few operators before ``var``."""
+    for _ in range(NEAR):
+        if var not in values:
+            return False
+        call, operator = values[var], dataflow.operator(values[var])
+        if operator == "matmul":
+            return all(isinstance(argument, relax.Var) for argument in call.args)
+        if not keeps_matrices(call) and operator not in ("add", "multiply", "divide"):
+            return False
+        var = next((arg for arg in call.args if isinstance(arg, relax.Var)), None)
+    return False
+
+
+def _spread(array: Array, shape: Sequence[Any]) -> Array:
+    """Return constants for each matrix: (outer, rows, columns)."""
+    dims = counted(shape)
+    return np.broadcast_to(array, dims).reshape(-1, *dims[-2:])

@@ -1,0 +1,330 @@
+"""Attention in one kernel, for any instruction flavour: scores and probabilities stay in cache.
+
+    q, k, v, mask, y : as they lie in memory, see ``schedules.spec.product``
+
+Regions of tasks (p parallel), as ``schedules.cpu.product`` has them; a task of the last one makes
+``rows`` queries:
+
+    p:b*h*block   panels of keys            p:b*h*block   panels of values
+    p:b*h*tile    scores of the tile   row: maximum, powers, their sum   values, quotient, y
+
+Scores are int32 sums, or with a mask float32; powers are bytes, the rows of the second product.
+
+Exact:  bit-identical to the specification.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.bodies.arguments import int64
+from schedules.bodies.epilogue import broadcast, cast, fma, requantized
+from schedules.bodies.matrices import (
+    Matrix,
+    arguments,
+    as_built,
+    attention_refusal,
+    outer_count,
+    row_major,
+    whole,
+)
+from schedules.bodies.powers import power
+from schedules.cpu import matrices
+from schedules.cpu.contraction import axes, ramp
+from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.matrices import Panels, Rows, Tile
+from schedules.cpu.product import SERIAL_PRODUCTS, first_row, store_lanes, tasks
+from schedules.spec import Attention
+from schedules.spec.product import LOWEST, MASKED
+from schedules.template import ScheduleTemplate
+
+
+def attention_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of attention, "attention_<flavour>"."""
+    name = f"attention_{dot.name}"
+
+    def _refuses(spec: Attention, target: Target) -> str | None:
+        return dot.refuses(matrices.row_type(dot), target) or attention_refusal(spec)
+
+    return ScheduleTemplate(
+        name=name,
+        kind="attention",
+        refuses=_refuses,
+        layouts=row_major,
+        kernel=lambda spec, _layouts: kernel(dot, name, spec),
+        default=as_built,
+        space=as_built,
+        x_types=("uint8", "int8"),
+    )
+
+
+def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
+    """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
+        buffers = arguments(spec, {"z": 4, "clamp": 2})
+        with T.sblock("root"):
+            _Emitter(dot, name, spec, buffers).emit()
+    return builder.get()
+
+
+def _products(spec: Attention) -> int:
+    batch = spec.batch if isinstance(spec.batch, int) else 1
+    return batch * spec.heads * spec.queries * spec.keys * (spec.depth + spec.width)
+
+
+class _Emitter:
+    """Emits the regions of a kernel into the IRBuilder that is open."""
+
+    def __init__(self, dot: Dot, name: str, spec: Attention, buffers: dict[str, Any]) -> None:
+        self.dot, self.name, self.spec, self.buffers = dot, name, spec, buffers
+        width = dot.width
+        self.keys = Panels(
+            dot=dot, columns=spec.keys, depth=spec.depth, steps=-(-spec.depth // width)
+        )
+        self.padded = self.keys.blocks * LANES
+        self.values = Panels(
+            dot=dot, columns=spec.width, depth=spec.keys, steps=self.padded // width
+        )
+        height = matrices.tile_of(dot, spec.queries, self.keys.blocks).rows
+        self.queries = Rows(
+            dot=dot,
+            source=self._matrix("q", spec.queries, spec.depth),
+            tile=Tile(rows=height, blocks=1),
+            steps=self.keys.steps,
+        )
+        self.height = height
+        self.powers = matrices.row_type(dot)
+        self.shift = 0 if self.powers == "uint8" else matrices.SIGN
+        self.scores = "int32" if spec.mask_strides is None else "float32"
+        self.outer = outer_count(spec)
+        symbolic = not isinstance(spec.batch, int)
+        self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
+
+    def emit(self) -> None:
+        """Emit the panels, then the tiles of queries."""
+        keys = self._packed("k", self.keys, self._matrix("k", self.spec.keys, self.spec.depth))
+        _, first, batch, head, row, column = (0, *self.spec.v_strides)
+        turned = self._matrix("v", self.spec.width, self.spec.keys)
+        turned = Matrix(
+            buffer=turned.buffer,
+            strides=(first, batch, head, column, row),
+            heads=turned.heads,
+            rows=turned.rows,
+            columns=turned.columns,
+        )
+        values = self._packed("v", self.values, turned)
+        tiles = -(-self.spec.queries // self.height)
+        with tasks(self.outer * tiles, self.parallel) as task, T.sblock("attention"):
+            (t,) = axes("t", [self.outer * tiles], [task])
+            read = [self.buffers[name] for name in ("q", *self.spec.tensors[3:], *self.spec.params)]
+            T.reads(*map(whole, (*keys, *values, *read)))
+            T.writes(whole(self.buffers["y"]))
+            T.sblock_attr({"template": self.name})
+            first_query = first_row(t % tiles, self.height, self.spec.queries)
+            self._tile(t // tiles, first_query, keys, values)
+
+    def _matrix(self, name: str, rows: int, columns: int) -> Matrix:
+        strides = getattr(self.spec, f"{name}_strides")
+        return Matrix(
+            buffer=self.buffers[name],
+            strides=strides,
+            heads=self.spec.heads,
+            rows=rows,
+            columns=columns,
+        )
+
+    def _packed(self, name: str, panels: Panels, source: Matrix) -> tuple[Any, Any]:
+        """Emit the region that packs one operand; return its panels and sums."""
+        packed, sums = panels.allocate(self.outer, f"{name}_panels")
+        count = self.outer * panels.blocks
+        with tasks(count, self.parallel) as task, T.sblock(f"{name}_panels"):
+            (t,) = axes("t", [count], [task])
+            T.reads(whole(self.buffers[name]))
+            T.writes(whole(packed), whole(sums))
+            panels.pack(source, t // panels.blocks, t % panels.blocks, packed, sums)
+        return packed, sums
+
+    def _tile(self, outer: Expr, first: Expr, keys: Any, values: Any) -> None:
+        scores = self._scratch("scores", (self.height, self.padded), self.scores)
+        powers = self._scratch("powers", (self.height, self.padded), self.powers)
+        totals = self._scratch("totals", (self.height,), "int32")
+        self._score(outer, first, keys, scores)
+        with T.serial(T.int64(self.height)) as r:
+            self._raise(r, scores, powers, totals)
+        self._mix(outer, first, values, powers, totals)
+
+    def _scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Any:
+        return IRBuilder.name(name, T.sblock_alloc_buffer(int64(shape), dtype, layout=None))
+
+    def _score(self, outer: Expr, first: Expr, keys: Any, scores: Any) -> None:
+        """Emit the scores of a tile of queries."""
+        spec, (panels, sums) = self.spec, keys
+        row = self.queries.reader(outer, first)
+        z_q = matrices.moved_zero(self.buffers["z"][0], spec.q, self.queries.dtype)
+        z_k = matrices.moved_zero(self.buffers["z"][1], spec.k, self.keys.dtype)
+        corrections = self.queries.corrections(row, z_q, z_k)
+        mask = self._mask(outer, first)
+
+        def _blocks(block: Expr, count: int) -> None:
+            found = self._products(self.keys, panels, outer, block, count, row)
+            for j in range(count):
+                of_keys = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_q, LANES))
+                for r in range(self.height):
+                    acc = found[r][j] - of_keys - broadcast(corrections[T.int64(r)], LANES)
+                    value = (
+                        self._counted(acc, block + j) if mask is None else mask(acc, r, block + j)
+                    )
+                    T.buffer_store(scores, value, [T.int64(r), ramp(LANES, (block + j) * LANES)])
+
+        blocks = matrices.tile_of(self.dot, spec.queries, self.keys.blocks).blocks
+        matrices.by_blocks(self.keys.blocks, blocks, _blocks)
+
+    def _products(
+        self, panels: Panels, packed: Any, outer: Expr, block: Expr, count: int, row: matrices.Row
+    ) -> list[list[Expr]]:
+        lanes = LANES * self.dot.width
+        return matrices.accumulate(
+            self.dot,
+            Tile(rows=self.height, blocks=count),
+            panels.steps,
+            row,
+            lambda j, step: packed[outer, block + j, step, ramp(lanes)],
+        )
+
+    def _counted(self, acc: Expr, block: Expr) -> Expr:
+        """Return scores, lanes past the last key far below all others."""
+        if self.spec.keys == self.padded:
+            return acc
+        return tirx.Select(self._exist(block), acc, broadcast(tirx.const(MASKED, "int32"), LANES))
+
+    def _exist(self, block: Expr) -> Expr:
+        """Say of each lane of a block whether there is such a key."""
+        key = tirx.Ramp(cast(block, "int32") * LANES, tirx.const(1, "int32"), LANES)
+        return key < broadcast(tirx.const(self.spec.keys, "int32"), LANES)
+
+    def _mask(self, outer: Expr, first: Expr) -> Callable[[Expr, int, Expr], Expr] | None:
+        """Return ``(acc, row of the tile, block) -> masked scores``, or None without a mask."""
+        strides = self.spec.mask_strides
+        if strides is None:
+            return None
+        matrix = self._matrix("mask", self.spec.queries, self.spec.keys)
+        flat, start = matrix.flat(), T.Bind(matrix.start(outer))
+        m = broadcast(self.buffers["m_scores"][0], LANES)
+        _, _, _, down, across = strides
+        ragged = self.spec.keys != self.padded
+
+        def _masked(acc: Expr, r: int, block: Expr) -> Expr:
+            place = start + (first + r) * down
+            # What stands past the last key is not read: the last mask is, again.
+            last = self.spec.keys - LANES
+            if across == 1 and last >= 0:
+                begin = tirx.min(block * LANES, T.int64(last)) if ragged else block * LANES
+                value = flat[ramp(LANES, place + begin)]
+                if ragged:
+                    value = self._shifted(value, block, last)
+            else:
+                keys = [
+                    tirx.min(block * LANES + i, T.int64(self.spec.keys - 1)) for i in range(LANES)
+                ]
+                value = tirx.Shuffle(
+                    [flat[place + key * across] for key in keys], list(range(LANES))
+                )
+            logarithmic = value * broadcast(tirx.const(math.log2(math.e), "float32"), LANES)
+            score = fma(cast(acc, "float32"), m, logarithmic)
+            if not ragged:
+                return score
+            nothing = broadcast(tirx.const(-math.inf, "float32"), LANES)
+            return tirx.Select(self._exist(block), score, nothing)
+
+        return _masked
+
+    def _shifted(self, value: Expr, block: Expr, last: int) -> Expr:
+        """Return lanes of the last block, which were read early enough to end with the row."""
+        by = self.padded - self.spec.keys
+        order = [min(i + by, LANES - 1) for i in range(LANES)]
+        whole_block = tirx.Cast("int32", block * LANES <= last)
+        moved = tirx.Shuffle([value], order)
+        chosen = broadcast(whole_block, LANES) != broadcast(tirx.const(0, "int32"), LANES)
+        return tirx.Select(chosen, value, moved)
+
+    def _raise(self, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
+        """Emit the powers of one row of scores, and their sum."""
+        low = MASKED if self.scores == "int32" else LOWEST
+        most = self._scratch("most", (LANES,), self.scores)
+        sum_of = self._scratch("sum", (LANES,), "int32")
+        all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)
+        T.buffer_store(most, broadcast(tirx.const(low, self.scores), LANES), all_lanes)
+        T.buffer_store(sum_of, broadcast(tirx.const(0, "int32"), LANES), all_lanes)
+        with T.serial(blocks) as block:
+            score = scores[r, ramp(LANES, block * LANES)]
+            T.buffer_store(most, tirx.max(most[ramp(LANES)], score), all_lanes)
+        top = broadcast(T.Bind(_joined(most[ramp(LANES)], tirx.max)), LANES)
+        with T.serial(blocks) as block:
+            below = scores[r, ramp(LANES, block * LANES)] - top
+            if self.scores == "int32":
+                below = cast(below, "float32") * broadcast(self.buffers["m_scores"][0], LANES)
+            u = T.Bind(power(below))
+            T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
+            value = (
+                u
+                if self.powers == "uint8"
+                else u - broadcast(tirx.const(matrices.SIGN, "int32"), LANES)
+            )
+            T.buffer_store(powers, cast(value, self.powers), [r, ramp(LANES, block * LANES)])
+        T.buffer_store(totals, _joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
+
+    def _mix(self, outer: Expr, first: Expr, values: Any, powers: Any, totals: Any) -> None:
+        """Emit the means of values, and y."""
+        spec, (panels, sums) = self.spec, values
+        z_v = matrices.moved_zero(self.buffers["z"][2], spec.v, self.values.dtype)
+        y = self._matrix("y", spec.queries, spec.width)
+        flat, start = y.flat(), T.Bind(y.start(outer))
+        _, _, _, down, across = spec.y_strides
+        width = self.dot.width
+        bounds = (self.buffers["clamp"][0], self.buffers["clamp"][1])
+
+        def _row(r: Any, step: Expr) -> Expr:
+            return powers[T.int64(r), ramp(width, step * width)]
+
+        def _blocks(block: Expr, count: int) -> None:
+            found = self._products(self.values, panels, outer, block, count, _row)
+            for j in range(count):
+                left = spec.width - (block + j) * LANES if spec.width % LANES else LANES
+                for r in range(self.height):
+                    total = totals[T.int64(r)]
+                    acc = found[r][j] - broadcast(total * z_v, LANES)
+                    if self.shift:
+                        shift = broadcast(tirx.const(self.shift, "int32"), LANES)
+                        acc = acc + sums[outer, block + j, ramp(LANES)] * shift
+                    whole_of = tirx.max(total, tirx.const(1, "int32"))
+                    divisor = broadcast(whole_of.astype("float32"), LANES)
+                    mean = cast(acc, "float32") / divisor
+                    scaled = mean * broadcast(self.buffers["m"][0], LANES)
+                    place = start + (first + r) * down + (block + j) * (LANES * across)
+                    result = requantized(scaled, self.buffers["z"][3], bounds, spec.y)
+                    store_lanes(flat, result, place, across, left)
+
+        blocks = matrices.tile_of(self.dot, spec.queries, self.values.blocks).blocks
+        matrices.by_blocks(self.values.blocks, blocks, _blocks)
+
+
+def _joined(value: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Return one lane made of all 16 lanes."""
+    count = LANES
+    while count > 1:
+        count //= 2
+        bound = T.Bind(value)
+        value = join(
+            tirx.Shuffle([bound], list(range(count))),
+            tirx.Shuffle([bound], list(range(count, 2 * count))),
+        )
+    return value

@@ -1,0 +1,219 @@
+"""Products of two activations, for any instruction flavour.
+
+    a, b, y : as they lie in memory, see ``schedules.spec.product``
+
+Two regions of tasks (p parallel): panels of b, a block each, then tiles of rows of a:
+
+    p:b*h*block   panels, sums
+    p:b*h*tile    rows   blocks   steps   the instruction, the epilogue
+
+``sum (a - z_a) * (b - z_b)`` is the sum of products as they are multiplied, less z_a times that of
+the column, less z_b times that of the row of ``a - z_a``. The last is left out where z_b is 0.
+
+Exact:  integers always; float32 sums ascend over k.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.bodies.epilogue import broadcast, cast, requantized
+from schedules.bodies.fixed_point import to_integer, wide
+from schedules.bodies.matrices import (
+    Matrix,
+    arguments,
+    as_built,
+    outer_count,
+    product_refusal,
+    row_major,
+    whole,
+)
+from schedules.cpu import matrices
+from schedules.cpu.contraction import axes, ramp
+from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.matrices import Panels, Rows, Tile
+from schedules.spec import Product
+from schedules.template import ScheduleTemplate
+
+SERIAL_PRODUCTS = 1 << 16  # below, waking other threads costs more than they save
+
+
+def product_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of products of two activations, "product_<flavour>"."""
+    name = f"product_{dot.name}"
+
+    def _refuses(spec: Product, target: Target) -> str | None:
+        return dot.refuses(_multiplied(dot, spec.a), target) or product_refusal(spec)
+
+    return ScheduleTemplate(
+        name=name,
+        kind="product",
+        refuses=_refuses,
+        layouts=row_major,
+        kernel=lambda spec, _layouts: kernel(dot, name, spec),
+        default=as_built,
+        space=as_built,
+        x_types=("float32",) if dot.float32 else ("uint8", "int8"),
+    )
+
+
+def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
+    """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
+        buffers = arguments(spec, {"z": 3, "clamp": 2})
+        with T.sblock("root"):
+            _Emitter(dot, name, spec, buffers).emit()
+    return builder.get()
+
+
+def tasks(extent: Any, parallel: bool) -> Any:
+    """Return the loop over tasks."""
+    return (T.parallel if parallel else T.serial)(extent)
+
+
+def first_row(tile: Expr, height: int, rows: int) -> Expr:
+    """Return the row with which a tile begins, early enough that all of its rows exist."""
+    return tirx.min(tile * height, T.int64(rows - height))
+
+
+def store_lanes(buffer: Any, value: Expr, start: Expr, step: int, left: Expr | int) -> None:
+    """Emit the store of 16 lanes ``step`` apart, of which ``left`` exist (all, if it is an int)."""
+    if step == 1 and isinstance(left, int):
+        T.buffer_store(buffer, value, [ramp(LANES, start)])
+        return
+    bound = T.Bind(value)
+
+    def _one_by_one() -> None:
+        for lane in range(LANES):
+            with T.If(lane < left), T.Then():
+                element = tirx.Shuffle([bound], [lane])
+                T.buffer_store(buffer, element, [start + lane * step])
+
+    if step != 1:
+        _one_by_one()
+        return
+    with T.If(left >= LANES):
+        with T.Then():
+            T.buffer_store(buffer, bound, [ramp(LANES, start)])
+        with T.Else():
+            _one_by_one()
+
+
+def _multiplied(dot: Dot, dtype: str) -> str:
+    """Return the type that ``dot`` is given for rows of ``dtype``."""
+    return dtype if dtype == "float32" or dot.float32 else matrices.row_type(dot)
+
+
+def _products(spec: Product) -> int:
+    batch = spec.batch if isinstance(spec.batch, int) else 1
+    return batch * spec.heads * spec.rows * spec.columns * spec.depth
+
+
+class _Emitter:
+    """Emits the two regions of a kernel into the IRBuilder that is open."""
+
+    def __init__(self, dot: Dot, name: str, spec: Product, buffers: dict[str, Any]) -> None:
+        self.dot, self.name, self.spec, self.buffers = dot, name, spec, buffers
+        steps = -(-spec.depth // dot.width)
+        self.panels = Panels(dot=dot, columns=spec.columns, depth=spec.depth, steps=steps)
+        self.a = self._matrix("a", spec.rows)
+        self.b = self._matrix("b", spec.columns)
+        tile = matrices.tile_of(dot, spec.rows, self.panels.blocks)
+        self.rows = Rows(dot=dot, source=self.a, tile=tile, steps=steps)
+        self.outer = outer_count(spec)
+        symbolic = not isinstance(spec.batch, int)
+        self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
+
+    def emit(self) -> None:
+        """Emit the panels, then the products."""
+        panels, sums = self.panels.allocate(self.outer, "panels")
+        with tasks(self.outer * self.panels.blocks, self.parallel) as task, T.sblock("panels"):
+            (t,) = axes("t", [self.outer * self.panels.blocks], [task])
+            T.reads(whole(self.buffers["b"]))
+            T.writes(whole(panels), whole(sums))
+            blocks = self.panels.blocks
+            self.panels.pack(self.b, t // blocks, t % blocks, panels, sums)
+        height = self.rows.tile.rows
+        tiles = -(-self.spec.rows // height)
+        with tasks(self.outer * tiles, self.parallel) as task, T.sblock("product"):
+            (t,) = axes("t", [self.outer * tiles], [task])
+            T.reads(whole(panels), whole(sums), *map(whole, self._read()))
+            T.writes(whole(self.buffers["y"]))
+            T.sblock_attr({"template": self.name})
+            self._tile(t // tiles, first_row(t % tiles, height, self.spec.rows), panels, sums)
+
+    def _matrix(self, name: str, rows: int) -> Matrix:
+        strides = getattr(self.spec, f"{name}_strides")
+        return Matrix(
+            buffer=self.buffers[name],
+            strides=strides,
+            heads=self.spec.heads,
+            rows=rows,
+            columns=self.spec.depth,
+        )
+
+    def _read(self) -> list[Any]:
+        return [self.buffers[name] for name in ("a", *self.spec.params)]
+
+    def _tile(self, outer: Expr, first: Expr, panels: Any, sums: Any) -> None:
+        row = self.rows.reader(outer, first)
+        spec, tile, integer = self.spec, self.rows.tile, not self.dot.float32
+        y = Matrix(
+            buffer=self.buffers["y"],
+            strides=spec.y_strides,
+            heads=spec.heads,
+            rows=spec.rows,
+            columns=spec.columns,
+        )
+        flat, start = y.flat(), T.Bind(y.start(outer))
+        if integer:
+            z_a = matrices.moved_zero(self.buffers["z"][0], spec.a, self.rows.dtype)
+            z_b = matrices.moved_zero(self.buffers["z"][1], spec.b, self.panels.dtype)
+            corrections = self.rows.corrections(row, z_a, z_b)
+
+        def _blocks(block: Expr, count: int) -> None:
+            part = Tile(rows=tile.rows, blocks=count)
+            width = LANES * self.dot.width
+            found = matrices.accumulate(
+                self.dot,
+                part,
+                self.panels.steps,
+                row,
+                lambda j, step: panels[outer, block + j, step, ramp(width)],
+            )
+            for j in range(count):
+                if integer:
+                    of_columns = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_a, LANES))
+                left = spec.columns - (block + j) * LANES if spec.columns % LANES else LANES
+                for r in range(tile.rows):
+                    acc = found[r][j]
+                    if integer:
+                        acc = acc - of_columns - broadcast(corrections[T.int64(r)], LANES)
+                    place = start + (first + r) * spec.y_strides[3]
+                    place = place + (block + j) * (LANES * spec.y_strides[4])
+                    store_lanes(flat, self._result(acc), place, spec.y_strides[4], left)
+
+        matrices.by_blocks(self.panels.blocks, tile.blocks, _blocks)
+
+    def _result(self, acc: Expr) -> Expr:
+        """Return lanes of y from lanes of the exact sum."""
+        spec, load = self.spec, self.buffers
+        bounds = (load["clamp"][0], load["clamp"][1])
+        if self.dot.float32:
+            return requantized(acc, tirx.const(0, "int32"), bounds, "float32")
+        z, m = load["z"][2], load["m"][0]
+        if not spec.rounding:
+            scaled = cast(acc, "float32") * broadcast(m, LANES)
+            return requantized(scaled, z, bounds, spec.y)
+        product = wide(acc) * wide(broadcast(m, LANES))
+        shift, low, high, zero = (
+            broadcast(value, LANES) for value in (load["shift"][0], *bounds, z)
+        )
+        return to_integer(product, shift, zero, (low, high), spec.y, spec.rounding)

@@ -1,0 +1,195 @@
+"""Attention on a GPU: a query of one head for a block of threads, its scores in shared memory.
+
+    q, k, v, mask, y : as they lie in memory, see ``schedules.spec.product``
+
+    blockIdx.x    batch, head, query
+      threadIdx.x   keys      score: see ``schedules.cuda.dot_rows``
+      threadIdx.x   keys      power, after the largest score of all
+      threadIdx.x   elements of y: the mean of values
+
+Exact:  bit-identical to the specification.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.bodies.arguments import int64
+from schedules.bodies.epilogue import fma
+from schedules.bodies.expressions import clamp, to_integer
+from schedules.bodies.matrices import (
+    arguments,
+    as_built,
+    attention_refusal,
+    outer_count,
+    row_major,
+    whole,
+)
+from schedules.bodies.powers import power
+from schedules.cuda.device.devices import refuses_cuda
+from schedules.cuda.device.limits import STATIC_BYTES
+from schedules.cuda.device_math import for_cuda
+from schedules.cuda.dot_rows import Line, accumulator, dot, grid, matrix_of
+from schedules.spec import Attention
+from schedules.spec.product import LOWEST, MASKED
+from schedules.template import Layouts, ScheduleTemplate
+
+NAME = "attention_cuda"
+THREADS = 128
+KEY_BYTES = 5  # a score and a power
+
+
+def refuses(spec: Attention, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    refusal = refuses_cuda(target) or attention_refusal(spec)
+    most = (STATIC_BYTES - 8 * THREADS) // KEY_BYTES
+    if refusal is None and spec.keys > most:
+        return f"the scores of {spec.keys} keys do not fit shared memory; the most are {most}"
+    return refusal
+
+
+def kernel(spec: Attention, _layouts: Layouts) -> tirx.PrimFunc:
+    """Return the PrimFunc; there is nothing left to schedule."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True})
+        buffers = arguments(spec, {"z": 4, "clamp": 2})
+        with T.sblock("root"):
+            total = outer_count(spec) * spec.queries
+            with grid(total, THREADS) as (block, thread), T.sblock(NAME):
+                t = IRBuilder.name("t", T.axis.spatial((T.int64(0), total), block, "int64"))
+                lane = T.axis.spatial((T.int64(0), T.int64(THREADS)), thread, "int64")
+                T.reads(*(whole(buffers[name]) for name in (*spec.tensors, *spec.params)))
+                T.writes(whole(buffers["y"]))
+                T.sblock_attr({"template": NAME})
+                IRBuilder.name("lane", lane)
+                _Emitter(spec, buffers, lane).emit(t // spec.queries, t % spec.queries)
+    return for_cuda(builder.get())
+
+
+class _Emitter:
+    """Emits what a block of threads does for one query."""
+
+    def __init__(self, spec: Attention, buffers: dict[str, Any], lane: Expr) -> None:
+        self.spec, self.buffers, self.lane = spec, buffers, lane
+        self.score = "int32" if spec.mask_strides is None else "float32"
+        self.scores = _shared("scores", spec.keys, self.score)
+        self.powers = _shared("powers", spec.keys, "uint8")
+        self.most = _shared("most", THREADS, self.score)
+        self.sums = _shared("sums", THREADS, "int32")
+
+    def emit(self, outer: Expr, query: Expr) -> None:
+        """Emit scores, powers and means, a barrier after each."""
+        self._each(self.spec.keys, lambda key: self._score(outer, query, key))
+        self._store_largest()
+        _barrier()
+        top = T.Bind(self._joined(self.most, tirx.max, MASKED, LOWEST))
+        self._store_powers(top)
+        _barrier()
+        total = T.Bind(self._joined(self.sums, lambda a, b: a + b, 0, 0))
+        self._each(self.spec.width, lambda column: self._mean(outer, query, column, total))
+
+    def _each(self, count: int, emit: Callable[[Expr], None]) -> None:
+        """Share ``count`` elements out among the threads."""
+        with T.serial(T.int64(-(-count // THREADS))) as turn:
+            element = turn * THREADS + self.lane
+            with T.If(element < count), T.Then():
+                emit(element)
+
+    def _score(self, outer: Expr, query: Expr, key: Expr) -> None:
+        spec, z, m = self.spec, self.buffers["z"], self.buffers["m_scores"][0]
+        q, k = (matrix_of(spec, self.buffers, name) for name in ("q", "k"))
+        lines = [
+            Line(buffer=matrix.flat(), step=matrix.strides[4], z=z[i])
+            for i, matrix in enumerate((q, k))
+        ]
+        q_start = q.start(outer) + query * q.strides[3]
+        k_start = k.start(outer) + key * k.strides[3]
+        score = dot(lines[0], q_start, lines[1], k_start, spec.depth)
+        if spec.mask_strides is not None:
+            mask = matrix_of(spec, self.buffers, "mask")
+            place = mask.start(outer) + query * mask.strides[3] + key * mask.strides[4]
+            logarithmic = mask.flat()[place] * tirx.const(math.log2(math.e), "float32")
+            score = fma(score.astype("float32"), m, logarithmic)
+        T.buffer_store(self.scores, score, [key])
+
+    def _store_largest(self) -> None:
+        """Store the largest of this thread's scores, which it has written itself."""
+        low = MASKED if self.score == "int32" else LOWEST
+        T.buffer_store(self.most, tirx.const(low, self.score), [self.lane])
+
+        def _compare(key: Expr) -> None:
+            largest = tirx.max(self.most[self.lane], self.scores[key])
+            T.buffer_store(self.most, largest, [self.lane])
+
+        self._each(self.spec.keys, _compare)
+
+    def _store_powers(self, top: Expr) -> None:
+        T.buffer_store(self.sums, tirx.const(0, "int32"), [self.lane])
+
+        def _raise(key: Expr) -> None:
+            below = self.scores[key] - top
+            if self.score == "int32":
+                below = below.astype("float32") * self.buffers["m_scores"][0]
+            u = T.Bind(power(below))
+            T.buffer_store(self.powers, u.astype("uint8"), [key])
+            T.buffer_store(self.sums, self.sums[self.lane] + u, [self.lane])
+
+        self._each(self.spec.keys, _raise)
+
+    def _joined(
+        self, shared: Any, join: Callable[[Expr, Expr], Expr], whole_low: float, real_low: float
+    ) -> Expr:
+        """Emit what all threads' values make together; every thread finds it by itself."""
+        dtype = str(shared.dtype)
+        found = T.sblock_alloc_buffer(int64((1,)), dtype, scope="local", layout=None)
+        low = whole_low if dtype == "int32" else real_low
+        T.buffer_store(found, tirx.const(low, dtype), [T.int64(0)])
+        with T.serial(T.int64(THREADS)) as other:
+            T.buffer_store(found, join(found[T.int64(0)], shared[other]), [T.int64(0)])
+        return found[T.int64(0)]
+
+    def _mean(self, outer: Expr, query: Expr, column: Expr, total: Expr) -> None:
+        spec, z = self.spec, self.buffers["z"]
+        v, y = (matrix_of(spec, self.buffers, name) for name in ("v", "y"))
+        values, start = v.flat(), v.start(outer) + column * v.strides[4]
+        acc = accumulator("acc", "int32")
+        with T.serial(T.int64(spec.keys)) as key:
+            value = values[start + key * v.strides[3]].astype("int32") - z[2]
+            weighed = self.powers[key].astype("int32") * value
+            T.buffer_store(acc, acc[T.int64(0)] + weighed, [T.int64(0)])
+        divisor = tirx.max(total, tirx.const(1, "int32")).astype("float32")
+        scaled = acc[T.int64(0)].astype("float32") / divisor * self.buffers["m"][0]
+        bounds = (self.buffers["clamp"][0], self.buffers["clamp"][1])
+        is_float = spec.y == "float32"
+        result = clamp(scaled, bounds) if is_float else to_integer(scaled, z[3], bounds, spec.y)
+        place = y.start(outer) + query * y.strides[3] + column * y.strides[4]
+        T.buffer_store(y.flat(), result, [place])
+
+
+def _shared(name: str, count: int, dtype: str) -> Any:
+    buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope="shared", layout=None)
+    return IRBuilder.name(name, buffer)
+
+
+def _barrier() -> None:
+    T.evaluate(T.tvm_storage_sync("shared"))
+
+
+ATTENTION_CUDA = ScheduleTemplate(
+    name=NAME,
+    kind="attention",
+    refuses=refuses,
+    layouts=row_major,
+    kernel=kernel,
+    default=as_built,
+    space=as_built,
+    x_types=("uint8", "int8"),
+)

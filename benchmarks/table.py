@@ -32,7 +32,8 @@ COLUMNS = (
 )
 LEFT = ("network", "OV with")
 EXPLANATION = """\
-ORT is ONNX Runtime, OV the faster of OpenVINO's networks quantized by NNCF and by ONNX Runtime
+ORT is ONNX Runtime, statically quantized or, of networks with matrix products, dynamically,
+whichever is faster; OV the faster of OpenVINO's networks quantized by NNCF and by ONNX Runtime
 (QDQ), fp32 the faster of both in float32. Latency is the time of one run, one after the other, each
 by all threads. Throughput is the time from one result to the next where as many runs are in flight
 as there are threads, or as OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the

@@ -32,6 +32,7 @@ __all__ = [
     "TRANSFORMERS",
     "Builder",
     "Cost",
+    "Depth",
     "Input",
     "Transformer",
     "build",

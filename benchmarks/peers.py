@@ -78,7 +78,12 @@ def _parser() -> argparse.ArgumentParser:
         const=list(zoo.TRANSFORMERS),
         help="networks of tokens",
     )
-    add("--batch", nargs="+", type=_positive, default=[1, 16])
+    add(
+        "--batch",
+        nargs="+",
+        type=_positive,
+        help="1 and 16; networks of tokens, whose files are for one batch, 1 by default",
+    )
     add("--threads", nargs="+", type=_positive, default=[1, 2])
     add("--rounds", type=_positive, default=9, help="turns of each system (9)")
     add("--turn", type=float, default=0.25, help="seconds of a turn, at least (0.25)")
@@ -120,7 +125,8 @@ def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
     facts, cells, console = _facts(rules.systems), [], terminal()
     for network in options.networks:
         what = subject(network, options.image_size, options.calibration_images)
-        for cell in race(what, options.batch, options.threads, rules, _say):
+        batches = options.batch or ([1, 16] if what.open else [1])
+        for cell in race(what, batches, options.threads, rules, _say):
             cells.append(cell)
             _say(summary(cell))
             _write(options, cells, facts | _machine_facts(cells))

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import apart, steps
 from benchmarks.cell import Cell, Clock
-from benchmarks.rounds import Rules, cosine, take_rounds
+from benchmarks.rounds import Rules, cosine, snr_db, take_rounds
 from benchmarks.subject import Inputs, Subject
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import Turn, racers
@@ -51,6 +51,7 @@ def race(
                 peak_macs_s=peak,
                 turns=turns,
                 cosines={key: cosine(found, expected) for key, found in logits.items()},
+                snr_db={key: snr_db(found, expected) for key, found in logits.items()},
                 failures=failures | absent,
             )
 

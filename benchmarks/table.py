@@ -15,6 +15,7 @@ from relay_int8.report.terminal import show, table
 GOALS: tuple[Goal, ...] = ("latency", "throughput")
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
 FLOAT32: Family = "float32"
+MEASURED = ("relay-int8", "openvino-nncf")  # whose noise has a column
 COLUMNS = (
     "network",
     "here ms",
@@ -29,6 +30,8 @@ COLUMNS = (
     "peak ORT",
     "peak OV",
     "cosine",
+    "dB here",
+    "dB NNCF",
 )
 LEFT = ("network", "OV with")
 EXPLANATION = """\
@@ -39,8 +42,9 @@ by all threads. Throughput is the time from one result to the next where as many
 as there are threads, or as OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the
 median of the turns. "ORT / here" is how many times longer ONNX Runtime takes, the median of the
 ratio within each round: above 1 this project is faster. "peak" is the share of what vpdpbusd alone
-reaches on as many cores; only multiplications of convolutions and dense layers inside the image
-count. "cosine" is between the logits and those of float32, the least of all systems."""
+reaches on as many cores; only multiplications of convolutions and matrix products inside the image
+count. "cosine" is between the logits and those of float32, the least of all systems. "dB" is the
+signal to noise of the logits, here and of OpenVINO's network quantized by NNCF."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ def _row(cell: Cell, goal: Goal) -> tuple[str, ...]:
         *(_number(cell.ratio(peer, own), "{:.2f}") for peer in peers),
         *(_number(system and cell.share_of_peak(system), "{:.2f}") for system in best),
         _number(min(cosines, default=None), "{:.4f}"),
+        *(_number(cell.snr_db.get(f"{system}-{goal}"), "{:.1f}") for system in MEASURED),
     )
 
 

@@ -34,6 +34,8 @@ class ViT:
         Channels of a token, and inside of the perceptrons.
     blocks, heads
         Blocks of attention and perceptron, and heads of each attention.
+    channels
+        Of the image.
     """
 
     patch: int
@@ -41,6 +43,7 @@ class ViT:
     hidden: int
     blocks: int
     heads: int
+    channels: int = 3
     size: int = 224
     opset: int = 18
     classes: int = 1000
@@ -52,9 +55,8 @@ class ViT:
 
     def write(self, net: TokenNetwork, size: int, classes: int) -> Tokens:
         """Add the network and return its logits."""
-        x = net.conv(
-            net.input(3, size), "conv_proj", self.width, self.patch, stride=self.patch, bias=True
-        )
+        image = net.input(self.channels, size)
+        x = net.conv(image, "conv_proj", self.width, self.patch, stride=self.patch, bias=True)
         patches = x.height * x.width
         tokens = net.reshape(net.unpacked(x), "view", (net.batch, self.width, patches))
         tokens = self._embedded(net, net.transpose(tokens, "permute", 0, 2, 1))

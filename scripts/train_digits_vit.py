@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -43,10 +44,10 @@ class Model:
         self.proto = proto
         kinds = {node.input[1]: node.op_type for node in proto.graph.node if len(node.input) > 1}
         self._transposed = {name for name, kind in kinds.items() if kind in ("Conv", "Gemm")}
-        self._tensors = {
+        self._tensors = {  # what has one element is a constant, as a scale
             tensor.name: tensor
             for tensor in proto.graph.initializer
-            if tensor.data_type == onnx.TensorProto.FLOAT and tensor.dims
+            if tensor.data_type == onnx.TensorProto.FLOAT and prod(tensor.dims) > 1
         }
         self.parameters = {name: self._read(tensor) for name, tensor in self._tensors.items()}
         self.gradients: dict[str, Array] = {}

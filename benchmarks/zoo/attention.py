@@ -65,6 +65,7 @@ def attend(
     name: str,
     *,
     mask: Tokens | None = None,
+    scale_shape: tuple[int, ...] = (),
 ) -> Tokens:
     """Add scaled dot product attention.
 
@@ -76,9 +77,12 @@ def attend(
         Shape (batch, heads, channels, tokens).
     mask
         What is added to the scores; :func:`masked` makes it.
+    scale_shape
+        Of the scale's root; torchvision's has an extent of 1.
     """
     root = q.shape[-1] ** -0.25
-    q, k = net.times(q, f"{name}.query.scaled", root), net.times(k, f"{name}.key.scaled", root)
+    q = net.times(q, f"{name}.query.scaled", root, scale_shape)
+    k = net.times(k, f"{name}.key.scaled", root, scale_shape)
     p = net.product(q, k, f"{name}.scores", SHARPNESS**2)
     if mask is not None:
         p = net.operator("Add", (p, mask), f"{name}.masked", p.shape)

@@ -174,9 +174,9 @@ class TokenNetwork(Network):
         shape = np.broadcast_shapes(a.shape, b.shape)
         return self.operator("Add", (a, b), name, shape, a.square + b.square)
 
-    def times(self, x: Tokens, name: str, factor: float) -> Tokens:
-        """Multiply by a scalar."""
-        scalar = self.constant(f"{name}.factor", np.array(factor, np.float32))
+    def times(self, x: Tokens, name: str, factor: float, shape: tuple[int, ...] = ()) -> Tokens:
+        """Multiply by a constant of one element."""
+        scalar = self.constant(f"{name}.factor", np.full(shape, factor, np.float32))
         return self.operator("Mul", (x, scalar), name, x.shape, x.square * factor**2)
 
     def product(self, a: Tokens, b: Tokens, name: str, square: float) -> Tokens:

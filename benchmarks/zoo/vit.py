@@ -92,7 +92,7 @@ class ViT:
         q, v = (net.reshape(part, f"{part.name}.batch", heads) for part in (q, v))
         k = net.transpose(k, f"{k.name}.transposed", 0, 2, 1)
         k = net.reshape(k, f"{k.name}.batch", (batch, self.heads, channels, tokens))
-        y = attend(net, q, k, v, name)
+        y = attend(net, q, k, v, name, scale_shape=(1,))
         y = net.transpose(y, f"{name}.permute", 2, 0, 1, 3)
         y = net.reshape(y, f"{name}.rows", (tokens * batch, width))
         y = net.gemm(y, f"{name}.out_proj", width, gain=BRANCH_GAIN)

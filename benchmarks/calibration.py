@@ -166,7 +166,8 @@ def write_inputs(chosen: Subject, folder: Path) -> tuple[Path, Path]:
     shape = (chosen.calibration_images, 3, chosen.image_size, chosen.image_size)
     array = np.lib.format.open_memmap(data, "w+", np.float32, shape)
     # As many different pictures as matter, each at another brightness: made in a moment.
-    base = np.concatenate(Subject(**asdict(chosen) | {"calibration_images": 8}).calibration())
+    drawn = Subject(**asdict(chosen) | {"calibration_images": 8}).calibration()
+    base = np.concatenate([inputs[INPUT] for inputs in drawn])
     for place in range(len(array)):
         array[place] = base[place % len(base)] * np.float32(0.8 + 0.4 * place / len(array))
     array.flush()

@@ -28,6 +28,8 @@ class Cell:
         By key of ``SYSTEMS``; the turns of a round stand at the same index.
     cosines
         Of the logits and those of the float32 network.
+    snr_db
+        Signal to noise of the logits, in decibels; the noise is their difference from float32's.
     failures
         Systems that could not take part, and why.
     """
@@ -41,6 +43,7 @@ class Cell:
     peak_macs_s: float | None
     turns: Mapping[str, tuple[Turn, ...]]
     cosines: Mapping[str, float]
+    snr_db: Mapping[str, float]
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def times_s(self, system: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Multiplications of a network that are worth doing: those whose pixel lies inside the image."""
+"""Multiplications of a network that are worth doing, and whether some are of two activations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import helper
 
 
 def in_bounds_macs(model: onnx.ModelProto) -> int:
-    """Return the multiplications of all convolutions and dense layers, taps in padding left out.
+    """Return the multiplications of all layers and matrix products, taps in padding left out.
 
     Parameters
     ----------
@@ -29,6 +29,15 @@ def in_bounds_macs(model: onnx.ModelProto) -> int:
             columns = shapes[node.output[0]][-1]
             total += prod(shapes[node.input[0]]) * columns
     return total
+
+
+def has_attention(model: onnx.ModelProto) -> bool:
+    """Return whether a matrix product has two computed operands, as that of queries and keys."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return any(
+        node.op_type == "MatMul" and not constants.intersection(node.input)
+        for node in model.graph.node
+    )
 
 
 def _convolution(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int:

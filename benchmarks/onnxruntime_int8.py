@@ -1,7 +1,8 @@
-"""ONNX Runtime: static quantization to QDQ, weights s8 per channel, activations u8."""
+"""ONNX Runtime: static quantization to QDQ, weights s8 per channel, activations u8; or dynamic."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,20 +10,38 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from onnxruntime import quantization
+from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from benchmarks.static_quantization import ImageReader, write_qdq
-from benchmarks.subject import BATCH, INPUT, Subject
+from benchmarks.static_quantization import InputReader, write_qdq
+from benchmarks.subject import BATCH, Inputs, Subject
 from benchmarks.turns import Turn, run_for, run_together
 
 
-def quantize(subject: Subject, model: Path, output: Path, _batch: int) -> None:
-    """Write the network as QDQ ONNX, its batch open.
+def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
+    """Write the network as QDQ ONNX, its batch as open as that of ``model``.
 
     Ranges are minimum and maximum. Activations are u8 with a zero point, the type that ONNX
     Runtime's VNNI kernels want.
     """
-    reader = ImageReader(INPUT, subject.calibration())
+    reader = InputReader(subject.calibration(batch))
     write_qdq(model, output, reader, quantization.QuantType.QUInt8)
+
+
+def quantize_dynamic(_subject: Subject, model: Path, output: Path, _batch: int) -> None:
+    """Write the network with matrix products in integers, whose activations are ranged as it runs.
+
+    Convolutions stay in float: ONNX Runtime has no integer ones for weights of s8.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = Path(folder) / "prepared.onnx"
+        quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
+        quantization.quantize_dynamic(
+            str(prepared),
+            str(output),
+            op_types_to_quantize=["MatMul"],
+            weight_type=quantization.QuantType.QInt8,
+            per_channel=True,
+        )
 
 
 def run_file(model: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
@@ -35,16 +54,16 @@ def run_file(model: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndar
 class Session:
     """A network in ONNX Runtime; its threads spin between runs, as they do by default."""
 
-    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
+    def __init__(self, file: Path, inputs: Inputs, threads: int) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        options.add_free_dimension_override_by_name(BATCH, len(images))
+        options.add_free_dimension_override_by_name(BATCH, len(next(iter(inputs.values()))))
         self._session = onnxruntime.InferenceSession(
             str(file), options, providers=["CPUExecutionProvider"]
         )
-        self._images = images
+        self._inputs = inputs
         self._binding = self._bound()
 
     def outputs(self) -> np.ndarray:
@@ -59,7 +78,8 @@ class Session:
 
     def _bound(self) -> onnxruntime.IOBinding:
         binding = self._session.io_binding()
-        binding.bind_cpu_input(self._session.get_inputs()[0].name, self._images)
+        for name, array in self._inputs.items():
+            binding.bind_cpu_input(name, array)
         binding.bind_output(self._session.get_outputs()[0].name)
         return binding
 
@@ -67,8 +87,8 @@ class Session:
 class Streams(Session):
     """A session of one thread that as many threads as asked for run at the same time."""
 
-    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
-        super().__init__(file, images, 1)
+    def __init__(self, file: Path, inputs: Inputs, threads: int) -> None:
+        super().__init__(file, inputs, 1)
         self._bindings = [self._bound() for _ in range(threads)]
 
     def turn(self, seconds: float) -> Turn:

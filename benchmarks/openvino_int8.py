@@ -8,23 +8,29 @@ from typing import Literal
 
 import nncf
 import numpy as np
+import onnx
 import openvino
 
-from benchmarks.subject import INPUT, Subject
+from benchmarks.macs import has_attention
+from benchmarks.subject import Inputs, Subject
 from benchmarks.turns import Stopwatch, Turn, run_for
 
 Hint = Literal["LATENCY", "THROUGHPUT"]
 
 
-def quantize(subject: Subject, model: Path, output: Path, _batch: int) -> None:
-    """Write the network as OpenVINO IR, quantized by NNCF's defaults, its batch open."""
+def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
+    """Write the network as OpenVINO IR, its batch as open as that of ``model``.
+
+    Quantized by NNCF's defaults, with its type of model for transformers where there is attention.
+    """
     nncf.set_log_level(logging.ERROR)
-    images = subject.calibration()
+    inputs = subject.calibration(batch)
     quantized = nncf.quantize(
         openvino.Core().read_model(model),
-        nncf.Dataset(images, lambda image: {INPUT: image}),
+        nncf.Dataset(inputs),
         target_device=nncf.TargetDevice.CPU,
-        subset_size=len(images),
+        model_type=nncf.ModelType.TRANSFORMER if has_attention(onnx.load(model)) else None,
+        subset_size=len(inputs),
     )
     openvino.save_model(quantized, output, compress_to_fp16=False)
 
@@ -37,10 +43,10 @@ class Compiled:
     how long one of them takes.
     """
 
-    def __init__(self, file: Path, images: np.ndarray, threads: int, hint: Hint) -> None:
+    def __init__(self, file: Path, inputs: Inputs, threads: int, hint: Hint) -> None:
         core = openvino.Core()
         model = core.read_model(file)
-        model.reshape({INPUT: images.shape})
+        model.reshape({name: array.shape for name, array in inputs.items()})
         options = {"PERFORMANCE_HINT": hint, "INFERENCE_NUM_THREADS": threads}
         compiled = core.compile_model(model, "CPU", options)
         count = compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
@@ -48,7 +54,8 @@ class Compiled:
             compiled.create_infer_request() for _ in range(count if hint == "THROUGHPUT" else 1)
         ]
         for request in self._requests:
-            request.set_input_tensor(openvino.Tensor(images, shared_memory=True))
+            for name, array in inputs.items():
+                request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
 
     def outputs(self) -> np.ndarray:
         """Run once and return the logits."""
@@ -73,11 +80,11 @@ class Compiled:
         return watch.stop(runs)
 
 
-def load_latency(file: Path, images: np.ndarray, threads: int) -> Compiled:
+def load_latency(file: Path, inputs: Inputs, threads: int) -> Compiled:
     """Load with the hint LATENCY."""
-    return Compiled(file, images, threads, "LATENCY")
+    return Compiled(file, inputs, threads, "LATENCY")
 
 
-def load_throughput(file: Path, images: np.ndarray, threads: int) -> Compiled:
+def load_throughput(file: Path, inputs: Inputs, threads: int) -> Compiled:
     """Load with the hint THROUGHPUT."""
-    return Compiled(file, images, threads, "THROUGHPUT")
+    return Compiled(file, inputs, threads, "THROUGHPUT")

@@ -65,15 +65,33 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--networks",
         nargs="+",
-        choices=list(zoo.NETWORKS),
+        choices=[*zoo.NETWORKS, *zoo.TRANSFORMERS],
         default=[name for name in zoo.NETWORKS if not name.startswith("dcn_")],
-        help="all but the deformable ones, which OpenVINO cannot run",
+        metavar="NETWORK",
+        help="convolutional ones by default, but for the deformable, which OpenVINO cannot run; of "
+        f"{', '.join((*zoo.NETWORKS, *zoo.TRANSFORMERS))}",
     )
-    add("--batch", nargs="+", type=_positive, default=[1, 16])
+    add(
+        "--transformers",
+        dest="networks",
+        action="store_const",
+        const=list(zoo.TRANSFORMERS),
+        help="networks of tokens",
+    )
+    add(
+        "--batch",
+        nargs="+",
+        type=_positive,
+        help="1 and 16; networks of tokens, whose files are for one batch, 1 by default",
+    )
     add("--threads", nargs="+", type=_positive, default=[1, 2])
     add("--rounds", type=_positive, default=9, help="turns of each system (9)")
     add("--turn", type=float, default=0.25, help="seconds of a turn, at least (0.25)")
-    add("--image-size", type=_positive, help="the published one of each network by default")
+    add(
+        "--image-size",
+        type=_positive,
+        help="as each network was published, by default; or the number of words",
+    )
     add("--systems", nargs="+", choices=list(SYSTEMS), default=list(INT8), help="all int8 ones")
     add("--fp32", action="store_true", help="also float32 by ONNX Runtime and OpenVINO")
     add("--calibration-images", type=_positive, default=8, help="synthetic, for every system (8)")
@@ -107,7 +125,8 @@ def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
     facts, cells, console = _facts(rules.systems), [], terminal()
     for network in options.networks:
         what = subject(network, options.image_size, options.calibration_images)
-        for cell in race(what, options.batch, options.threads, rules, _say):
+        batches = options.batch or ([1, 16] if what.open else [1])
+        for cell in race(what, batches, options.threads, rules, _say):
             cells.append(cell)
             _say(summary(cell))
             _write(options, cells, facts | _machine_facts(cells))

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks import apart, steps
 from benchmarks.cell import Cell, Clock
-from benchmarks.rounds import Rules, cosine, take_rounds
-from benchmarks.subject import Subject
+from benchmarks.rounds import Rules, cosine, snr_db, take_rounds
+from benchmarks.subject import Inputs, Subject
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import Turn, racers
 from relay_int8.files import write_atomic
@@ -31,19 +31,16 @@ def race(
     subject: Subject, batches: Sequence[int], threads: Sequence[int], rules: HostRules, say: Say
 ) -> Iterator[Cell]:
     """Yield a cell for every batch and number of threads."""
-    model = rules.folder / f"{subject.name}.onnx"
-    if not model.exists():
-        say(f"{subject.network}: write the network")
-        write_atomic(model, subject.model().SerializeToString())
     macs = apart.call(steps.macs, subject)
     for batch in batches:
+        model = _model(subject, batch, rules, say)
         files, failures = _quantized(subject, model, batch, rules, say)
-        images = subject.images(batch)
-        expected = apart.call(steps.float_logits, model, images)
+        inputs = subject.inputs(batch)
+        expected = apart.call(steps.float_logits, model, inputs)
         for count in threads:
             say(f"{subject.network}, batch {batch}, threads {count}: {rules.rounds} rounds")
             peak = apart.call(steps.vpdpbusd_peak, cores_for(1)[0])
-            turns, logits, absent = _take_turns(files, images, count, rules)
+            turns, logits, absent = _take_turns(files, inputs, count, rules)
             yield Cell(
                 network=subject.network,
                 image_size=subject.image_size,
@@ -54,6 +51,7 @@ def race(
                 peak_macs_s=peak,
                 turns=turns,
                 cosines={key: cosine(found, expected) for key, found in logits.items()},
+                snr_db={key: snr_db(found, expected) for key, found in logits.items()},
                 failures=failures | absent,
             )
 
@@ -67,12 +65,25 @@ def cores_for(threads: int) -> tuple[int, ...]:
     return tuple(cores[-1:] if threads == 1 else cores[:threads])
 
 
+def _model(subject: Subject, batch: int, rules: Rules, say: Say) -> Path:
+    """Write the float32 network once for all batches, or for this one; return its file."""
+    model = rules.folder / f"{subject.name}{'' if subject.open else f'-b{batch}'}.onnx"
+    if not model.exists():
+        say(f"{subject.network}: write the network")
+        content = subject.model() if subject.open else subject.model(batch)
+        write_atomic(model, content.SerializeToString())
+    return model
+
+
 def _quantized(
     subject: Subject, model: Path, batch: int, rules: Rules, say: Say
 ) -> tuple[dict[str, Path], dict[str, str]]:
     """Quantize for every system; return the files, and why there is none for the others."""
     files, failures = {}, {}
+    operators = apart.call(steps.operators, model)
     for key in rules.systems:
+        if not SYSTEMS[key].takes(operators):
+            continue
         file = SYSTEMS[key].file(subject, rules.folder, batch)
         if not file.exists():
             say(f"{subject.network}, batch {batch}: quantize for {SYSTEMS[key].name}")
@@ -85,11 +96,11 @@ def _quantized(
 
 
 def _take_turns(
-    files: Mapping[str, Path], images: np.ndarray, threads: int, rules: Rules
+    files: Mapping[str, Path], inputs: Inputs, threads: int, rules: Rules
 ) -> tuple[dict[str, tuple[Turn, ...]], dict[str, np.ndarray], dict[str, str]]:
     """Return the turns and the logits of each system, and why others have none."""
     cores = cores_for(threads)
-    starts = {key: (SYSTEMS[key], file, images, threads, cores) for key, file in files.items()}
+    starts = {key: (SYSTEMS[key], file, inputs, threads, cores) for key, file in files.items()}
     with racers(starts) as (running, failures):
         turns, ended = take_rounds(running, rules)
         logits = {key: running[key].logits for key in turns}

@@ -9,18 +9,22 @@ from pathlib import Path
 import numpy as np
 
 import relay_int8
-from benchmarks.subject import INPUT, Subject
+from benchmarks.subject import Inputs, Subject
 from benchmarks.turns import Stopwatch, Turn
 
 ONE_THREAD = ".one-thread"
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
-    """Write the network as artifacts for this computer; ranges are minimum and maximum."""
+    """Write the network as artifacts for this computer; ranges are minimum and maximum.
+
+    Of convolutional networks, every layer must be in integers.
+    """
+    options = relay_int8.ImportOptions(batch=batch if subject.open else None)
     quantized = relay_int8.quantize(
-        relay_int8.load_model(model, relay_int8.ImportOptions(batch=batch)),
-        [{INPUT: image} for image in subject.calibration()],
-        relay_int8.QuantConfig(method="max", require_int8=True),
+        relay_int8.load_model(model, options),
+        subject.calibration(batch),
+        relay_int8.QuantConfig(method="max", require_int8=subject.open),
     )
     write_artifacts(quantized, output)
 
@@ -38,46 +42,45 @@ def _one_thread(file: Path) -> Path:
 class Latency:
     """One run after the other, each by all threads: ``Module.time``."""
 
-    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
+    def __init__(self, file: Path, inputs: Inputs, threads: int) -> None:
         self._module = relay_int8.load(_one_thread(file) if threads == 1 else file, threads=threads)
-        self._images = {self._module.manifest.inputs[0].name: images}
+        self._inputs = inputs
 
     def outputs(self) -> np.ndarray:
         """Run once and return the logits."""
-        return next(iter(self._module.run(self._images).values()))
+        return next(iter(self._module.run(self._inputs).values()))
 
     def turn(self, seconds: float) -> Turn:
         """Run one after the other."""
-        return _timed_turn(seconds, self._module, self._images, 1)
+        return _timed_turn(seconds, self._module, self._inputs, 1)
 
 
 class Throughput:
     """As many runs at a time as there are threads: :class:`relay_int8.Streams`."""
 
-    def __init__(self, file: Path, images: np.ndarray, threads: int) -> None:
+    def __init__(self, file: Path, inputs: Inputs, threads: int) -> None:
         os.environ["TVM_NUM_THREADS"] = "1"  # of the pools of threads to come
-        file = _one_thread(file)
-        self._streams = relay_int8.Streams(file, threads)
-        self._images = {relay_int8.read_manifest(file).inputs[0].name: images}
+        self._streams = relay_int8.Streams(_one_thread(file), threads)
+        self._inputs = inputs
 
     def outputs(self) -> np.ndarray:
         """Run one copy once and return the logits."""
-        return next(iter(self._streams.submit(self._images).result().values()))
+        return next(iter(self._streams.submit(self._inputs).result().values()))
 
     def turn(self, seconds: float) -> Turn:
         """Run all copies at the same time."""
-        return _timed_turn(seconds, self._streams, self._images, self._streams.count)
+        return _timed_turn(seconds, self._streams, self._inputs, self._streams.count)
 
 
 def _timed_turn(
     seconds: float,
     timed: relay_int8.Module | relay_int8.Streams,
-    images: dict[str, np.ndarray],
+    inputs: Inputs,
     results: int,
 ) -> Turn:
     """Return the turn of ``seconds`` or a little more, in which each repeat gives ``results``."""
-    once_ms = timed.time(images, 1, warmup=0)[0] * results
+    once_ms = timed.time(inputs, 1, warmup=0)[0] * results
     repeats = max(1, math.ceil(seconds * 1e3 / once_ms))
     watch = Stopwatch()
-    timed.time(images, repeats, warmup=0)
+    timed.time(inputs, repeats, warmup=0)
     return watch.stop(repeats * results)

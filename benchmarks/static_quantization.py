@@ -13,23 +13,28 @@ from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 
-class ImageReader(quantization.CalibrationDataReader):  # type: ignore[misc]
+class InputReader(quantization.CalibrationDataReader):  # type: ignore[misc]
+    """Hands over what the network reads, arrays by the names of its inputs, each once."""
+
+    def __init__(self, inputs: Iterable[dict[str, np.ndarray]]) -> None:
+        self._inputs: Iterator[dict[str, np.ndarray]] = iter(inputs)
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        """Return the next; None says that there are no more."""
+        return next(self._inputs, None)
+
+
+class ImageReader(InputReader):
     """Hands over images (or batches), each once, as the input ``name``."""
 
     def __init__(self, name: str, images: Iterable[np.ndarray]) -> None:
-        self._name = name
-        self._images: Iterator[np.ndarray] = iter(images)
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """Return the next image; None says that there are no more."""
-        image = next(self._images, None)
-        return None if image is None else {self._name: image}
+        super().__init__({name: image} for image in images)
 
 
 def write_qdq(
     model: Path,
     output: Path,
-    images: ImageReader,
+    inputs: InputReader,
     activations: quantization.QuantType,
     options: dict[str, Any] | None = None,
     method: quantization.CalibrationMethod = quantization.CalibrationMethod.MinMax,
@@ -45,7 +50,7 @@ def write_qdq(
         quantization.quantize_static(
             str(prepared),
             str(output),
-            images,
+            inputs,
             quant_format=quantization.QuantFormat.QDQ,
             activation_type=activations,
             weight_type=quantization.QuantType.QInt8,

@@ -7,9 +7,10 @@ import io
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from benchmarks.macs import in_bounds_macs
-from benchmarks.subject import Subject
+from benchmarks.subject import Inputs, Subject
 from benchmarks.systems import SYSTEMS
 
 
@@ -24,11 +25,16 @@ def macs(subject: Subject) -> int:
     return in_bounds_macs(subject.model(batch=1))
 
 
-def float_logits(model: Path, images: np.ndarray) -> np.ndarray:
+def operators(model: Path) -> set[str]:
+    """Return the types of the nodes."""
+    return {node.op_type for node in onnx.load(model).graph.node}
+
+
+def float_logits(model: Path, inputs: Inputs) -> np.ndarray:
     """Return what the float32 network says, computed by ONNX Runtime."""
     from benchmarks.onnxruntime_int8 import Session
 
-    return Session(model, images, threads=1).outputs()
+    return Session(model, inputs, threads=1).outputs()
 
 
 def vpdpbusd_peak(core: int) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,11 @@ import onnx
 
 from benchmarks import zoo
 
-INPUT = "input"
+INPUT = "input"  # of networks of one image
 BATCH = "N"  # the open extent of the model file
 CALIBRATION_SEED, INPUT_SEED = 1, 2
+SPARED = 4  # a fourth of the tokens at most is padding
+Inputs = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,40 +24,67 @@ class Subject:
     Parameters
     ----------
     network
-        A key of ``benchmarks.zoo.NETWORKS``.
+        A key of ``benchmarks.zoo.NETWORKS`` or ``TRANSFORMERS``.
     image_size
-        Height and width of the input.
+        Height and width of the input, or the number of tokens.
     calibration_images
         How many images each system calibrates with; all get the same.
+    depth
+        "cut" for tests.
     """
 
     network: str
     image_size: int
     calibration_images: int = 8
+    depth: zoo.Depth = "full"
 
     @property
     def name(self) -> str:
         """A name for files."""
         return f"{self.network}-{self.image_size}-c{self.calibration_images}"
 
-    def calibration(self) -> list[np.ndarray]:
-        """Return the calibration images, float32 (1, 3, h, w) each."""
-        rng = np.random.default_rng(CALIBRATION_SEED)
-        return [_images(rng, 1, self.image_size) for _ in range(self.calibration_images)]
+    @property
+    def open(self) -> bool:
+        """Whether one file of the network is for all batches."""
+        return self.network in zoo.NETWORKS
 
-    def images(self, batch: int) -> np.ndarray:
-        """Return what is run, float32 (batch, 3, h, w); none of it calibrates."""
-        return _images(np.random.default_rng(INPUT_SEED), batch, self.image_size)
+    def calibration(self, batch: int = 1) -> list[Inputs]:
+        """Return the calibration inputs: each of batch 1, or of the only one the file is for."""
+        rng, specs = np.random.default_rng(CALIBRATION_SEED), self._specs()
+        extent = 1 if self.open else batch
+        return [_drawn(rng, specs, extent) for _ in range(-(-self.calibration_images // extent))]
+
+    def inputs(self, batch: int) -> Inputs:
+        """Return what is run; none of it calibrates."""
+        return _drawn(np.random.default_rng(INPUT_SEED), self._specs(), batch)
 
     def model(self, batch: int | str = BATCH) -> onnx.ModelProto:
         """Return the float32 network, its batch open unless given."""
-        return zoo.build(self.network, image_size=self.image_size, batch=batch)
+        return zoo.build(self.network, image_size=self.image_size, batch=batch, depth=self.depth)
+
+    def _specs(self) -> list[zoo.Input]:
+        return zoo.inputs(self.network, image_size=self.image_size, depth=self.depth)
 
 
 def subject(network: str, image_size: int | None, calibration_images: int) -> Subject:
     """Return a network at ``image_size``, or at the size it was published with."""
-    size = zoo.NETWORKS[network].image_size if image_size is None else image_size
+    size = zoo.default_size(network) if image_size is None else image_size
     return Subject(network=network, image_size=size, calibration_images=calibration_images)
+
+
+def _drawn(rng: np.random.Generator, specs: Sequence[zoo.Input], batch: int) -> Inputs:
+    return {spec.name: _values(rng, spec, batch) for spec in specs}
+
+
+def _values(rng: np.random.Generator, spec: zoo.Input, batch: int) -> np.ndarray:
+    """Return images as float32, indices that exist, or a mask of ones with zeros behind them."""
+    if spec.kind == "image":
+        return _images(rng, batch, spec.shape[-1])
+    if spec.kind == "indices":
+        return rng.integers(0, spec.count, (batch, *spec.shape))
+    (tokens,) = spec.shape
+    lengths = rng.integers(tokens - tokens // SPARED, tokens + 1, (batch, 1))
+    return (np.arange(tokens) < lengths).astype(np.int64)
 
 
 def _images(rng: np.random.Generator, count: int, size: int) -> np.ndarray:

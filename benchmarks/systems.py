@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Literal, Protocol, cast
 
 import numpy as np
 
-from benchmarks.subject import Subject
+from benchmarks.subject import Inputs, Subject
 from benchmarks.turns import Turn
 
 Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO", "float32"]
@@ -40,10 +40,10 @@ class Quantize(Protocol):
 
 
 class Load(Protocol):
-    """How a system loads that file, for the batch of ``images``."""
+    """How a system loads that file, for the batch of ``inputs``."""
 
-    def __call__(self, file: Path, images: np.ndarray, threads: int) -> Running:
-        """Return the network ready to run on ``images``."""
+    def __call__(self, file: Path, inputs: Inputs, threads: int) -> Running:
+        """Return the network ready to run on ``inputs``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,8 @@ class System:
         Python distributions whose versions decide what the file holds, and are reported.
     own
         Whether this project's sources decide it too, and each batch has a file of its own.
+    operator
+        Only networks with such a node take part; all of them without one.
     """
 
     name: str
@@ -72,6 +74,7 @@ class System:
     suffix: str
     packages: tuple[str, ...]
     own: bool = False
+    operator: str | None = None
 
     def quantize(self, subject: Subject, model: Path, file: Path, batch: int) -> None:
         """Write the quantized ``file``, and whatever belongs to it, or nothing."""
@@ -80,16 +83,20 @@ class System:
         for written in file.parent.glob(f"{partial.stem}.*"):  # OpenVINO writes .xml and .bin
             written.rename(written.with_name(written.name.removeprefix("partial-")))
 
-    def load(self, file: Path, images: np.ndarray, threads: int) -> Running:
+    def load(self, file: Path, inputs: Inputs, threads: int) -> Running:
         """Return the network ready to run."""
-        return cast(Load, _function(self.loader))(file, images, threads)
+        return cast(Load, _function(self.loader))(file, inputs, threads)
+
+    def takes(self, operators: Container[str]) -> bool:
+        """Return whether networks of such nodes take part."""
+        return self.operator is None or self.operator in operators
 
     def file(self, subject: Subject, folder: Path, batch: int) -> Path:
         """Return where the quantized file lies; another version of anything has another name."""
         sha = hashlib.sha256(str([(name, version(name)) for name in self.packages]).encode())
         if self.own:
             sha.update(sources_sha256().encode())
-        only = f"-b{batch}" if self.own else ""
+        only = f"-b{batch}" if self.own or not subject.open else ""
         return folder / f"{subject.name}{only}-{sha.hexdigest()[:12]}{self.suffix}"
 
 
@@ -124,15 +131,16 @@ def _own(goal: Goal, loader: str) -> System:
     )
 
 
-def _onnxruntime(goal: Goal, loader: str) -> System:
+def _onnxruntime(goal: Goal, loader: str, *, dynamic: bool = False) -> System:
     return System(
-        name=f"ONNX Runtime {goal}",
+        name=f"ONNX Runtime {'dynamic ' if dynamic else ''}{goal}",
         family="ONNX Runtime",
         goal=goal,
-        quantizer=f"{ONNXRUNTIME}:quantize",
+        quantizer=f"{ONNXRUNTIME}:quantize{'_dynamic' if dynamic else ''}",
         loader=f"{ONNXRUNTIME}:{loader}",
-        suffix=".onnx",
+        suffix=".dynamic.onnx" if dynamic else ".onnx",
         packages=("onnxruntime",),
+        operator="MatMul" if dynamic else None,
     )
 
 
@@ -158,6 +166,8 @@ SYSTEMS: dict[str, System] = {
     "relay-int8-throughput": _own("throughput", "Throughput"),
     "onnxruntime-latency": _onnxruntime("latency", "Session"),
     "onnxruntime-throughput": _onnxruntime("throughput", "Streams"),
+    "onnxruntime-dynamic-latency": _onnxruntime("latency", "Session", dynamic=True),
+    "onnxruntime-dynamic-throughput": _onnxruntime("throughput", "Streams", dynamic=True),
     "onnxruntime-fp32": _float32("ONNX Runtime", ONNXRUNTIME, "Session"),
     "openvino-fp32": _float32("OpenVINO", OPENVINO, "load_latency"),
     "openvino-nncf-latency": _openvino("NNCF", "latency"),
@@ -165,7 +175,8 @@ SYSTEMS: dict[str, System] = {
     "openvino-qdq-latency": _openvino("QDQ", "latency"),
     "openvino-qdq-throughput": _openvino("QDQ", "throughput"),
 }
-"""QDQ is the file that ONNX Runtime runs.
+"""QDQ is the file that ONNX Runtime runs. Dynamic are products of matrices, so that networks of
+convolutions alone take no part.
 
 Latency: one run after the other, each by all threads. Throughput: as many at a time as there are
 threads, or as OpenVINO finds best.

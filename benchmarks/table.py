@@ -15,6 +15,7 @@ from relay_int8.report.terminal import show, table
 GOALS: tuple[Goal, ...] = ("latency", "throughput")
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
 FLOAT32: Family = "float32"
+MEASURED = ("relay-int8", "openvino-nncf")  # whose noise has a column
 COLUMNS = (
     "network",
     "here ms",
@@ -29,17 +30,21 @@ COLUMNS = (
     "peak ORT",
     "peak OV",
     "cosine",
+    "dB here",
+    "dB NNCF",
 )
 LEFT = ("network", "OV with")
 EXPLANATION = """\
-ORT is ONNX Runtime, OV the faster of OpenVINO's networks quantized by NNCF and by ONNX Runtime
+ORT is ONNX Runtime, statically quantized or, of networks with matrix products, dynamically,
+whichever is faster; OV the faster of OpenVINO's networks quantized by NNCF and by ONNX Runtime
 (QDQ), fp32 the faster of both in float32. Latency is the time of one run, one after the other, each
 by all threads. Throughput is the time from one result to the next where as many runs are in flight
 as there are threads, or as OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the
 median of the turns. "ORT / here" is how many times longer ONNX Runtime takes, the median of the
 ratio within each round: above 1 this project is faster. "peak" is the share of what vpdpbusd alone
-reaches on as many cores; only multiplications of convolutions and dense layers inside the image
-count. "cosine" is between the logits and those of float32, the least of all systems."""
+reaches on as many cores; only multiplications of convolutions and matrix products inside the image
+count. "cosine" is between the logits and those of float32, the least of all systems. "dB" is the
+signal to noise of the logits, here and of OpenVINO's network quantized by NNCF."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ def _row(cell: Cell, goal: Goal) -> tuple[str, ...]:
         *(_number(cell.ratio(peer, own), "{:.2f}") for peer in peers),
         *(_number(system and cell.share_of_peak(system), "{:.2f}") for system in best),
         _number(min(cosines, default=None), "{:.4f}"),
+        *(_number(cell.snr_db.get(f"{system}-{goal}"), "{:.1f}") for system in MEASURED),
     )
 
 

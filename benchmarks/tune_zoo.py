@@ -44,7 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--networks", nargs="+", choices=list(zoo.NETWORKS), default=list(zoo.NETWORKS))
+    names = [*zoo.NETWORKS, *zoo.TRANSFORMERS]
+    add("--networks", nargs="+", choices=names, default=names)
     add("--threads", nargs="+", type=int, default=[2, 1])
     add("--minutes", type=float, default=2, help="of each network and number of threads (2)")
     add("--trials", type=int, default=4000, help="at most, of each (4000)")

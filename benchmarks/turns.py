@@ -19,8 +19,8 @@ import numpy as np
 if TYPE_CHECKING:
     from benchmarks.systems import System
 
-Start = tuple["System", Path, np.ndarray, int, Sequence[int]]
-"""What a :class:`Racer` is made from."""
+Start = tuple["System", Path, Any, int, Sequence[int]]
+"""What a :class:`Racer` is made from; the inputs, third, are as its system wants them."""
 WARM_UP_S = 0.03  # of every turn, not counted
 
 
@@ -92,11 +92,11 @@ class Racer:
     """
 
     def __init__(
-        self, system: System, file: Path, images: np.ndarray, threads: int, cores: Sequence[int]
+        self, system: System, file: Path, inputs: Any, threads: int, cores: Sequence[int]
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        arguments = (theirs, system, file, images, threads, tuple(cores))
+        arguments = (theirs, system, file, inputs, threads, tuple(cores))
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
@@ -168,13 +168,13 @@ def _serve(
     pipe: Connection,
     system: System,
     file: Path,
-    images: np.ndarray,
+    inputs: Any,
     threads: int,
     cores: tuple[int, ...],
 ) -> None:
     os.sched_setaffinity(0, cores)
     os.environ["TVM_NUM_THREADS"] = str(threads)
-    running = system.load(file, images, threads)
+    running = system.load(file, inputs, threads)
     pipe.send(running.outputs())
     while True:
         seconds = pipe.recv()

@@ -19,5 +19,6 @@ def cell(times_ms, **changes):
         "peak_macs_s": 1e9,
         "turns": turns,
         "cosines": dict.fromkeys(turns, 0.5),
+        "snr_db": dict.fromkeys(turns, 20.0),
     }
     return Cell(**values | changes)

@@ -48,6 +48,8 @@ def test_rows():
         "peak ORT": "0.25",
         "peak OV": "0.33",
         "cosine": "0.5000",
+        "dB here": "20.0",
+        "dB NNCF": "20.0",
     }
     assert throughput == latency | {
         "here ms": "1.50",
@@ -61,6 +63,7 @@ def test_rows():
         "peak here": "0.67",
         "peak ORT": "-",
         "peak OV": "1.00",
+        "dB NNCF": "-",
     }
 
 
@@ -81,7 +84,7 @@ def test_who_took_no_part_is_said_once():
     text = markdown([absent, absent], {"machine": "made up"})
     assert text.count("net, batch 1: ONNX Runtime latency took no part: no [kernel]") == 1
     assert "- machine: made up" in text
-    assert "| net | 2.00 | - | - | - | - | - | - | - | - | - | - | 0.5000 |" in text
+    assert "| net | 2.00 | - | - | - | - | - | - | - | - | - | - | 0.5000 | 20.0 | - |" in text
 
 
 def test_terminal_and_markdown_show_the_same():

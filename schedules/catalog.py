@@ -28,6 +28,7 @@ from schedules.cpu.layout_flexible import (
 from schedules.cpu.observe import OBSERVE_CPU
 from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_STEM_PLAIN, DENSE_PLAIN
 from schedules.cpu.pool2d import POOL2D_CPU
+from schedules.cpu.rows import NORMALIZE_CPU, SOFTMAX_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
@@ -50,6 +51,7 @@ from schedules.cuda.layout_flexible import (
 )
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
+from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
 from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured
@@ -119,6 +121,8 @@ _ORDER = (
     OBSERVE_CPU,
     SAMPLE2D_CPU,
     SIGMOID_CPU,
+    NORMALIZE_CPU,
+    SOFTMAX_CPU,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,
@@ -140,6 +144,8 @@ _ORDER = (
     MOVE_CUDA,
     SAMPLE2D_CUDA,
     SIGMOID_CUDA,
+    NORMALIZE_CUDA,
+    SOFTMAX_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

@@ -14,6 +14,7 @@ import numpy as np
 from schedules.reference.exact import clamp, to_integer
 from schedules.reference.functions import sigmoid
 from schedules.reference.interpolating import interpolate
+from schedules.reference.normalizing import normalize, softmax
 from schedules.reference.sampling import sample2d
 from schedules.reference.scaling import add, by_sign, factors, scale
 from schedules.reference.windows import conv2d, dense, pool2d
@@ -186,4 +187,6 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "interpolate": interpolate,
     "sample2d": sample2d,
     "sigmoid": sigmoid,
+    "normalize": normalize,
+    "softmax": softmax,
 }

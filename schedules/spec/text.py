@@ -13,6 +13,7 @@ from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
+from schedules.spec.normalizing import Normalize, Softmax
 from schedules.spec.pooling import Pool2d
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
@@ -33,6 +34,8 @@ Spec = (
     | Sample2d
     | Sigmoid
     | Interpolate
+    | Normalize
+    | Softmax
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -52,6 +55,8 @@ SPECS: dict[str, type[Spec]] = {
         Sample2d,
         Sigmoid,
         Interpolate,
+        Normalize,
+        Softmax,
     )
 }
 _SIZES = ("batch", "rows")

@@ -53,6 +53,10 @@ class Operator:
         """Say why ``group`` has no integer form, or None; shapes and types have been looked at."""
         return None
 
+    def float_refusal(self, group: Group) -> str | None:
+        """Say why ``group`` has no float kernel of this project's own, or None."""
+        return self.refusal(group)
+
     def range_refusal(self, group: Group, x: QParams) -> str | None:
         """Say why ``group`` has no exact integers where its first input has these parameters."""
         return None

@@ -36,6 +36,8 @@ _ZERO_POINTS = {
     "rescale": ("x", "y"),
     "sample2d": ("x", "y"),
     "quantize": ("y",),
+    "normalize": ("y",),
+    "softmax": ("y",),
     "dequantize": ("x",),
 }
 """Which tensor each element of a kernel's ``z`` belongs to."""

@@ -20,6 +20,7 @@ from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
+from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
@@ -48,6 +49,7 @@ def normalize_passes() -> list[Pass]:
         FoldSamples(),
         TransposeQuantized(),
         ReplaceSplit(),
+        CanonicalizeNorm(),
         CanonicalizeSequence(),
         CanonicalizeQdq(),
         RemoveIdentity(),

@@ -97,23 +97,31 @@ class NormCall:
 
 
 def norm_call_of(value: relax.Expr) -> NormCall | None:
-    """Return a norm whose gamma and beta are constants and of the shape of its axes, or None."""
+    """Return a norm whose gamma and beta are constants of the shape of its axes, or None."""
     kind = operator(value)
     if kind not in NORMS:
         return None
-    attrs, (x, *factors) = value.attrs, value.args
-    arrays = [constant(factor) for factor in factors]
-    if any(array is None for array in arrays) or not getattr(attrs, "scale", True):
-        return None
-    if kind != "nn.rms_norm" and not attrs.center:
-        return None
+    attrs, x = value.attrs, value.args[0]
     if kind in ("nn.group_norm", "nn.instance_norm") and int(attrs.channel_axis) != 1:
         return None
     axes = tuple(sorted(int(axis) % len(shape(x)) for axis in attrs.axes))
     groups = int(getattr(attrs, "num_groups", 0))
     norm = NormCall.neutral(kind, x, axes, float(attrs.epsilon), groups)
-    if any(array.size != math.prod(norm.gamma.shape) for array in arrays if array is not None):
-        return None
-    dims = norm.gamma.shape
-    found = [array.astype(np.float64).reshape(dims) for array in arrays if array is not None]
-    return replace(norm, gamma=found[0], beta=found[1] if len(found) > 1 else norm.beta)
+    dims, found = norm.gamma.shape, {"gamma": norm.gamma, "beta": norm.beta}
+    for (name, used), factor in zip(_used(value).items(), value.args[1:], strict=False):
+        array = constant(factor) if used else None
+        if used and (array is None or array.size != math.prod(dims)):
+            return None
+        if array is not None:
+            found[name] = array.astype(np.float64).reshape(dims)
+    return replace(norm, gamma=found["gamma"], beta=found["beta"])
+
+
+def has_flags(value: relax.Expr) -> bool:
+    """Say whether a norm leaves its gamma or its beta out, whatever they are."""
+    return not all(_used(value).values())
+
+
+def _used(value: relax.Call) -> dict[str, bool]:
+    flags = {"gamma": "scale", "beta": "center"}
+    return {name: bool(getattr(value.attrs, flag, True)) for name, flag in flags.items()}

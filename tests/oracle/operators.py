@@ -318,6 +318,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "log_softmax": lambda x, axis: np.log(softmax(x, axis=axis)),
     "mean": mean,
     "sum": total,
+    "ones_like": np.ones_like,
+    "zeros_like": np.zeros_like,
     "variance": lambda x, axis, keepdims: x.var(axis=axis, keepdims=keepdims),
     "max": lambda x, axis, keepdims: x.max(axis=axis, keepdims=keepdims),
     "min": lambda x, axis, keepdims: x.min(axis=axis, keepdims=keepdims),

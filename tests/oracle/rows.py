@@ -57,6 +57,8 @@ def rms_norm(x: Array, gamma: Array, *, axes: tuple[int, ...], epsilon: float) -
 def group_norm(x: Array, gamma: Array, beta: Array, **at: Any) -> Array:
     if at["channel_axis"] % x.ndim != 1:
         raise NotImplementedError("the oracle knows groups of axis 1 alone")
+    gamma = gamma if at.get("scale", True) else np.ones_like(gamma)
+    beta = beta if at.get("center", True) else np.zeros_like(beta)
     beside = (-1, *(1,) * (x.ndim - 2))
     affine = _affine(gamma.reshape(beside), beta.reshape(beside))
     size = x[0].size // at["num_groups"]

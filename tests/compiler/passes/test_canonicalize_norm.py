@@ -3,14 +3,18 @@
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
 import tvm
+from onnx.helper import make_node as node
 from tvm import relax
 
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.pipeline import normalized
+from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import dataflow
 from relay_int8.graph.declined import collecting_declined
+from tests.onnx_models import model
 from tests.quantized_networks import float_tensors
 from tests.small_networks import NetworkWriter, nn
 
@@ -151,7 +155,16 @@ def negative_power(net: Writer) -> relax.Var:
     return net.emit("y", relax.op.multiply(net.x, inverse))
 
 
-@pytest.mark.parametrize("written", [rsqrt, reciprocal, quotient, negative_power])
+def cast(net: Writer) -> relax.Var:
+    """As Hugging Face's models of half precision, read in float32."""
+    x = net.emit("cast", relax.op.astype(net.x, "float32"))
+    inverse = net.emit("inverse", relax.op.rsqrt(net.variance(x)))
+    unit = net.emit("unit", relax.op.multiply(x, inverse))
+    back = net.emit("back", relax.op.astype(unit, "float32"))
+    return net.emit("y", relax.op.multiply(net.constant(12), back))
+
+
+@pytest.mark.parametrize("written", [rsqrt, reciprocal, quotient, negative_power, cast])
 def test_rms_norm(written):
     _, after = rewritten(written, ROWS)
     assert operators(after) == ["nn.rms_norm"]
@@ -195,6 +208,73 @@ def test_constants_join_a_norm_of_the_file():
 
     _, after = rewritten(written, ROWS)
     assert operators(after) == ["nn.layer_norm"]
+
+
+def test_what_a_norm_leaves_out_is_neutral():
+    """As TVM reads ONNX's GroupNormalization: gamma and beta are one and zero, and not used."""
+
+    def written(net: Writer) -> relax.Var:
+        ones, zeros = relax.op.ones_like(net.constant(6)), relax.op.zeros_like(net.constant(6))
+        factors = net.emit("ones", ones), net.emit("zeros", zeros)
+        norm = nn.group_norm(net.x, *factors, 3, 1, [2, 3], center=False, scale=False)
+        return net.scaled(net.emit("norm", norm), 6, 1, 1)
+
+    _, after = rewritten(written, IMAGE)
+    assert operators(after) == ["nn.group_norm"]
+    ((_, call),) = dataflow.calls(after["main"])
+    assert call.attrs.center and call.attrs.scale
+
+
+LIKE_ONNX = {"g": np.linspace(0.5, 2, 8, dtype="float32"), "b": np.ones(8, "float32")}
+MEAN = [
+    node("ReduceMean", ["x"], ["m"], axes=[-1]),
+    node("Sub", ["x", "m"], ["d"]),
+    node("Pow", ["d", "two"], ["p"]),
+    node("ReduceMean", ["p"], ["v"], axes=[-1]),
+    node("Add", ["v", "epsilon"], ["ve"]),
+    node("Sqrt", ["ve"], ["s"]),
+    node("Div", ["d", "s"], ["n"]),
+    node("Mul", ["n", "g"], ["ng"]),
+    node("Add", ["ng", "b"], ["y"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "dims", "opset", "expected"),
+    [
+        (MEAN, (2, 5, 8), 13, "nn.layer_norm"),
+        (MEAN, (2, 3, 5, 8), 13, "nn.layer_norm"),
+        ([node("LayerNormalization", ["x", "g"], ["y"])], (2, 5, 8), 17, "nn.layer_norm"),
+        ([node("RMSNormalization", ["x", "g"], ["y"])], (2, 5, 8), 23, "nn.rms_norm"),
+        (
+            [node("InstanceNormalization", ["x", "g", "b"], ["y"])],
+            (2, 8, 5),
+            17,
+            "nn.instance_norm",
+        ),
+        (
+            [node("InstanceNormalization", ["x", "g", "b"], ["y"])],
+            (2, 8, 4, 5),
+            17,
+            "nn.instance_norm",
+        ),
+        (
+            [node("GroupNormalization", ["x", "g", "b"], ["y"], num_groups=4)],
+            (2, 8, 4, 5),
+            21,
+            "nn.group_norm",
+        ),
+    ],
+)
+def test_norms_of_onnx(nodes, dims, opset, expected):
+    scalars = {"two": np.array(2, "float32"), "epsilon": np.array(1e-5, "float32")}
+    weights = {key: array for key, array in (LIKE_ONNX | scalars).items() if _reads(nodes, key)}
+    mod, _ = normalized(import_onnx(model(nodes, {"x": dims}, {"y": None}, weights, opset)))
+    assert operators(mod) == [expected]
+
+
+def _reads(nodes: list[onnx.NodeProto], name: str) -> bool:
+    return any(name in each.input for each in nodes)
 
 
 def other_epsilon(net: Writer) -> relax.Var:

@@ -23,7 +23,7 @@ from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
 from relay_int8.graph.declined import Declined
-from relay_int8.graph.norm_calls import NormCall, norm_call_of
+from relay_int8.graph.norm_calls import NORMS, NormCall, has_flags, norm_call_of
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.graph.standard_deviation import (
     Deviation,
@@ -190,8 +190,21 @@ def _grouped(scope: Scope, value: relax.Call) -> NormCall | None:
     return NormCall.neutral("nn.group_norm", x, axes, norm.epsilon, groups)
 
 
+def _uncast(scope: Scope, value: relax.Call) -> relax.Expr | None:
+    """Return the operand of a cast to its own type, as mixed precision has around norms."""
+    x = value.args[0]
+    return x if isinstance(x, relax.Var) and dtype(x) == dtype(value) else None
+
+
+def _without_flags(scope: Scope, value: relax.Call) -> NormCall | None:
+    """Return a norm that leaves out gamma or beta with one or zero in their place."""
+    return norm_call_of(value) if has_flags(value) else None
+
+
 _RULES = {
+    **dict.fromkeys(NORMS, _without_flags),
     "add": _sum,
+    "astype": _uncast,
     "subtract": _with_constant,
     "multiply": _product,
     "divide": _standardized,

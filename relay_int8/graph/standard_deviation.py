@@ -2,12 +2,13 @@
 
     sqrt(mean((x - mean(x)) ** 2) + epsilon)       also by variance(x), and with x alone
 
-as what something is divided by, or as a factor: ``rsqrt``, ``1 / sqrt``, a power of -1/2.
+with ``sum`` for ``mean`` too (L2 norms), as what something is divided by, or as a factor:
+``rsqrt``, ``1 / sqrt``, a power of -1/2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import relax
@@ -20,12 +21,16 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Deviation:
-    """The root mean square of ``x`` along ``axes``; ``centred`` is that of ``x - mean(x)``."""
+    """The root mean square of ``x`` along ``axes``; ``centred`` is that of ``x - mean(x)``.
+
+    ``epsilon`` is added to the mean; with ``summed`` it is the root of a sum, and added to that.
+    """
 
     x: relax.Expr
     axes: Axes
     centred: bool
     epsilon: float = 0.0
+    summed: bool = False
 
     def divides(self, scope: Scope, numerator: relax.Expr) -> bool:
         """Say whether a quotient of ``numerator`` and this is a norm of ``x``."""
@@ -43,9 +48,7 @@ def is_same(a: relax.Expr, b: relax.Expr) -> bool:
 def mean_of(scope: Scope, operand: relax.Expr) -> tuple[relax.Expr, Axes] | None:
     """Return x and the axes of a mean that keeps them, or None."""
     value = scope.value(operand)
-    if operator(value) != "mean" or not value.attrs.keepdims or value.attrs.axis is None:
-        return None
-    return value.args[0], _axes(value)
+    return _reduced(value) if operator(value) == "mean" else None
 
 
 def centred_of(scope: Scope, operand: relax.Expr) -> tuple[relax.Expr, Axes] | None:
@@ -83,23 +86,27 @@ def _variance(scope: Scope, operand: relax.Expr) -> Deviation | None:
         for inner, epsilon in (value.args, reversed(value.args)):
             added, found = constant(epsilon), _mean_square(scope, inner)
             if found is not None and added is not None and added.size == 1:
-                return Deviation(found.x, found.axes, found.centred, float(added.reshape(())))
+                return replace(found, epsilon=float(added.reshape(())))
         return None
     return _mean_square(scope, operand)
 
 
 def _mean_square(scope: Scope, operand: relax.Expr) -> Deviation | None:
     value = scope.value(operand)
-    if operator(value) == "variance" and value.attrs.keepdims and value.attrs.axis is not None:
-        return Deviation(value.args[0], _axes(value), True)
-    mean = mean_of(scope, operand)
-    root = None if mean is None else _squared(scope, mean[0])
-    if mean is None or root is None:
+    if operator(value) == "variance":
+        found = _reduced(value)
+        return None if found is None else Deviation(*found, True)
+    if operator(value) not in ("mean", "sum"):
         return None
+    total = _reduced(value)
+    root = None if total is None else _squared(scope, total[0])
+    if total is None or root is None:
+        return None
+    summed, axes = operator(value) == "sum", total[1]
     centred = centred_of(scope, root)
-    if centred is not None and centred[1] == mean[1]:
-        return Deviation(centred[0], mean[1], True)
-    return Deviation(root, mean[1], False)
+    if centred is not None and centred[1] == axes:
+        return Deviation(centred[0], axes, True, summed=summed)
+    return Deviation(root, axes, False, summed=summed)
 
 
 def _squared(scope: Scope, operand: relax.Expr) -> relax.Expr | None:
@@ -114,9 +121,12 @@ def _squared(scope: Scope, operand: relax.Expr) -> relax.Expr | None:
     return None
 
 
-def _axes(value: relax.Call) -> Axes:
+def _reduced(value: relax.Call) -> tuple[relax.Expr, Axes] | None:
+    """Return what a reduction reads, and the axes that it keeps with extent 1; None of others."""
+    if not value.attrs.keepdims or value.attrs.axis is None:
+        return None
     rank = len(shape(value.args[0]))
-    return tuple(sorted(int(axis) % rank for axis in value.attrs.axis))
+    return value.args[0], tuple(sorted(int(axis) % rank for axis in value.attrs.axis))
 
 
 def _is_number(operand: relax.Expr, wanted: float) -> bool:

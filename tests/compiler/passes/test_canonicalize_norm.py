@@ -164,7 +164,17 @@ def cast(net: Writer) -> relax.Var:
     return net.emit("y", relax.op.multiply(net.constant(12), back))
 
 
-@pytest.mark.parametrize("written", [rsqrt, reciprocal, quotient, negative_power, cast])
+def root_of_sum(net: Writer) -> relax.Var:
+    """As MXNet's L2Normalization."""
+    squares = net.emit("squares", relax.op.square(net.x))
+    total = net.emit("total", relax.op.sum(squares, [1, 2], keepdims=True))
+    shifted = net.emit("shifted", relax.op.add(total, EPSILON))
+    return net.emit("y", relax.op.divide(net.x, net.emit("root", relax.op.sqrt(shifted))))
+
+
+@pytest.mark.parametrize(
+    "written", [rsqrt, reciprocal, quotient, negative_power, cast, root_of_sum]
+)
 def test_rms_norm(written):
     _, after = rewritten(written, ROWS)
     assert operators(after) == ["nn.rms_norm"]

@@ -3,9 +3,10 @@
     Before:  d = x - mean(x);  n = d / sqrt(mean(d * d) + epsilon);  y = n * gamma + beta
     After:   y = layer_norm(x, gamma, beta)
 
-Without the mean it is an RMSNorm; with gamma and beta of channels, over all axes behind these, an
-InstanceNorm; that between two reshapes which cut the channels a GroupNorm. Factors may come in any
-order, roots as powers. As TensorFlow writes it: ``x * g + (beta - mean(x) * g)`` with g the factor.
+Without the mean it is an RMSNorm, an L2 norm too: the root of a sum is a factor of gamma. With gamma
+and beta of channels, over all axes behind these, it is an InstanceNorm; that between two reshapes
+which cut the channels a GroupNorm. Factors may come in any order, roots as powers. As TensorFlow
+writes it: ``x * g + (beta - mean(x) * g)`` with g the factor.
 
 Place:  after FoldConstants, before CanonicalizeSequence and FoldAffine, which take means and
         constants for themselves.
@@ -165,9 +166,10 @@ def _norm(deviation: Deviation, factor: np.ndarray) -> NormCall | Declined | Non
     if not deviation.centred and axes[0] == 0:
         return None  # TVM 0.27 cannot compile its RMSNorm where no axis is left before
     kind = "nn.layer_norm" if deviation.centred else "nn.rms_norm"
-    norm = NormCall.neutral(kind, x, axes, deviation.epsilon)
-    if factor.ndim == 0:
-        return norm
+    size = math.prod(dims[axis] for axis in axes) if deviation.summed else 1
+    norm = NormCall.neutral(kind, x, axes, deviation.epsilon / size)
+    if size != 1:
+        factor = factor / np.sqrt(size)
     return norm.multiplied(factor) or Declined(f"its gamma {factor.shape} is not that of {dims}")
 
 

@@ -3,10 +3,10 @@
     Before:  d = x - mean(x);  n = d / sqrt(mean(d * d) + epsilon);  y = n * gamma + beta
     After:   y = layer_norm(x, gamma, beta)
 
-Without the mean it is an RMSNorm, an L2 norm too: the root of a sum is a factor of gamma. With gamma
-and beta of channels, over all axes behind these, it is an InstanceNorm; that between two reshapes
-which cut the channels a GroupNorm. Factors may come in any order, roots as powers. As TensorFlow
-writes it: ``x * g + (beta - mean(x) * g)`` with g the factor.
+Without the mean it is an RMSNorm, an L2 norm too: the root of a sum is a factor of gamma. With
+gamma and beta of channels, over all axes behind these, it is an InstanceNorm; that between two
+reshapes which cut the channels a GroupNorm. Factors may come in any order, roots as powers. As
+TensorFlow writes it: ``x * g + (beta - mean(x) * g)`` with g the factor.
 
 Place:  after FoldConstants, before CanonicalizeSequence and FoldAffine, which take means and
         constants for themselves.

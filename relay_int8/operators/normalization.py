@@ -38,8 +38,9 @@ class Normalization(Unsupported):
             gamma = _flat(factors[0], spec)
         if len(factors) > 1 and attrs.center:
             beta = _flat(factors[1], spec)
-        epsilon = np.array([attrs.epsilon], np.float32)
-        return spec, {"gamma": gamma, "beta": beta, "epsilon": epsilon}
+        numbers = {"epsilon": attrs.epsilon, "count": spec.size}
+        constants = {name: np.array([value], np.float32) for name, value in numbers.items()}
+        return spec, {"gamma": gamma, "beta": beta, **constants}
 
 
 class TrailingAxes(Normalization):

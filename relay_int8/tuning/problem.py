@@ -177,7 +177,7 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
         found["gamma"], found["beta"] = _values(rng, (2, spec.channels), "float32") * np.float32(4)
         found["gamma"][::4] = 0  # every result is beta, half a step
         found["beta"][::4] = found["s"] * np.float32(2.5)
-        found["epsilon"] = _f32(1e-5)
+        found |= {"epsilon": _f32(1e-5), "count": _f32(spec.size)}
     if isinstance(spec, Softmax):
         found["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
     found["z"] = _zero_points(spec)

@@ -4,8 +4,7 @@ A row is summed in sixteen partial sums, which a tree of additions joins: see
 ``schedules.spec.normalizing``. Kernels differ in where the partial sums lie: those of a CPU are a
 vector, those of a GPU sixteen threads.
 
-Exact:  no product feeds a sum but by fma; a division by the constant n may become a product only
-        where n is a power of two, which is exact.
+Exact:  no product feeds a sum but by fma, and no division by a constant, which may be a product.
 """
 
 from __future__ import annotations
@@ -71,9 +70,14 @@ def square_added(d: Expr, total: Expr) -> Expr:
     return fma(d, d, total)
 
 
-def inverse(spec: Normalize, squares: Expr, epsilon: Expr) -> Expr:
+def mean(total: Expr, load: Load) -> Expr:
+    """Return the mean of a row."""
+    return total / load("count", 0)
+
+
+def inverse(squares: Expr, load: Load) -> Expr:
     """Return the factor of a row."""
-    return _number(1) / tirx.sqrt(squares / _number(spec.size) + epsilon)
+    return _number(1) / tirx.sqrt(mean(squares, load) + load("epsilon", 0))
 
 
 def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:

@@ -2,7 +2,7 @@
 
     x     : float32, row major
     y     : float32, int8 or uint8, row major
-    gamma, beta float32 (n,) or (channels,), epsilon float32 (1,)          norms
+    gamma, beta float32 (n,) or (channels,), epsilon, count float32 (1,)   norms
     s float32 (1,), z int32 (1,), clamp float32 (2,)                      integer y
 
 Loops after scheduling (p parallel):
@@ -137,16 +137,15 @@ def each_piece(size: int, emit: Piece) -> None:
 
 def _normalize(row: _Row) -> None:
     spec: Normalize = row.spec
-    n = tirx.const(spec.size, "float32")
     mean = tirx.const(0, "float32")
     if spec.centred:
-        mean = T.bind(row.joined(0, _sum, _sum) / n)
+        mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.load))
 
     def _deviation(first: Expr, count: int) -> Expr:
         return rows.deviation(spec, row.x[row.place(first, count)], mean)
 
     squares = row.joined(0, _sum, rows.square_added, _deviation)
-    inv = T.bind(rows.inverse(spec, squares, row.load("epsilon")))
+    inv = T.bind(rows.inverse(squares, row.load))
 
     def _scaled(first: Expr, gamma: Expr, beta: Expr, count: int) -> None:
         d = _deviation(first, count)

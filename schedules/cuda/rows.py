@@ -1,10 +1,10 @@
 """Norms and softmax on a GPU: sixteen threads a row, one for each of the partial sums.
 
-    x, gamma, beta, epsilon, s, z, clamp, y: as in ``schedules.cpu.rows``
+    x, gamma, beta, epsilon, count, s, z, clamp, y: as in ``schedules.cpu.rows``
 
 Loops:
 
-    blockIdx.x     eight rows
+    blockIdx.x     two rows, a warp; eight where there are many
     threadIdx.x    row of the block, lane
       elements lane, lane + 16, ...      neighbours of a row are neighbouring threads: coalesced
 
@@ -36,7 +36,8 @@ from schedules.spec import Normalize
 from schedules.spec.normalizing import LARGEST, PARTS
 from schedules.template import Layouts, ScheduleTemplate
 
-ROWS = 8  # of a block: 128 threads
+ROWS, MANY_ROWS = 2, 8  # of a block: few rows had better have many multiprocessors
+MANY = 2048
 
 
 def refuses(spec: RowSpec, target: Target) -> str | None:
@@ -54,15 +55,22 @@ def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
             T.reads()
             T.writes()
             T.sblock_attr({"template": f"{spec.kind}_cuda"})
-            blocks = tirx.ceildiv(count, T.int64(ROWS))
+            own_rows = rows_of_block(count)
+            blocks = tirx.ceildiv(count, T.int64(own_rows))
             with (
                 T.thread_binding(T.int64(0), blocks, "blockIdx.x") as block,
-                T.thread_binding(T.int64(0), T.int64(ROWS * PARTS), "threadIdx.x") as thread,
+                T.thread_binding(T.int64(0), T.int64(own_rows * PARTS), "threadIdx.x") as thread,
             ):
                 own, lane = thread // PARTS, thread % PARTS
-                row = tirx.min(block * ROWS + own, count - 1)
-                _EMIT[spec.kind](_Thread(spec, buffers, row, own, lane))
+                row = tirx.min(block * own_rows + own, count - 1)
+                _EMIT[spec.kind](_Thread(spec, buffers, own_rows, row, own, lane))
     return for_cuda(builder.get())
+
+
+def rows_of_block(count: Any) -> int:
+    """Return how many rows a block of threads has; ``count`` may be open."""
+    known = isinstance(count, int | tirx.IntImm)
+    return ROWS if known and int(count) <= MANY else MANY_ROWS
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,7 @@ class _Thread:
 
     spec: Any
     buffers: dict[str, Any]
+    block_rows: int
     row: Expr
     own: Expr
     lane: Expr
@@ -109,7 +118,7 @@ class _Thread:
         part = _memory(1, "local")
         T.buffer_store(part, tirx.const(start, "float32"), [0])
         self.each(lambda element: T.buffer_store(part, step(source(element), part[0]), [0]))
-        shared = _memory(ROWS * PARTS, "shared")
+        shared = _memory(self.block_rows * PARTS, "shared")
         T.buffer_store(shared, part[0], [self.own * PARTS + self.lane])
         T.evaluate(T.tvm_storage_sync("shared"))
         parts = [shared[self.own * PARTS + lane] for lane in range(PARTS)]
@@ -124,13 +133,13 @@ def _normalize(thread: _Thread) -> None:
     mean = tirx.const(0, "float32")
     if spec.centred:
         total = thread.joined(0, _sum, _sum, thread.x)
-        mean = T.bind(total / tirx.const(spec.size, "float32"))
+        mean = T.bind(rows.mean(total, thread.load))
 
     def _deviation(element: Expr) -> Expr:
         return rows.deviation(spec, thread.x(element), mean)
 
     squares = thread.joined(0, _sum, rows.square_added, _deviation)
-    inv = T.bind(rows.inverse(spec, squares, thread.load("epsilon")))
+    inv = T.bind(rows.inverse(squares, thread.load))
     width = spec.channels // max(spec.groups, 1)
 
     def _scaled(element: Expr) -> None:

@@ -16,7 +16,7 @@ from schedules.template import Arrays
 
 def normalize(spec: Normalize, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return x normalized row by row, quantized where y is an integer."""
-    x, n, one = tensors["x"], np.float32(spec.size), np.float32(1)
+    x, n, one = tensors["x"], params["count"], np.float32(1)
     rows = x.reshape(-1, spec.size)
     d = rows - row_sums(rows) / n if spec.centred else rows
     squares = row_sums(d, lambda total, part: fma(part, part, total))

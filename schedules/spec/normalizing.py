@@ -28,8 +28,9 @@ class Normalize(OperatorSpec):
     ``t = fma(d * inv, gamma, beta)``; y is t, or the integer that :class:`Quantize` makes of it.
     A row is the last ``axes`` axes, gamma and beta have their elements; or, with ``groups``, what
     an image has of a group of channels (axis 1), gamma and beta have one element a channel.
-    Params: gamma, beta float32, epsilon float32 (1,); where y is an integer s float32 (1,), z int32
-    (1,), clamp float32 (2,).
+    Params: gamma, beta float32, epsilon float32 (1,), count float32 (1,) = n, an argument since
+    compilers divide by a constant power of two by a product, and join that to the sum behind it;
+    where y is an integer s float32 (1,), z int32 (1,), clamp float32 (2,).
     """
 
     kind: ClassVar[str] = "normalize"
@@ -71,7 +72,7 @@ class Normalize(OperatorSpec):
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
         own = () if self.y == "float32" else QUANTIZING
-        return ("gamma", "beta", "epsilon", *own)
+        return ("gamma", "beta", "epsilon", "count", *own)
 
     def shape(self, name: str) -> Shape:
         """Logical shape of x and y."""

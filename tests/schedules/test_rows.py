@@ -42,7 +42,7 @@ def params_of(spec: Normalize | Softmax, seed: int = 1) -> Arrays:
     params = {}
     if isinstance(spec, Normalize):
         gamma, beta = rng.normal(1, 0.3, (2, spec.channels)).astype(np.float32)
-        params = {"gamma": gamma, "beta": beta, "epsilon": f32(1e-5)}
+        params = {"gamma": gamma, "beta": beta, "epsilon": f32(1e-5), "count": f32(spec.size)}
     if spec.y == "float32":
         return params
     is_norm, low = isinstance(spec, Normalize), np.iinfo(spec.y).min
@@ -129,6 +129,16 @@ def test_rows_without_numbers_have_shares():
 def test_equals_reference(target, name):
     spec = SPECS[name]
     check(spec, params_of(spec), target=named_target(target), tensors={"x": values(spec)})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_subnormal_numbers(target):
+    """A mean that is rounded there shows whether its division joins the difference."""
+    spec = Normalize(dims=(4, 5, 16), axes=1, y="float32")
+    x = values(spec) * np.float32(1e-43)
+    params = params_of(spec) | {"beta": np.zeros(16, np.float32)}
+    y = check(spec, params, target=named_target(target), tensors={"x": x})
+    assert np.abs(y[y != 0]).max() < 1e-38 and (y != 0).mean() > 0.5
 
 
 @pytest.mark.parametrize(

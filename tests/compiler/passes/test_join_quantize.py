@@ -24,6 +24,7 @@ FACTORS = {
     "gamma": np.linspace(0.5, 2, 6, dtype="float32"),
     "beta": np.linspace(-1, 1, 6, dtype="float32"),
     "epsilon": np.array([1e-5], "float32"),
+    "count": np.array([24], "float32"),
 }
 STEPS = {
     "s": np.array([0.03], "float32"),

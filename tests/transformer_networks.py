@@ -41,13 +41,14 @@ def perceptrons() -> tvm.IRModule:
 
 
 def images() -> tvm.IRModule:
-    """GroupNorm and ReLU, InstanceNorm, LayerNorm over channels, each between convolutions."""
+    """GroupNorm and ReLU, InstanceNorm and swish, LayerNorm over channels, each between convolutions."""
     net = NetworkWriter((1, 3, 10, 9))
     a = net.conv("a", net.x, 16, 3, padding=1)
     norm = net.emit("norm", nn.group_norm(a, net.constant(16), net.constant(16), 4, 1, [2, 3]))
     b = net.conv("b", net.relu("relu", norm), 12, 3, padding=1)
     norm = nn.instance_norm(b, net.constant(12), net.constant(12), 1, [2, 3])
-    c = net.conv("c", net.emit("instances", norm), 8, 1)
+    swish = net.emit("swish", nn.silu(net.emit("instances", norm)))
+    c = net.conv("c", swish, 8, 1)
     last = net.emit("c/last", relax.op.permute_dims(c, [0, 2, 3, 1]))
     norm = net.emit("c/norm", nn.layer_norm(last, net.constant(8), net.constant(8), [-1]))
     first = net.emit("first", relax.op.permute_dims(norm, [0, 3, 1, 2]))

@@ -16,6 +16,8 @@ from schedules.spec import Normalize
 class Normalization(Unsupported):
     """A tensor whose rows get mean zero, or root mean square one; then gamma and beta."""
 
+    rounds = True
+
     def float_refusal(self, group: Group) -> str | None:
         """Say where gamma or beta are no constants, and which axes no kernel takes together."""
         if len(group.inputs) > 1:

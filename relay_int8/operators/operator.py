@@ -40,6 +40,9 @@ class Operator:
     shares_scale: ClassVar[bool] = False
     """Whether its integer kernel reads inputs in the scale of its result: nothing is computed."""
 
+    rounds: ClassVar[bool] = False
+    """Whether its float kernel gives integers as well, so that readers may want these."""
+
     in_numpy: ClassVar[bool] = False
     """Whether :meth:`evaluate` computes it; TVM's own kernel does otherwise."""
 

@@ -44,6 +44,7 @@ from schedules.spec.normalizing import LARGEST, PARTS
 from schedules.template import Layouts, ScheduleTemplate
 
 Piece = Callable[[Expr, int, int, int], None]
+Scaled = Callable[[Expr, Expr, Expr, int], None]
 
 
 def refuses(spec: RowSpec, target: Target) -> str | None:
@@ -151,22 +152,31 @@ def _normalize(row: _Row) -> None:
         d = _deviation(first, count)
         row.write(first, rows.scaled(d, inv, gamma, beta), count)
 
+    (_by_element if spec.axes else _by_channel)(row, _scaled)
+
+
+def _by_element(row: _Row, scaled: Scaled) -> None:
+    """Emit the elements of a row, each with a gamma and beta of its own."""
     gamma, beta = (row.buffers[name] for name in ("gamma", "beta"))
-    if spec.axes:
 
-        def _own(first: Expr, _lane: int, count: int, _seen: int) -> None:
-            here = _ramp(first, count)
-            _scaled(first, gamma[here], beta[here], count)
+    def _own(first: Expr, _lane: int, count: int, _seen: int) -> None:
+        here = _ramp(first, count)
+        scaled(first, gamma[here], beta[here], count)
 
-        each_piece(spec.size, _own)
-        return
+    each_piece(row.spec.size, _own)
+
+
+def _by_channel(row: _Row, scaled: Scaled) -> None:
+    """Emit the elements of a row channel by channel."""
+    spec: Normalize = row.spec
+    gamma, beta = (row.buffers[name] for name in ("gamma", "beta"))
     width = spec.channels // spec.groups
     with T.serial(T.int64(0), T.int64(width)) as within:
         channel = row.row % spec.groups * width + within
 
         def _shared(first: Expr, _lane: int, count: int, _seen: int) -> None:
             factors = [broadcast(values[channel], count) for values in (gamma, beta)]
-            _scaled(within * spec.span + first, factors[0], factors[1], count)
+            scaled(within * spec.span + first, factors[0], factors[1], count)
 
         each_piece(spec.span, _shared)
 

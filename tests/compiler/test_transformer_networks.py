@@ -63,8 +63,8 @@ def test_a_block_with_attention():
     calls = kernel_calls(network.mod, target)
     kinds = {call.tensor: (call.spec.kind, call.spec.dtype("y")) for call in calls if call.spec}
     assert kinds["norm"] == kinds["second"] == ("normalize", "int8")
-    assert kinds["shares"] == ("softmax", "float32")
-    assert not any("norm" in call.function for call in calls if not call.spec)
+    islands = [call.function for call in calls if not call.spec]
+    assert not [name for name in islands if "norm" in name or "softmax" in name]
     y = run_built(compile_module(network.mod, target), network.inputs)["outputs:0"]
     real = float_tensors(mod, network.inputs)["y"]
     assert np.square(y - real).sum() < 0.004 * np.square(real).sum()

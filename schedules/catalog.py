@@ -35,6 +35,7 @@ from schedules.cpu.plain import (
     PRODUCT_PLAIN,
 )
 from schedules.cpu.pool2d import POOL2D_CPU
+from schedules.cpu.rows import NORMALIZE_CPU, SOFTMAX_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cuda.attention import ATTENTION_CUDA
 from schedules.cuda.choice import ESTIMATES, fastest
@@ -59,6 +60,7 @@ from schedules.cuda.layout_flexible import (
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.product import PRODUCT_CUDA
+from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.spec import Spec
 from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured
@@ -149,6 +151,8 @@ _ORDER = (
     ATTENTION_USDOT,
     ATTENTION_SDOT,
     ATTENTION_PLAIN,
+    NORMALIZE_CPU,
+    SOFTMAX_CPU,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,
@@ -172,6 +176,8 @@ _ORDER = (
     SIGMOID_CUDA,
     PRODUCT_CUDA,
     ATTENTION_CUDA,
+    NORMALIZE_CUDA,
+    SOFTMAX_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

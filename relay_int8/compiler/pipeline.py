@@ -13,6 +13,7 @@ from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
 from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
+from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
@@ -20,6 +21,7 @@ from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_einsum import CanonicalizeEinsum
+from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
@@ -49,6 +51,7 @@ def normalize_passes() -> list[Pass]:
         FoldSamples(),
         TransposeQuantized(),
         ReplaceSplit(),
+        CanonicalizeNorm(),
         CanonicalizeSequence(),
         CanonicalizeQdq(),
         RemoveIdentity(),
@@ -73,6 +76,7 @@ def kernel_passes(target: Target, float16: bool = False) -> list[Pass]:
     return [
         Realize(),
         LowerFloat(),
+        JoinQuantize(),
         *([HalveFloats(target)] if float16 else []),
         *([ShiftSigns()] if stores_unsigned(target) else []),
     ]

@@ -242,6 +242,39 @@ def _layer_norm(writer: NodeWriter, op: Operation) -> str:
     return writer.node("LayerNormalization", op.inputs, op.output, axis=min(axes), epsilon=epsilon)
 
 
+def _rms_norm(writer: NodeWriter, op: Operation) -> str:
+    """Write what opset 23 has an operator for."""
+    x, gamma = op.inputs
+    rank, y = len(op.shape), op.output
+    axes = writer.integers(f"{y}:axes", [axis % rank for axis in ints(op.attrs.axes)])
+    squares = writer.node("Mul", [x, x], f"{y}/squares")
+    mean = writer.node("ReduceMean", [squares, axes], f"{y}/mean", keepdims=1)
+    epsilon = _scalar(writer, op, "epsilon", float(op.attrs.epsilon))
+    root = writer.node("Sqrt", [writer.node("Add", [mean, epsilon], f"{y}/sum")], f"{y}/root")
+    return writer.node("Mul", [writer.node("Div", [x, root], f"{y}/unit"), gamma], y)
+
+
+def _group_norm(writer: NodeWriter, op: Operation) -> str:
+    """Write norms of instances whose channels are groups, then gamma and beta."""
+    axes, y = sorted(axis % len(op.shape) for axis in ints(op.attrs.axes)), op.output
+    if int(op.attrs.channel_axis) != 1 or axes != list(range(2, len(op.shape))):
+        raise NotImplementedError(f"it normalizes axes {axes} of channel {op.attrs.channel_axis}")
+    groups = int(op.attrs.num_groups)
+    cut = [op.inputs[0], writer.integers(f"{y}:groups", [0, groups, -1])]
+    neutral = [np.ones(groups, np.float32), np.zeros(groups, np.float32)]
+    factors = [writer.array(f"{y}:neutral", array) for array in neutral]
+    inner = [writer.node("Reshape", cut, f"{y}/groups"), *factors]
+    epsilon = float(op.attrs.epsilon)
+    norm = writer.node("InstanceNormalization", inner, f"{y}/norm", epsilon=epsilon)
+    dims = writer.integers(f"{y}:shape", [0, *op.shape[1:]])
+    value = writer.node("Reshape", [norm, dims], f"{y}/joined")
+    channels = writer.integers(f"{y}:channels", [-1] + [1] * len(axes))
+    for node, factor, name in zip(("Mul", "Add"), op.inputs[1:], (f"{y}/scaled", y), strict=True):
+        along = writer.node("Reshape", [factor, channels], f"{name}/factor")
+        value = writer.node(node, [value, along], name)
+    return value
+
+
 def _instance_norm(writer: NodeWriter, op: Operation) -> str:
     axes = sorted(axis % len(op.shape) for axis in ints(op.attrs.axes))
     if int(op.attrs.channel_axis) != 1 or axes != list(range(2, len(op.shape))):
@@ -301,11 +334,13 @@ _OTHERS: Mapping[str, Converter] = MappingProxyType(
         "gather_nd": _gather_nd,
         "nn.gelu": _gelu,
         "nn.gelu_tanh": _gelu_tanh,
+        "nn.group_norm": _group_norm,
         "nn.instance_norm": _instance_norm,
         "nn.layer_norm": _layer_norm,
         "nn.leakyrelu": _leaky_relu,
         "nn.log_softmax": _softmax("LogSoftmax"),
         "nn.prelu": _prelu,
+        "nn.rms_norm": _rms_norm,
         "nn.silu": _silu,
         "nn.softmax": _softmax("Softmax"),
         "not_equal": _not_equal,

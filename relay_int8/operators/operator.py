@@ -40,6 +40,9 @@ class Operator:
     shares_scale: ClassVar[bool] = False
     """Whether its integer kernel reads inputs in the scale of its result: nothing is computed."""
 
+    rounds: ClassVar[bool] = False
+    """Whether its float kernel gives integers as well, so that readers may want these."""
+
     in_numpy: ClassVar[bool] = False
     """Whether :meth:`evaluate` computes it; TVM's own kernel does otherwise."""
 
@@ -52,6 +55,10 @@ class Operator:
     def refusal(self, group: Group) -> str | None:
         """Say why ``group`` has no integer form, or None; shapes and types have been looked at."""
         return None
+
+    def float_refusal(self, group: Group) -> str | None:
+        """Say why ``group`` has no float kernel of this project's own, or None."""
+        return self.refusal(group)
 
     def range_refusal(self, group: Group, x: QParams) -> str | None:
         """Say why ``group`` has no exact integers where its first input has these parameters."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tvm import relax
+
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group
 from relay_int8.numerics.unary import UNARY
@@ -15,7 +17,10 @@ from relay_int8.operators.conv2d import Conv2d
 from relay_int8.operators.dense import Dense
 from relay_int8.operators.divide import Divide
 from relay_int8.operators.function import Function, Sigmoid, Unary
+from relay_int8.operators.group_norm import GroupNorm
+from relay_int8.operators.instance_norm import InstanceNorm
 from relay_int8.operators.interpolate import Interpolate
+from relay_int8.operators.layer_norm import LayerNorm
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.max_pool2d import MaxPool2d
 from relay_int8.operators.maximum import Maximum
@@ -26,6 +31,7 @@ from relay_int8.operators.pad import Pad
 from relay_int8.operators.product import Product
 from relay_int8.operators.reshape import Reshape
 from relay_int8.operators.resize import Resize
+from relay_int8.operators.rms_norm import RmsNorm
 from relay_int8.operators.sample import Sample
 from relay_int8.operators.shuffle import Shuffle
 from relay_int8.operators.slice import Slice
@@ -63,6 +69,10 @@ RECORDS: tuple[Operator, ...] = (
     Interpolate(),
     Sample(),
     Softmax(),
+    LayerNorm(),
+    RmsNorm(),
+    GroupNorm(),
+    InstanceNorm(),
 )
 
 OPERATORS = {record.kind: record for record in RECORDS}
@@ -86,14 +96,26 @@ def refusal(group: Group, requantize: Requantize = "float") -> str | None:
     record = operator_of(group)
     if isinstance(record, Unsupported):
         return record.refusal(group)
+    unable = _misfit(group) or record.refusal(group)
+    if unable is None and requantize != "float" and not record.in_fixed_point:
+        return f"{dataflow.operator(group.root)} has no fixed-point form"
+    return unable
+
+
+def float_refusal(group: Group) -> str | None:
+    """Say why ``group`` has no float kernel of this project's own, or None."""
+    return _misfit(group) or operator_of(group).float_refusal(group)
+
+
+def _misfit(group: Group) -> str | None:
+    """Say which tensors of ``group`` no kernel takes, or None."""
     if not group.inputs:
         return "it reads constants alone"
+    if any(not isinstance(var.ty, relax.TensorType) for var in (*group.inputs, group.output)):
+        return "it reads or gives several tensors as one"
     if not all(dataflow.shape(tensor) for tensor in (*group.inputs, group.output)):
         return "it reads or gives a scalar"  # kernels loop over axes
     floats = [var for var in group.inputs if dataflow.dtype(var) != "float32"]
     if floats:
         return f"input {floats[0].name} is {dataflow.dtype(floats[0])}, not float32"
-    unable = record.refusal(group)
-    if unable is None and requantize != "float" and not record.in_fixed_point:
-        return f"{dataflow.operator(group.root)} has no fixed-point form"
-    return unable
+    return None

@@ -2,8 +2,9 @@
 
 A convolution or matrix product with constant weights is always worth integers. Any other operator
 is computed in integers where that saves a conversion: its inputs are integers already (or inputs
-of the network), and an integer operator reads its result. So the last layer gives float directly,
-and an operator that only moves the network's results stays in float.
+of the network, or given by a norm, which rounds its floats itself), and an integer operator reads
+its result. So the last layer gives float directly, and an operator that only moves the network's
+results stays in float.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, Leaky, adds_values, find_groups
+from relay_int8.graph.groups import Clip, Group, Leaky, adds_values, find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
-from relay_int8.operators.registry import operator_of, refusal
+from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.signs import non_negative, one_sided
 
@@ -115,12 +116,17 @@ def _reasons(
         for var in group.inputs:
             readers.setdefault(var, []).append(group)
 
+    rounding = _rounding(groups, producer)
+
     def _not_worth(group: Group) -> str | None:
         for var in group.inputs:
             source = producer.get(var)
             if source is None and operator_of(group).prepares_input:
                 return "it prepares the network's input, which is quantized after it"
-            if source is not None and reasons[source.name] is not None:
+            if source is not None and source.name in rounding:
+                if group.name in rounding:
+                    return f"its bounds are those of {var.name}, which is computed in float"
+            elif source is not None and reasons[source.name] is not None:
                 return f"its input {var.name} is computed in float"
         if not any(reasons[reader.name] is None for reader in readers.get(group.output, [])):
             return "no integer operator reads its result"
@@ -135,6 +141,18 @@ def _reasons(
             reasons[group.name] = _not_worth(group)
             changed |= reasons[group.name] is not None
     return reasons
+
+
+def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[str]:
+    """Return the layers that stay in float and give integers at no cost: norms, bounds of these."""
+    found: set[str] = set()
+    for group in groups:
+        sources = [producer[var].name for var in group.inputs if var in producer]
+        is_bound = group.kind == "activation" and isinstance(group.activation, Clip)
+        is_norm = operator_of(group).rounds and float_refusal(group) is None
+        if is_norm or (is_bound and found.intersection(sources)):
+            found.add(group.name)
+    return found
 
 
 def _tensors(

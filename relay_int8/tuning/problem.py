@@ -18,7 +18,18 @@ import numpy as np
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.reference.kernels import reference
 from schedules.space import Kernel
-from schedules.spec import Binary, Bound, Conv2d, Dense, Interpolate, Pool2d, Requantizing, Spec
+from schedules.spec import (
+    Binary,
+    Bound,
+    Conv2d,
+    Dense,
+    Interpolate,
+    Normalize,
+    Pool2d,
+    Requantizing,
+    Softmax,
+    Spec,
+)
 from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
 
@@ -61,6 +72,8 @@ def problem(kernel: Kernel, seed: int = SEED) -> Problem:
     tensors = {name: _values(rng, spec.shape(name), spec.dtype(name)) for name in spec.tensors}
     if spec.kind == "quantize":  # multiples of half a step; 5 % leave the type
         tensors = {name: np.rint(x * 128) / np.float32(32) for name, x in tensors.items()}
+    if isinstance(spec, Softmax):
+        tensors = {"x": _with_quarters(tensors["x"])}
     params = _params(spec, tensors, rng)
     packed = kernel.template.pack(spec, params)
     expected = reference(spec, tensors, params)
@@ -75,6 +88,14 @@ def problem(kernel: Kernel, seed: int = SEED) -> Problem:
         unpack=lambda y: layouts.output.unpack(y, expected.shape),
         exact=not _rounds_sums(spec),
     )
+
+
+def _with_quarters(x: np.ndarray) -> np.ndarray:
+    """Return rows of which every fourth has four equal values, and others that vanish."""
+    rows = x.reshape(-1, x.shape[-1]).copy()
+    rows[::4] = -np.inf
+    rows[::4, :4] = 0
+    return rows.reshape(x.shape)
 
 
 def _rounds_sums(spec: Spec) -> bool:
@@ -152,6 +173,13 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
         found["columns"] = random_taps(rng, spec.width, spec.out_size[1])
     if isinstance(spec, Bound):
         found["bound"] = _values(rng, math.prod(spec.bound_shape), y)
+    if isinstance(spec, Normalize):
+        found["gamma"], found["beta"] = _values(rng, (2, spec.channels), "float32") * np.float32(4)
+        found["gamma"][::4] = 0  # every result is beta, half a step
+        found["beta"][::4] = found["s"] * np.float32(2.5)
+        found |= {"epsilon": _f32(1e-5), "count": _f32(spec.size)}
+    if isinstance(spec, Softmax):
+        found["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
     found["z"] = _zero_points(spec)
     found["table"] = _values(rng, 256, y)
     found["fill"] = _values(rng, 1, x)
@@ -168,7 +196,8 @@ def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
 
 def _zero_points(spec: Spec) -> np.ndarray:
     """Return z of the activations in the order of the specification: inputs, y, residual."""
-    names = {"quantize": ("y",), "dequantize": ("x",), "binary": ("a", "b", "y")}
+    names = {"dequantize": ("x",), "binary": ("a", "b", "y")}
+    names |= dict.fromkeys(("quantize", "normalize", "softmax"), ("y",))
     order = names.get(spec.kind, ("x", "y"))
     z = [(Z_Y if name == "y" else Z_X).get(spec.dtype(name), 0) for name in order]
     if isinstance(spec, Conv2d | Dense):

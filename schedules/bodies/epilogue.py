@@ -25,7 +25,7 @@ class Load(Protocol):
 
 def cast(value: Expr, dtype: str) -> Expr:
     """Convert each lane of ``value``."""
-    return tirx.Cast(_vector(dtype, lanes(value)), value)
+    return tirx.Cast(vector(dtype, lanes(value)), value)
 
 
 def lanes(value: Expr) -> int:
@@ -127,7 +127,7 @@ def rint(x: Expr) -> Expr:
     One instruction on x86 and Arm. LLVM promises nothing for what is out of range, but these and
     RISC-V saturate below, and above nothing is left.
     """
-    return tirx.call_llvm_pure_intrin(_vector("int32", lanes(x)), "llvm.lrint", x)
+    return tirx.call_llvm_pure_intrin(vector("int32", lanes(x)), "llvm.lrint", x)
 
 
 def _float_epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None) -> Expr:
@@ -145,5 +145,6 @@ def _clamp(value: Expr, load: Load) -> Expr:
     return tirx.min(tirx.max(value, low), high)
 
 
-def _vector(dtype: str, count: int) -> str:
+def vector(dtype: str, count: int) -> str:
+    """Return the type of ``count`` lanes."""
     return dtype if count == 1 else f"{dtype}x{count}"

@@ -14,6 +14,7 @@ import numpy as np
 from schedules.reference.exact import clamp, to_integer
 from schedules.reference.functions import sigmoid
 from schedules.reference.interpolating import interpolate
+from schedules.reference.normalizing import normalize, softmax
 from schedules.reference.products import attention, product
 from schedules.reference.sampling import sample2d
 from schedules.reference.scaling import add, by_sign, factors, scale
@@ -189,4 +190,6 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "sigmoid": sigmoid,
     "product": product,
     "attention": attention,
+    "normalize": normalize,
+    "softmax": softmax,
 }

@@ -29,6 +29,7 @@ from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
+from schedules.spec.normalizing import Normalize, Softmax
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product, Strides
@@ -53,6 +54,7 @@ __all__ = [
     "Dequantize",
     "Interpolate",
     "Move",
+    "Normalize",
     "Observe",
     "OperatorSpec",
     "Padding",
@@ -69,6 +71,7 @@ __all__ = [
     "Shape",
     "Sigmoid",
     "Size",
+    "Softmax",
     "Spec",
     "Strides",
     "Table",

@@ -13,6 +13,7 @@ from schedules.spec.functions import Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
+from schedules.spec.normalizing import Normalize, Softmax
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product
 from schedules.spec.sampling import Sample2d
@@ -36,6 +37,8 @@ Spec = (
     | Interpolate
     | Product
     | Attention
+    | Normalize
+    | Softmax
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -57,6 +60,8 @@ SPECS: dict[str, type[Spec]] = {
         Interpolate,
         Product,
         Attention,
+        Normalize,
+        Softmax,
     )
 }
 _SIZES = ("batch", "rows")

@@ -15,6 +15,7 @@ from tests.aarch64.networks import assert_equals_oracle
 from tests.attention_networks import linear, packed, windows
 from tests.deformable_networks import deformable
 from tests.small_networks import NetworkWriter, bounds, quotients
+from tests.transformer_networks import perceptrons
 
 nn = relax.op.nn
 PLAIN = Target(TARGETS["aarch64"])
@@ -60,6 +61,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "enlarged": enlarged,
     "divided": quotients,
     "greater": lambda: bounds(relax.op.maximum),
+    "normalized": lambda: normalize()(perceptrons()),
     "lesser": lambda: bounds(relax.op.minimum),
     "packed attention": lambda: normalize()(packed()),
     "windows": lambda: normalize()(windows()),

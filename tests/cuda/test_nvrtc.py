@@ -4,6 +4,7 @@ import importlib.util
 import re
 
 import pytest
+import tvm
 from tvm import relax
 
 from relay_int8.graph.attributes import SPEC
@@ -12,9 +13,11 @@ from schedules.cuda.toolchain import nvrtc as module
 from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.spec import from_json
 from schedules.template import ScheduleError
+from tests.cuda.emulator import cuda_source
 from tests.cuda.run_network import kernel_source, lowered
-from tests.cuda.run_template import SM_61
+from tests.cuda.run_template import SM_61, Case, schedule
 from tests.quantized_networks import QuantizedNetwork
+from tests.schedules.test_rows import SPECS as ROWS
 from tests.small_networks import NetworkWriter, any_params, nn, quotients
 
 ARCHITECTURES = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
@@ -29,14 +32,14 @@ def nvrtc() -> Nvrtc:
 
 
 def with_float_island():
-    """Convolutions of signed and unsigned bytes, a residual, a dense layer, and a softmax."""
+    """Convolutions of signed and unsigned bytes, a residual, a dense layer, and an island."""
     net = NetworkWriter()
     a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
     b = net.relu("b", net.emit("b/add", relax.op.add(net.conv("b/bias", a, 16, 1), a)))
     pool = net.emit("pool", nn.avg_pool2d(b, pool_size=shape(b)[2:]))
     flat = net.emit("flat", relax.op.reshape(pool, (1, 16)))
     logits = net.emit("logits", relax.op.matmul(flat, net.constant(16, 8)))
-    return net.module(net.emit("probabilities", nn.softmax(logits)))
+    return net.module(net.emit("probabilities", nn.log_softmax(logits)))
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,31 @@ def test_quotients_are_rounded_as_ieee_does(nvrtc):
     assert divisions == {"div.rn.f32"}
 
 
+def test_rows_are_rounded_as_they_are_written(nvrtc, monkeypatch):
+    """Roots and quotients are IEEE's; no product joins a sum, with contraction allowed or not."""
+    cases = {
+        name.replace("-", "_").replace(" ", "_"): Case(spec=spec) for name, spec in ROWS.items()
+    }
+    mod = tvm.IRModule(
+        {
+            name: schedule(case, SM_61).with_attr("global_symbol", name)
+            for name, case in cases.items()
+        }
+    )
+    source = cuda_source(mod, SM_61)
+
+    def compiled() -> str:
+        ptx = nvrtc.compile(source, "sm_61", "ptx").binary.decode()
+        return re.sub(r"\b(add|sub|mul)\.rn", r"\1", ptx)  # said only where none may join
+
+    ptx = compiled()
+    found = set(re.findall(r"\b(?:div|rcp|sqrt|rsqrt|ex2)\.[a-z.]*f32", ptx))
+    assert found == {"div.rn.f32", "rcp.rn.f32", "sqrt.rn.f32"}
+    assert ".ftz" not in ptx
+    monkeypatch.setattr(module, "OPTIONS", (*module.OPTIONS, "--fmad=false"))
+    assert compiled() == ptx
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_machine_code_of_every_architecture(nvrtc, source, architecture):
     compiled = nvrtc.compile(source, architecture)
@@ -86,7 +114,7 @@ def test_machine_code_of_every_architecture(nvrtc, source, architecture):
 
 def test_float_islands_run_on_the_gpu(source):
     """A kernel without threads would run on the host, which cannot read the GPU's memory."""
-    assert "__global__" in source and "softmax_kernel(" in source
+    assert "__global__" in source and "log_softmax_kernel(" in source
 
 
 def test_an_unknown_architecture_is_refused(nvrtc):

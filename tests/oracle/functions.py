@@ -16,7 +16,12 @@ def sigmoid(x: Array) -> Array:
     if x.dtype != np.float32:
         with np.errstate(over="ignore"):
             return np.asarray(1 / (1 + np.exp(-x)))
-    towards_zero = np.maximum(-np.abs(x), np.float32(-87))
+    e = exp(np.maximum(-np.abs(x), np.float32(-87)))
+    return np.where(x >= 0, np.float32(1), e) / (np.float32(1) + e)
+
+
+def exp(towards_zero: Array) -> Array:
+    """Return exp of float32 from -87 to 0, bit for bit."""
     power = np.rint(towards_zero * np.float32(1 / math.log(2)))
     rest = towards_zero
     for part in LN2:
@@ -24,5 +29,4 @@ def sigmoid(x: Array) -> Array:
     series = np.zeros_like(rest)
     for k in range(7, -1, -1):
         series = fma(series, rest, np.asarray(np.float32(1 / math.factorial(k))))
-    e = np.ldexp(series, power.astype(np.int32))
-    return np.where(x >= 0, np.float32(1), e) / (np.float32(1) + e)
+    return np.asarray(np.ldexp(series, power.astype(np.int32)))

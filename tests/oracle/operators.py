@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.oracle.functions import sigmoid
+from tests.oracle.rows import group_norm, instance_norm, layer_norm, rms_norm, softmax
 from tests.oracle.sampling import sample2d
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,11 +35,6 @@ def prelu(x: Array, alpha: Array, *, axis: int) -> Array:
 
 def erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
-
-
-def softmax(x: Array, *, axis: int) -> Array:
-    weights = np.exp(x - x.max(axis=axis, keepdims=True))
-    return weights / weights.sum(axis=axis, keepdims=True)
 
 
 def mean(x: Array, *, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
@@ -322,6 +318,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "log_softmax": lambda x, axis: np.log(softmax(x, axis=axis)),
     "mean": mean,
     "sum": total,
+    "ones_like": np.ones_like,
+    "zeros_like": np.zeros_like,
+    "variance": lambda x, axis, keepdims: x.var(axis=axis, keepdims=keepdims),
     "max": lambda x, axis, keepdims: x.max(axis=axis, keepdims=keepdims),
     "min": lambda x, axis, keepdims: x.min(axis=axis, keepdims=keepdims),
     "concat": lambda parts, axis: np.concatenate(parts, axis),
@@ -332,6 +331,10 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "avg_pool2d": avg_pool2d,
     "adaptive_avg_pool2d": adaptive_avg_pool2d,
     "batch_norm": batch_norm,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "group_norm": group_norm,
+    "instance_norm": instance_norm,
     "broadcast_to": lambda x, shape: np.broadcast_to(x, shape),
     "astype": lambda x, dtype: x.astype(dtype),
     "isnan": np.isnan,

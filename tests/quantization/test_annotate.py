@@ -1,5 +1,7 @@
 """annotate: what becomes integer, how, and why not."""
 
+from collections.abc import Callable
+
 import pytest
 import tvm
 from tvm import relax
@@ -177,3 +179,34 @@ def test_products_of_two_activations():
     (layer,) = plan.layers
     assert layer.reason is None
     assert layer.macs == 4 * 6 * 6 * 6
+
+
+def normalized(follow: Callable[[NetworkWriter, relax.Var], relax.Var]) -> Plan:
+    """Return the plan of a GroupNorm between two convolutions, and what follows the norm."""
+    net = NetworkWriter()
+    a = net.conv("a", net.x, 8, 3, padding=1)
+    norm = nn.group_norm(a, net.constant(8), net.constant(8), 4, 1, [2, 3])
+    b = follow(net, net.emit("norm", norm))
+    return annotate(net.module(net.conv("b", b, 4, 1)), QuantConfig())
+
+
+def test_what_follows_a_norm_reads_its_integers():
+    plan = normalized(lambda net, x: net.emit("swish", nn.silu(x)))
+    assert reasons(plan)["norm"] == "nn.group_norm has no integer form"
+    assert reasons(plan)["swish"] is None
+    assert {"norm", "swish"} <= set(plan.tensors)
+
+
+def test_bounds_of_a_norm_are_part_of_it():
+    plan = normalized(lambda net, x: net.emit("max", nn.max_pool2d(net.relu("relu", x), 2)))
+    reason = "its bounds are those of norm, which is computed in float"
+    assert (reasons(plan)["relu"], reasons(plan)["max"]) == (reason, None)
+    assert "norm" not in plan.tensors and "relu" in plan.tensors
+
+
+def test_a_norm_of_other_axes_gives_no_integers():
+    def follow(net: NetworkWriter, x: relax.Var) -> relax.Var:
+        other = net.emit("other", nn.layer_norm(x, net.constant(8), net.constant(8), [1]))
+        return net.emit("swish", nn.silu(other))
+
+    assert reasons(normalized(follow))["swish"] == "its input other is computed in float"

@@ -20,9 +20,11 @@ from schedules.spec import (
     Dequantize,
     Interpolate,
     Move,
+    Normalize,
     Pool2d,
     Quantize,
     Rescale,
+    Softmax,
     Table,
 )
 from schedules.targets import native_target
@@ -78,6 +80,9 @@ SPECS = {
     "rescale leaky": Rescale(dims=IMAGE, x="uint8", y="uint8", leaky=True),
     "table": Table(dims=IMAGE, x="int8", y="uint8"),
     "quantize": Quantize(dims=IMAGE, y="uint8"),
+    "normalize": Normalize(dims=(4, 9, 40), axes=1, y="int8"),
+    "norm of groups": Normalize(dims=IMAGE, groups=4, y="uint8"),
+    "softmax": Softmax(dims=(5, 30, 7), y="uint8"),
     "dequantize": Dequantize(dims=IMAGE, x="int8"),
     "concat": Concat(shapes=(IMAGE, IMAGE), axis=1, x="uint8"),
     "pad": Move(move="pad", x_shape=IMAGE, y_shape=(2, 24, 8, 6), arguments=(0, 0, 1, 1), x="int8"),

@@ -67,6 +67,7 @@ def test_transposed_convolution(at: dict[str, list[int]]):
         ([("Sub", "along")], ["subtract"]),
         ([("Mul", "self")], ["multiply"]),
         ([("Add", "x")], ["reshape", "add"]),
+        ([("InstanceNormalization", "gammas", "betas")], ["nn.instance_norm"]),
         ([("Pad", "widths")], []),
         ([("Slice", "one", "nine", "last")], ["strided_slice"]),
         ([("Concat", "self", "x")], ["reshape", "concat", "strided_slice"]),
@@ -81,6 +82,7 @@ def test_nothing_is_reshaped_between_convolutions(between: list, expected: list[
         "slopes": RNG.uniform(size=(6, 1)).astype(F32),
         "factors": RNG.uniform(size=(1, 6, 1)).astype(F32),
         "along": RNG.uniform(size=17).astype(F32),
+        **{name: RNG.uniform(size=6).astype(F32) for name in ("gammas", "betas")},
         "widths": np.array([0, 0, 2, 0, 0, 1], I64),
         **{name: np.array([k], I64) for name, k in (("one", 1), ("nine", 9), ("last", -1))},
     }

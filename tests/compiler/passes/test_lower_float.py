@@ -55,3 +55,73 @@ def test_a_layer_that_is_refused_stays(expect_rewrite):
     net = NetworkWriter((1, 4, 1, 1))
     mod = net.module(net.emit("y", nn.conv2d(net.x, net.x)))  # weights that are no constant
     expect_rewrite(LowerFloat(), mod, mod)
+
+
+def norm_of(kind: str, x: relax.Var, net: NetworkWriter, **at: object) -> relax.Expr:
+    channels = dataflow.shape(x)[1]
+    if kind == "layer":
+        return nn.layer_norm(x, net.constant(6, 5), net.constant(6, 5), [2, 3], **at)
+    if kind == "rms":
+        return nn.rms_norm(x, net.constant(5), [-1])
+    beside = net.constant(channels), net.constant(channels)
+    if kind == "group":
+        return nn.group_norm(x, *beside, 2, 1, [2, 3], **at)
+    return nn.instance_norm(x, *beside, 1, [2, 3], **at)
+
+
+@pytest.mark.parametrize("at", [{}, {"center": False}, {"scale": False}])
+@pytest.mark.parametrize("kind", ["layer", "rms", "group", "instance"])
+def test_norms_are_kernels(kind, at):
+    net = NetworkWriter((2, 4, 6, 5))
+    mod = net.module(net.emit("y", norm_of(kind, net.x, net, **({} if kind == "rms" else at))))
+    calls = lowered(mod)
+    spec = spec_of(calls["y"])
+    assert (spec.kind, spec.y, spec.centred) == ("normalize", "float32", kind != "rms")
+    assert (spec.axes, spec.groups) == {
+        "layer": (2, 0), "rms": (1, 0), "group": (0, 2), "instance": (0, 4)
+    }[kind]  # fmt: skip
+    x = np.random.default_rng(0).normal(size=(2, 4, 6, 5)).astype("float32")
+    params = operands(calls["y"], spec)[1]
+    y = reference(spec, {"x": x}, params)
+    if at.get("center", True) and at.get("scale", True):
+        np.testing.assert_allclose(y, run_relax(mod, x)[0], rtol=1e-5, atol=1e-5)
+    else:
+        neutral = {"beta": 0} if "center" in at else {"gamma": 1}
+        for name, value in neutral.items():
+            assert kind == "rms" or (params[name] == value).all()
+
+
+def test_softmax_of_the_last_axis_is_a_kernel():
+    net = NetworkWriter((2, 4, 6, 5))
+    mod = net.module(net.emit("y", nn.softmax(net.x, -1)))
+    spec = spec_of(lowered(mod)["y"])
+    x = np.random.default_rng(0).normal(size=(2, 4, 6, 5)).astype("float32")
+    y = reference(spec, {"x": x}, {})
+    np.testing.assert_allclose(y, run_relax(mod, x)[0], rtol=1e-5, atol=1e-6)
+
+
+REFUSED = {
+    "softmax of channels": lambda net: nn.softmax(net.x, 1),
+    "layer norm of channels": lambda net: nn.layer_norm(
+        net.x, net.constant(4), net.constant(4), [1]
+    ),
+    "rms norm of rows": lambda net: nn.rms_norm(net.x, net.constant(6), [2]),
+    "instances of rows": lambda net: nn.instance_norm(
+        net.x, net.constant(4), net.constant(4), 1, [3]
+    ),
+    "groups of the last axis": lambda net: nn.group_norm(
+        net.x, net.constant(5), net.constant(5), 5, 3, [1, 2]
+    ),
+    "gamma that is computed": lambda net: nn.rms_norm(net.x, gamma(net), [-1]),
+}
+
+
+def gamma(net: NetworkWriter) -> relax.Var:
+    return net.emit("gamma", relax.op.erf(net.emit("mean", relax.op.mean(net.x, [0, 1, 2]))))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_rows_of_other_axes_stay(name, expect_rewrite):
+    net = NetworkWriter((2, 4, 6, 5))
+    mod = net.module(net.emit("y", REFUSED[name](net)))
+    expect_rewrite(LowerFloat(), mod, mod)

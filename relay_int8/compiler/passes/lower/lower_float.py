@@ -16,7 +16,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import kernel_call
-from relay_int8.operators.registry import operator_of, refusal
+from relay_int8.operators.registry import float_refusal, operator_of
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerFloat")
@@ -47,7 +47,7 @@ def _emit_kernel(
     done: dict[relax.Var, relax.Expr],
 ) -> bool:
     """Write ``group`` as one kernel call; return whether there is a kernel for it."""
-    kernel = None if refusal(group) else operator_of(group).float_kernel(group)
+    kernel = None if float_refusal(group) else operator_of(group).float_kernel(group)
     if kernel is None:
         return False
     spec, constants = kernel

@@ -36,6 +36,8 @@ _ZERO_POINTS = {
     "rescale": ("x", "y"),
     "sample2d": ("x", "y"),
     "quantize": ("y",),
+    "normalize": ("y",),
+    "softmax": ("y",),
     "dequantize": ("x",),
     "product": ("a", "b", "y"),
     "attention": ("q", "k", "v", "y"),

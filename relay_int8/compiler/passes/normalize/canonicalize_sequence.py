@@ -272,9 +272,23 @@ def _broadcast(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     return relax.op.broadcast_to(x, (*dims[:2], 1, dims[2]))
 
 
+def _norm(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
+    """Normalize a channel along the row too, whose length is one."""
+    attrs = value.attrs
+    axes = [int(axis) % RANK for axis in attrs.axes]
+    if int(attrs.channel_axis) % RANK != 1 or axes != [2]:
+        return Declined(f"it normalizes axes {axes} of channel {attrs.channel_axis}")
+    rest = ([2, 3], attrs.epsilon, attrs.center, attrs.scale)
+    if operator(value) == "nn.instance_norm":
+        return relax.op.nn.instance_norm(x, *value.args[1:], 1, *rest)
+    return relax.op.nn.group_norm(x, *value.args[1:], int(attrs.num_groups), 1, *rest)
+
+
 _FOLLOWERS: dict[str, Callable[[relax.Call, relax.Expr], relax.Expr | Declined]] = {
     "broadcast_to": _broadcast,
     "dequantize": _same_pair,
+    "nn.group_norm": _norm,
+    "nn.instance_norm": _norm,
     "nn.pad": _pad,
     "quantize": _same_pair,
     "strided_slice": _slice,

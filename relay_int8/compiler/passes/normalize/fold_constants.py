@@ -35,9 +35,11 @@ CALCULATIONS: dict[str, Function] = {
     "minimum": np.minimum,
     "multiply": np.multiply,
     "nn.relu": lambda x: np.maximum(x, 0),
+    "ones_like": np.ones_like,
     "power": np.power,
     "sin": np.sin,
     "subtract": np.subtract,
+    "zeros_like": np.zeros_like,
 }
 REDUCTIONS: dict[str, Function] = {
     "max": np.max,

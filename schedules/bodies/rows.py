@@ -1,0 +1,122 @@
+"""Norms and softmax of a row of values: expressions of one lane or a vector of lanes.
+
+A row is summed in sixteen partial sums, which a tree of additions joins: see
+``schedules.spec.normalizing``. Kernels differ in where the partial sums lie: those of a CPU are a
+vector, those of a GPU sixteen threads.
+
+Exact:  no product feeds a sum but by fma, and no division by a constant, which may be a product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.bodies.arguments import int64
+from schedules.bodies.body import symbolic_axis
+from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
+from schedules.bodies.exponential import exp
+from schedules.layout import ROW
+from schedules.spec import Normalize, Softmax
+from schedules.spec.functions import SMALLEST
+from schedules.spec.normalizing import LARGEST
+from schedules.template import Layouts
+
+RowSpec = Normalize | Softmax
+
+
+def refuses(spec: RowSpec) -> str | None:
+    """Say why no target computes it so, or None."""
+    reason = symbolic_axis(spec)
+    if reason is not None:
+        return reason
+    whole = isinstance(spec, Normalize) and spec.axes == len(spec.dims)
+    if (whole or len(spec.dims) == 1) and not isinstance(spec.dims[0], int):
+        return "axis 0 of x is symbolic, and part of a row"
+    return None if spec.size > 0 else "a row has no element"
+
+
+def layouts(spec: RowSpec, wanted: Layouts) -> Layouts:
+    """Return row major, where a row is contiguous."""
+    return Layouts(inputs=(ROW,), output=ROW)
+
+
+def declare(spec: RowSpec) -> dict[str, Any]:
+    """Declare the arguments into the function that is open; return the buffers by name."""
+    lengths = {"clamp": 2}
+    if isinstance(spec, Normalize):
+        lengths |= {"gamma": spec.channels, "beta": spec.channels}
+    shapes = {
+        "x": (spec.dims, "float32"),
+        **{name: ((lengths.get(name, 1),), spec.constant_dtype(name)) for name in spec.params},
+        "y": (spec.dims, spec.y),
+    }
+    return {
+        name: T.arg(name, T.buffer(int64(dims), dtype, layout=None))
+        for name, (dims, dtype) in shapes.items()
+    }
+
+
+def deviation(spec: Normalize, x: Expr, mean: Expr) -> Expr:
+    """Return what is squared: x, less its mean where the norm is centred."""
+    return x - broadcast(mean, lanes(x)) if spec.centred else x
+
+
+def square_added(d: Expr, total: Expr) -> Expr:
+    """Return ``total + d * d``, rounded once."""
+    return fma(d, d, total)
+
+
+def mean(total: Expr, load: Load) -> Expr:
+    """Return the mean of a row."""
+    return total / load("count", 0)
+
+
+def inverse(squares: Expr, load: Load) -> Expr:
+    """Return the factor of a row."""
+    return _number(1) / tirx.sqrt(mean(squares, load) + load("epsilon", 0))
+
+
+def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
+    """Return a normalized element; gamma and beta have its lanes."""
+    return fma(d * broadcast(inv, lanes(d)), gamma, beta)
+
+
+def finite(top: Expr) -> Expr:
+    """Return the largest element of a row, moved into the finite numbers."""
+    return tirx.max(tirx.min(top, _number(LARGEST)), _number(-LARGEST))
+
+
+def exponential(x: Expr, top: Expr) -> Expr:
+    """Return exp(x - top), zero where that is no normal number; binds parts of it."""
+    count = lanes(x)
+    zero, smallest = (broadcast(_number(value), count) for value in (0, SMALLEST))
+    a = T.bind(tirx.min(x - broadcast(top, count), zero))
+    return tirx.Select(a < smallest, zero, exp(tirx.max(a, smallest), held=T.bind))
+
+
+def share(e: Expr, total: Expr) -> Expr:
+    """Return the share of an exponential in its row."""
+    return e / broadcast(tirx.max(total, _number(1)), lanes(e))
+
+
+def stored(spec: RowSpec, t: Expr, load: Load) -> Expr:
+    """Return lanes of y: ``t`` itself, or quantized. ``load`` reads s, z and clamp by index."""
+    if spec.y == "float32":
+        return t
+    count = lanes(t)
+
+    def _all(name: str, index: int = 0) -> Expr:
+        return broadcast(load(name, index), count)
+
+    # Clamped before rint, which is the same for whole-number bounds.
+    steps = tirx.min(tirx.max(t / _all("s"), _all("clamp", 0)), _all("clamp", 1))
+    rounded = tirx.call_llvm_pure_intrin(vector("int32", count), "llvm.lrint", steps)
+    return cast(rounded + _all("z"), spec.y)
+
+
+def _number(value: float) -> Expr:
+    return tirx.const(value, "float32")

@@ -1,0 +1,273 @@
+"""Norms and softmax on a CPU: sixteen elements of a row at once.
+
+    x     : float32, row major
+    y     : float32, int8 or uint8, row major
+    gamma, beta float32 (n,) or (channels,), epsilon, count float32 (1,)   norms
+    s float32 (1,), z int32 (1,), clamp float32 (2,)                      integer y
+
+Loops after scheduling (p parallel):
+
+    p:row
+      sums, squares           vectors of 16 in one register
+      y                       the same, by channel where a channel shares gamma
+
+The last vector ends where the row ends, and so overlaps the one before it: what a sum has seen is
+left out, what y has is written again. Rows of less than 16 are taken by 8, 4, 2 and 1. Softmax
+keeps the exponentials of a row, in y where that is float32, else in memory of its own.
+
+Exact:  bit-identical to the specification: the partial sums are the lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.bodies import rows
+from schedules.bodies.body import template_blocks, template_name
+from schedules.bodies.epilogue import broadcast
+from schedules.bodies.rows import RowSpec
+from schedules.cpu.conv_arguments import spatial
+from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
+from schedules.cpu.lanes import shuffle
+from schedules.spec import Normalize, Softmax
+from schedules.spec.normalizing import LARGEST, PARTS
+from schedules.template import Layouts, ScheduleTemplate
+
+Piece = Callable[[Expr, int, int, int], None]
+Scaled = Callable[[Expr, Expr, Expr, int], None]
+
+
+def refuses(spec: RowSpec, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    return refuses_cpu(target) or rows.refuses(spec)
+
+
+def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel: one block, a row of x each."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True})
+        buffers = rows.declare(spec)
+        count = math.prod(buffers["x"].shape) // spec.size
+        with T.sblock("root"), T.serial(count) as loop, T.sblock("row"):
+            (row,) = spatial("row", [count], [loop])
+            T.reads(*(_whole(buffer) for name, buffer in buffers.items() if name != "y"))
+            T.writes(_whole(buffers["y"]))
+            T.sblock_attr({"template": template_name(spec.kind)})
+            emitter = _Row(spec, buffers, row)
+            _EMIT[spec.kind](emitter)
+    return builder.get()
+
+
+@dataclass
+class _Row:
+    """Emits one row; x and y are seen as flat memory."""
+
+    spec: Any
+    buffers: dict[str, Any]
+    row: Expr
+    x: Any = field(init=False)
+    y: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.x, self.y = (_flat(self.buffers[name]) for name in "xy")
+
+    def place(self, first: Expr, count: int) -> Expr:
+        """Return where elements of the row lie."""
+        return _ramp(self.row * self.spec.size + first, count)
+
+    def load(self, name: str, index: int | None = None, /) -> Expr:
+        """Return one element of a constant."""
+        return self.buffers[name][index or 0]
+
+    def write(self, first: Expr, t: Expr, count: int) -> None:
+        """Store elements of y."""
+        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.place(first, count)])
+
+    def joined(
+        self,
+        start: float,
+        join: Callable[[Expr, Expr], Expr],
+        step: Callable[[Expr, Expr], Expr],
+        source: Callable[[Expr, int], Expr] | None = None,
+    ) -> Expr:
+        """Return the partial results of a row by ``step``, joined by the tree."""
+        parts = _registers(PARTS, "float32")
+        everywhere = _ramp(T.int64(0), PARTS)
+        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTS), [everywhere])
+
+        def _add(first: Expr, lane: int, count: int, seen: int) -> None:
+            own = _ramp(T.int64(lane), count)
+            value = self.x[self.place(first, count)] if source is None else source(first, count)
+            if seen:
+                value = _without(value, seen, start)
+            T.buffer_store(parts, step(value, parts[own]), [own])
+
+        each_piece(self.spec.size, _add)
+        return _tree(parts[everywhere], join)
+
+
+def each_piece(size: int, emit: Piece) -> None:
+    """Emit a loop over vectors of sixteen elements, then what is left.
+
+    ``emit`` gets the first element, the lane of the first, how many there are, and how many of
+    these were in the vector before.
+    """
+    whole, rest = divmod(size, PARTS)
+    if whole:
+        with T.serial(T.int64(0), T.int64(whole)) as i:
+            emit(i * PARTS, 0, PARTS, 0)
+        if rest:
+            emit(T.int64(size - PARTS), 0, PARTS, PARTS - rest)
+        return
+    first = 0
+    for count in (8, 4, 2, 1):
+        if rest & count:
+            emit(T.int64(first), first, count, 0)
+            first += count
+
+
+def _normalize(row: _Row) -> None:
+    spec: Normalize = row.spec
+    mean = tirx.const(0, "float32")
+    if spec.centred:
+        mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.load))
+
+    def _deviation(first: Expr, count: int) -> Expr:
+        return rows.deviation(spec, row.x[row.place(first, count)], mean)
+
+    squares = row.joined(0, _sum, rows.square_added, _deviation)
+    inv = T.bind(rows.inverse(squares, row.load))
+
+    def _scaled(first: Expr, gamma: Expr, beta: Expr, count: int) -> None:
+        d = _deviation(first, count)
+        row.write(first, rows.scaled(d, inv, gamma, beta), count)
+
+    (_by_element if spec.axes else _by_channel)(row, _scaled)
+
+
+def _by_element(row: _Row, scaled: Scaled) -> None:
+    """Emit the elements of a row, each with a gamma and beta of its own."""
+    gamma, beta = (row.buffers[name] for name in ("gamma", "beta"))
+
+    def _own(first: Expr, _lane: int, count: int, _seen: int) -> None:
+        here = _ramp(first, count)
+        scaled(first, gamma[here], beta[here], count)
+
+    each_piece(row.spec.size, _own)
+
+
+def _by_channel(row: _Row, scaled: Scaled) -> None:
+    """Emit the elements of a row channel by channel."""
+    spec: Normalize = row.spec
+    gamma, beta = (row.buffers[name] for name in ("gamma", "beta"))
+    width = spec.channels // spec.groups
+    with T.serial(T.int64(0), T.int64(width)) as within:
+        channel = row.row % spec.groups * width + within
+
+        def _shared(first: Expr, _lane: int, count: int, _seen: int) -> None:
+            factors = [broadcast(values[channel], count) for values in (gamma, beta)]
+            scaled(within * spec.span + first, factors[0], factors[1], count)
+
+        each_piece(spec.span, _shared)
+
+
+def _softmax(row: _Row) -> None:
+    spec: Softmax = row.spec
+    top = T.bind(rows.finite(row.joined(-LARGEST, tirx.max, tirx.max)))
+    is_float = spec.y == "float32"
+    kept = row.y if is_float else _registers(spec.size, "float32")
+
+    def _place(first: Expr, count: int) -> Expr:
+        return row.place(first, count) if is_float else _ramp(first, count)
+
+    exponentials: list[Expr] = []
+
+    def _kept(first: Expr, count: int) -> Expr:
+        e = T.bind(rows.exponential(row.x[row.place(first, count)], top))
+        T.buffer_store(kept, e, [_place(first, count)])
+        exponentials.append(e)
+        return e
+
+    total = T.bind(row.joined(0, _sum, _sum, _kept))
+
+    # The loop divides some of the last vector in y: it is taken from registers.
+    def _share(first: Expr, _lane: int, count: int, seen: int) -> None:
+        e = exponentials[-1] if seen else kept[_place(first, count)]
+        row.write(first, rows.share(e, total), count)
+
+    each_piece(spec.size, _share)
+
+
+_EMIT: dict[str, Callable[[_Row], None]] = {"normalize": _normalize, "softmax": _softmax}
+
+
+def _sum(value: Expr, total: Expr) -> Expr:
+    return total + value
+
+
+def _without(value: Expr, seen: int, start: float) -> Expr:
+    """Return a vector from its element ``seen`` on, moved to the first lanes; ``start`` behind."""
+    nothing = broadcast(tirx.const(start, "float32"), PARTS)
+    return tirx.Shuffle([value, nothing], [*range(seen, PARTS), *range(PARTS, PARTS + seen)])
+
+
+def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Return the lanes of a vector joined: l and l + 8, l and l + 4, l and l + 2, the last two."""
+    half = PARTS // 2
+    while half:
+        parts = T.bind(join(shuffle(parts, range(half, 2 * half)), shuffle(parts, range(half))))
+        half //= 2
+    return parts
+
+
+def _ramp(first: Expr, count: int) -> Expr:
+    """Return the index of ``count`` neighbouring elements."""
+    return first if count == 1 else tirx.Ramp(first, T.int64(1), count)
+
+
+def _registers(count: int, dtype: str) -> Any:
+    return T.sblock_alloc_buffer((T.int64(count),), dtype, scope="local", layout=None)
+
+
+def _flat(buffer: Any) -> Any:
+    size = math.prod(buffer.shape)
+    return T.decl_buffer((size,), buffer.dtype, data=buffer.data, layout=None)
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, size) for size in buffer.shape)]
+
+
+def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
+    """Share the rows of a large tensor among threads."""
+    (block,) = template_blocks(sch)
+    (row,) = sch.get_loops(block)
+    if extents(sch, [row]) * spec.size >= SERIAL_ELEMENTS:
+        sch.parallel(row)
+
+
+def _template(kind: str) -> ScheduleTemplate:
+    return ScheduleTemplate(
+        name=template_name(kind),
+        kind=kind,
+        refuses=refuses,
+        layouts=rows.layouts,
+        kernel=kernel,
+        default=_schedule,
+        space=_schedule,
+        x_types=("float32",),
+    )
+
+
+NORMALIZE_CPU = _template("normalize")
+SOFTMAX_CPU = _template("softmax")

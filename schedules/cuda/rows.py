@@ -1,0 +1,203 @@
+"""Norms and softmax on a GPU: sixteen threads a row, one for each of the partial sums.
+
+    x, gamma, beta, epsilon, count, s, z, clamp, y: as in ``schedules.cpu.rows``
+
+Loops:
+
+    blockIdx.x     two rows, a warp; eight where there are many
+    threadIdx.x    row of the block, lane
+      elements lane, lane + 16, ...      neighbours of a row are neighbouring threads: coalesced
+
+The partial sums of a row meet in shared memory; each thread joins all sixteen. Rows past the last
+are the last once more. Softmax computes exponentials twice: that is less than to keep them.
+
+Exact:  bit-identical to the specification: the partial sums are the lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
+
+from schedules.bodies import rows
+from schedules.bodies.rows import RowSpec
+from schedules.cuda.device.devices import refuses_cuda
+from schedules.cuda.device_math import for_cuda
+from schedules.spec import Normalize
+from schedules.spec.normalizing import LARGEST, PARTS
+from schedules.template import Layouts, ScheduleTemplate
+
+ROWS, MANY_ROWS = 2, 8  # of a block: few rows had better have many multiprocessors
+MANY = 2048
+
+
+def refuses(spec: RowSpec, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    return refuses_cuda(target) or rows.refuses(spec)
+
+
+def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the kernel, bound to threads already."""
+    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
+        T.func_attr({"tirx.noalias": True})
+        buffers = rows.declare(spec)
+        count = math.prod(buffers["x"].shape) // spec.size
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"template": f"{spec.kind}_cuda"})
+            own_rows = rows_of_block(count)
+            blocks = tirx.ceildiv(count, T.int64(own_rows))
+            with (
+                T.thread_binding(T.int64(0), blocks, "blockIdx.x") as block,
+                T.thread_binding(T.int64(0), T.int64(own_rows * PARTS), "threadIdx.x") as thread,
+            ):
+                own, lane = thread // PARTS, thread % PARTS
+                row = tirx.min(block * own_rows + own, count - 1)
+                _EMIT[spec.kind](_Thread(spec, buffers, own_rows, row, own, lane))
+    return for_cuda(builder.get())
+
+
+def rows_of_block(count: Any) -> int:
+    """Return how many rows a block of threads has; ``count`` may be open."""
+    known = isinstance(count, int | tirx.IntImm)
+    return ROWS if known and int(count) <= MANY else MANY_ROWS
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """Emits what one thread does: a lane of a row, which is ``own`` in its block."""
+
+    spec: Any
+    buffers: dict[str, Any]
+    block_rows: int
+    row: Expr
+    own: Expr
+    lane: Expr
+
+    def load(self, name: str, index: int | None = None, /) -> Expr:
+        """Return one element of a constant."""
+        return self.buffers[name][index or 0]
+
+    def each(self, emit: Callable[[Expr], None]) -> None:
+        """Emit a loop over the elements of the lane; ``emit`` gets where in the row they are."""
+        with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTS))) as i:
+            element = i * PARTS + self.lane
+            if self.spec.size % PARTS == 0:
+                emit(element)
+                return
+            with T.If(element < self.spec.size), T.Then():
+                emit(element)
+
+    def x(self, element: Expr) -> Expr:
+        """Return an element of the row."""
+        return _flat(self.buffers["x"])[self.row * self.spec.size + element]
+
+    def write(self, element: Expr, t: Expr) -> None:
+        """Store an element of y."""
+        y = rows.stored(self.spec, t, self.load)
+        T.buffer_store(_flat(self.buffers["y"]), y, [self.row * self.spec.size + element])
+
+    def joined(
+        self,
+        start: float,
+        join: Callable[[Expr, Expr], Expr],
+        step: Callable[[Expr, Expr], Expr],
+        source: Callable[[Expr], Expr],
+    ) -> Expr:
+        """Return the partial results of a row by ``step``, joined by the tree."""
+        part = _memory(1, "local")
+        T.buffer_store(part, tirx.const(start, "float32"), [0])
+        self.each(lambda element: T.buffer_store(part, step(source(element), part[0]), [0]))
+        shared = _memory(self.block_rows * PARTS, "shared")
+        T.buffer_store(shared, part[0], [self.own * PARTS + self.lane])
+        T.evaluate(T.tvm_storage_sync("shared"))
+        parts = [shared[self.own * PARTS + lane] for lane in range(PARTS)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [join(b, a) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        return T.bind(parts[0])
+
+
+def _normalize(thread: _Thread) -> None:
+    spec: Normalize = thread.spec
+    mean = tirx.const(0, "float32")
+    if spec.centred:
+        total = thread.joined(0, _sum, _sum, thread.x)
+        mean = T.bind(rows.mean(total, thread.load))
+
+    def _deviation(element: Expr) -> Expr:
+        return rows.deviation(spec, thread.x(element), mean)
+
+    squares = thread.joined(0, _sum, rows.square_added, _deviation)
+    inv = T.bind(rows.inverse(squares, thread.load))
+    width = spec.channels // max(spec.groups, 1)
+
+    def _scaled(element: Expr) -> None:
+        channel = element
+        if spec.groups:
+            channel = thread.row % spec.groups * width + element // spec.span
+        gamma, beta = (thread.buffers[name][channel] for name in ("gamma", "beta"))
+        thread.write(element, rows.scaled(_deviation(element), inv, gamma, beta))
+
+    thread.each(_scaled)
+
+
+def _softmax(thread: _Thread) -> None:
+    top = T.bind(rows.finite(thread.joined(-LARGEST, tirx.max, tirx.max, thread.x)))
+
+    def _exponential(element: Expr) -> Expr:
+        return rows.exponential(thread.x(element), top)
+
+    total = thread.joined(0, _sum, _sum, _exponential)
+
+    def _share(element: Expr) -> None:
+        thread.write(element, rows.share(_exponential(element), total))
+
+    thread.each(_share)
+
+
+_EMIT: dict[str, Callable[[_Thread], None]] = {"normalize": _normalize, "softmax": _softmax}
+
+
+def _sum(value: Expr, total: Expr) -> Expr:
+    return total + value
+
+
+def _memory(count: int, scope: str) -> Any:
+    return T.sblock_alloc_buffer((T.int64(count),), "float32", scope=scope, layout=None)
+
+
+def _flat(buffer: Any) -> Any:
+    size = math.prod(buffer.shape)
+    return T.decl_buffer((size,), buffer.dtype, data=buffer.data, layout=None)
+
+
+def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
+    """Leave the kernel as it is: its threads are what the sums are made of."""
+
+
+def _template(kind: str) -> ScheduleTemplate:
+    return ScheduleTemplate(
+        name=f"{kind}_cuda",
+        kind=kind,
+        refuses=refuses,
+        layouts=rows.layouts,
+        kernel=kernel,
+        default=_schedule,
+        space=_schedule,
+        x_types=("float32",),
+    )
+
+
+NORMALIZE_CUDA = _template("normalize")
+SOFTMAX_CUDA = _template("softmax")

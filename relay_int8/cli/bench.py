@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
-import relay_int8
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.options import MAX_THREADS
 from relay_int8.errors import ConfigError
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.runtime.profiling import random_inputs
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def bench(
@@ -42,6 +41,10 @@ def bench(
 
     With several streams, milliseconds are those from one result to the next.
     """
+    import relay_int8
+    from relay_int8.report.terminal import show, table, terminal
+    from relay_int8.runtime.profiling import random_inputs
+
     _check_batch(artifact, batch)
     console = terminal()
     columns = ("threads", "streams", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
@@ -63,7 +66,9 @@ def bench(
 
 def _check_batch(artifact: Path, batch: int) -> None:
     """Refuse a batch that the artifact does not take."""
-    manifest = relay_int8.read_manifest(artifact)
+    from relay_int8.runtime.artifact import read_manifest
+
+    manifest = read_manifest(artifact)
     if manifest.max_batch is None and batch != 1:
         raise ConfigError(
             f"{artifact} was built for one batch, --batch {batch} is for those of quantize "
@@ -74,6 +79,8 @@ def _check_batch(artifact: Path, batch: int) -> None:
 
 
 def _row(inputs: Mapping[str, np.ndarray], times_ms: Sequence[float]) -> tuple[str, ...]:
+    import numpy as np
+
     low, median, high = np.percentile(times_ms, (10, 50, 90))
     batch = len(next(iter(inputs.values())))
     times = (f"{value:.3f}" for value in (median, low, high))

@@ -9,11 +9,7 @@ import typer
 
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.cli.progress import progress_report
-from relay_int8.files import require_outputs
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.terminal import terminal
+from relay_int8.cli.words import METHOD, PRESET
 
 
 def calibrate(
@@ -21,8 +17,8 @@ def calibrate(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write, as JSON.")],
     preprocess: Preprocess = None,
-    preset: Preset = QuantConfig.preset,
-    method: Method = QuantConfig.method,
+    preset: Preset = PRESET,
+    method: Method = METHOD,
     exclude: Exclude = None,
     batch: Batch = None,
     shapes: Inputs = None,
@@ -51,6 +47,11 @@ def calibrate(
     --preprocess imagenet --method percentile -o table.json --workers 2
     """
     from relay_int8.api.calibrate import calibrate_model
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.cli.progress import progress_report
+    from relay_int8.files import require_outputs
+    from relay_int8.quantization.config import QuantConfig
+    from relay_int8.report.terminal import terminal
 
     require_outputs(output, read=(model, data, params))
     console = terminal()

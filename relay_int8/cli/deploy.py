@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from rich.console import Console
 
-from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.remote.deploy import Deployment
-from relay_int8.remote.deploy import deploy as deploy_artifact
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.runtime.artifact import read_manifest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from relay_int8.remote.deploy import Deployment
 
 
 def deploy(
@@ -60,6 +58,11 @@ def deploy(
     """
     if (rpc is None) == (tracker is None):
         raise typer.BadParameter("give either --rpc or --tracker")
+    from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
+    from relay_int8.remote.deploy import deploy as deploy_artifact
+    from relay_int8.report.terminal import terminal
+    from relay_int8.runtime.artifact import read_manifest
+
     manifest = read_manifest(artifact)
     if output is not None:
         names = [info.name for info in manifest.outputs]
@@ -78,6 +81,10 @@ def deploy(
 
 
 def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:
+    import numpy as np
+
+    from relay_int8.report.terminal import show, table
+
     rows = table(console, "", "")
     rows.show_header = False
     device = result.device

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-import relay_int8
-from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Inputs, Params, import_options
 from relay_int8.cli.options import Labels, Preprocess
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs, write_atomic
-from relay_int8.report.accuracy import Evaluation, Run
-from relay_int8.report.accuracy import evaluate as measure
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.report.wording import decibels, shares
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from relay_int8.data.tensor_info import TensorInfo
+    from relay_int8.report.accuracy import Evaluation, Run
 
 
 def evaluate(
@@ -59,6 +55,12 @@ def evaluate(
     if labels is None and fp32 is None:
         raise typer.BadParameter("give --labels, --fp32 or both: there is nothing to compare with")
     _check_demands(min_top1, max_drop, labels, fp32)
+    import relay_int8
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.data.preprocessing import Preprocessing
+    from relay_int8.files import require_outputs, write_atomic
+    from relay_int8.report.accuracy import evaluate as measure
+
     require_outputs(report, read=(artifact, data, labels, fp32, params))
     module = relay_int8.load(artifact)
     inputs = module.manifest.inputs
@@ -70,7 +72,7 @@ def evaluate(
     )
     result = measure(
         module,
-        open_data(data, inputs, recipe),
+        relay_int8.open_data(data, inputs, recipe),
         labels=None if labels is None else _labels(labels),
         reference=reference,
         output=output,
@@ -90,6 +92,8 @@ def _float_network(
             f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
             "made without --pixels; its integers are the same"
         )
+    import relay_int8
+
     options = import_options(max(first.shape[0], 1), shapes, params)
     return relay_int8.float_network(relay_int8.load_model(model, options))
 
@@ -104,6 +108,8 @@ def _check_demands(
 
 
 def _labels(path: Path) -> np.ndarray[Any, Any]:
+    import numpy as np
+
     try:
         if path.suffix == ".npy":
             found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
@@ -117,6 +123,9 @@ def _labels(path: Path) -> np.ndarray[Any, Any]:
 
 
 def _print(result: Evaluation, title: str) -> None:
+    from relay_int8.report.terminal import show, table, terminal
+    from relay_int8.report.wording import decibels, shares
+
     console = terminal()
     columns = ("int8", "95 %", "FP32", "FP32, 95 %")
     rows = table(console, "", *columns, right=columns)

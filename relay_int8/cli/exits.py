@@ -34,10 +34,11 @@ class ErrorGroup(TyperGroup):
             typer.echo(f"error: {error}", err=True)
             code = UNMET if isinstance(error, CoverageError) else FAILED
             raise typer.Exit(code) from error
-        except RuntimeError as error:
-            if not noted:
+        except Exception as error:
+            if not noted or isinstance(error, typer.Exit):
                 raise
-            raise KeyboardInterrupt from error  # Ctrl-C in a pass: TVM's C++ forgets which it was
+            # Ctrl-C in a pass, or in an import: TVM and others make another error of it.
+            raise KeyboardInterrupt from error
 
 
 @contextmanager

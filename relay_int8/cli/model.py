@@ -10,6 +10,7 @@ import typer
 from relay_int8.frontend.options import ImportOptions
 
 ARTIFACT = ".ri8"
+MODEL_FILE = "What the model file leaves open"
 
 
 def _no_artifact(path: Path) -> Path:
@@ -38,11 +39,15 @@ Inputs = Annotated[
         "--input",
         help="Shape of an input that the model file does not hold, as data=1,3,224,224; may be "
         "repeated.",
+        rich_help_panel=MODEL_FILE,
     ),
 ]
 Params = Annotated[
     Path | None,
-    typer.Option(help="File of the weights, where it is another one and not beside the model."),
+    typer.Option(
+        help="File of the weights, where it is another one and not beside the model.",
+        rich_help_panel=MODEL_FILE,
+    ),
 ]
 
 

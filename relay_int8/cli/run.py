@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-import relay_int8
-from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.options import MAX_THREADS
 
@@ -34,6 +32,9 @@ def run(
 
     Arrays have the shape and type that inspect shows; nothing is converted.
     """
+    import relay_int8
+    from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
+
     module = relay_int8.load(artifact, threads=threads)
     names = [info.name for info in module.manifest.outputs]
     check_output(output, names, [artifact, *input_files(inputs)])

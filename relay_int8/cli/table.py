@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.calibration.formats import FORMATS, find_format, format_of_name, read_table
-from relay_int8.calibration.formats.exchange import threshold
-from relay_int8.calibration.formats.ncnn import NAME as NCNN
-from relay_int8.calibration.formats.qtable import excluded, is_qtable, load_qtable
-from relay_int8.calibration.table import CalibrationTable
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Params, input_shapes
 from relay_int8.cli.options import Exclude, Preset
+from relay_int8.cli.words import FORMATS, PRESET
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs, write_atomic
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.report import terminal
+
+if TYPE_CHECKING:
+    from relay_int8.calibration.table import CalibrationTable
 
 NAMES = ", ".join(FORMATS)
 table = typer.Typer(
@@ -37,7 +33,7 @@ def convert(
     source: Annotated[Path, typer.Argument(help="Table to read; its format is recognized.")],
     target: Annotated[Path, typer.Argument(help="Table to write; its name tells the format.")],
     model: Model = None,
-    preset: Preset = QuantConfig.preset,
+    preset: Preset = PRESET,
     exclude: Exclude = None,
     inputs: Inputs = None,
     params: Params = None,
@@ -54,6 +50,11 @@ def convert(
 
     For example: relay-int8 table convert calib.trt table.json --from tensorrt --model resnet50.onnx
     """
+    from relay_int8.calibration.formats import find_format, format_of_name, read_table
+    from relay_int8.calibration.formats.ncnn import NAME as NCNN
+    from relay_int8.files import require_outputs, write_atomic
+    from relay_int8.report import terminal
+
     form = find_format(target_format) if target_format else format_of_name(target)
     require_outputs(target, read=(source, model, params))
     exchange, found = read_table(source, find_format(source_format) if source_format else None)
@@ -65,6 +66,7 @@ def convert(
     told = exchange.table.notes
     if model is not None:
         # Reading a model needs TVM; converting text does not.
+        from relay_int8.quantization.config import QuantConfig
         from relay_int8.quantization.model_tensors import ModelTensors
 
         tensors = ModelTensors.of(
@@ -93,6 +95,10 @@ def show(
     form: Form = None,
 ) -> None:
     """Show the ranges and scales of a calibration table."""
+    from relay_int8.calibration.formats import find_format, read_table
+    from relay_int8.calibration.formats.qtable import excluded, is_qtable, load_qtable
+    from relay_int8.report import terminal
+
     console = terminal.terminal()
     if is_qtable(file):
         modes = load_qtable(file)
@@ -124,6 +130,11 @@ def diff(
     ] = None,
 ) -> None:
     """Compare the thresholds of two calibration tables; the greatest differences come first."""
+    from relay_int8.calibration.formats import read_table
+    from relay_int8.calibration.formats.exchange import threshold
+    from relay_int8.calibration.formats.ncnn import NAME as NCNN
+    from relay_int8.report import terminal
+
     read = [read_table(path) for path in (first, second)]
     tables = [exchange.table for exchange, _ in read]
     shares = _differences(*tables)
@@ -149,6 +160,8 @@ def diff(
 
 def _differences(first: CalibrationTable, second: CalibrationTable) -> dict[str, float]:
     """Return name -> difference as a share of the larger threshold, the greatest first."""
+    from relay_int8.calibration.formats.exchange import threshold
+
     shares = {}
     for name in first.entries:
         if name in second.entries:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
@@ -17,12 +16,13 @@ from relay_int8.cli.options import (
     chosen_requantize,
 )
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.cli.tuning_progress import tuning_report
+from relay_int8.cli.words import PRESET
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.quantization.config import QuantConfig
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.report.terminal import show, table, terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SEARCHES = ("xgb", "random", "grid")
 
@@ -87,7 +87,7 @@ def tune(
     minutes: Minutes = None,
     target: Target = "native",
     threads: Threads = None,
-    preset: Preset = QuantConfig.preset,
+    preset: Preset = PRESET,
     requantize: RequantizeName = "float",
     rounding: RoundingName = None,
     batch: Batch = None,
@@ -115,17 +115,20 @@ def tune(
     Every schedule's integers are checked before its time counts. Nothing that was measured is lost:
     stop with Ctrl-C, go on with --resume. Then quantize with --tuning-logs.
     """
+    if search not in SEARCHES:
+        raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
+    require_outputs(page, read=(model, params))
+    if logs.is_file():
+        raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
+    rack = _rack(tracker, rpc, key)
     import relay_int8
     from relay_int8.compiler.target import resolve_target
+    from relay_int8.quantization.config import QuantConfig
+    from relay_int8.report.terminal import terminal
     from relay_int8.tuning.bench import Timing
     from relay_int8.tuning.network import network_tasks
     from relay_int8.tuning.session import TuneOptions
 
-    require_outputs(page, read=(model, params))
-    if logs.is_file():
-        raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
-    if search not in SEARCHES:
-        raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     where = resolve_target(target, threads)
     mod = relay_int8.load_model(model, import_options(batch, inputs, params)).module
     config = QuantConfig(preset=preset, requantize=chosen_requantize(requantize, rounding))
@@ -143,7 +146,7 @@ def tune(
         warm_start=tuple(warm_start or ()),
         timing=Timing(flush=flush, repeat_ms=min_repeat_ms),
         workers=workers,
-        rack=_rack(tracker, rpc, key),
+        rack=rack,
         devices=devices,
         patience_s=patience,
     )
@@ -159,6 +162,7 @@ def _measure(
     tasks: Any, target: Any, name: str, options: Any, logs: Path, console: Console
 ) -> Path:
     """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
+    from relay_int8.cli.tuning_progress import tuning_report
     from relay_int8.tuning.session import tune_tasks as run
 
     try:
@@ -184,6 +188,7 @@ def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:
 
 
 def _print_tasks(tasks: Any, target: Any, console: Console) -> None:
+    from relay_int8.report.terminal import show, table
     from relay_int8.tuning.network import seconds_of
     from relay_int8.tuning.session import obstacle
     from schedules.space import size

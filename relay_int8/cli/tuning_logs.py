@@ -9,8 +9,6 @@ import typer
 
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import require_outputs
-from relay_int8.report.terminal import show as show_table
-from relay_int8.report.terminal import table, terminal
 
 tuning_logs = typer.Typer(
     no_args_is_help=True, help="Look at tuning logs, put them together, make them small."
@@ -21,6 +19,8 @@ Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
 @tuning_logs.command()
 def show(folder: Folder) -> None:
     """Show each log's kernels: trials, time by default and tuned, the winning choices."""
+    from relay_int8.report.terminal import show as show_table
+    from relay_int8.report.terminal import table, terminal
     from relay_int8.tuning.session import results
     from relay_int8.tuning.trial_log import read_manifest, read_trials
     from relay_int8.tuning.winner import by_task, winner

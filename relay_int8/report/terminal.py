@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rich.console import Console
@@ -13,9 +14,12 @@ PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
 def terminal() -> Console:
     """Return the console of standard output; in a pipe, without colour and of a fixed width.
 
-    Text is printed as it is: brackets in the names of tensors are no markup.
+    The width in a pipe is that of the variable COLUMNS, where it is set. Text is printed as it is:
+    brackets in the names of tensors are no markup.
     """
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    columns = os.environ.get("COLUMNS", "")
+    plain_width = int(columns) if columns.isdecimal() and int(columns) else PLAIN_WIDTH
+    width = None if sys.stdout.isatty() else plain_width
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 

@@ -1,5 +1,6 @@
 """relay-int8 as a whole: help, version, exit codes, plain text in a pipe."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -84,6 +85,45 @@ def test_ctrl_c_is_one_also_where_tvm_makes_another_error_of_it(is_interrupted):
     assert result.exit_code == (130 if is_interrupted else 1)
     assert isinstance(result.exception, SystemExit if is_interrupted else RuntimeError)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_options_stand_in_groups_the_everyday_ones_first(invoke):
+    out = invoke("quantize", "--help")[1]
+    titles = [line for line in out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == [
+        "Arguments:",
+        "Options:",
+        "How integers are chosen:",
+        "What the model file leaves open:",
+        "For the target:",
+        "Report and files:",
+    ]
+    everyday = out.partition("Options:")[2].partition("How integers")[0]
+    assert all(name in everyday for name in ("--output", "--data", "--preprocess", "--batch"))
+    assert "--float16" not in everyday
+
+
+def test_columns_say_how_wide_a_pipe_is(invoke, artifact, monkeypatch):
+    def widest():
+        return max(map(len, invoke("bench", artifact, "--repeats", "1")[1].splitlines()[1:]))
+
+    monkeypatch.setenv("COLUMNS", "40")
+    assert widest() <= 40
+    monkeypatch.setenv("COLUMNS", "not a number")
+    assert 60 < widest() <= 160
+
+
+@pytest.mark.parametrize("columns", [90, 130])
+def test_columns_say_how_wide_a_help_page_is(columns):
+    code = "from relay_int8.cli import app; app(prog_name='relay-int8')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "quantize", "--help"],
+        capture_output=True,
+        text=True,
+        cwd=Path(relay_int8.__file__).parents[1],
+        env={**os.environ, "COLUMNS": str(columns)},
+    )
+    assert 0.9 * columns < max(map(len, done.stdout.splitlines())) <= columns
 
 
 def test_public_names_exist():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relay_int8.cli.model import Artifact
+from relay_int8.cli.options import AsJson
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.remote.address import Address, Endpoint
 
@@ -51,6 +53,7 @@ def deploy(
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds after which the device is given up.")
     ] = 120.0,
+    as_json: AsJson = False,
 ) -> None:
     """Upload an artifact to a device, run and time it there, and compare what comes out.
 
@@ -77,7 +80,23 @@ def deploy(
     )
     if output is not None:
         write_arrays(output, result.outputs)
+    if as_json:
+        typer.echo(_as_json(result), nl=False)
+        return
     _print(result, f"{artifact} on {rpc or tracker}", terminal(), on_gpu=manifest.gpu is not None)
+
+
+def _as_json(result: Deployment) -> str:
+    """Return all of a deployment but the arrays."""
+    from relay_int8 import finite_json
+
+    values = {
+        field.name: getattr(result, field.name)
+        for field in fields(result)
+        if field.name not in ("outputs", "device", "comparisons")
+    }
+    compared = [asdict(each) for each in result.comparisons]
+    return finite_json.dumps({"device": asdict(result.device), "comparisons": compared, **values})
 
 
 def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:

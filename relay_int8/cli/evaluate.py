@@ -9,7 +9,7 @@ import typer
 
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Inputs, Params, import_options
-from relay_int8.cli.options import Labels, Preprocess
+from relay_int8.cli.options import AsJson, Labels, Preprocess
 from relay_int8.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def evaluate(
         float | None,
         typer.Option(help="Exit with 3 if top-1 is more than this many points below FP32."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure an artifact's accuracy: against labels, and against the FP32 model.
 
@@ -77,7 +78,10 @@ def evaluate(
         reference=reference,
         output=output,
     )
-    _print(result, str(artifact))
+    if as_json:
+        typer.echo(result.to_json(), nl=False)
+    else:
+        _print(result, str(artifact))
     if report is not None:
         write_atomic(report, result.to_json().encode())
     _judge(result, min_top1, max_drop)

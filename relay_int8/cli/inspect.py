@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relay_int8.cli.model import Inputs, Params, import_options
-from relay_int8.cli.options import Batch, Preset
+from relay_int8.cli.options import AsJson, Batch, Preset
 from relay_int8.cli.words import PRESET
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def inspect(
     batch: Batch = None,
     inputs: Inputs = None,
     params: Params = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", help="Say what rewrites of a model left alone, and why."),

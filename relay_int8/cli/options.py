@@ -78,6 +78,9 @@ RoundingName = Annotated[
         rich_help_panel=INTEGERS,
     ),
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON to standard output in place of the table.")
+]
 MAX_THREADS = 1024
 """More would only exhaust the threads of a process, which aborts it."""
 Batch = Annotated[int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")]

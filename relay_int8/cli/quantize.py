@@ -10,6 +10,7 @@ import typer
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     INTEGERS,
+    AsJson,
     Batch,
     BiasCorrection,
     Exclude,
@@ -193,6 +194,7 @@ def quantize(
     sensitivity: SensitivitySamples = 0,
     save_table: TableFile = None,
     qdq: QdqFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Quantize a model to int8 and compile it for a target.
 
@@ -237,7 +239,7 @@ def quantize(
         records=records,
         require_tuned=require_tuned,
     )
-    console = terminal()
+    console = terminal(error=as_json)
     console.print(f"{model} -> {output}", soft_wrap=True)
     _print_resolved(
         console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess
@@ -259,7 +261,10 @@ def quantize(
             qdq=qdq,
             progress=progress,
         )
-    print_summary(result, console, exported=qdq is not None)
+    if as_json:
+        typer.echo(result.to_json(), nl=False)
+    else:
+        print_summary(result, console, exported=qdq is not None)
 
 
 def _print_resolved(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +10,13 @@ import typer
 
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Model, Params, import_options
-from relay_int8.cli.options import Data, Method, Preprocess, Preset
+from relay_int8.cli.options import AsJson, Data, Method, Preprocess, Preset
 from relay_int8.cli.words import METHOD, PRESET
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8.api.sensitivity import Verified
+    from relay_int8.api.sensitivity import LayerAnalysis, Verified
     from relay_int8.quantization.mixed_precision.sensitivity import Sensitivity
 
 
@@ -43,6 +43,7 @@ def sensitivity(
     ] = None,
     input_shape: Inputs = None,
     params: Params = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what each layer's integers cost in accuracy.
 
@@ -78,13 +79,17 @@ def sensitivity(
             progress=progress,
         )
     console = terminal()
-    _print_layers(found.sensitivity, console)
+    if as_json:
+        typer.echo(_as_json(found), nl=False)
+    else:
+        _print_layers(found.sensitivity, console)
     if report is not None:
         write_atomic(report, sensitivity_json(found.sensitivity).encode())
     verified = found.verified
     if verified is None:
         return
-    _print_plan(verified, console)
+    if not as_json:
+        _print_plan(verified, console)
     if plan is not None:
         save_plan(replace(verified.model.plan, model_hash=verified.model.model_hash), plan)
     if not verified.holds:
@@ -92,6 +97,21 @@ def sensitivity(
             f"SNR {decibels(verified.fit.snr_db)} dB, agreement {verified.fit.agreement:.4f} is "
             "less than was asked for"
         )
+
+
+def _as_json(found: LayerAnalysis) -> str:
+    from relay_int8 import finite_json
+
+    verified = found.verified
+    plan = None
+    if verified is not None:
+        plan = {
+            "floats": verified.mixed.floats,
+            "fit": asdict(verified.fit),
+            "holds": verified.holds,
+            "latency_ms": verified.latency_ms,
+        }
+    return finite_json.dumps({"sensitivity": asdict(found.sensitivity), "plan": plan})
 
 
 def _print_layers(found: Sensitivity, console: Console) -> None:

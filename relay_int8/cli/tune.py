@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
+    AsJson,
     Batch,
     Preset,
     RequantizeName,
@@ -109,12 +111,15 @@ def tune(
     key: Key = "",
     devices: Devices = 1,
     patience: Patience = 600,
+    as_json: AsJson = False,
 ) -> None:
     """Find faster schedules for the kernels of a network, on this computer or on others.
 
     Every schedule's integers are checked before its time counts. Nothing that was measured is lost:
     stop with Ctrl-C, go on with --resume. Then quantize with --tuning-logs.
     """
+    if as_json and not list_only:
+        raise typer.BadParameter("--json is of --list; the log is JSON by itself")
     if search not in SEARCHES:
         raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     require_outputs(page, read=(model, params))
@@ -135,7 +140,7 @@ def tune(
     tasks = network_tasks(mod, where, config, signed=not unsigned_input)
     console = terminal()
     if list_only:
-        _print_tasks(tasks, where, console)
+        _print_tasks(tasks, where, console, as_json=as_json)
         return
     options = TuneOptions(
         trials=trials,
@@ -156,6 +161,17 @@ def tune(
         from relay_int8.report.tuning_page import write_tuning_page
 
         write_tuning_page(folder, page)
+    same: dict[str, object] = {
+        "--target": target,
+        "--threads": threads,
+        "--preset": preset,
+        "--batch": batch,
+        "--params": params,
+    }
+    words = [text for key, value in same.items() if value is not None for text in (key, str(value))]
+    words += [text for shape in inputs or () for text in ("--input", shape)]
+    words += ["--tuning-logs", str(folder), "--data", "IMAGES", "-o", f"{model.stem}.ri8"]
+    console.print(f"next: relay-int8 quantize {shlex.join([str(model), *words])}", soft_wrap=True)
 
 
 def _measure(
@@ -187,29 +203,50 @@ def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:
     return Endpoint(address=address, key=key, tracker=tracker is not None)
 
 
-def _print_tasks(tasks: Any, target: Any, console: Console) -> None:
-    from relay_int8.report.terminal import show, table
+def _task_values(tasks: Any, target: Any, reason: str | None) -> list[dict[str, Any]]:
+    """Return what is known of each kernel, those that take most of the time first."""
     from relay_int8.tuning.network import seconds_of
-    from relay_int8.tuning.session import obstacle
     from schedules.space import size
 
-    reason = obstacle(target)
     seconds = {} if reason else seconds_of(tasks, target)
-    shares = {task.key: task.occurrences * seconds.get(task.key, 0.0) for task in tasks}
-    total = sum(shares.values())
+    return [
+        {
+            "kernel": task.title,
+            "template": task.template,
+            "layers": task.layers,
+            "calls": task.occurrences,
+            "schedules": size(task.kernel(target)),
+            "us": seconds[task.key] * 1e6 if seconds else None,
+        }
+        for task in sorted(tasks, key=lambda task: -task.occurrences * seconds.get(task.key, 0.0))
+    ]
+
+
+def _print_tasks(tasks: Any, target: Any, console: Console, *, as_json: bool) -> None:
+    from relay_int8 import finite_json
+    from relay_int8.messages import few
+    from relay_int8.report.terminal import show, table
+    from relay_int8.tuning.session import obstacle
+
+    reason = obstacle(target)
+    values = _task_values(tasks, target, reason)
+    if as_json:
+        typer.echo(finite_json.dumps({"kernels": values, "no_times": reason}), nl=False)
+        return
+    total_us = sum(value["calls"] * (value["us"] or 0.0) for value in values)
     numbers = ("calls", "schedules", "us", "share")
-    rows = table(console, "kernel", "template", *numbers, right=numbers)
-    for task in sorted(tasks, key=lambda task: -shares[task.key]):
-        count = size(task.kernel(target))
+    rows = table(console, "kernel", "template", *numbers, "layers", right=numbers)
+    for value in values:
         rows.add_row(
-            task.title,
-            task.template,
-            str(task.occurrences),
-            "many" if count is None else str(count),
-            f"{seconds[task.key] * 1e6:.1f}" if seconds else "-",
-            f"{shares[task.key] / total:.1%}" if total else "-",
+            value["kernel"],
+            value["template"],
+            str(value["calls"]),
+            "many" if value["schedules"] is None else str(value["schedules"]),
+            "-" if reason else f"{value['us']:.1f}",
+            f"{value['calls'] * value['us'] / total_us:.1%}" if total_us else "-",
+            few(value["layers"]),
         )
-    times = f"{total * 1e3:.3f} ms with default schedules" if seconds else "no times"
+    times = "no times" if reason else f"{total_us / 1e3:.3f} ms with default schedules"
     show(console, f"{len(tasks)} kernels, {times}", rows)
     if reason:
         console.print(f"no times: {reason}", soft_wrap=True)

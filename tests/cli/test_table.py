@@ -130,9 +130,16 @@ def test_show(invoke, tmp_path):
     assert code == 0
     for part in ("(tensorrt)", "x:0 [a]", "s8", "255.05", "2.00833", "TRT-7103-Entropy"):
         assert part in out, part
+    code, out, _ = invoke("table", "show", path, "--json")
+    tensor = json.loads(out)["tensors"]["x:0 [a]"]
+    assert (
+        code == 0 and tensor["type"] == "s8" and tensor["scale"] == pytest.approx(2.00833, rel=1e-5)
+    )
     (tmp_path / "my_qtable").write_text("# op_name quantize_mode\nconv1 F16\n")
     code, out, _ = invoke("table", "show", tmp_path / "my_qtable")
     assert code == 0 and "--exclude 'conv1'" in out
+    code, out, _ = invoke("table", "show", tmp_path / "my_qtable", "--json")
+    assert code == 0 and json.loads(out) == {"conv1": "F16"}
 
 
 def test_diff_and_errors(invoke, tmp_path):
@@ -145,6 +152,9 @@ def test_diff_and_errors(invoke, tmp_path):
     assert "a.ranges.json: p" in out and "b.ranges.json: q" in out
     code, _, err = invoke("table", "diff", *files, "--max-relative", "0.1")
     assert code == 3 and "50.000%" in err
+    code, out, err = invoke("table", "diff", *files, "--max-relative", "0.1", "--json")
+    assert code == 3 and json.loads(out)["differences"] == {"y": 0.5, "x": 0.0}
+    assert json.loads(out)["only_in"] == {str(files[0]): ["p"], str(files[1]): ["q"]}
     code, _, err = invoke("table", "convert", files[0], tmp_path / "c.txt")
     assert code == 1 and "no format has files of that name" in err
     for name in ("none", "none_qtable"):

@@ -83,7 +83,9 @@ AsJson = Annotated[
 ]
 MAX_THREADS = 1024
 """More would only exhaust the threads of a process, which aborts it."""
-Batch = Annotated[int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")]
+Batch = Annotated[
+    int | None, typer.Option(min=1, help="Batch, if the model leaves it open; else 1.")
+]
 Labels = Annotated[
     Path | None,
     typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),

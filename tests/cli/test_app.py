@@ -1,5 +1,6 @@
 """relay-int8 as a whole: help, version, exit codes, plain text in a pipe."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import relay_int8
 from relay_int8.cli import app
 from relay_int8.cli.exits import ErrorGroup
+from relay_int8.demo import MODEL
 
 pytestmark = pytest.mark.fast
 
@@ -124,6 +126,14 @@ def test_columns_say_how_wide_a_help_page_is(columns):
         env={**os.environ, "COLUMNS": str(columns)},
     )
     assert 0.9 * columns < max(map(len, done.stdout.splitlines())) <= columns
+
+
+def test_an_open_batch_is_a_line_on_standard_error(invoke):
+    code, out, err = invoke("inspect", MODEL, "--json")
+    assert code == 0 and json.loads(out)["layers"]
+    (line,) = err.splitlines()
+    assert line.startswith("note: input ") and "batch 1 is taken: pass --batch N" in line
+    assert invoke("inspect", MODEL, "--batch", 1, "--json")[1:] == (out, "")
 
 
 def test_public_names_exist():

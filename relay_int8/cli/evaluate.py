@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Labels, Preprocess
-from relay_int8.errors import ConfigError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from relay_int8.data.tensor_info import TensorInfo
     from relay_int8.report.accuracy import Evaluation, Run
 
@@ -58,6 +55,7 @@ def evaluate(
     _check_demands(min_top1, max_drop, labels, fp32)
     import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.data.labels import read_labels
     from relay_int8.data.preprocessing import Preprocessing
     from relay_int8.files import require_outputs, write_atomic
     from relay_int8.report.accuracy import evaluate as measure
@@ -74,7 +72,7 @@ def evaluate(
     result = measure(
         module,
         relay_int8.open_data(data, inputs, recipe),
-        labels=None if labels is None else _labels(labels),
+        labels=None if labels is None else read_labels(labels, _pictures(data)),
         reference=reference,
         output=output,
     )
@@ -111,19 +109,14 @@ def _check_demands(
         raise typer.BadParameter("--max-drop needs --labels and --fp32")
 
 
-def _labels(path: Path) -> np.ndarray[Any, Any]:
-    import numpy as np
+def _pictures(data: Path) -> list[Path] | None:
+    """Return the pictures of a folder in the order they are read; None where data is a file."""
+    from relay_int8.data.picture_folder import PictureFolder
+    from relay_int8.data.preprocessing import Preprocessing
 
-    try:
-        if path.suffix == ".npy":
-            found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-        else:
-            found = np.array(path.read_text().split(), dtype=np.int64)
-    except (OSError, ValueError, EOFError) as error:
-        raise ConfigError(f"{path}: cannot be read as labels: {error}") from error
-    if found.dtype.kind not in "iu":
-        raise ConfigError(f"{path}: labels are {found.dtype}, integers expected")
-    return found
+    if not data.is_dir():
+        return None
+    return [path.relative_to(data) for path in PictureFolder(data, Preprocessing()).paths()]
 
 
 def _print(result: Evaluation, title: str) -> None:

@@ -88,7 +88,11 @@ Batch = Annotated[
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
+    typer.Option(
+        help="Classes: a .npy file, or text with one a line, in the order of the images; a .csv or "
+        ".json file of file names and classes; or the folder of the pictures, whose subfolders are "
+        "the classes then."
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relay_int8.cli.model import Inputs, Params, import_options
+from relay_int8.cli.model import Inputs, Params, import_options, known_file
 from relay_int8.cli.options import AsJson, Batch, Preset
 from relay_int8.cli.words import PRESET
 
@@ -23,7 +23,10 @@ _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="Artifact (.ri8), or a model.")],
+    file: Annotated[
+        Path,
+        typer.Argument(dir_okay=False, callback=known_file, help="Artifact (.ri8), or a model."),
+    ],
     preset: Preset = PRESET,
     batch: Batch = None,
     inputs: Inputs = None,

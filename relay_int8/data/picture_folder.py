@@ -52,7 +52,7 @@ class PictureFolder:
                 "calibration pictures"
             )
         for path in paths:
-            yield str(path), self._read(path)
+            yield str(path), read_picture(path, self.preprocessing)
 
     def __len__(self) -> int:
         """Return how many pictures there are."""
@@ -64,31 +64,38 @@ class PictureFolder:
         files = (path.relative_to(self.path) for path in found if path.is_file())
         return [self.path / path for path in naturally_sorted(files)]
 
-    def _read(self, path: Path) -> npt.NDArray[Any]:
-        try:
-            with warnings.catch_warnings(), Picture.open(path) as picture:
-                # Large, or with odd metadata: its pixels are what counts.
-                warnings.simplefilter("ignore")
-                upright = ImageOps.exif_transpose(picture)
-                x = self.preprocessing(upright)
-            self._tell_of_cropping(upright.size)
-            return x
-        except _DAMAGE as error:
-            raise CalibrationError(
-                f"{path}: cannot be read as a picture: {error}; remove or replace it"
-            ) from error
-        except ConfigError as error:
-            raise CalibrationError(f"{path}: {error}") from error
 
-    def _tell_of_cropping(self, size: tuple[int, int]) -> None:
-        """Say what resizing does to a picture that has the network's size already."""
-        resize, crop = self.preprocessing.resize, self.preprocessing.crop
-        if crop is None or resize is None or size != (crop[1], crop[0]) or resize == crop:
-            return
-        if isinstance(resize, int) and resize == min(size):
-            return
-        notice(
-            f"{self.path}: pictures are {crop[0]} x {crop[1]} already; they are resized to "
-            f"{resize} and cropped to that size again, which loses their borders; if they were "
-            "cropped before, leave resize and crop out (--preprocess FILE.json)"
-        )
+def read_picture(path: Path, preprocessing: Preprocessing) -> npt.NDArray[Any]:
+    """Return the input of batch 1 that a picture becomes.
+
+    Raises
+    ------
+    CalibrationError
+        It cannot be read, or is too small to be cropped.
+    """
+    try:
+        with warnings.catch_warnings(), Picture.open(path) as picture:
+            # Large, or with odd metadata: its pixels are what counts.
+            warnings.simplefilter("ignore")
+            upright = ImageOps.exif_transpose(picture)
+            x = preprocessing(upright)
+    except _DAMAGE as error:
+        raise CalibrationError(
+            f"{path}: cannot be read as a picture: {error}; remove or replace it"
+        ) from error
+    except ConfigError as error:
+        raise CalibrationError(f"{path}: {error}") from error
+    _tell_of_cropping(upright.size, path.parent, preprocessing)
+    return x
+
+
+def _tell_of_cropping(size: tuple[int, int], folder: Path, preprocessing: Preprocessing) -> None:
+    """Say what resizing does to a picture that has the network's size already."""
+    resize, crop = preprocessing.resize, preprocessing.crop
+    if crop is None or resize in (None, crop, min(size)) or size != (crop[1], crop[0]):
+        return
+    notice(
+        f"{folder}: pictures are {crop[0]} x {crop[1]} already; they are resized to {resize} and "
+        "cropped to that size again, which loses their borders; if they were cropped before, leave "
+        "resize and crop out (--preprocess FILE.json)"
+    )

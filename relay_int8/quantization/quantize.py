@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -27,6 +27,7 @@ from relay_int8.graph.digest import digest, float_digest, tensor_names
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
+from relay_int8.notices import notice
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import PlannedScheme, QParams
 from relay_int8.quantization.annotate import annotate
@@ -148,6 +149,7 @@ def quantize(
     if not table.model_hash:
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), float_digest(reference))
+    config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
     refused = _overflowing(corrected, plan, params)
@@ -201,6 +203,19 @@ def _calibrated(
     return best.with_histograms_of(table) if keep_histograms else best
 
 
+def _with_means(
+    config: QuantConfig, table: CalibrationTable, averaged: Sequence[str]
+) -> QuantConfig:
+    """Return the configuration without bias correction where a table has no means for it."""
+    if config.applied.correction != "analytic" or table.means or not averaged:
+        return config
+    notice(
+        "the calibration table holds no means of channels, as another tool's does not: biases stay "
+        "as they are (--no-bias-correction); calibrate with images to correct them"
+    )
+    return replace(config, bias_correction=False)
+
+
 def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
     return {name: plan.tensors[name].scheme for name in plan.calibrated}
 
@@ -225,8 +240,8 @@ def _corrected(
     network = NumpyNetwork(with_batch(reference, 1), alone)
     simulation = Simulation(plan=plan, params=params)
     found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
-    replace = ReplaceWeights(found.weights, found.biases, alone)
-    return tvm.transform.Sequential([replace])(reference)
+    replaced = ReplaceWeights(found.weights, found.biases, alone)
+    return tvm.transform.Sequential([replaced])(reference)
 
 
 def require_ranges_alone(config: QuantConfig, instead: str) -> None:

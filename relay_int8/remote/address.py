@@ -46,6 +46,22 @@ class Address:
                 "give its IP address"
             ) from error
 
+    def check_free(self) -> None:
+        """Raise a DeployError if nothing can listen here, as where the port is in use."""
+        self.check_known()
+        family, kind, _, _, where = socket.getaddrinfo(
+            self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(where)
+            except OSError as error:
+                raise DeployError(
+                    f"{self}: cannot listen there ({error.strerror}); name another --port, or 0 "
+                    "for any that is free"
+                ) from error
+
     def check_listening(self, what: str, remedy: str) -> None:
         """Raise a DeployError if nothing accepts connections here."""
         self.check_known()

@@ -14,6 +14,7 @@ from relay_int8.calibration.formats import (
     read_table,
 )
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.notices import Notice
 from tests.calibration.tables import FILES, MIXED, entry, through_json
 
 F = np.float32
@@ -138,6 +139,16 @@ def test_names_of_files(tmp_path):
     assert set(names.values()) == set(FORMATS)
     with pytest.raises(ConfigError, match="no format has files of that name"):
         format_of_name(tmp_path / "a.txt")
+
+
+def test_names_that_tensorrt_made_up_are_skipped():
+    text = "TRT-8601-EntropyCalibration2\nx: 4000889d\n(Unnamed Layer* 7) [Constant]_output: 3d010a14\n"
+    table = find_format("tensorrt").read(text).table
+    with pytest.warns(Notice, match=r"1 names of the cache are TensorRT's own, .*\(Unnamed Layer"):
+        found = fit(table, {"x": "s8"})
+    assert list(found.entries) == ["x"] and len(found.notes) == 1
+    with pytest.raises(CalibrationError, match="ranges are missing for z$"):
+        fit(table, {"x": "s8", "z": "s8"})
 
 
 def test_fit_names_what_does_not_fit():

@@ -147,7 +147,7 @@ def test_names_that_tensorrt_made_up_are_skipped():
     with pytest.warns(Notice, match=r"1 names of the cache are TensorRT's own, .*\(Unnamed Layer"):
         found = fit(table, {"x": "s8"})
     assert list(found.entries) == ["x"] and len(found.notes) == 1
-    with pytest.raises(CalibrationError, match="ranges are missing for z$"):
+    with pytest.raises(CalibrationError, match=r"ranges are missing for z$"):
         fit(table, {"x": "s8", "z": "s8"})
 
 

@@ -104,6 +104,14 @@ class Artifact:
     report: Report
     manifest: Manifest
 
+    def __repr__(self) -> str:
+        """Return what was built and for which machine; ``report`` says more."""
+        kind = self.manifest.target.get("mcpu") or self.manifest.target.get("arch") or "any"
+        return (
+            f"<Artifact of {self.quantized.model.name} for {self.manifest.machine} ({kind}): "
+            f"{len(self.built.calls)} kernels, {self.report!r}>"
+        )
+
     @cached_property
     def library(self) -> bytes:
         """The linked library.

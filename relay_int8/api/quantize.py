@@ -49,6 +49,10 @@ class Quantized:
     images: Dataset | None = None
     preprocessing: Preprocessing | None = None
 
+    def __repr__(self) -> str:
+        """Return the name of the model and what became of it."""
+        return f"<Quantized {self.model.name}: {self.network!r}>"
+
     @property
     def digest(self) -> str:
         """sha256 of the quantized network: equal digests give equal integers on every target."""

@@ -116,6 +116,12 @@ def open_data(
         The network's inputs.
     preprocessing
         For pictures, which need it; arrays are taken as they are.
+
+    Examples
+    --------
+    >>> x = TensorInfo(name="x", shape=(1, 3), dtype="float32")
+    >>> len(list(open_data(np.zeros((5, 3), np.float32), [x])))
+    5
     """
     if isinstance(source, str | Path):
         return Dataset(_open_path(Path(source), inputs, preprocessing), inputs)

@@ -10,7 +10,13 @@ Key = tuple[tuple[tuple[str | int, ...], ...], str]
 
 
 def naturally_sorted(paths: Iterable[PurePath]) -> list[PurePath]:
-    """Return paths by their parts, numbers in names by value, 01 before 1."""
+    """Return paths by their parts, numbers in names by value, 01 before 1.
+
+    Examples
+    --------
+    >>> [path.name for path in naturally_sorted(map(PurePath, ["10.jpg", "2.jpg", "1.jpg"]))]
+    ['1.jpg', '2.jpg', '10.jpg']
+    """
     return sorted(paths, key=_key)
 
 

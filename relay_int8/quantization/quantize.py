@@ -27,6 +27,7 @@ from relay_int8.graph.digest import digest, float_digest, tensor_names
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
+from relay_int8.messages import DIGITS
 from relay_int8.notices import notice
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import PlannedScheme, QParams
@@ -77,6 +78,16 @@ class QuantizedModel:
     choices: tuple[Choice, ...] = ()
     declined: tuple[Declined, ...] = ()
     adopted: bool = False
+
+    def __repr__(self) -> str:
+        """Return what became of the layers, and the digest; the fields have everything."""
+        layers = self.plan.layers
+        integer = sum(layer.integer for layer in layers)
+        how = "adopted" if self.adopted else f"{self.config.preset}, {self.config.method}"
+        return (
+            f"<QuantizedModel {self.digest[:DIGITS]}: {integer} of {len(layers)} layers in "
+            f"integers ({how})>"
+        )
 
     @property
     def table_hash(self) -> str:

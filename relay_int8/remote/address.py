@@ -20,7 +20,12 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Return the address that ``text`` names, e.g. "127.0.0.1:9090" or "[::1]:9090".
+        """Return the address that ``text`` names.
+
+        Examples
+        --------
+        >>> Address.parse("[::1]:9090")
+        Address(host='::1', port=9090)
 
         Raises
         ------

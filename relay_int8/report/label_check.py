@@ -28,6 +28,7 @@ def tell_of_labels(chosen: Array, labels: Array, classes: int) -> None:
     images = len(labels)
     if images < ENOUGH or classes < 2:
         return
+    labels = labels.astype(np.int64)  # bytes have no -1
     top1 = float(np.mean(chosen == labels))
     for shift, verb in ((1, "added to"), (-1, "taken from")):
         shifted = float(np.mean(chosen == labels + shift))

@@ -71,6 +71,7 @@ RIGHT = np.arange(60) % 1000
         # One of sixty is right by chance: pictures were read in another order than the labels.
         (np.r_[0, RIGHT[1:] + 5], RIGHT, 1000, "top-1 is 0.0167, which guessing reaches"),
         (RIGHT, RIGHT, 1000, None),
+        (RIGHT, RIGHT.astype(np.uint8), 1000, None),
         (np.r_[RIGHT[:30], RIGHT[30:] + 7], RIGHT, 1000, None),
         (RIGHT[:10] + 5, RIGHT[:10], 1000, None),
         (np.arange(40) % 2, np.zeros(40, int), 2, "0.5000, which guessing reaches"),

@@ -27,8 +27,9 @@ def instead_of_artifact(path: Path) -> str | None:
     """Say what to do with a model where an artifact is expected; None for any other file."""
     if not path.name.lower().endswith(MODELS):
         return None
+    stem = path.name.removesuffix(SYMBOL) if path.name.endswith(SYMBOL) else path.stem
     return (
         f"{path} is a model, and an artifact is expected: make one with relay-int8 quantize "
-        f"{path} --data IMAGES -o {path.name.removesuffix(SYMBOL).partition('.')[0]}.ri8; inspect "
+        f"{path} --data IMAGES -o {stem}.ri8; inspect "
         "takes models too"
     )

@@ -129,14 +129,15 @@ def test_names_of_files(tmp_path):
         "a.trt": "tensorrt",
         "a.table": "ncnn",
         "resnet_cali_table": "tpu-mlir",
-        "calibration.cache": "onnxruntime-text",
         "calibration.json": "onnxruntime",
         "my.ranges.json": "ranges",
         "a.encodings": "aimet",
         "table.json": "relay-int8",
     }
     assert {name: format_of_name(tmp_path / name).name for name in names} == names
-    assert set(names.values()) == set(FORMATS)
+    assert {*names.values(), "onnxruntime-text"} == set(FORMATS)
+    with pytest.raises(ConfigError, match="say which one with --to tensorrt or --to onnx"):
+        format_of_name(tmp_path / "calibration.cache")
     with pytest.raises(ConfigError, match="no format has files of that name"):
         format_of_name(tmp_path / "a.txt")
 

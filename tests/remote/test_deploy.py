@@ -149,6 +149,8 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
             assert_equals_oracle(deploy(case.path, place, inputs=case.inputs, repeats=1), case)
             with pytest.raises(DeployError, match="no device with key 'other', but board; start"):
                 deploy(case.path, Endpoint(address=tracker, tracker=True, key="other"))
+            with pytest.raises(DeployError, match=r"where it serves for a tracker .* --tracker$"):
+                deploy(case.path, Endpoint(address=one.address, key="board"))
             with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given with --tr"):
                 deploy(case.path, Endpoint(address=tracker))
 

@@ -12,14 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_PACKAGE = __name__.partition(".")[0] + "."
+
 
 class Notice(UserWarning):
     """What was decided, and how to decide otherwise."""
 
 
 def notice(text: str) -> None:
-    """Tell the user ``text``."""
-    warnings.warn(text, Notice, stacklevel=2)
+    """Tell the user ``text``, with the line that called this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, Notice, stacklevel=level)
 
 
 @contextmanager

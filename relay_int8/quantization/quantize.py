@@ -66,6 +66,8 @@ class QuantizedModel:
     adopted
         Whether scales and zero points are those of the imported model; then nothing of ``config``
         but ``require_int8`` and ``requantize`` had a say.
+    table_given
+        Whether ranges came with a table, not from images: then the method is the table's.
     """
 
     mod: IRModule
@@ -78,6 +80,7 @@ class QuantizedModel:
     choices: tuple[Choice, ...] = ()
     declined: tuple[Declined, ...] = ()
     adopted: bool = False
+    table_given: bool = False
 
     def __repr__(self) -> str:
         """Return what became of the layers, and the digest; the fields have everything."""
@@ -105,6 +108,9 @@ class QuantizedModel:
             "tools": [f"{name}: {value}" for name, value in tools.items()],
             "requantize": self.config.requantize_text,
         }
+        if self.table_given:
+            methods = {item.method.partition(" ")[0]: None for item in self.table.entries.values()}
+            fields["method"] = f"of the given table ({', '.join(methods)})"
         if self.choices:
             fields["choices"] = [str(choice) for choice in self.choices]
         return fields
@@ -181,6 +187,7 @@ def quantize(
         config=config,
         choices=choices,
         declined=declined,
+        table_given=isinstance(data, CalibrationTable),
     )
 
 

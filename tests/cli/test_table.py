@@ -121,6 +121,7 @@ def test_numbers_of_your_own_quantize_the_network(tensors):
     with pytest.warns(Notice, match="no means of channels.* biases stay as they are"):
         same = quantize(mod, table)
     assert same.digest == found.digest and not same.config.bias_correction
+    assert same.settings["method"] == "of the given table (ranges)"
     with pytest.raises(CalibrationError, match="the model has no tensors typo"):
         quantize(mod, given_ranges({**numbers, "typo": 1}))
 

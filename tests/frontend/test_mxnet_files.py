@@ -216,8 +216,11 @@ def test_parameters_beside_the_symbol(tmp_path):
 def test_files_that_are_mistaken_for_the_model(tmp_path):
     net, y = dense()
     path = net.save(tmp_path, y)
-    with pytest.raises(FrontendError, match=r"found MXNet parameters: give the -symbol.json"):
+    with pytest.raises(FrontendError, match=r"give its graph, .*net-symbol.json"):
         load_model(tmp_path / "net-0000.params")
+    weights = (tmp_path / "net-0000.params").rename(tmp_path / "weights")
+    with pytest.raises(FrontendError, match=r"found MXNet parameters: give the -symbol.json"):
+        load_model(weights)
     text = path.rename(tmp_path / "net.txt")
     with pytest.raises(FrontendError, match=r"the name of an MXNet symbol ends in .json"):
         load_model(text)

@@ -10,8 +10,9 @@ from relay_int8.frontend.options import Shapes
 from relay_int8.messages import extents
 from relay_int8.notices import notice
 
+UNNAMED = "?"
 Extent = int | str
-"""A number, or the file's name of an open extent ("?" where it has none)."""
+"""A number, or the file's name of an open extent; UNNAMED where it has none."""
 
 
 def fixed_shapes(
@@ -48,8 +49,9 @@ def fixed_shapes(
     opened = [name for name, shape in shapes.items() if shape and isinstance(shape[0], str)]
     if opened:
         label = shapes[opened[0]][0]
+        named = "" if label == UNNAMED else f" ({label!r})"
         notice(
-            f"input {opened[0]} leaves its batch open ({label!r}); batch 1 is taken: "
+            f"input {opened[0]} leaves its batch open{named}; batch 1 is taken: "
             "pass --batch N, or ImportOptions(batch=N), for another"
         )
     return {name: _numbers(name, shape) for name, shape in shapes.items()}
@@ -84,9 +86,10 @@ def _numbers(name: str, shape: Sequence[Extent]) -> list[int]:
     numbers = []
     for axis, extent in enumerate(shape):
         if isinstance(extent, str) and axis > 0:
+            named = "" if extent == UNNAMED else f" ({extent!r})"
             example = ",".join("N" if isinstance(each, str) else str(each) for each in shape[1:])
             raise FrontendError(
-                f"input {name} leaves dimension {axis} open ({extent!r}); fix it with --input "
+                f"input {name} leaves dimension {axis} open{named}; fix it with --input "
                 f"{name}=1,{example}, or ImportOptions(inputs=...), numbers in place of N"
             )
         numbers.append(1 if isinstance(extent, str) else extent)

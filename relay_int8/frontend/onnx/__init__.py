@@ -19,7 +19,7 @@ from tvm import IRModule
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import check_inputs, refuse_operators
-from relay_int8.frontend.input_shapes import Extent, fixed_shapes
+from relay_int8.frontend.input_shapes import UNNAMED, Extent, fixed_shapes
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
@@ -171,7 +171,7 @@ def _declared_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
             raise FrontendError(f"input {value.name} has no shape; export the model with one")
         dims = value.type.tensor_type.shape.dim
         shapes[value.name] = [
-            int(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or "?" for dim in dims
+            int(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or UNNAMED for dim in dims
         ]
     check_inputs(shapes)
     return shapes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.frontend.input_shapes import fixed_shapes
+from relay_int8.frontend.input_shapes import UNNAMED, fixed_shapes
 from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
@@ -50,11 +50,11 @@ def import_torch(
     """
     program = read_program(read_archive(Path(source)))
     declared = {
-        name: ["?" if extent is None else extent for extent in sizes]
+        name: [UNNAMED if extent is None else extent for extent in sizes]
         for name, (_, sizes) in program.inputs.items()
     }
     shapes = fixed_shapes(declared, batch, inputs)
     if batch is None:
-        taken = [shapes[name][0] for name, shape in declared.items() if shape[:1] == ["?"]]
+        taken = [shapes[name][0] for name, shape in declared.items() if shape[:1] == [UNNAMED]]
         batch = taken[0] if taken else None
     return check_finite(GraphImporter(program, shapes, batch).run())

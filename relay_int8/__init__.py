@@ -115,6 +115,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """Return the public names, for completion, without importing what they name."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import the module that holds public name ``name``."""
     if name not in _HOMES:

@@ -16,53 +16,56 @@ Kinds that one module alone raises and catches, as ``tuning.worker.WorkerLostErr
 A message says what was found, what was expected and what to do. ``schedules`` raises its own
 ``ScheduleError``: it does not know this package.
 
-The classes are registered with TVM, so that an error raised inside a pass crosses TVM's C++ and
-arrives as what it was.
+Importing them needs nothing, so that the command line can answer before TVM is loaded;
+``relay_int8.graph`` registers them with TVM.
 """
 
-from tvm_ffi import register_error
 
-
-@register_error
 class Int8Error(Exception):
     """Base of everything that relay_int8 raises on purpose."""
 
 
-@register_error
 class ConfigError(Int8Error):
     """An option, a flag or a combination of them makes no sense."""
 
 
-@register_error
 class FrontendError(Int8Error):
     """A model file cannot be read."""
 
 
-@register_error
 class CalibrationError(Int8Error):
     """Calibration data or a table does not fit the model."""
 
 
-@register_error
 class UnsupportedOpError(Int8Error):
     """Operators cannot be imported or compiled."""
 
 
-@register_error
 class CoverageError(UnsupportedOpError):
     """Layers that were required to be int8 stay in float."""
 
 
-@register_error
 class RecordError(Int8Error):
     """A tuning record cannot be read or belongs elsewhere."""
 
 
-@register_error
 class ArtifactError(Int8Error):
     """A built artifact is damaged, altered or made for another target."""
 
 
-@register_error
 class DeployError(Int8Error):
     """A device cannot be reached or gave something else than expected."""
+
+
+ERRORS = (
+    Int8Error,
+    ConfigError,
+    FrontendError,
+    CalibrationError,
+    UnsupportedOpError,
+    CoverageError,
+    RecordError,
+    ArtifactError,
+    DeployError,
+)
+"""All of them."""

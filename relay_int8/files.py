@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,8 +25,8 @@ def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None]
     Raises
     ------
     ConfigError
-        A file's folder does not exist, it is a folder itself, it is one of those that are read, or
-        two of them are one.
+        A file's folder does not exist or cannot be written to, it is a folder itself, it is one of
+        those that are read, or two of them are one.
     """
     sources = {Path(file).resolve() for file in read if file is not None}
     written: set[Path] = set()
@@ -43,6 +45,33 @@ def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None]
         if path in written:
             raise ConfigError(f"{file}: two results would be written to it; give each its own file")
         written.add(path)
+        _probe(Path(file))
+
+
+def require_space(folder: str | Path, wanted_bytes: int) -> None:
+    """Refuse to begin where ``folder`` has no room for ``wanted_bytes``.
+
+    Raises
+    ------
+    ConfigError
+        If it has not.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < wanted_bytes:
+        raise ConfigError(
+            f"{folder}: {free / 1e6:.0f} MB are free, some {wanted_bytes / 1e6:.0f} MB are needed "
+            "for this model; make room, or name another folder (TMPDIR, if it is the temporary one)"
+        )
+
+
+def _probe(file: Path) -> None:
+    """Refuse a folder that cannot be written to: read-only, full, of another user."""
+    try:
+        with tempfile.TemporaryFile(dir=file.parent, prefix=f".{file.name}.") as probe:
+            probe.write(b"\0")
+            probe.flush()
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another") from error
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -19,7 +19,13 @@ def other_model(found: str, expected: str) -> str | None:
 
 
 def few(names: Sequence[str]) -> str:
-    """Return the first of ``names``, and how many more there are."""
+    """Return the first of ``names``, and how many more there are.
+
+    Examples
+    --------
+    >>> few(list("abcdefgh"))
+    'a, b, c, d, e and 3 more'
+    """
     more = len(names) - SHOWN
     if more <= 1:  # the last one is as short as saying so
         return ", ".join(names)
@@ -27,7 +33,13 @@ def few(names: Sequence[str]) -> str:
 
 
 def extents(shape: Sequence[int]) -> str:
-    """Return a shape as it is printed; an extent that is open, below zero, is "any"."""
+    """Return a shape as it is printed; an extent that is open, below zero, is "any".
+
+    Examples
+    --------
+    >>> extents((-1, 3, 224, 224))
+    'any x 3 x 224 x 224'
+    """
     return " x ".join("any" if size < 0 else str(size) for size in shape) or "scalar"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from tvm.target import Target, codegen
 
+from schedules.cores import usable_cores
 from schedules.cuda.device.devices import ARCHITECTURES
 from schedules.template import ScheduleError
 
@@ -148,7 +148,7 @@ def native_target(present: frozenset[str] = frozenset()) -> Target:
     config = {
         "kind": "llvm",
         "mcpu": codegen.llvm_get_system_cpu(),
-        "num-cores": os.cpu_count() or 1,
+        "num-cores": usable_cores(),
     }
     hidden = [
         f"-{feature}"

@@ -21,13 +21,15 @@ class Task:
     """One kernel, by what it computes: the same in every network that has it.
 
     ``spec`` is JSON; ``layouts`` are those of the inputs, then of the output; ``occurrences`` is
-    how often the network calls it, and no part of its identity.
+    how often the network calls it, and ``layers`` the tensors that it computes there: both are no
+    part of its identity.
     """
 
     template: str
     spec: str
     layouts: tuple[str, ...]
     occurrences: int = 1
+    layers: tuple[str, ...] = ()
 
     @classmethod
     def from_key(cls, key: str, occurrences: int = 1) -> Task:
@@ -47,6 +49,12 @@ class Task:
         shape = "x".join(str(size) for size in spec.shape("y"))
         window = getattr(spec, "kernel", None)
         return f"{spec.kind} {shape}" + (f" {window[0]}x{window[1]}" if window else "")
+
+    @property
+    def title_of_layer(self) -> str:
+        """The title and the first of its layers, which tells kernels of one title apart."""
+        more = f" +{len(self.layers) - 1}" if len(self.layers) > 1 else ""
+        return f"{self.title}, {self.layers[0]}{more}" if self.layers else self.title
 
     @cached_property
     def operator(self) -> Spec:

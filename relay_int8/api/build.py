@@ -11,10 +11,12 @@ from pathlib import Path
 from tvm import IRModule
 from tvm.target import Target
 
+from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
 from relay_int8.compiler.build import Built, check_float16, compile_module
 from relay_int8.compiler.target import Destination, resolve, resolve_target
 from relay_int8.errors import ConfigError, RecordError
+from relay_int8.files import require_space
 from relay_int8.graph.batch import with_open_batch
 from relay_int8.graph.interface import of_any_batch, of_pixels
 from relay_int8.graph.pixels import PixelLayout, Pixels, with_pixels
@@ -24,6 +26,8 @@ from relay_int8.runtime.artifact import LIBRARY, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.tuning.records import Records, shipped_logs
 from schedules.targets import machine, needed_flags, target_config
+
+KERNEL_BYTES = 4_000_000  # machine code of a large network's kernels, object file and library
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,14 @@ class Artifact:
     report: Report
     manifest: Manifest
 
+    def __repr__(self) -> str:
+        """Return what was built and for which machine; ``report`` says more."""
+        kind = self.manifest.target.get("mcpu") or self.manifest.target.get("arch") or "any"
+        return (
+            f"<Artifact of {self.quantized.model.name} for {self.manifest.machine} ({kind}): "
+            f"{len(self.built.calls)} kernels, {self.report!r}>"
+        )
+
     @cached_property
     def library(self) -> bytes:
         """The linked library.
@@ -108,7 +120,11 @@ class Artifact:
         ------
         ArtifactError
             If there is no compiler for the target's machine, or it fails.
+        ConfigError
+            If the temporary folder has no room for it.
         """
+        # LLVM ends the process where the disk is full, without a word of which disk.
+        require_space(tempfile.gettempdir(), library_bytes(self.quantized.model))
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / LIBRARY
             self.built.export(file)
@@ -123,6 +139,15 @@ class Artifact:
             If the library cannot be linked, or the file cannot be written.
         """
         return save_artifact(path, self.library, self.manifest)
+
+
+def library_bytes(model: Model) -> int:
+    """Return about what linking a model's library takes in the temporary folder.
+
+    That is the int8 weights twice, in an object file and in the library, and the kernels.
+    """
+    weights = model.file_bytes if model.is_quantized else model.file_bytes // 4
+    return 2 * weights + KERNEL_BYTES
 
 
 def resolve_options(options: BuildOptions | None) -> ResolvedOptions:

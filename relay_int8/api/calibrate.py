@@ -19,9 +19,10 @@ from relay_int8.calibration.network import CalibrationRecipe
 from relay_int8.calibration.observe import Progress, Runner
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.data.dataset import Batches, data_digest
+from relay_int8.data.dataset import data_digest
 from relay_int8.data.images import open_images
 from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
 from relay_int8.frontend.options import ImportOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from relay_int8.api.build import Artifact, BuildOptions, build, resolve_options
+from relay_int8.api.build import Artifact, BuildOptions, build, library_bytes, resolve_options
 from relay_int8.api.clock import StageClock
 from relay_int8.api.measure import measure, require_sensitivity_inputs
 from relay_int8.api.model import Model, load_model
@@ -14,8 +14,8 @@ from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.preprocessing import Preprocessing
-from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs
+from relay_int8.errors import ConfigError, Int8Error
+from relay_int8.files import require_outputs, require_space
 from relay_int8.frontend.options import ImportOptions
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.report.contents import Report
@@ -68,7 +68,8 @@ def compile_model(
     Raises
     ------
     Int8Error
-        One of its kinds, by what is wrong; no artifact is written then.
+        One of its kinds, by what is wrong. No artifact is written then, unless what is written
+        beside it is all that fails: the message says so.
     """
     config, imports = config or QuantConfig(), imports or ImportOptions()
     find_method(config.method)
@@ -80,6 +81,7 @@ def compile_model(
     with clock.stage("import"):
         imported = load_model(model, imports)
     _check_goals(imported, data, sensitivity, save_table)
+    require_space(Path(output).absolute().parent, library_bytes(imported) // 2)
     with clock.stage("quantize"):
         quantized = quantize(
             imported,
@@ -100,8 +102,11 @@ def compile_model(
         progress=progress,
     )
     result = dataclasses.replace(result, seconds={**clock.seconds, **result.seconds})
-    _write_beside(result, artifact, report, save_table, qdq)
     artifact.save(output)
+    try:
+        _write_beside(result, artifact, report, save_table, qdq)
+    except (Int8Error, OSError) as error:
+        raise ConfigError(f"{error}; {output} is written") from error
     return result
 
 

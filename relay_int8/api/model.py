@@ -32,6 +32,18 @@ class Model:
     name: str = "model"
     file_bytes: int = 0
 
+    def __repr__(self) -> str:
+        """Return its name, what it takes and gives; ``module.show()`` prints the whole.
+
+        Examples
+        --------
+        >>> from relay_int8 import ImportOptions, demo, load_model
+        >>> load_model(demo.MODEL, ImportOptions(batch=1))
+        <Model digits_resnet.onnx: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
+        """
+        takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"<Model {self.name}: {takes} -> {gives}>"
+
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """Name, shape and type of each input."""

@@ -9,9 +9,10 @@ from relay_int8.api.model import Model
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.data.dataset import Batches, Dataset
+from relay_int8.data.dataset import Dataset
 from relay_int8.data.images import open_images
 from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.export.qdq import BiasForm, export_qdq
 from relay_int8.files import write_atomic
@@ -47,6 +48,10 @@ class Quantized:
     network: QuantizedModel
     images: Dataset | None = None
     preprocessing: Preprocessing | None = None
+
+    def __repr__(self) -> str:
+        """Return the name of the model and what became of it."""
+        return f"<Quantized {self.model.name}: {self.network!r}>"
 
     @property
     def digest(self) -> str:

@@ -11,9 +11,10 @@ from tvm.target import Target
 from relay_int8 import finite_json
 from relay_int8.api.model import Model
 from relay_int8.calibration.observe import Progress
-from relay_int8.data.dataset import Batches, Dataset
+from relay_int8.data.dataset import Dataset
 from relay_int8.data.images import open_images
 from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.sources import Batches
 from relay_int8.graph.interface import open_inputs
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig

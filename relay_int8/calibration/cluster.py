@@ -8,7 +8,6 @@ also where a worker is lost: Dask runs its shards again elsewhere.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from relay_int8.calibration.mapper import Found, Mapper, Task
 from relay_int8.calibration.observe import Runner
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError, ConfigError, Int8Error
+from schedules.cores import usable_cores
 
 try:
     from distributed import Client, LocalCluster, WorkerPlugin, get_worker
@@ -120,7 +120,7 @@ def connected(
             yield client
         return
     count = workers or 1
-    threads = max(1, (os.cpu_count() or 1) // count)
+    threads = max(1, usable_cores() // count)
     with (
         LocalCluster(
             n_workers=count,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
-import relay_int8
 from relay_int8.cli.model import Artifact
-from relay_int8.cli.options import MAX_THREADS
+from relay_int8.cli.options import MAX_THREADS, AsJson
 from relay_int8.errors import ConfigError
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.runtime.profiling import random_inputs
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def bench(
@@ -37,33 +36,54 @@ def bench(
         int,
         typer.Option(min=1, help="Images in a run, of an artifact for any batch (--max-batch)."),
     ] = 1,
+    as_json: AsJson = False,
 ) -> None:
     """Time an artifact on random inputs: median, spread, images a second.
 
     With several streams, milliseconds are those from one result to the next.
     """
+    import relay_int8
+    from relay_int8 import finite_json
+    from relay_int8.runtime.profiling import random_inputs
+
     _check_batch(artifact, batch)
-    console = terminal()
-    columns = ("threads", "streams", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
-    rows = table(console, *columns, right=columns)
+    measured: list[dict[str, float]] = []
     # The most first: the runtime's pool never grows.
     counts: list[int | None] = [*sorted(threads, reverse=True)] if threads else [None]
     for count in counts:
         module = relay_int8.load(artifact, threads=count)
         inputs = random_inputs(module.manifest.inputs, batch)
         times_ms = module.time(inputs, repeats, warmup=warmup)
-        rows.add_row(str(module.threads), "1", *_row(inputs, times_ms))
+        measured.append({"threads": module.threads, "streams": 1, **_row(inputs, times_ms)})
     if streams:
         inputs = random_inputs(relay_int8.read_manifest(artifact).inputs, batch)
         with relay_int8.Streams(artifact, streams) as running:
             times_ms = running.time(inputs, repeats, warmup=warmup)
-        rows.add_row("1", str(streams), *_row(inputs, times_ms))
-    show(console, str(artifact), rows)
+        measured.append({"threads": 1, "streams": streams, **_row(inputs, times_ms)})
+    if as_json:
+        typer.echo(finite_json.dumps(measured), nl=False)
+    else:
+        _print(measured, str(artifact))
+
+
+def _print(measured: Sequence[Mapping[str, float]], title: str) -> None:
+    from relay_int8.report.terminal import show, table, terminal
+
+    console = terminal()
+    columns = ("threads", "streams", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
+    rows = table(console, *columns, right=columns)
+    for row in measured:
+        counts = (str(row[key]) for key in ("threads", "streams", "batch"))
+        times = (f"{row[key]:.3f}" for key in ("median_ms", "low_ms", "high_ms"))
+        rows.add_row(*counts, *times, f"{row['images_s']:.1f}")
+    show(console, title, rows)
 
 
 def _check_batch(artifact: Path, batch: int) -> None:
     """Refuse a batch that the artifact does not take."""
-    manifest = relay_int8.read_manifest(artifact)
+    from relay_int8.runtime.artifact import read_manifest
+
+    manifest = read_manifest(artifact)
     if manifest.max_batch is None and batch != 1:
         raise ConfigError(
             f"{artifact} was built for one batch, --batch {batch} is for those of quantize "
@@ -73,8 +93,11 @@ def _check_batch(artifact: Path, batch: int) -> None:
         raise ConfigError(f"{artifact} takes batches 1 to {manifest.max_batch}, not {batch}")
 
 
-def _row(inputs: Mapping[str, np.ndarray], times_ms: Sequence[float]) -> tuple[str, ...]:
-    low, median, high = np.percentile(times_ms, (10, 50, 90))
+def _row(inputs: Mapping[str, np.ndarray], times_ms: Sequence[float]) -> dict[str, float]:
+    """Return the batch, the median, the first and last tenth, and the images of a second."""
+    import numpy as np
+
+    low, median, high = (float(value) for value in np.percentile(times_ms, (10, 50, 90)))
     batch = len(next(iter(inputs.values())))
-    times = (f"{value:.3f}" for value in (median, low, high))
-    return str(batch), *times, f"{batch * 1e3 / median:.1f}"
+    times = {"median_ms": median, "low_ms": low, "high_ms": high}
+    return {"batch": batch, **times, "images_s": batch * 1e3 / median}

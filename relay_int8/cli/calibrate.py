@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +11,7 @@ import typer
 
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.cli.progress import progress_report
-from relay_int8.files import require_outputs
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.terminal import terminal
+from relay_int8.cli.words import METHOD, PRESET
 
 
 def calibrate(
@@ -21,8 +19,8 @@ def calibrate(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write, as JSON.")],
     preprocess: Preprocess = None,
-    preset: Preset = QuantConfig.preset,
-    method: Method = QuantConfig.method,
+    preset: Preset = PRESET,
+    method: Method = METHOD,
     exclude: Exclude = None,
     batch: Batch = None,
     shapes: Inputs = None,
@@ -51,13 +49,18 @@ def calibrate(
     --preprocess imagenet --method percentile -o table.json --workers 2
     """
     from relay_int8.api.calibrate import calibrate_model
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.cli.progress import progress_report
+    from relay_int8.files import require_outputs
+    from relay_int8.quantization.config import QuantConfig
+    from relay_int8.report.terminal import terminal
 
     require_outputs(output, read=(model, data, params))
     console = terminal()
     console.print(f"{model} -> {output}", soft_wrap=True)
     where = scheduler or (f"{workers} processes" if workers else "this process")
     console.print(f"preset: {preset}; method: {method}; on: {where}", soft_wrap=True)
-    with progress_report() as progress:
+    with progress_report() as progress, _telling_what_is_kept(output):
         table = calibrate_model(
             model,
             data,
@@ -75,3 +78,19 @@ def calibrate(
     console.print(f"{len(table.entries)} tensors from {table.images} images")
     for note in table.notes:
         console.print(note, soft_wrap=True)
+
+
+@contextmanager
+def _telling_what_is_kept(output: Path) -> Iterator[None]:
+    """Say, where Ctrl-C stops the run, whether another one can go on from there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        partial = output.with_name(f"{output.name}.partial")
+        kept = (
+            f"{partial} is kept, --resume goes on with it"
+            if partial.exists()
+            else "nothing is kept"
+        )
+        typer.echo(f"stopped; {kept}", err=True)
+        raise

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from rich.console import Console
 
-from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
+from relay_int8.cli.options import AsJson
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.remote.deploy import Deployment
-from relay_int8.remote.deploy import deploy as deploy_artifact
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.runtime.artifact import read_manifest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from relay_int8.remote.deploy import Deployment
 
 
 def deploy(
@@ -53,6 +53,7 @@ def deploy(
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds after which the device is given up.")
     ] = 120.0,
+    as_json: AsJson = False,
 ) -> None:
     """Upload an artifact to a device, run and time it there, and compare what comes out.
 
@@ -60,6 +61,11 @@ def deploy(
     """
     if (rpc is None) == (tracker is None):
         raise typer.BadParameter("give either --rpc or --tracker")
+    from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
+    from relay_int8.remote.deploy import deploy as deploy_artifact
+    from relay_int8.report.terminal import terminal
+    from relay_int8.runtime.artifact import read_manifest
+
     manifest = read_manifest(artifact)
     if output is not None:
         names = [info.name for info in manifest.outputs]
@@ -74,10 +80,30 @@ def deploy(
     )
     if output is not None:
         write_arrays(output, result.outputs)
+    if as_json:
+        typer.echo(_as_json(result), nl=False)
+        return
     _print(result, f"{artifact} on {rpc or tracker}", terminal(), on_gpu=manifest.gpu is not None)
 
 
+def _as_json(result: Deployment) -> str:
+    """Return all of a deployment but the arrays."""
+    from relay_int8 import finite_json
+
+    values = {
+        field.name: getattr(result, field.name)
+        for field in fields(result)
+        if field.name not in ("outputs", "device", "comparisons")
+    }
+    compared = [asdict(each) for each in result.comparisons]
+    return finite_json.dumps({"device": asdict(result.device), "comparisons": compared, **values})
+
+
 def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:
+    import numpy as np
+
+    from relay_int8.report.terminal import show, table
+
     rows = table(console, "", "")
     rows.show_header = False
     device = result.device

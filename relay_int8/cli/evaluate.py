@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
-import relay_int8
-from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Inputs, Params, import_options
-from relay_int8.cli.options import Labels, Preprocess
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.data.tensor_info import TensorInfo
-from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs, write_atomic
-from relay_int8.report.accuracy import Evaluation, Run
-from relay_int8.report.accuracy import evaluate as measure
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.report.wording import decibels, shares
+from relay_int8.cli.options import AsJson, Labels, Preprocess
+
+if TYPE_CHECKING:
+    from relay_int8.data.tensor_info import TensorInfo
+    from relay_int8.report.accuracy import Evaluation, Run
 
 
 def evaluate(
@@ -49,6 +42,7 @@ def evaluate(
         float | None,
         typer.Option(help="Exit with 3 if top-1 is more than this many points below FP32."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure an artifact's accuracy: against labels, and against the FP32 model.
 
@@ -59,6 +53,13 @@ def evaluate(
     if labels is None and fp32 is None:
         raise typer.BadParameter("give --labels, --fp32 or both: there is nothing to compare with")
     _check_demands(min_top1, max_drop, labels, fp32)
+    import relay_int8
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.data.labels import read_labels
+    from relay_int8.data.preprocessing import Preprocessing
+    from relay_int8.files import require_outputs, write_atomic
+    from relay_int8.report.accuracy import evaluate as measure
+
     require_outputs(report, read=(artifact, data, labels, fp32, params))
     module = relay_int8.load(artifact)
     inputs = module.manifest.inputs
@@ -70,12 +71,15 @@ def evaluate(
     )
     result = measure(
         module,
-        open_data(data, inputs, recipe),
-        labels=None if labels is None else _labels(labels),
+        relay_int8.open_data(data, inputs, recipe),
+        labels=None if labels is None else read_labels(labels, _pictures(data)),
         reference=reference,
         output=output,
     )
-    _print(result, str(artifact))
+    if as_json:
+        typer.echo(result.to_json(), nl=False)
+    else:
+        _print(result, str(artifact))
     if report is not None:
         write_atomic(report, result.to_json().encode())
     _judge(result, min_top1, max_drop)
@@ -90,6 +94,8 @@ def _float_network(
             f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
             "made without --pixels; its integers are the same"
         )
+    import relay_int8
+
     options = import_options(max(first.shape[0], 1), shapes, params)
     return relay_int8.float_network(relay_int8.load_model(model, options))
 
@@ -103,20 +109,20 @@ def _check_demands(
         raise typer.BadParameter("--max-drop needs --labels and --fp32")
 
 
-def _labels(path: Path) -> np.ndarray[Any, Any]:
-    try:
-        if path.suffix == ".npy":
-            found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-        else:
-            found = np.array(path.read_text().split(), dtype=np.int64)
-    except (OSError, ValueError, EOFError) as error:
-        raise ConfigError(f"{path}: cannot be read as labels: {error}") from error
-    if found.dtype.kind not in "iu":
-        raise ConfigError(f"{path}: labels are {found.dtype}, integers expected")
-    return found
+def _pictures(data: Path) -> list[Path] | None:
+    """Return the pictures of a folder in the order they are read; None where data is a file."""
+    from relay_int8.data.picture_folder import PictureFolder
+    from relay_int8.data.preprocessing import Preprocessing
+
+    if not data.is_dir():
+        return None
+    return [path.relative_to(data) for path in PictureFolder(data, Preprocessing()).paths()]
 
 
 def _print(result: Evaluation, title: str) -> None:
+    from relay_int8.report.terminal import show, table, terminal
+    from relay_int8.report.wording import decibels, shares
+
     console = terminal()
     columns = ("int8", "95 %", "FP32", "FP32, 95 %")
     rows = table(console, "", *columns, right=columns)

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from relay_int8.errors import CoverageError, Int8Error
+from relay_int8.notices import printed_notices
 
 FAILED, UNMET = 1, 3
 
@@ -26,7 +27,7 @@ class ErrorGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that ``ctx`` holds."""
         try:
-            with _interruptions() as noted:
+            with _interruptions() as noted, printed_notices():
                 return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of a pipe has gone: nobody is left to tell
@@ -34,10 +35,11 @@ class ErrorGroup(TyperGroup):
             typer.echo(f"error: {error}", err=True)
             code = UNMET if isinstance(error, CoverageError) else FAILED
             raise typer.Exit(code) from error
-        except RuntimeError as error:
-            if not noted:
+        except Exception as error:
+            if not noted or isinstance(error, typer.Exit):
                 raise
-            raise KeyboardInterrupt from error  # Ctrl-C in a pass: TVM's C++ forgets which it was
+            # Ctrl-C in a pass, or in an import: TVM and others make another error of it.
+            raise KeyboardInterrupt from error
 
 
 @contextmanager

@@ -20,12 +20,7 @@ from relay_int8.cli.options import (
     Table,
     chosen_source,
 )
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.cli.progress import progress_report
-from relay_int8.files import require_outputs
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.summary import print_hazards
-from relay_int8.report.terminal import terminal
+from relay_int8.cli.words import METHOD, PRESET
 
 
 class Bias(StrEnum):
@@ -41,8 +36,8 @@ def export_qdq(
     data: OptionalData = None,
     table: Table = None,
     preprocess: Preprocess = None,
-    preset: Preset = QuantConfig.preset,
-    method: Method = QuantConfig.method,
+    preset: Preset = PRESET,
+    method: Method = METHOD,
     exclude: Exclude = None,
     bias: Annotated[
         Bias, typer.Option(help="int32 for ONNX Runtime, float for TensorRT.")
@@ -63,14 +58,20 @@ def export_qdq(
     resnet50.onnx --table calib.cache --preset int8-symmetric --bias float
     --no-bias-correction -o resnet50_qdq.onnx
     """
-    # Reading a model needs TVM; reading a table of another tool does not.
+    if data is None and table is None:
+        raise typer.BadParameter("give either --data or --table")
     from relay_int8.api.export import export_model
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.cli.progress import progress_report
+    from relay_int8.files import require_outputs
+    from relay_int8.quantization.config import QuantConfig
     from relay_int8.report.hazards import find_hazards
+    from relay_int8.report.summary import print_hazards
+    from relay_int8.report.terminal import terminal
 
     require_outputs(output, read=(model, data, table, params))
     source = chosen_source(data, table, method)
-    if source is None:
-        raise typer.BadParameter("give either --data or --table")
+    assert source is not None
     config = QuantConfig(
         preset=preset, method=method, exclude=tuple(exclude or ()), bias_correction=bias_correction
     )

@@ -5,33 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-import relay_int8
-from relay_int8.cli.model import Inputs, Params, import_options
-from relay_int8.cli.options import Batch, Preset
-from relay_int8.frontend.model import is_model
-from relay_int8.messages import extents
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.summary import print_declined, print_summary
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.report.wording import gpu_rows
-from relay_int8.runtime.manifest import Manifest
+from relay_int8.cli.model import Inputs, Params, import_options, known_file
+from relay_int8.cli.options import AsJson, Batch, Preset
+from relay_int8.cli.words import PRESET
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from relay_int8.runtime.manifest import Manifest
 
 _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="Artifact (.ri8), or a model.")],
-    preset: Preset = QuantConfig.preset,
+    file: Annotated[
+        Path,
+        typer.Argument(dir_okay=False, callback=known_file, help="Artifact (.ri8), or a model."),
+    ],
+    preset: Preset = PRESET,
     batch: Batch = None,
     inputs: Inputs = None,
     params: Params = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", help="Say what rewrites of a model left alone, and why."),
@@ -42,6 +42,11 @@ def inspect(
     An artifact is checked, not loaded: this works on a computer that cannot run it. A model needs
     no data here; what calibration may still find is the exception. Options are for models.
     """
+    import relay_int8
+    from relay_int8.frontend.model import is_model
+    from relay_int8.report.summary import print_declined, print_summary
+    from relay_int8.report.terminal import terminal
+
     if is_model(file):
         model = relay_int8.load_model(file, import_options(batch, inputs, params))
         report = relay_int8.preview(model, preset=preset)
@@ -60,6 +65,10 @@ def inspect(
 
 
 def _print_manifest(file: Path, manifest: Manifest) -> None:
+    from relay_int8.messages import extents
+    from relay_int8.report.terminal import show, table, terminal
+    from relay_int8.report.wording import gpu_rows
+
     console = terminal()
     rows = table(console, "", "")
     rows.show_header = False
@@ -87,6 +96,8 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
 
 
 def _kernel_table(gpu_code: Mapping[str, Any], console: Console) -> Table:
+    from relay_int8.report.terminal import table
+
     numbers = ("registers", "spilled", "stack", "shared")
     rows = table(console, "kernel", "on", *numbers, "computes", right=numbers)
     for name, kernel in gpu_code["kernels"].items():

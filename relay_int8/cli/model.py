@@ -7,17 +7,32 @@ from typing import Annotated
 
 import typer
 
+from relay_int8.frontend.misnamed import instead_of_artifact, instead_of_model
 from relay_int8.frontend.options import ImportOptions
 
 ARTIFACT = ".ri8"
+MODEL_FILE = "What the model file leaves open"
 
 
-def _no_artifact(path: Path) -> Path:
+def _a_model(path: Path) -> Path:
     if path.suffix.lower() == ARTIFACT:
         raise typer.BadParameter(
             f"{path} is an artifact, which quantize made of a model: give that model; inspect, "
             "bench, run, evaluate and deploy take artifacts"
         )
+    return known_file(path)
+
+
+def known_file(path: Path) -> Path:
+    """Refuse parts of an MXNet model, and say which file to give; others are checked later."""
+    if advice := instead_of_model(path):
+        raise typer.BadParameter(advice)
+    return path
+
+
+def _an_artifact(path: Path) -> Path:
+    if advice := instead_of_artifact(path):
+        raise typer.BadParameter(advice)
     return path
 
 
@@ -25,24 +40,31 @@ Model = Annotated[
     Path,
     typer.Argument(
         dir_okay=False,
-        callback=_no_artifact,
+        callback=_a_model,
         help="Model: ONNX, TFLite, PyTorch (.pt2) or MXNet (-symbol.json).",
     ),
 ]
 Artifact = Annotated[
-    Path, typer.Argument(dir_okay=False, help="Artifact (.ri8) that quantize wrote.")
+    Path,
+    typer.Argument(
+        dir_okay=False, callback=_an_artifact, help="Artifact (.ri8) that quantize wrote."
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
-        help="Shape of an input that the model file does not hold, as data=1,3,224,224; may be "
-        "repeated.",
+        help="Shape of an input that the model file does not hold or leaves open, as "
+        "data=1,3,224,224; may be repeated.",
+        rich_help_panel=MODEL_FILE,
     ),
 ]
 Params = Annotated[
     Path | None,
-    typer.Option(help="File of the weights, where it is another one and not beside the model."),
+    typer.Option(
+        help="File of the weights, where it is another one and not beside the model.",
+        rich_help_panel=MODEL_FILE,
+    ),
 ]
 
 

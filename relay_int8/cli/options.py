@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.calibration import METHODS, CalibrationTable
-from relay_int8.calibration.formats import read_table
-from relay_int8.calibration.formats.ncnn import NAME as NCNN
-from relay_int8.cli.preprocess import PREPARATIONS
+from relay_int8.cli.words import METHOD, METHODS, PREPARATIONS, PRESETS
 from relay_int8.errors import ConfigError
-from relay_int8.quantization.config import PRESETS, QuantConfig
 from schedules.rounding import ROUNDINGS, Requantize
+
+if TYPE_CHECKING:
+    from relay_int8.calibration import CalibrationTable
+
+INTEGERS = "How integers are chosen"
+"""Group of options on help pages, as MODEL_FILE is; the everyday ones stand first, in none."""
 
 _DATA = typer.Option(
     help="Calibration images: a folder of pictures, a .npy file with images along its first axis, "
@@ -25,7 +27,8 @@ Table = Annotated[
     Path | None,
     typer.Option(
         help="Calibration table to use instead of images: relay-int8's own, another tool's (a "
-        "TensorRT cache for instance), or your numbers as JSON; see relay-int8 table."
+        "TensorRT cache for instance), or your numbers as JSON; see relay-int8 table.",
+        rich_help_panel=INTEGERS,
     ),
 ]
 Preprocess = Annotated[
@@ -35,17 +38,27 @@ Preprocess = Annotated[
         "with any of resize, crop, scale, mean, deviation, channels, layout."
     ),
 ]
-Preset = Annotated[str, typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.")]
-Method = Annotated[str, typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.")]
+Preset = Annotated[
+    str,
+    typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.", rich_help_panel=INTEGERS),
+]
+Method = Annotated[
+    str,
+    typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.", rich_help_panel=INTEGERS),
+]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(help="Tensor or operator type that stays in float; may be repeated."),
+    typer.Option(
+        help="Tensor or operator type that stays in float; may be repeated.",
+        rich_help_panel=INTEGERS,
+    ),
 ]
 BiasCorrection = Annotated[
     bool,
     typer.Option(
         "--bias-correction/--no-bias-correction",
         help="Take the mean error of quantized weights out of each layer's bias.",
+        rich_help_panel=INTEGERS,
     ),
 ]
 RequantizeName = Annotated[
@@ -54,6 +67,7 @@ RequantizeName = Annotated[
         "--requantize",
         help="How sums become integers: float, by float32 multipliers, or fixed, by integers "
         "alone, for devices without floats.",
+        rich_help_panel=INTEGERS,
     ),
 ]
 RoundingName = Annotated[
@@ -61,14 +75,24 @@ RoundingName = Annotated[
     typer.Option(
         "--rounding",
         help=f"Of --requantize fixed: {', '.join(ROUNDINGS)}; {ROUNDINGS[0]} if not given.",
+        rich_help_panel=INTEGERS,
     ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON to standard output in place of the table.")
 ]
 MAX_THREADS = 1024
 """More would only exhaust the threads of a process, which aborts it."""
-Batch = Annotated[int | None, typer.Option(min=1, help="Batch, if the model leaves it open.")]
+Batch = Annotated[
+    int | None, typer.Option(min=1, help="Batch, if the model leaves it open; else 1.")
+]
 Labels = Annotated[
     Path | None,
-    typer.Option(help="Classes, one for each image: a .npy file, or text with one a line."),
+    typer.Option(
+        help="Classes: a .npy file, or text with one a line, in the order of the images; a .csv or "
+        ".json file of file names and classes; or the folder of the pictures, whose subfolders are "
+        "the classes then."
+    ),
 ]
 
 
@@ -108,11 +132,15 @@ def chosen_source(
         raise typer.BadParameter("give either --data or --table")
     if table is None:
         return data
-    if method != QuantConfig.method:
+    if method != METHOD:
         raise ConfigError(
             f"{table} holds the ranges: --method {method} would have no effect; leave it out, or "
             "give the images with --data"
         )
+    # Here, not above: help and usage errors must not wait for NumPy.
+    from relay_int8.calibration.formats import read_table
+    from relay_int8.calibration.formats.ncnn import NAME as NCNN
+
     exchange, form = read_table(table)
     if form.name == NCNN:
         raise ConfigError(

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.calibration.alternatives import alternatives
-from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs
-from relay_int8.report.contents import read_report
-from relay_int8.report.figures import LAYERS, TENSOR, layer_traces, tensor_traces
-from relay_int8.report.pages.interactive import Axes, Traces
-from relay_int8.report.pages.picture import write_picture
-from relay_int8.report.terminal import terminal
+
+if TYPE_CHECKING:
+    from relay_int8.report.pages.interactive import Axes, Traces
 
 
 class Kind(StrEnum):
@@ -47,6 +42,10 @@ def plot(
     """
     if (kind is Kind.layers) != (tensor is None):
         raise typer.BadParameter("--kind layers draws a report, the other kinds one --tensor")
+    from relay_int8.files import require_outputs
+    from relay_int8.report.pages.picture import write_picture
+    from relay_int8.report.terminal import terminal
+
     require_outputs(output, read=(source,))
     title, axes, traces = (
         _of_layers(source) if tensor is None else _of_tensor(source, tensor, kind.value)
@@ -56,6 +55,9 @@ def plot(
 
 
 def _of_layers(source: Path) -> tuple[str, Axes, Traces]:
+    from relay_int8.report.contents import read_report
+    from relay_int8.report.figures import LAYERS, layer_traces
+
     found = read_report(source)
     traces = layer_traces(found)
     if not traces:
@@ -66,6 +68,10 @@ def _of_layers(source: Path) -> tuple[str, Axes, Traces]:
 
 
 def _of_tensor(source: Path, tensor: str, kind: str) -> tuple[str, Axes, Traces]:
+    from relay_int8.calibration.alternatives import alternatives
+    from relay_int8.calibration.table import CalibrationTable
+    from relay_int8.report.figures import TENSOR, tensor_traces
+
     entries = CalibrationTable.load(source).entries
     if tensor not in entries:
         raise ConfigError(

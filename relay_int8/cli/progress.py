@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -28,15 +29,34 @@ def progress_report() -> Iterator[Report]:
 
 
 def _lines() -> Report:
-    """Return a report that prints each stage once, when it starts."""
-    seen: set[str] = set()
+    """Return a report that prints each stage with its seconds; one of many steps also first."""
+    running: dict[str, float] = {}
+    unbounded: list[str] = []  # which end when another one starts or ends
+    ended: set[str] = set()
+
+    def _end(stage: str) -> None:
+        ended.add(stage)
+        _line(f"{stage}: {time.perf_counter() - running.pop(stage):.1f} s")
 
     def _report(stage: str, done: int, total: int | None) -> None:
-        if stage not in seen:
-            seen.add(stage)
-            print(stage if total is None else f"{stage} ({total})", file=sys.stderr, flush=True)
+        if stage in ended:
+            return
+        while unbounded and unbounded[-1] != stage:
+            _end(unbounded.pop())
+        if stage not in running:
+            running[stage] = time.perf_counter()
+            if total is None:
+                unbounded.append(stage)
+            if total != 1:
+                _line(stage if total is None else f"{stage} ({total})")
+        if done == total:
+            _end(stage)
 
     return _report
+
+
+def _line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _bars(progress: Progress) -> Report:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-import relay_int8
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
+    INTEGERS,
+    AsJson,
     Batch,
     BiasCorrection,
     Exclude,
@@ -24,13 +24,17 @@ from relay_int8.cli.options import (
     chosen_requantize,
     chosen_source,
 )
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.cli.progress import progress_report
+from relay_int8.cli.words import METHOD, PRESET
 from relay_int8.files import require_outputs
-from relay_int8.graph.pixels import PixelLayout
-from relay_int8.quantization.config import QuantConfig, chosen_tools
-from relay_int8.report.summary import print_summary
-from relay_int8.report.terminal import terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from relay_int8.graph.pixels import PixelLayout
+    from relay_int8.quantization.config import QuantConfig
+
+TARGET = "For the target"
+FILES = "Report and files"
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
@@ -39,7 +43,8 @@ RawPixels = Annotated[
     str | None,
     typer.Option(
         help="Make an artifact that takes raw uint8 pictures, nchw or nhwc, and prepares them "
-        "itself; needs --preprocess."
+        "itself; needs --preprocess.",
+        rich_help_panel=TARGET,
     ),
 ]
 Target = Annotated[
@@ -53,36 +58,53 @@ Architectures = Annotated[
     str,
     typer.Option(
         help="For GPUs, whose code the artifact holds: native (those of this computer), all, "
-        "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX."
+        "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX.",
+        rich_help_panel=TARGET,
     ),
 ]
 CudaGraphs = Annotated[
     bool,
-    typer.Option("--cuda-graphs/--no-cuda-graphs", help="For GPUs: launch kernels together."),
+    typer.Option(
+        "--cuda-graphs/--no-cuda-graphs",
+        help="For GPUs: launch kernels together.",
+        rich_help_panel=TARGET,
+    ),
 ]
 Float16 = Annotated[
     bool,
     typer.Option(
-        "--float16", help="For GPUs: layers that stay in float multiply float16, sum float32."
+        "--float16",
+        help="For GPUs: layers that stay in float multiply float16, sum float32.",
+        rich_help_panel=TARGET,
     ),
 ]
 PlanFile = Annotated[
     Path | None,
-    typer.Option(help="Plan file, as sensitivity writes it: what it leaves in float stays."),
+    typer.Option(
+        help="Plan file, as sensitivity writes it: what it leaves in float stays.",
+        rich_help_panel=INTEGERS,
+    ),
 ]
 ToolSettings = Annotated[
     list[str] | None,
-    typer.Option(help="Setting of an accuracy tool, as equalization=smooth; may be repeated."),
+    typer.Option(
+        help="Setting of an accuracy tool, as equalization=smooth; may be repeated.",
+        rich_help_panel=INTEGERS,
+    ),
 ]
 RequireInt8 = Annotated[
     bool,
     typer.Option(
-        "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
+        "--require-int8",
+        help="Exit with 3 if a layer that is not excluded stays in float.",
+        rich_help_panel=INTEGERS,
     ),
 ]
 MaxBatch = Annotated[
     int | None,
-    typer.Option(min=2, help="Make one artifact for every batch from 1 to this."),
+    typer.Option(
+        min=2, help="Make one artifact for every batch from 1 to this.", rich_help_panel=TARGET
+    ),
 ]
 ReportFile = Annotated[
     Path | None,
@@ -90,31 +112,52 @@ ReportFile = Annotated[
 ]
 Samples = Annotated[
     int,
-    typer.Option(min=0, help="Images to compare each layer with FP32 on; 0 leaves it out."),
+    typer.Option(
+        min=0,
+        help="Images to compare each layer with FP32 on; 0 leaves it out.",
+        rich_help_panel=FILES,
+    ),
 ]
 SensitivitySamples = Annotated[
     int,
-    typer.Option(min=0, help="Images to measure each layer's sensitivity on, for the report."),
+    typer.Option(
+        min=0,
+        help="Images to measure each layer's sensitivity on, for the report.",
+        rich_help_panel=FILES,
+    ),
 ]
 TuningLogs = Annotated[
     Path | None,
-    typer.Option(help="Folder of tuning logs, used before those that are shipped; see tune."),
+    typer.Option(
+        help="Folder of tuning logs, used before those that are shipped; see tune.",
+        rich_help_panel=TARGET,
+    ),
 ]
 UseRecords = Annotated[
     bool,
-    typer.Option("--records/--no-records", help="Use tuning logs, or default schedules alone."),
+    typer.Option(
+        "--records/--no-records",
+        help="Use tuning logs, or default schedules alone.",
+        rich_help_panel=TARGET,
+    ),
 ]
 RequireTuned = Annotated[
     bool,
-    typer.Option("--require-tuned", help="Fail if a kernel has no record in any log."),
+    typer.Option(
+        "--require-tuned", help="Fail if a kernel has no record in any log.", rich_help_panel=TARGET
+    ),
 ]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads that it will run on; all cores if not given."),
 ]
-QdqFile = Annotated[Path | None, typer.Option(help="Where to write the network as QDQ ONNX too.")]
+QdqFile = Annotated[
+    Path | None,
+    typer.Option(help="Where to write the network as QDQ ONNX too.", rich_help_panel=FILES),
+]
 TableFile = Annotated[
-    Path | None, typer.Option(help="Where to write the calibration table, as JSON.")
+    Path | None,
+    typer.Option(help="Where to write the calibration table, as JSON.", rich_help_panel=FILES),
 ]
 
 
@@ -122,15 +165,14 @@ def quantize(
     model: Model,
     output: Output,
     data: OptionalData = None,
-    table: Table = None,
     preprocess: Preprocess = None,
-    pixels: RawPixels = None,
+    batch: Batch = None,
     target: Target = "native",
-    arch: Architectures = "",
-    cuda_graphs: CudaGraphs = True,
-    float16: Float16 = False,
-    preset: Preset = QuantConfig.preset,
-    method: Method = QuantConfig.method,
+    threads: Threads = None,
+    report: ReportFile = None,
+    preset: Preset = PRESET,
+    method: Method = METHOD,
+    table: Table = None,
     exclude: Exclude = None,
     plan: PlanFile = None,
     tool: ToolSettings = None,
@@ -138,19 +180,21 @@ def quantize(
     requantize: RequantizeName = "float",
     rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
-    batch: Batch = None,
-    max_batch: MaxBatch = None,
     inputs: Inputs = None,
     params: Params = None,
-    report: ReportFile = None,
-    samples: Samples = 8,
-    sensitivity: SensitivitySamples = 0,
+    pixels: RawPixels = None,
+    max_batch: MaxBatch = None,
     tuning_logs: TuningLogs = None,
     records: UseRecords = True,
     require_tuned: RequireTuned = False,
-    threads: Threads = None,
-    qdq: QdqFile = None,
+    arch: Architectures = "",
+    cuda_graphs: CudaGraphs = True,
+    float16: Float16 = False,
+    samples: Samples = 8,
+    sensitivity: SensitivitySamples = 0,
     save_table: TableFile = None,
+    qdq: QdqFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Quantize a model to int8 and compile it for a target.
 
@@ -159,18 +203,29 @@ def quantize(
     For example: relay-int8 quantize resnet50.onnx --data images/ --preprocess imagenet -o
     resnet50.ri8 --report report.json
     """
+    layout = _pixel_layout(pixels)
+    sums = chosen_requantize(requantize, rounding)
     written = (output, report, save_table, qdq)
     require_outputs(*written, read=(model, data, table, plan, params))
     source = chosen_source(data, table, method)
+    # Here, not above: help and usage errors must not wait for NumPy and TVM.
+    from relay_int8.quantization.config import QuantConfig, chosen_tools
+
     config = QuantConfig(
         preset=preset,
         method=method,
         exclude=tuple(exclude or ()),
         bias_correction=bias_correction,
         tools=chosen_tools(preset, tool or ()),
-        requantize=chosen_requantize(requantize, rounding),
+        requantize=sums,
         require_int8=require_int8,
     )
+    import relay_int8
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.cli.progress import progress_report
+    from relay_int8.report.summary import print_summary
+    from relay_int8.report.terminal import terminal
+
     recipe = named_preprocessing(preprocess)
     options = relay_int8.BuildOptions(
         target=target,
@@ -178,13 +233,13 @@ def quantize(
         cuda_graphs=cuda_graphs,
         float16=float16,
         max_batch=max_batch,
-        pixels=_pixel_layout(pixels),
+        pixels=layout,
         threads=threads,
         tuning_logs=tuning_logs,
         records=records,
         require_tuned=require_tuned,
     )
-    console = terminal()
+    console = terminal(error=as_json)
     console.print(f"{model} -> {output}", soft_wrap=True)
     _print_resolved(
         console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess
@@ -206,7 +261,10 @@ def quantize(
             qdq=qdq,
             progress=progress,
         )
-    print_summary(result, console, exported=qdq is not None)
+    if as_json:
+        typer.echo(result.to_json(), nl=False)
+    else:
+        print_summary(result, console, exported=qdq is not None)
 
 
 def _print_resolved(

@@ -8,15 +8,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
-from relay_int8.files import require_outputs
-from relay_int8.messages import other_model
-from relay_int8.report.accuracy import read_evaluation
-from relay_int8.report.contents import read_report
-from relay_int8.report.html_page import write_report_page
-from relay_int8.report.sensitivity_file import read_ratios, with_ratios
-from relay_int8.report.terminal import terminal
 
 
 def report(
@@ -40,6 +32,15 @@ def report(
 
     For example: relay-int8 report report.json --table table.json -o report.html
     """
+    from relay_int8.calibration.table import CalibrationTable
+    from relay_int8.files import require_outputs
+    from relay_int8.messages import other_model
+    from relay_int8.report.accuracy import read_evaluation
+    from relay_int8.report.contents import read_report
+    from relay_int8.report.html_page import write_report_page
+    from relay_int8.report.sensitivity_file import read_ratios, with_ratios
+    from relay_int8.report.terminal import terminal
+
     require_outputs(output, read=(source, table, evaluation, sensitivity))
     found = read_report(source)
     if sensitivity is not None:

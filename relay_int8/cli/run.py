@@ -1,43 +1,129 @@
-"""``relay-int8 run``: arrays in, arrays out."""
+"""``relay-int8 run``: arrays or pictures in, arrays or classes out."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import relay_int8
-from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 from relay_int8.cli.model import Artifact
-from relay_int8.cli.options import MAX_THREADS
+from relay_int8.cli.options import MAX_THREADS, Preprocess
+from relay_int8.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from relay_int8.runtime.module import Module
+
+TOP = 5  # classes that are printed of each image
 
 
 def run(
     artifact: Artifact,
+    pictures: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Pictures to run one after the other, for an artifact of one input."),
+    ] = None,
     inputs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--input", "-i", metavar="[NAME=]FILE", help="A .npy file; NAME for several inputs."
         ),
-    ],
+    ] = None,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Where to write: .npz, or .npy for a single output."),
-    ],
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where to write the outputs: .npz, or .npy for a single one. Without it the "
+            "greatest values of the first are printed.",
+        ),
+    ] = None,
+    preprocess: Preprocess = None,
+    classes: Annotated[
+        Path | None, typer.Option(help="Names of the classes, one a line, to print with them.")
+    ] = None,
     threads: Annotated[
         int | None,
         typer.Option(min=1, max=MAX_THREADS, help="Threads; the runtime's choice if not given."),
     ] = None,
 ) -> None:
-    """Run an artifact on arrays and save what comes out.
+    """Run an artifact on pictures or arrays: print the classes it finds, or save what comes out.
 
-    Arrays have the shape and type that inspect shows; nothing is converted.
+    Pictures are prepared as in quantize, if --preprocess does not say otherwise. Arrays have the
+    shape and type that inspect shows; nothing is converted. For example: relay-int8 run
+    resnet50.ri8 photo.jpg
     """
+    if bool(pictures) == bool(inputs):
+        raise typer.BadParameter("give either pictures, or arrays with --input")
+    if pictures and output is not None and len(pictures) > 1:
+        raise typer.BadParameter("--output is for one picture; give arrays for several")
+    import relay_int8
+    from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
+
+    names = _class_names(classes)
     module = relay_int8.load(artifact, threads=threads)
-    names = [info.name for info in module.manifest.outputs]
-    check_output(output, names, [artifact, *input_files(inputs)])
-    outputs = module.run(read_arrays(inputs, module.manifest.inputs[0].name))
-    write_arrays(output, outputs)
-    for name, array in outputs.items():
-        typer.echo(f"{name}: {array.dtype} {array.shape}")
+    if output is not None:
+        outputs = [info.name for info in module.manifest.outputs]
+        check_output(output, outputs, [artifact, *(pictures or ()), *input_files(inputs or ())])
+    if inputs:
+        batches = {"": read_arrays(inputs, module.manifest.inputs[0].name)}
+    else:
+        batches = _prepared(module, pictures or [], preprocess, artifact)
+    for title, arrays in batches.items():
+        found = module.run(arrays)
+        if title:
+            found = {name: array[:1] for name, array in found.items()}
+        if output is None:
+            _print_top(title, next(iter(found.values())), names)
+            continue
+        write_arrays(output, found)
+        for name, array in found.items():
+            typer.echo(f"{name}: {array.dtype} {array.shape}")
+
+
+def _prepared(
+    module: Module, pictures: list[Path], preprocess: str | None, artifact: Path
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return the input that each picture becomes, repeated to the artifact's batch."""
+    import numpy as np
+
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.data.dataset import Dataset
+    from relay_int8.data.picture_folder import read_picture
+    from relay_int8.data.preprocessing import Preprocessing
+
+    inputs = module.manifest.inputs
+    recipe = named_preprocessing(preprocess)
+    if recipe is None and not module.manifest.preprocessing:
+        raise ConfigError(
+            f"{artifact} does not say how pictures become its input: it was not calibrated on any; "
+            "give --preprocess"
+        )
+    recipe = recipe or Preprocessing.from_dict(module.manifest.preprocessing)
+    batches = {}
+    for path in pictures:
+        read = [(str(path), read_picture(path, recipe))]
+        (image,) = Dataset(lambda read=read: read, inputs)  # type: ignore[misc]
+        size = max(inputs[0].shape[0], 1)
+        batches[str(path)] = {name: np.repeat(array, size, 0) for name, array in image.items()}
+    return batches
+
+
+def _class_names(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read as names of classes: {error}") from error
+
+
+def _print_top(title: str, output: np.ndarray, names: list[str]) -> None:
+    """Print the greatest values of each image, and at which places they are."""
+    for number, scores in enumerate(output.reshape(len(output), -1)):
+        typer.echo(title or f"image {number}")
+        for place in scores.argsort(kind="stable")[::-1][:TOP]:
+            name = f"  {names[place]}" if place < len(names) else ""
+            typer.echo(f"  {place:5}  {float(scores[place]):.4g}{name}")

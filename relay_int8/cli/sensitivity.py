@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-import relay_int8
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Inputs, Model, Params, import_options
-from relay_int8.cli.options import Data, Method, Preprocess, Preset
-from relay_int8.cli.preprocess import named_preprocessing
-from relay_int8.cli.progress import progress_report
-from relay_int8.files import require_outputs, write_atomic
-from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.terminal import show, table, terminal
-from relay_int8.report.wording import decibels
+from relay_int8.cli.options import AsJson, Data, Method, Preprocess, Preset
+from relay_int8.cli.words import METHOD, PRESET
 
 if TYPE_CHECKING:
-    from relay_int8.api.sensitivity import Verified
+    from rich.console import Console
+
+    from relay_int8.api.sensitivity import LayerAnalysis, Verified
     from relay_int8.quantization.mixed_precision.sensitivity import Sensitivity
 
 
@@ -29,8 +24,8 @@ def sensitivity(
     model: Model,
     data: Data,
     preprocess: Preprocess = None,
-    preset: Preset = QuantConfig.preset,
-    method: Method = QuantConfig.method,
+    preset: Preset = PRESET,
+    method: Method = METHOD,
     samples: Annotated[int, typer.Option(min=1, help="Images to measure on.")] = 16,
     min_snr: Annotated[
         float | None,
@@ -48,20 +43,28 @@ def sensitivity(
     ] = None,
     input_shape: Inputs = None,
     params: Params = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what each layer's integers cost in accuracy.
 
     With --min-snr or --min-agreement also find the layers to leave in float so that it is reached
     at the least time, as measured on this computer; conversions between float and integers count.
     """
+    wanted = min_snr is not None or min_agreement is not None
+    if plan is not None and not wanted:
+        raise typer.BadParameter("--plan is written for --min-snr or --min-agreement")
+    import relay_int8
     from relay_int8.api.sensitivity import analyze_layers, sensitivity_json
+    from relay_int8.cli.preprocess import named_preprocessing
+    from relay_int8.cli.progress import progress_report
+    from relay_int8.files import require_outputs, write_atomic
+    from relay_int8.quantization.config import QuantConfig
     from relay_int8.quantization.mixed_precision.choice import Budget
     from relay_int8.quantization.plan_file import save_plan
+    from relay_int8.report.terminal import terminal
+    from relay_int8.report.wording import decibels
 
-    wanted = min_snr is not None or min_agreement is not None
     budget = Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
-    if plan is not None and budget is None:
-        raise typer.BadParameter("--plan is written for --min-snr or --min-agreement")
     require_outputs(plan, report, read=(model, data, params))
     recipe = named_preprocessing(preprocess)
     imported = relay_int8.load_model(model, import_options(1, input_shape, params))
@@ -76,13 +79,17 @@ def sensitivity(
             progress=progress,
         )
     console = terminal()
-    _print_layers(found.sensitivity, console)
+    if as_json:
+        typer.echo(_as_json(found), nl=False)
+    else:
+        _print_layers(found.sensitivity, console)
     if report is not None:
         write_atomic(report, sensitivity_json(found.sensitivity).encode())
     verified = found.verified
     if verified is None:
         return
-    _print_plan(verified, console)
+    if not as_json:
+        _print_plan(verified, console)
     if plan is not None:
         save_plan(replace(verified.model.plan, model_hash=verified.model.model_hash), plan)
     if not verified.holds:
@@ -92,7 +99,25 @@ def sensitivity(
         )
 
 
+def _as_json(found: LayerAnalysis) -> str:
+    from relay_int8 import finite_json
+
+    verified = found.verified
+    plan = None
+    if verified is not None:
+        plan = {
+            "floats": verified.mixed.floats,
+            "fit": asdict(verified.fit),
+            "holds": verified.holds,
+            "latency_ms": verified.latency_ms,
+        }
+    return finite_json.dumps({"sensitivity": asdict(found.sensitivity), "plan": plan})
+
+
 def _print_layers(found: Sensitivity, console: Console) -> None:
+    from relay_int8.report.terminal import show, table
+    from relay_int8.report.wording import decibels
+
     numbers = ("MMAC", "alone dB", "without dB", "without, agreement")
     rows = table(console, "Layer", "Operator", *numbers, right=numbers)
     for layer in sorted(found.layers, key=lambda layer: -layer.without.snr_db):
@@ -113,6 +138,9 @@ def _print_layers(found: Sensitivity, console: Console) -> None:
 
 
 def _print_plan(verified: Verified, console: Console) -> None:
+    from relay_int8.report.terminal import show, table
+    from relay_int8.report.wording import decibels
+
     rows = table(console, "", "")
     rows.show_header = False
     rows.add_row("in float", ", ".join(verified.mixed.floats) or "nothing")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
+    AsJson,
     Batch,
     Preset,
     RequantizeName,
@@ -17,12 +18,13 @@ from relay_int8.cli.options import (
     chosen_requantize,
 )
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.cli.tuning_progress import tuning_report
+from relay_int8.cli.words import PRESET
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.quantization.config import QuantConfig
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.report.terminal import show, table, terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SEARCHES = ("xgb", "random", "grid")
 
@@ -87,7 +89,7 @@ def tune(
     minutes: Minutes = None,
     target: Target = "native",
     threads: Threads = None,
-    preset: Preset = QuantConfig.preset,
+    preset: Preset = PRESET,
     requantize: RequantizeName = "float",
     rounding: RoundingName = None,
     batch: Batch = None,
@@ -109,30 +111,36 @@ def tune(
     key: Key = "",
     devices: Devices = 1,
     patience: Patience = 600,
+    as_json: AsJson = False,
 ) -> None:
     """Find faster schedules for the kernels of a network, on this computer or on others.
 
     Every schedule's integers are checked before its time counts. Nothing that was measured is lost:
     stop with Ctrl-C, go on with --resume. Then quantize with --tuning-logs.
     """
+    if as_json and not list_only:
+        raise typer.BadParameter("--json is of --list; the log is JSON by itself")
+    if search not in SEARCHES:
+        raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
+    require_outputs(page, read=(model, params))
+    if logs.is_file():
+        raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
+    rack = _rack(tracker, rpc, key)
     import relay_int8
     from relay_int8.compiler.target import resolve_target
+    from relay_int8.quantization.config import QuantConfig
+    from relay_int8.report.terminal import terminal
     from relay_int8.tuning.bench import Timing
     from relay_int8.tuning.network import network_tasks
     from relay_int8.tuning.session import TuneOptions
 
-    require_outputs(page, read=(model, params))
-    if logs.is_file():
-        raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
-    if search not in SEARCHES:
-        raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     where = resolve_target(target, threads)
     mod = relay_int8.load_model(model, import_options(batch, inputs, params)).module
     config = QuantConfig(preset=preset, requantize=chosen_requantize(requantize, rounding))
     tasks = network_tasks(mod, where, config, signed=not unsigned_input)
     console = terminal()
     if list_only:
-        _print_tasks(tasks, where, console)
+        _print_tasks(tasks, where, console, as_json=as_json)
         return
     options = TuneOptions(
         trials=trials,
@@ -143,7 +151,7 @@ def tune(
         warm_start=tuple(warm_start or ()),
         timing=Timing(flush=flush, repeat_ms=min_repeat_ms),
         workers=workers,
-        rack=_rack(tracker, rpc, key),
+        rack=rack,
         devices=devices,
         patience_s=patience,
     )
@@ -153,12 +161,24 @@ def tune(
         from relay_int8.report.tuning_page import write_tuning_page
 
         write_tuning_page(folder, page)
+    same: dict[str, object] = {
+        "--target": target,
+        "--threads": threads,
+        "--preset": preset,
+        "--batch": batch,
+        "--params": params,
+    }
+    words = [text for key, value in same.items() if value is not None for text in (key, str(value))]
+    words += [text for shape in inputs or () for text in ("--input", shape)]
+    words += ["--tuning-logs", str(folder), "--data", "IMAGES", "-o", f"{model.stem}.ri8"]
+    console.print(f"next: relay-int8 quantize {shlex.join([str(model), *words])}", soft_wrap=True)
 
 
 def _measure(
     tasks: Any, target: Any, name: str, options: Any, logs: Path, console: Console
 ) -> Path:
     """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
+    from relay_int8.cli.tuning_progress import tuning_report
     from relay_int8.tuning.session import tune_tasks as run
 
     try:
@@ -183,28 +203,50 @@ def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:
     return Endpoint(address=address, key=key, tracker=tracker is not None)
 
 
-def _print_tasks(tasks: Any, target: Any, console: Console) -> None:
+def _task_values(tasks: Any, target: Any, reason: str | None) -> list[dict[str, Any]]:
+    """Return what is known of each kernel, those that take most of the time first."""
     from relay_int8.tuning.network import seconds_of
-    from relay_int8.tuning.session import obstacle
     from schedules.space import size
 
-    reason = obstacle(target)
     seconds = {} if reason else seconds_of(tasks, target)
-    shares = {task.key: task.occurrences * seconds.get(task.key, 0.0) for task in tasks}
-    total = sum(shares.values())
+    return [
+        {
+            "kernel": task.title,
+            "template": task.template,
+            "layers": task.layers,
+            "calls": task.occurrences,
+            "schedules": size(task.kernel(target)),
+            "us": seconds[task.key] * 1e6 if seconds else None,
+        }
+        for task in sorted(tasks, key=lambda task: -task.occurrences * seconds.get(task.key, 0.0))
+    ]
+
+
+def _print_tasks(tasks: Any, target: Any, console: Console, *, as_json: bool) -> None:
+    from relay_int8 import finite_json
+    from relay_int8.messages import few
+    from relay_int8.report.terminal import show, table
+    from relay_int8.tuning.session import obstacle
+
+    reason = obstacle(target)
+    values = _task_values(tasks, target, reason)
+    if as_json:
+        typer.echo(finite_json.dumps({"kernels": values, "no_times": reason}), nl=False)
+        return
+    total_us = sum(value["calls"] * (value["us"] or 0.0) for value in values)
     numbers = ("calls", "schedules", "us", "share")
-    rows = table(console, "kernel", "template", *numbers, right=numbers)
-    for task in sorted(tasks, key=lambda task: -shares[task.key]):
-        count = size(task.kernel(target))
+    rows = table(console, "kernel", "template", *numbers, "layers", right=numbers)
+    for value in values:
         rows.add_row(
-            task.title,
-            task.template,
-            str(task.occurrences),
-            "many" if count is None else str(count),
-            f"{seconds[task.key] * 1e6:.1f}" if seconds else "-",
-            f"{shares[task.key] / total:.1%}" if total else "-",
+            value["kernel"],
+            value["template"],
+            str(value["calls"]),
+            "many" if value["schedules"] is None else str(value["schedules"]),
+            "-" if reason else f"{value['us']:.1f}",
+            f"{value['calls'] * value['us'] / total_us:.1%}" if total_us else "-",
+            few(value["layers"]),
         )
-    times = f"{total * 1e3:.3f} ms with default schedules" if seconds else "no times"
+    times = "no times" if reason else f"{total_us / 1e3:.3f} ms with default schedules"
     show(console, f"{len(tasks)} kernels, {times}", rows)
     if reason:
         console.print(f"no times: {reason}", soft_wrap=True)

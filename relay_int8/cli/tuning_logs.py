@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from relay_int8 import finite_json
+from relay_int8.cli.options import AsJson
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import require_outputs
-from relay_int8.report.terminal import show as show_table
-from relay_int8.report.terminal import table, terminal
 
 tuning_logs = typer.Typer(
     no_args_is_help=True, help="Look at tuning logs, put them together, make them small."
@@ -19,14 +19,19 @@ Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
 
 
 @tuning_logs.command()
-def show(folder: Folder) -> None:
+def show(folder: Folder, as_json: AsJson = False) -> None:
     """Show each log's kernels: trials, time by default and tuned, the winning choices."""
+    from relay_int8.report.terminal import show as show_table
+    from relay_int8.report.terminal import table, terminal
     from relay_int8.tuning.session import results
     from relay_int8.tuning.trial_log import read_manifest, read_trials
     from relay_int8.tuning.winner import by_task, winner
     from schedules.task import Task
 
     found = _logs(folder)
+    if as_json:
+        typer.echo(finite_json.dumps([_values(path) for path in found]), nl=False)
+        return
     console = terminal()
     for path in found:
         manifest, trials = read_manifest(path), read_trials(path)
@@ -48,6 +53,38 @@ def show(folder: Folder) -> None:
         reason = manifest.refusal()
         if reason:
             console.print(f"not used: {reason}", soft_wrap=True)
+
+
+def _values(log: Path) -> dict[str, Any]:
+    """Return what ``show`` prints of a log, as plain values."""
+    from relay_int8.tuning.session import results
+    from relay_int8.tuning.trial_log import read_manifest, read_trials
+    from relay_int8.tuning.winner import by_task, winner
+    from schedules.task import Task
+
+    manifest, trials = read_manifest(log), read_trials(log)
+    kernels = []
+    for key, task_trials in by_task(trials).items():
+        best = winner(task_trials)
+        kernels.append(
+            {
+                "kernel": Task.from_key(key).title,
+                "calls": manifest.occurrences.get(key, 1),
+                "trials": len(task_trials),
+                "default_us": best.default_s * 1e6,
+                "tuned_us": best.seconds * 1e6,
+                "choices": best.choices,
+            }
+        )
+    return {
+        "log": str(log),
+        "network": manifest.network,
+        "device": manifest.device,
+        "tvm": manifest.tvm,
+        **results(manifest, trials),
+        "refused": manifest.refusal(),
+        "kernels": kernels,
+    }
 
 
 @tuning_logs.command()

@@ -55,7 +55,7 @@ class Standing:
             task = self._tasks[key]
             times = (self._default.get(key, float("nan")), self._best[key])
             rows.add_row(
-                task.title,
+                task.title_of_layer,
                 str(task.occurrences),
                 *(f"{time * 1e6:.1f}" for time in times),
                 str(self._trials[key]),

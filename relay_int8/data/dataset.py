@@ -15,17 +15,14 @@ import numpy.typing as npt
 
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.sources import Array, Batch, Batches, passes, plain_batch
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
 from relay_int8.messages import extents, outside
 
-Array = npt.NDArray[Any]
-
 Image = dict[str, npt.NDArray[Any]]
 """Input name -> array, of batch 1."""
 
-Batch = Array | Mapping[str, Array]
-Batches = Iterable[Batch] | Callable[[], Iterable[Batch]]
 Labelled = tuple[str, Batch]
 
 
@@ -71,6 +68,9 @@ class Dataset:
             )
 
     def _checked(self, label: str, batch: Batch) -> dict[str, Array]:
+        batch = plain_batch(batch, len(self.inputs))
+        if isinstance(batch, list) and batch and len(batch) == len(self.inputs) > 1:
+            batch = dict(zip(self._names(), batch, strict=True))
         if not isinstance(batch, Mapping):
             if len(self.inputs) != 1:
                 raise CalibrationError(
@@ -107,13 +107,21 @@ def open_data(
     ----------
     source
         A folder of pictures (read in order of their paths); a ``.npy`` file, images along its first
-        axis; a ``.npz`` file with an array per input name; an iterable of batches, each an array or
-        a dictionary of arrays; or a function that returns such an iterable. An iterable must start
-        anew each time, as a list or a DataLoader does: calibration looks at the data twice.
+        axis; a ``.npz`` file with an array per input name; or what a program has at hand: an array
+        or a dictionary of arrays, images along their first axis; an iterable of such batches, a
+        PyTorch DataLoader, whose labels are left out; a CalibrationDataReader of ONNX Runtime; or a
+        function that returns an iterable. An iterable must start anew each time, as a list or a
+        DataLoader does: calibration looks at the data twice.
     inputs
         The network's inputs.
     preprocessing
         For pictures, which need it; arrays are taken as they are.
+
+    Examples
+    --------
+    >>> x = TensorInfo(name="x", shape=(1, 3), dtype="float32")
+    >>> len(list(open_data(np.zeros((5, 3), np.float32), [x])))
+    5
     """
     if isinstance(source, str | Path):
         return Dataset(_open_path(Path(source), inputs, preprocessing), inputs)
@@ -121,14 +129,7 @@ def open_data(
         raise CalibrationError(
             "preprocessing is for a folder of pictures; arrays are used as given"
         )
-    if isinstance(source, Iterator):
-        raise CalibrationError(
-            f"a {type(source).__name__} found, which can be read only once; calibration reads the "
-            "data twice: give a list, or the function that makes the generator"
-        )
-    if isinstance(source, np.ndarray):
-        raise CalibrationError("an array found; put the batches into a list: [array]")
-    open_source = source if callable(source) else lambda: source
+    open_source = passes(source)
     return Dataset(lambda: _labelled(open_source()), inputs)
 
 
@@ -192,7 +193,8 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
         return f"a {type(array).__name__} found, a NumPy array expected"
     if array.ndim != len(info.shape):
         return (
-            f"shape {extents(array.shape)} found, {len(info.shape)} axes expected, the batch first"
+            f"shape {extents(array.shape)} found, {len(info.shape)} axes expected, the batch first "
+            "(x[None] makes a batch of one image)"
         )
     if any(
         want not in (-1, size) for want, size in zip(info.shape[1:], array.shape[1:], strict=True)

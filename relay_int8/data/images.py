@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay_int8.data.dataset import Batches, Dataset, open_data
+from relay_int8.data.dataset import Dataset, open_data
 from relay_int8.data.preprocessing import Preprocessing
+from relay_int8.data.sources import Batches
 from relay_int8.data.tensor_info import TensorInfo
 
 

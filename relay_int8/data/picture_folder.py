@@ -12,8 +12,10 @@ import numpy.typing as npt
 from PIL import Image as Picture
 from PIL import ImageOps
 
+from relay_int8.data.natural_order import naturally_sorted
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.notices import notice
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 # Everything Pillow raises for a file that is damaged, truncated or no picture.
@@ -22,7 +24,7 @@ _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, Picture.DecompressionBomb
 
 @dataclass(frozen=True)
 class PictureFolder:
-    """Pictures of a folder and its subfolders, ordered by path, whatever the file system's order.
+    """Pictures of a folder and its subfolders, ordered by path, 2.jpg before 10.jpg.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ class PictureFolder:
                 "calibration pictures"
             )
         for path in paths:
-            yield str(path), self._read(path)
+            yield str(path), read_picture(path, self.preprocessing)
 
     def __len__(self) -> int:
         """Return how many pictures there are."""
@@ -59,17 +61,41 @@ class PictureFolder:
     def paths(self) -> list[Path]:
         """Return the pictures in the order they are read."""
         found = (path for path in self.path.rglob("*") if path.suffix.lower() in SUFFIXES)
-        return sorted((path for path in found if path.is_file()), key=lambda path: path.as_posix())
+        files = (path.relative_to(self.path) for path in found if path.is_file())
+        return [self.path / path for path in naturally_sorted(files)]
 
-    def _read(self, path: Path) -> npt.NDArray[Any]:
-        try:
-            with warnings.catch_warnings(), Picture.open(path) as picture:
-                # Large, or with odd metadata: its pixels are what counts.
-                warnings.simplefilter("ignore")
-                return self.preprocessing(ImageOps.exif_transpose(picture))
-        except _DAMAGE as error:
-            raise CalibrationError(
-                f"{path}: cannot be read as a picture: {error}; remove or replace it"
-            ) from error
-        except ConfigError as error:
-            raise CalibrationError(f"{path}: {error}") from error
+
+def read_picture(path: Path, preprocessing: Preprocessing) -> npt.NDArray[Any]:
+    """Return the input of batch 1 that a picture becomes.
+
+    Raises
+    ------
+    CalibrationError
+        It cannot be read, or is too small to be cropped.
+    """
+    try:
+        with warnings.catch_warnings(), Picture.open(path) as picture:
+            # Large, or with odd metadata: its pixels are what counts.
+            warnings.simplefilter("ignore")
+            upright = ImageOps.exif_transpose(picture)
+            x = preprocessing(upright)
+    except _DAMAGE as error:
+        raise CalibrationError(
+            f"{path}: cannot be read as a picture: {error}; remove or replace it"
+        ) from error
+    except ConfigError as error:
+        raise CalibrationError(f"{path}: {error}") from error
+    _tell_of_cropping(upright.size, path.parent, preprocessing)
+    return x
+
+
+def _tell_of_cropping(size: tuple[int, int], folder: Path, preprocessing: Preprocessing) -> None:
+    """Say what resizing does to a picture that has the network's size already."""
+    resize, crop = preprocessing.resize, preprocessing.crop
+    if crop is None or resize in (None, crop, min(size)) or size != (crop[1], crop[0]):
+        return
+    notice(
+        f"{folder}: pictures are {crop[0]} x {crop[1]} already; they are resized to {resize} and "
+        "cropped to that size again, which loses their borders; if they were cropped before, leave "
+        "resize and crop out (--preprocess FILE.json)"
+    )

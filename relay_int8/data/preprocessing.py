@@ -37,6 +37,12 @@ class Preprocessing:
         "NCHW" or "NHWC".
     dtype
         "float32", or "uint8" for pixels as they are: neither scaled nor normalized.
+
+    Examples
+    --------
+    >>> prepare = Preprocessing(resize=256, crop=(224, 224), scale=1 / 255)
+    >>> prepare(Picture.new("RGB", (640, 480))).shape
+    (1, 3, 224, 224)
     """
 
     resize: int | Pair | None = None

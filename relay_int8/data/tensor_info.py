@@ -22,6 +22,16 @@ class TensorInfo:
     dtype: str
     index_range: tuple[int, int] | None = None
 
+    def __str__(self) -> str:
+        """Return it as people write it.
+
+        Examples
+        --------
+        >>> str(TensorInfo(name="x", shape=(-1, 3, 8, 8), dtype="float32"))
+        'x float32 any x 3 x 8 x 8'
+        """
+        return f"{self.name} {self.dtype} {extents(self.shape)}"
+
     def misfit(self, array: object) -> str | None:
         """Say why ``array`` cannot be this tensor, or None."""
         if not isinstance(array, np.ndarray):

@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.misnamed import instead_of_model
 from relay_int8.frontend.options import ImportOptions, Shapes
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def import_model(
         Operators that cannot be imported.
     """
     path = Path(source)
+    if advice := instead_of_model(path):
+        raise FrontendError(advice)
     options = ImportOptions(
         batch=batch, inputs=inputs or {}, params=None if params is None else Path(params)
     )

@@ -18,9 +18,9 @@ class ImportOptions:
     Parameters
     ----------
     batch
-        Leading extent of every input.
+        Leading extent of every input; 1, with a notice, where the file leaves it open.
     inputs
-        Name -> shape of data inputs, for formats that do not hold them.
+        Name -> shape of data inputs, where the file does not hold it or leaves some of it open.
     params
         File of the weights, where it is another one and not found beside the model.
     """
@@ -32,6 +32,12 @@ class ImportOptions:
 
 def refuse_options(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for shapes or a file of weights, where the model itself holds both."""
-    for name, given in (("--input", options.inputs), ("--params", options.params)):
-        if given:
-            raise ConfigError(f"{path} holds itself what {name} says; leave {name} out")
+    refuse_params(path, options)
+    if options.inputs:
+        raise ConfigError(f"{path} holds itself what --input says; leave --input out")
+
+
+def refuse_params(path: Path, options: ImportOptions) -> None:
+    """Raise ConfigError for a file of weights, where the model itself holds them."""
+    if options.params:
+        raise ConfigError(f"{path} holds itself what --params says; leave --params out")

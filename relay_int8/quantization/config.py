@@ -140,6 +140,11 @@ class QuantConfig:
     ------
     ConfigError
         If the preset or the rounding is unknown, or preset and tools exclude each other.
+
+    Examples
+    --------
+    >>> QuantConfig(method="percentile", exclude=("softmax",)).applied.correction
+    'analytic'
     """
 
     preset: str = "int8"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -27,6 +27,8 @@ from relay_int8.graph.digest import digest, float_digest, tensor_names
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
+from relay_int8.messages import DIGITS
+from relay_int8.notices import notice
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import PlannedScheme, QParams
 from relay_int8.quantization.annotate import annotate
@@ -64,6 +66,8 @@ class QuantizedModel:
     adopted
         Whether scales and zero points are those of the imported model; then nothing of ``config``
         but ``require_int8`` and ``requantize`` had a say.
+    table_given
+        Whether ranges came with a table, not from images: then the method is the table's.
     """
 
     mod: IRModule
@@ -76,6 +80,17 @@ class QuantizedModel:
     choices: tuple[Choice, ...] = ()
     declined: tuple[Declined, ...] = ()
     adopted: bool = False
+    table_given: bool = False
+
+    def __repr__(self) -> str:
+        """Return what became of the layers, and the digest; the fields have everything."""
+        layers = self.plan.layers
+        integer = sum(layer.integer for layer in layers)
+        how = "adopted" if self.adopted else f"{self.config.preset}, {self.config.method}"
+        return (
+            f"<QuantizedModel {self.digest[:DIGITS]}: {integer} of {len(layers)} layers in "
+            f"integers ({how})>"
+        )
 
     @property
     def table_hash(self) -> str:
@@ -93,6 +108,9 @@ class QuantizedModel:
             "tools": [f"{name}: {value}" for name, value in tools.items()],
             "requantize": self.config.requantize_text,
         }
+        if self.table_given:
+            methods = {item.method.partition(" ")[0]: None for item in self.table.entries.values()}
+            fields["method"] = f"of the given table ({', '.join(methods)})"
         if self.choices:
             fields["choices"] = [str(choice) for choice in self.choices]
         return fields
@@ -148,6 +166,7 @@ def quantize(
     if not table.model_hash:
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), float_digest(reference))
+    config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
     refused = _overflowing(corrected, plan, params)
@@ -168,6 +187,7 @@ def quantize(
         config=config,
         choices=choices,
         declined=declined,
+        table_given=isinstance(data, CalibrationTable),
     )
 
 
@@ -201,6 +221,19 @@ def _calibrated(
     return best.with_histograms_of(table) if keep_histograms else best
 
 
+def _with_means(
+    config: QuantConfig, table: CalibrationTable, averaged: Sequence[str]
+) -> QuantConfig:
+    """Return the configuration without bias correction where a table has no means for it."""
+    if config.applied.correction != "analytic" or table.means or not averaged:
+        return config
+    notice(
+        "the calibration table holds no means of channels, as another tool's does not: biases stay "
+        "as they are (--no-bias-correction); calibrate with images to correct them"
+    )
+    return replace(config, bias_correction=False)
+
+
 def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
     return {name: plan.tensors[name].scheme for name in plan.calibrated}
 
@@ -225,8 +258,8 @@ def _corrected(
     network = NumpyNetwork(with_batch(reference, 1), alone)
     simulation = Simulation(plan=plan, params=params)
     found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
-    replace = ReplaceWeights(found.weights, found.biases, alone)
-    return tvm.transform.Sequential([replace])(reference)
+    replaced = ReplaceWeights(found.weights, found.biases, alone)
+    return tvm.transform.Sequential([replaced])(reference)
 
 
 def require_ranges_alone(config: QuantConfig, instead: str) -> None:

@@ -20,7 +20,12 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Return the address that ``text`` names, e.g. "127.0.0.1:9090" or "[::1]:9090".
+        """Return the address that ``text`` names.
+
+        Examples
+        --------
+        >>> Address.parse("[::1]:9090")
+        Address(host='::1', port=9090)
 
         Raises
         ------
@@ -45,6 +50,22 @@ class Address:
                 f"{self}: no computer of that name is known ({error.strerror}); mend the name, or "
                 "give its IP address"
             ) from error
+
+    def check_free(self) -> None:
+        """Raise a DeployError if nothing can listen here, as where the port is in use."""
+        self.check_known()
+        family, kind, _, _, where = socket.getaddrinfo(
+            self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(where)
+            except OSError as error:
+                raise DeployError(
+                    f"{self}: cannot listen there ({error.strerror}); name another --port, or 0 "
+                    "for any that is free"
+                ) from error
 
     def check_listening(self, what: str, remedy: str) -> None:
         """Raise a DeployError if nothing accepts connections here."""

@@ -103,6 +103,8 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> NoReturn:
     if options.proxy:
         options.proxy.check_listening("proxy", "start one: python -m tvm.exec.rpc_proxy")
     port = options.port
+    if port and not options.proxy:
+        Address(options.host, port).check_free()
     with _signals_exit(), _work_folder(options.work_dir) as work:
         while True:
             with _server(options, port, work) as process:

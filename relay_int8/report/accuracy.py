@@ -16,6 +16,7 @@ from relay_int8.graph.batch import stacked
 from relay_int8.messages import other_model
 from relay_int8.numerics.interval import wilson
 from relay_int8.numerics.snr import snr_db
+from relay_int8.report.label_check import tell_of_labels
 
 if TYPE_CHECKING:
     from relay_int8.runtime.module import Module
@@ -130,6 +131,8 @@ def evaluate(
     scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
     if labels is not None:
         _require_labels(labels, *scores.shape)
+    if labels is not None:
+        tell_of_labels(scores.argmax(axis=1), labels, scores.shape[1])
     result = _compare(
         scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
     )

@@ -14,7 +14,9 @@ from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
 from relay_int8.graph.declined import Declined
 from relay_int8.report.accuracy import Evaluation
+from relay_int8.report.html_table import html_table
 from relay_int8.report.reasons import kind_of
+from relay_int8.report.wording import decibels
 
 REPORT_VERSION = 1
 
@@ -162,6 +164,28 @@ class Report:
     machine: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     report_version: int = REPORT_VERSION
+
+    def __repr__(self) -> str:
+        """Return the essence in one line; the fields have everything."""
+        parts = [f"{self.coverage['int8_layers']} of {len(self.layers)} layers in integers"]
+        parts += [f"{each.name} {decibels(each.snr_db)} dB" for each in self.outputs]
+        parts += [f"{name} {latency_ms:.3f} ms" for name, latency_ms in self.latency_ms.items()]
+        return f"<Report of {self.model}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the essence and a table of the layers, for notebooks."""
+        rows = [
+            (
+                layer.name,
+                layer.kind,
+                "int8" if layer.integer else f"float: {layer.reason}",
+                layer.kernel or "-",
+                decibels(layer.snr_db),
+                "-" if layer.time_us is None else f"{layer.time_us:.0f}",
+            )
+            for layer in self.layers
+        ]
+        return html_table(repr(self), ("layer", "operator", "type", "kernel", "SNR dB", "us"), rows)
 
     @property
     def coverage(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rich.console import Console
@@ -10,13 +11,17 @@ from rich.table import Table
 PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
 
 
-def terminal() -> Console:
-    """Return the console of standard output; in a pipe, without colour and of a fixed width.
+def terminal(*, error: bool = False) -> Console:
+    """Return the console of standard output or error; plain and of a fixed width in a pipe.
 
-    Text is printed as it is: brackets in the names of tensors are no markup.
+    The width in a pipe is that of the variable COLUMNS, where it is set. Text is printed as it is:
+    brackets in the names of tensors are no markup.
     """
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    columns = os.environ.get("COLUMNS", "")
+    plain_width = int(columns) if columns.isdecimal() and int(columns) else PLAIN_WIDTH
+    stream = sys.stderr if error else sys.stdout
+    width = None if stream.isatty() else plain_width
+    return Console(highlight=False, markup=False, emoji=False, width=width, stderr=error)
 
 
 def show(console: Console, title: str, rows: Table) -> None:

@@ -51,6 +51,13 @@ class Module:
         if threads is not None:
             set_threads(threads)
 
+    def __repr__(self) -> str:
+        """Return what it is made from, takes and gives."""
+        takes, gives = (
+            ", ".join(map(str, infos)) for infos in (self.manifest.inputs, self.manifest.outputs)
+        )
+        return f"<Module {self.path.name}: {takes} -> {gives}; {self.manifest.machine}>"
+
     @property
     def threads(self) -> int:
         """How many threads the runtime's pool has."""

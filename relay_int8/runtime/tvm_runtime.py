@@ -19,6 +19,7 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
+from schedules.cores import usable_cores
 from schedules.cuda.device.cudart import CUDART, load_cudart
 
 Array = np.ndarray[Any, Any]
@@ -136,7 +137,7 @@ def use_all_cores() -> None:
     """
     if "TVM_NUM_THREADS" not in os.environ:
         os.environ.setdefault("TVM_BIND_THREADS", "0")
-        _resize(len(os.sched_getaffinity(0)))
+        _resize(usable_cores())
 
 
 def _resize(count: int) -> None:

@@ -33,4 +33,5 @@ def _others(task: Task, target: Target) -> Iterator[Task]:
                 spec=task.spec,
                 layouts=tuple(layout.name for layout in (*layouts.inputs, layouts.output)),
                 occurrences=task.occurrences,
+                layers=task.layers,
             )

@@ -13,13 +13,14 @@ from tvm.target import Target
 
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
+from schedules import catalog
 from schedules.cuda.toolchain.compiler import device_code
 from schedules.space import Choices, Kernel, point
 from schedules.task import Task
 from schedules.template import ScheduleError, ScheduleTemplate
 
 Verdict = Literal["ok", "wrong", "refused", "failed", "lost"]
-CATALOG = "schedules.catalog"
+CATALOG = catalog.__name__
 FLUSH = "cache_flush_cpu_non_first_arg"
 HOPELESS = 1.25  # times as slow as the best: further repeats would not change that
 

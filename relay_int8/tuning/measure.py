@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from relay_int8.machine.host import clocks, cpu_name
 from relay_int8.tuning.bench import Batch, Measured, serve
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.worker import Worker, WorkerLostError
+from schedules.cores import usable_cores
 from schedules.peak import best_dot, peak
 from schedules.space import Choices
 from schedules.task import Task
@@ -34,7 +34,7 @@ class LocalMeasurer(WorkerMeasurer):
     def __init__(
         self, target: Mapping[str, Any], *, workers: int | None = None, **how: Any
     ) -> None:
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         environment = {"TVM_NUM_THREADS": str(target.get("num-cores", cores))}
         processes = [Worker(serve, environment) for _ in range(workers or cores)]
         super().__init__(target, processes, **how)

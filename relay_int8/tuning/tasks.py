@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from relay_int8.compiler.kernel_calls import KernelCall
@@ -16,12 +15,18 @@ def tasks_of(calls: Iterable[KernelCall]) -> tuple[Task, ...]:
 
     Kernels of float islands, which have no template, and of a symbolic batch are left out.
     """
-    counts = Counter(
-        (call.template, to_json(call.spec), call.layouts)
-        for call in calls
-        if call.spec is not None and is_static(call.spec)
-    )
+    layers: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for call in calls:
+        if call.spec is not None and is_static(call.spec):
+            kernel = (call.template, to_json(call.spec), call.layouts)
+            layers.setdefault(kernel, []).append(call.tensor or call.name)
     return tuple(
-        Task(template=template, spec=spec, layouts=layouts, occurrences=count)
-        for (template, spec, layouts), count in counts.items()
+        Task(
+            template=template,
+            spec=spec,
+            layouts=layouts,
+            occurrences=len(names),
+            layers=tuple(dict.fromkeys(names)),
+        )
+        for (template, spec, layouts), names in layers.items()
     )

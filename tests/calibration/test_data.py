@@ -5,8 +5,10 @@ import pytest
 from PIL import Image
 
 from relay_int8.calibration import Preprocessing, open_data
+from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
+from relay_int8.notices import Notice
 
 pytestmark = pytest.mark.fast
 X = TensorInfo(name="x", shape=(-1, 3, 4, 4), dtype="float32")
@@ -62,6 +64,22 @@ def test_pictures_are_ordered_by_path(tmp_path):
     (tmp_path / "in" / "labels.txt").write_text("not a picture")
     data = open_data(tmp_path / "in", [X], Preprocessing())
     assert [image["x"][0, 0, 0, 0] for image in data] == [1, 0, 3, 2]
+
+
+def test_numbers_in_names_are_counted(tmp_path):
+    names = ["10.png", "2.png", "1.png", "img_9_b.png", "img_10_a.png", "01.png", "9/1.png"]
+    save_pictures(tmp_path, names)
+    found = PictureFolder(tmp_path, Preprocessing()).paths()
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == [
+        "01.png", "1.png", "2.png", "9/1.png", "10.png", "img_9_b.png", "img_10_a.png",
+    ]  # fmt: skip
+
+
+def test_pictures_that_were_cropped_before_are_noticed(tmp_path):
+    save_pictures(tmp_path, ["a.png"])
+    with pytest.warns(Notice, match="pictures are 4 x 4 already; they are resized to 6"):
+        list(open_data(tmp_path, [X], Preprocessing(resize=6, crop=(4, 4))))
+    list(open_data(tmp_path, [X], Preprocessing(resize=4, crop=(4, 4))))
 
 
 def test_pictures_are_preprocessed(tmp_path):
@@ -140,11 +158,6 @@ def test_no_pictures(tmp_path):
 def test_a_generator_is_refused():
     with pytest.raises(CalibrationError, match="generator found, which can be read only once"):
         open_data((batch for batch in [images(1)]), [X])
-
-
-def test_a_bare_array_is_refused():
-    with pytest.raises(CalibrationError, match="list"):
-        open_data(images(3), [X])
 
 
 def test_paths_that_cannot_be_data(tmp_path):

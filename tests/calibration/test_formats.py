@@ -14,6 +14,7 @@ from relay_int8.calibration.formats import (
     read_table,
 )
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.notices import Notice
 from tests.calibration.tables import FILES, MIXED, entry, through_json
 
 F = np.float32
@@ -128,16 +129,27 @@ def test_names_of_files(tmp_path):
         "a.trt": "tensorrt",
         "a.table": "ncnn",
         "resnet_cali_table": "tpu-mlir",
-        "calibration.cache": "onnxruntime-text",
         "calibration.json": "onnxruntime",
         "my.ranges.json": "ranges",
         "a.encodings": "aimet",
         "table.json": "relay-int8",
     }
     assert {name: format_of_name(tmp_path / name).name for name in names} == names
-    assert set(names.values()) == set(FORMATS)
+    assert {*names.values(), "onnxruntime-text"} == set(FORMATS)
+    with pytest.raises(ConfigError, match="say which one with --to tensorrt or --to onnx"):
+        format_of_name(tmp_path / "calibration.cache")
     with pytest.raises(ConfigError, match="no format has files of that name"):
         format_of_name(tmp_path / "a.txt")
+
+
+def test_names_that_tensorrt_made_up_are_skipped():
+    text = "TRT-8601-EntropyCalibration2\nx: 4000889d\n(Unnamed Layer* 7) [Constant]_output: 3d010a14\n"
+    table = find_format("tensorrt").read(text).table
+    with pytest.warns(Notice, match=r"1 names of the cache are TensorRT's own, .*\(Unnamed Layer"):
+        found = fit(table, {"x": "s8"})
+    assert list(found.entries) == ["x"] and len(found.notes) == 1
+    with pytest.raises(CalibrationError, match=r"ranges are missing for z$"):
+        fit(table, {"x": "s8", "z": "s8"})
 
 
 def test_fit_names_what_does_not_fit():

@@ -1,5 +1,7 @@
 """relay-int8 as a whole: help, version, exit codes, plain text in a pipe."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 import relay_int8
 from relay_int8.cli import app
 from relay_int8.cli.exits import ErrorGroup
+from relay_int8.demo import MODEL
 
 pytestmark = pytest.mark.fast
 
@@ -84,6 +87,53 @@ def test_ctrl_c_is_one_also_where_tvm_makes_another_error_of_it(is_interrupted):
     assert result.exit_code == (130 if is_interrupted else 1)
     assert isinstance(result.exception, SystemExit if is_interrupted else RuntimeError)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_options_stand_in_groups_the_everyday_ones_first(invoke):
+    out = invoke("quantize", "--help")[1]
+    titles = [line for line in out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == [
+        "Arguments:",
+        "Options:",
+        "How integers are chosen:",
+        "What the model file leaves open:",
+        "For the target:",
+        "Report and files:",
+    ]
+    everyday = out.partition("Options:")[2].partition("How integers")[0]
+    assert all(name in everyday for name in ("--output", "--data", "--preprocess", "--batch"))
+    assert "--float16" not in everyday
+
+
+def test_columns_say_how_wide_a_pipe_is(invoke, artifact, monkeypatch):
+    def widest():
+        return max(map(len, invoke("bench", artifact, "--repeats", "1")[1].splitlines()[1:]))
+
+    monkeypatch.setenv("COLUMNS", "40")
+    assert widest() <= 40
+    monkeypatch.setenv("COLUMNS", "not a number")
+    assert 60 < widest() <= 160
+
+
+@pytest.mark.parametrize("columns", [90, 130])
+def test_columns_say_how_wide_a_help_page_is(columns):
+    code = "from relay_int8.cli import app; app(prog_name='relay-int8')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "quantize", "--help"],
+        capture_output=True,
+        text=True,
+        cwd=Path(relay_int8.__file__).parents[1],
+        env={**os.environ, "COLUMNS": str(columns)},
+    )
+    assert 0.9 * columns < max(map(len, done.stdout.splitlines())) <= columns
+
+
+def test_an_open_batch_is_a_line_on_standard_error(invoke):
+    code, out, err = invoke("inspect", MODEL, "--json")
+    assert code == 0 and json.loads(out)["layers"]
+    (line,) = err.splitlines()
+    assert line.startswith("note: input ") and "batch 1 is taken: pass --batch N" in line
+    assert invoke("inspect", MODEL, "--batch", 1, "--json")[1:] == (out, "")
 
 
 def test_public_names_exist():

@@ -77,6 +77,23 @@ def test_tools_that_a_table_cannot_hold_are_refused(invoke, data, tmp_path, pres
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_ctrl_c_says_what_is_kept(invoke, tmp_path, monkeypatch, is_begun):
+    table = tmp_path / "table.json"
+
+    def stopped(*_, **__):
+        if is_begun:
+            table.with_name("table.json.partial").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("relay_int8.api.calibrate.calibrate_model", stopped)
+    code, _, err = invoke("calibrate", MODEL, "--data", tmp_path, "-o", table)
+    assert code == 130
+    kept = f"{table}.partial is kept, --resume goes on with it" if is_begun else "nothing is kept"
+    assert err == f"stopped; {kept}\n"
+
+
 RUN = "from relay_int8.cli import app; app()"
 SMALL_SHARDS = """
 from functools import partial

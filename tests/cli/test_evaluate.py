@@ -38,6 +38,14 @@ def test_top1(invoke, artifact, labels):
 
 
 @pytest.mark.usefixtures("files")
+def test_json_in_place_of_the_table(invoke, artifact):
+    arguments = ("--data", "x.npy", "--labels", "labels.npy", "--json")
+    code, out, err = invoke("evaluate", artifact, *arguments)
+    assert code == 0, err
+    assert Evaluation.from_json(out) == Evaluation(samples=5, top1=0.8, digest="0" * 64)
+
+
+@pytest.mark.usefixtures("files")
 def test_the_numbers_go_to_a_file_for_the_report(invoke, artifact):
     arguments = ("--data", "x.npy", "--labels", "labels.npy", "--report", "e.json")
     code, _, err = invoke("evaluate", artifact, *arguments)

@@ -71,6 +71,15 @@ def test_bench_without_threads(invoke, artifact):
     assert len(out.splitlines()) == 3
 
 
+def test_bench_json_has_the_numbers_of_the_table(invoke, artifact):
+    code, out, _ = invoke("bench", artifact, "--repeats", 3, "--json")
+    assert code == 0
+    (row,) = json.loads(out)
+    assert (row["streams"], row["batch"]) == (1, 2)
+    assert 0 <= row["low_ms"] <= row["median_ms"] <= row["high_ms"]
+    assert row["images_s"] == 2e3 / row["median_ms"]
+
+
 def test_bench_of_a_batch(invoke, artifact, tmp_path):
     code, _, err = invoke("bench", artifact, "--batch", 4)
     assert code == 1 and "was built for one batch" in err

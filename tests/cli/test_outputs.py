@@ -5,9 +5,11 @@ import shutil
 import numpy as np
 import pytest
 
+import relay_int8
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
+from relay_int8.report.contents import Report
 
 pytestmark = pytest.mark.fast
 
@@ -76,3 +78,50 @@ def test_a_folder_is_no_model(invoke, folder, command):
     code, _, err = invoke(command, folder, *output)
     assert code == 2
     assert "is a directory" in err
+
+
+def test_a_folder_that_cannot_be_written_to_is_found_first(folder):
+    with pytest.raises(ConfigError, match=r"x\.ri8: cannot be written \("):
+        require_outputs("/proc/x.ri8")
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_no_room_is_found_before_anything_is_compiled(invoke, folder, monkeypatch):
+    usage = shutil.disk_usage(folder)._replace(free=1_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    code, _, err = invoke("quantize", "m.onnx", "--data", "x.npy", "-o", "a.ri8")
+    assert code == 1
+    assert "1 MB are free, some 2 MB are needed for this model; make room" in err
+    assert "ranges" not in err and not (folder / "a.ri8").exists()
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_artifact(folder, monkeypatch):
+    def full(self, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Report, "save", full)
+    with pytest.raises(ConfigError, match=r"No space left on device; a\.ri8 is written"):
+        relay_int8.compile_model(
+            "m.onnx", "x.npy", "a.ri8", imports=relay_int8.ImportOptions(batch=1), samples=0,
+            report="r.json",
+        )  # fmt: skip
+    assert relay_int8.read_manifest("a.ri8").coverage["float_layers"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench", "m.onnx"], "m.onnx is a model, and an artifact is expected: make one with"),
+        (["run", "net-symbol.json", "-i", "x.npy"], "IMAGES -o net.ri8"),
+        (["quantize", "net", "-o", "a.ri8"], "is the prefix of an MXNet model: give its graph"),
+        (["inspect", "net"], "is the prefix of an MXNet model: give its graph, net-symbol.json"),
+        (["tune", "net-0000.params"], "holds the weights of an MXNet model alone"),
+        (["quantize", "a.ri8", "-o", "b.ri8"], "is an artifact, which quantize made of a model"),
+    ],
+)
+def test_another_kind_of_file_is_named(invoke, folder, arguments, message):
+    (folder / "net-symbol.json").write_text("{}")
+    (folder / "net-0000.params").write_bytes(b"")
+    code, out, err = invoke(*arguments)
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.replace("\u2502", " ").split())

@@ -1,6 +1,7 @@
 """relay-int8 quantize, then evaluate against the FP32 model: what scripts/demo does."""
 
 import json
+import re
 
 import numpy as np
 import onnx
@@ -40,8 +41,9 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
     assert code == 0, err
     assert "block3.relu" in out
     assert "100.00% of the MACs" in out
-    assert [line.split()[0] for line in err.splitlines()] == [
-        "import", "quantize", "ranges", "histograms", "build", "export", "compare", "measure",
+    ended = re.findall(r"^(\w+): [0-9.]+ s$", err, re.MULTILINE)
+    assert ended == [
+        "import", "ranges", "histograms", "quantize", "build", "export", "compare", "measure",
     ]  # fmt: skip
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["settings"]["method"] == "percentile"
@@ -170,11 +172,16 @@ def test_pictures_are_prepared_as_the_manifest_says(invoke, tmp_path):
         Image.fromarray(pixels).save(folder / f"{number:03}.png")
     (tmp_path / "labels.txt").write_text(" ".join(map(str, digits.labels[:40])))
     (tmp_path / "grey.toml").write_text(f"scale = {1 / 255}\nchannels = 'L'")
-    code, _, err = invoke(
+    code, out, err = invoke(
         "quantize", MODEL, "--batch", 1, "--data", folder, "--preprocess", tmp_path / "grey.toml",
-        "--method", "max", "--samples", 0, "-o", tmp_path / "a.ri8",
+        "--method", "max", "--samples", 0, "-o", tmp_path / "a.ri8", "--json",
     )  # fmt: skip
     assert code == 0, err
+    assert json.loads(out)["coverage"]["float_layers"] == 0
+    assert f"{MODEL} -> {tmp_path / 'a.ri8'}" in err
+    code, out, err = invoke("run", tmp_path / "a.ri8", folder / "000.png")
+    assert code == 0, err
+    assert int(out.splitlines()[1].split()[0]) == digits.labels[0]
     arguments = ["--data", folder, "--labels", tmp_path / "labels.txt", "--min-top1", 0.9]
     assert invoke("evaluate", tmp_path / "a.ri8", *arguments)[0] == 0
     code, _, err = invoke("evaluate", tmp_path / "a.ri8", *arguments, "--preprocess", "raw")

@@ -47,6 +47,17 @@ def test_a_plan_needs_a_budget(invoke, tmp_path):
     assert code == 2 and "--min-snr" in error
 
 
+def test_json_of_the_layers(invoke, tmp_path):
+    np.save(tmp_path / "x.npy", load_images().calibration[:4])
+    code, out, err = invoke(
+        "sensitivity", MODEL, "--data", tmp_path / "x.npy", "--samples", 1, "--json"
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["plan"] is None
+    assert all(layer["alone"]["snr_db"] > 10 for layer in found["sensitivity"]["layers"])
+
+
 @pytest.mark.slow
 def test_a_plan_by_the_command_line(invoke, tmp_path, full):
     if not full:

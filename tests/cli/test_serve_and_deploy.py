@@ -3,6 +3,8 @@
 What they do is tested in tests/remote/test_serve.py and tests/remote/test_deploy.py.
 """
 
+import socket
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,19 @@ def test_serve(invoke, arguments, message):
     assert err.startswith("error: ")
     assert message in err
     assert not out
+
+
+def test_a_busy_port_is_one_line(invoke):
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        code, out, err = invoke("serve", "--port", port)
+    assert (code, out) == (1, "")
+    assert err == (
+        f"error: 127.0.0.1:{port}: cannot listen there (Address already in use); name another "
+        "--port, or 0 for any that is free\n"
+    )
 
 
 @pytest.mark.parametrize(

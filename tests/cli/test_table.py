@@ -10,6 +10,7 @@ from relay_int8.calibration.formats import fit, given_ranges, read_table
 from relay_int8.demo import MODEL
 from relay_int8.errors import CalibrationError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.notices import Notice
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.model_tensors import ModelTensors
 from relay_int8.quantization.quantize import quantize
@@ -117,8 +118,10 @@ def test_numbers_of_your_own_quantize_the_network(tensors):
     table = given_ranges(numbers)
     found = quantize(mod, table, QuantConfig(bias_correction=False))
     assert found.table.entries[next(iter(numbers))].high == 2
-    with pytest.raises(CalibrationError, match="switch bias correction off"):
-        quantize(mod, table)
+    with pytest.warns(Notice, match="no means of channels.* biases stay as they are"):
+        same = quantize(mod, table)
+    assert same.digest == found.digest and not same.config.bias_correction
+    assert same.settings["method"] == "of the given table (ranges)"
     with pytest.raises(CalibrationError, match="the model has no tensors typo"):
         quantize(mod, given_ranges({**numbers, "typo": 1}))
 
@@ -130,9 +133,16 @@ def test_show(invoke, tmp_path):
     assert code == 0
     for part in ("(tensorrt)", "x:0 [a]", "s8", "255.05", "2.00833", "TRT-7103-Entropy"):
         assert part in out, part
+    code, out, _ = invoke("table", "show", path, "--json")
+    tensor = json.loads(out)["tensors"]["x:0 [a]"]
+    assert (
+        code == 0 and tensor["type"] == "s8" and tensor["scale"] == pytest.approx(2.00833, rel=1e-5)
+    )
     (tmp_path / "my_qtable").write_text("# op_name quantize_mode\nconv1 F16\n")
     code, out, _ = invoke("table", "show", tmp_path / "my_qtable")
     assert code == 0 and "--exclude 'conv1'" in out
+    code, out, _ = invoke("table", "show", tmp_path / "my_qtable", "--json")
+    assert code == 0 and json.loads(out) == {"conv1": "F16"}
 
 
 def test_diff_and_errors(invoke, tmp_path):
@@ -145,6 +155,9 @@ def test_diff_and_errors(invoke, tmp_path):
     assert "a.ranges.json: p" in out and "b.ranges.json: q" in out
     code, _, err = invoke("table", "diff", *files, "--max-relative", "0.1")
     assert code == 3 and "50.000%" in err
+    code, out, err = invoke("table", "diff", *files, "--max-relative", "0.1", "--json")
+    assert code == 3 and json.loads(out)["differences"] == {"y": 0.5, "x": 0.0}
+    assert json.loads(out)["only_in"] == {str(files[0]): ["p"], str(files[1]): ["q"]}
     code, _, err = invoke("table", "convert", files[0], tmp_path / "c.txt")
     assert code == 1 and "no format has files of that name" in err
     for name in ("none", "none_qtable"):

@@ -1,6 +1,7 @@
 """The command line of tuning: list, tune, resume, look, build with what was found."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -38,6 +39,13 @@ def test_list_shows_kernels_and_measures_no_candidate(invoke, folder, network):
     assert "conv2d 1x" in out
     assert " ms with default schedules" in out
     assert not (folder / "none").exists()
+    code, out, err = invoke("tune", network[0], *TUNE, "--list", "--json", "--target", "aarch64")
+    assert code == 0, err
+    found = json.loads(out)
+    assert ["r"] in [kernel["layers"] for kernel in found["kernels"]]
+    assert {kernel["us"] for kernel in found["kernels"]} == {None} and found["no_times"]
+    code, _, err = invoke("tune", network[0], *TUNE, "--json")
+    assert code == 2 and "--json is of --list" in err
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,10 @@ def test_tune_resume_and_build(invoke, folder, network, tmp_path):
     (log,) = (path.parent for path in folder.rglob("manifest.json"))
     assert log.name == "small"
     assert str(log) in out.replace("\n", "")
+    command = shlex.split(out.splitlines()[-1].removeprefix("next: relay-int8 "))
+    assert command[:2] == ["quantize", str(network[0])]
+    assert command[command.index("--batch") + 1] == "1"
+    assert command[command.index("--tuning-logs") + 1] == str(log)
     first = read_trials(log)
     assert len({(t.task, t.choices) for t in first if t.choices is not None}) == 3
     assert {trial.measured.verdict for trial in first} == {"ok"}
@@ -86,6 +98,11 @@ def test_tune_resume_and_build(invoke, folder, network, tmp_path):
     assert code == 0, err
     assert "small" in out
     assert "conv2d 1x" in out
+    code, out, err = invoke("tuning-logs", "show", folder, "--json")
+    assert code == 0, err
+    (found,) = json.loads(out)
+    assert found["trials"] == len(trials)
+    assert sum(kernel["trials"] for kernel in found["kernels"]) == len(trials)
 
     quantize = (
         "quantize", network[0], "--batch", 1, "--data", network[1], "--samples", 0,

@@ -6,9 +6,11 @@ import pytest
 from onnx import helper
 from tvm import relax
 
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8 import ImportOptions, load_model
+from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, operator, results, shape
+from relay_int8.notices import Notice
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)
@@ -62,9 +64,19 @@ def test_open_batch_is_fixed():
 
 
 @pytest.mark.fast
-def test_open_batch_needs_a_number():
-    with pytest.raises(FrontendError, match=r"input x leaves its batch open .*'N'.*--batch N"):
-        import_onnx(conv_relu("N"))
+def test_open_batch_is_one_with_a_notice():
+    with pytest.warns(Notice, match=r"input x leaves its batch open \('N'\); batch 1 is taken"):
+        mod = import_onnx(conv_relu("N"))
+    assert shape(results(mod["main"])[0]) == (1, 4, 6, 6)
+
+
+def test_only_what_is_open_is_filled():
+    """A second input whose first extent is fixed keeps it, unless a batch is asked for."""
+    nodes = [node("Relu", ["x"], ["y"]), node("Relu", ["rois"], ["z"])]
+    proto = model(nodes, {"x": ("N", 3), "rois": (5, 4)}, {"y": ("N", 3), "z": (5, 4)})
+    with pytest.warns(Notice):
+        mod = import_onnx(proto)
+    assert [shape(param) for param in mod["main"].params] == [(1, 3), (5, 4)]
 
 
 @pytest.mark.parametrize("batch", [0, -1])
@@ -78,6 +90,23 @@ def test_open_image_size_is_named():
     proto = model(nodes, {"x": ("N", 3, "height", 8)}, {"y": None})
     with pytest.raises(FrontendError, match="input x leaves dimension 2 open \\('height'\\)"):
         import_onnx(proto, batch=1)
+
+
+def test_open_image_size_is_fixed_by_the_shape_of_the_input(tmp_path):
+    nodes = [node("Relu", ["x"], ["y"])]
+    proto = model(nodes, {"x": ("N", 3, "height", "width")}, {"y": None})
+    onnx.save(proto, tmp_path / "m.onnx")
+    options = ImportOptions(inputs={"x": (2, 3, 4, 5)})
+    mod = load_model(tmp_path / "m.onnx", options).module
+    assert shape(results(mod["main"])[0]) == (2, 3, 4, 5)
+    for batch, inputs, message in (
+        (None, {"y": (1, 3, 4, 5)}, "the model has no such input; there are x"),
+        (None, {"x": (1, 1, 4, 5)}, "1 x 1 x 4 x 5 found, the file says N x 3 x height x width"),
+        (None, {"x": (1, 3, 4)}, "1 x 3 x 4 found, the file says"),
+        (3, {"x": (2, 3, 4, 5)}, "found with batch 3, the file says"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            import_onnx(proto, batch=batch, inputs=inputs)
 
 
 def test_static_batch_is_replaced():

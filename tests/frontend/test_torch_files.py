@@ -58,8 +58,10 @@ def test_the_ending_tells_the_format(file):
     assert is_model(file)
     mod = load_model(file, ImportOptions(batch=2)).module
     assert shape(mod["main"].params[0]) == (2, 3, 16, 16)
-    with pytest.raises(ConfigError, match="leave --input out"):
-        load_model(file, ImportOptions(inputs={"x": (1, 3, 16, 16)}))
+    with pytest.raises(ConfigError, match="leave --params out"):
+        load_model(file, ImportOptions(params=file))
+    with pytest.raises(ConfigError, match=r"--input y: the model has no such input; there are"):
+        load_model(file, ImportOptions(inputs={"y": (1, 3, 16, 16)}))
 
 
 def test_files_that_are_none(tmp_path, file):

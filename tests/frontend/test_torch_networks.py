@@ -12,6 +12,7 @@ from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.program import read_program
 from relay_int8.graph import dataflow
+from relay_int8.notices import Notice
 from relay_int8.quantization.adopt import adopt
 from schedules.targets import TARGETS
 from tests import reference
@@ -92,10 +93,11 @@ def test_scales_are_those_of_the_file(tmp_path):
 
 
 @pytest.mark.fast
-def test_an_open_batch_wants_a_number(tmp_path):
+def test_an_open_batch_is_one_with_a_notice(tmp_path):
     file, x, _ = program(tmp_path, "residual")
-    with pytest.raises(FrontendError, match="leaves its batch open; pass --batch N"):
-        import_torch(file)
+    with pytest.warns(Notice, match="leaves its batch open; batch 1 is taken"):
+        mod = import_torch(file)
+    assert dataflow.shape(mod["main"].params[0]) == (1, *x.shape[1:])
     with pytest.raises(FrontendError, match="at least 1"):
         import_torch(file, batch=0)
     for batch in (1, 5):

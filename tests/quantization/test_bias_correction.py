@@ -13,6 +13,7 @@ from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import find_groups
+from relay_int8.notices import Notice
 from relay_int8.numerics.bias_correction import corrected_bias, tap_shares
 from relay_int8.numerics.channel_means import LAST_AXIS
 from relay_int8.quantization.config import QuantConfig
@@ -137,8 +138,11 @@ def test_a_saved_table_gives_the_same_model(tmp_path):
 
     foreign = dataclasses.replace(table, means={})
     assert quantize(mod, foreign, QuantConfig(bias_correction=False)).digest == plain.digest
+    with pytest.warns(Notice, match="no means of channels"):
+        assert quantize(mod, foreign).digest == plain.digest
+    some = dataclasses.replace(table, means={"flat": table.means["flat"]})
     with pytest.raises(CalibrationError, match="the means of the 8 channels of 'a'"):
-        quantize(mod, foreign)
+        quantize(mod, some)
     short = dataclasses.replace(table, means={**table.means, "flat": np.zeros(5, F)})
     with pytest.raises(CalibrationError, match="the means of the 12 channels of 'flat'"):
         quantize(mod, short)

@@ -4,6 +4,7 @@ Tracker, proxy and servers are real processes on loopback.
 """
 
 import dataclasses
+import json
 import os
 import platform
 import signal
@@ -130,6 +131,9 @@ def test_command_line(case, direct, tmp_path):
     assert "arrived unaltered (sha256)" in result.stdout
     assert f"all {wanted.size} values equal, bit for bit" in result.stdout
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), wanted)
+    result = CliRunner().invoke(app, ["deploy", str(case.path), *options, "--json"])
+    (compared,) = json.loads(result.stdout)["comparisons"]
+    assert compared == {"name": name, "elements": wanted.size, "different": 0, "largest": 0.0}
 
 
 def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
@@ -145,6 +149,8 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
             assert_equals_oracle(deploy(case.path, place, inputs=case.inputs, repeats=1), case)
             with pytest.raises(DeployError, match="no device with key 'other', but board; start"):
                 deploy(case.path, Endpoint(address=tracker, tracker=True, key="other"))
+            with pytest.raises(DeployError, match=r"where it serves for a tracker .* --tracker$"):
+                deploy(case.path, Endpoint(address=one.address, key="board"))
             with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given with --tr"):
                 deploy(case.path, Endpoint(address=tracker))
 

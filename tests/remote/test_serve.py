@@ -135,5 +135,6 @@ def test_cannot_start(tmp_path):
         other.mkdir()
         with server(other, "--port", port) as second:
             assert second.process.wait(30) == 1
-            assert f"error: 127.0.0.1:{port}: the server did not start" in second.text
+            assert f"error: 127.0.0.1:{port}: cannot listen there" in second.text
+            assert "Traceback" not in second.text
             assert not second.folder.exists()

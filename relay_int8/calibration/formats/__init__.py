@@ -52,6 +52,11 @@ def format_of_name(path: Path) -> Format:
         for suffix in form.suffixes
         if path.name.endswith(suffix)
     ]
+    if path.suffix == ".cache":
+        raise ConfigError(
+            f"{path}: TensorRT and ONNX Runtime both name tables so; say which one with --to "
+            "tensorrt or --to onnxruntime-text"
+        )
     if not found:
         raise ConfigError(
             f"{path}: no format has files of that name; name one of {', '.join(FORMATS)}"

@@ -13,8 +13,10 @@ from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
 from relay_int8.messages import few
+from relay_int8.notices import notice
 from relay_int8.numerics.qparams import PlannedScheme, resolve_scheme
 
+TENSORRT = "tensorrt "  # begins the method of a cache's entries
 ZERO = (
     "ranges are [0, 0], as TensorRT writes of tensors that it leaves in float, and no image says "
     "so; unless they are always zero, exclude them or give a range"
@@ -29,7 +31,8 @@ def fit(
     """Return the table with the entries that the model needs, as the model needs them.
 
     u8 takes [0, T], s8 [-T, T], asymmetric both ends; an "input" is u8 if the table says that it is
-    never negative. Tensors of the model that need no range of their own are dropped, with a note.
+    never negative. Tensors of the model that need no range of their own are dropped, with a note;
+    names that TensorRT made up, as "(Unnamed Layer* 7) [Constant]_output", are, with a notice.
 
     Parameters
     ----------
@@ -48,12 +51,16 @@ def fit(
     if missing:
         faults.append(f"ranges are missing for {few(missing)}")
     unknown = [name for name in table.entries if name not in tensors and name not in others]
-    if unknown:
+    skipped = [name for name in unknown if table.entries[name].method.startswith(TENSORRT)]
+    if len(skipped) < len(unknown):
+        unknown = [name for name in unknown if name not in skipped]
         faults.append(f"the model has no tensors {few(unknown)}")
     if faults:
         raise CalibrationError(f"the table does not fit the model: {'; '.join(faults)}")
+    if skipped:
+        notice(f"{len(skipped)} names of the cache are TensorRT's own, skipped: {few(skipped)}")
     entries = {name: _as_planned(table.entries[name], tensors[name]) for name in tensors}
-    dropped = len(table.entries) - len(entries)
+    dropped = len(table.entries) - len(entries) - len(skipped)
     notes = [f"{dropped} tensors that need no range of their own were dropped"] if dropped else []
     zero = [name for name, item in entries.items() if not item.high > item.low and unseen(item)]
     if zero:

@@ -68,7 +68,7 @@ def losses(exchange: Exchange) -> list[str]:
 
 FORMAT = Format(
     name=NAME,
-    suffixes=("calibration.cache",),
+    suffixes=(),
     recognizes=recognizes,
     read=read,
     write=write,

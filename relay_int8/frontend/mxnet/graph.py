@@ -21,6 +21,7 @@ from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, 
 from relay_int8.frontend.mxnet.step import Step
 from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Node, Symbol
 from relay_int8.frontend.options import Shapes
+from relay_int8.notices import notice
 
 Array = np.ndarray[Any, Any]
 
@@ -124,11 +125,16 @@ class GraphImporter:
             found = tuple(extent or 0 for extent in held)
         if found and self._batch is not None:
             found = (self._batch, *found[1:])
+        if found and found[0] < 1 and min(found[1:], default=1) > 0:
+            notice(
+                f"input {node.name} leaves its batch open; batch 1 is taken: pass --batch N, or "
+                "batch=N in Python, for another"
+            )
+            found = (1, *found[1:])
         if not found or min(found) < 1:
-            batch = " (or --batch N)" if found and min(found[1:], default=1) > 0 else ""
             raise FrontendError(
                 f"{node.name} is none of the parameters, and as an input its shape is open "
-                f"({list(found) or 'nothing'}); give --input {node.name}=1,3,224,224{batch} with "
+                f"({list(found) or 'nothing'}); give --input {node.name}=1,3,224,224 with "
                 "its own numbers"
             )
         return found

@@ -8,7 +8,7 @@ called ``<output>/<operator>``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +18,15 @@ from onnx import numpy_helper
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import check_batch, check_inputs, refuse_operators
+from relay_int8.frontend.importing import check_inputs, refuse_operators
+from relay_int8.frontend.input_shapes import UNNAMED, Extent, fixed_shapes
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen
-from relay_int8.frontend.options import ImportOptions, refuse_options
+from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 
@@ -41,7 +42,12 @@ OLD_RESIZE = [
 """What Resize and Upsample did before they had these attributes; ONNX's converter leaves it out."""
 
 
-def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = None) -> IRModule:
+def import_onnx(
+    source: str | Path | onnx.ModelProto,
+    *,
+    batch: int | None = None,
+    inputs: Shapes | None = None,
+) -> IRModule:
     """Return the Relax module of an ONNX model.
 
     Parameters
@@ -49,7 +55,10 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
     source
         A file (weights in external files are found beside it) or a model in memory.
     batch
-        Extent of the leading dimension of every input; needed where the model leaves it open.
+        Extent of the leading dimension of every input; 1, with a notice, where the model leaves it
+        open.
+    inputs
+        Name -> shape of inputs of which the model leaves more open.
 
     Raises
     ------
@@ -64,30 +73,32 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         model = widened
         _check_weights(model.graph)
     model = expand_functions(model)
-    shapes = _input_shapes(model.graph, batch)
+    declared = _declared_shapes(model.graph)
+    shapes = fixed_shapes(declared, batch, inputs)
+    open_batch = any(shape and isinstance(shape[0], str) for shape in declared.values())
     refuse_operators(unsupported_nodes(model.graph))
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:
         mod = importer.run(model.graph)
     except UnsupportedOpError as err:
-        if batch is None:
+        if batch is None and not open_batch:
             raise
-        raise FrontendError(f"with batch {batch}: {err}") from err
+        raise FrontendError(f"with batch {batch or 1}: {err}") from err
     check_finite(mod, importer.constants)
     mod = tvm.transform.Sequential([RestoreWeights()])(mod)
     ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
     if ranges is not None:
         mod["main"] = mod["main"].with_attr(QRANGE, ranges)
-    if batch is not None:
-        _check_outputs(model.graph, shapes, importer.output_shapes, batch)
+    if batch is not None or open_batch:
+        _check_outputs(model.graph, shapes, importer.output_shapes)
     return mod
 
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import an ONNX file as ``frontend.model`` wants it."""
-    refuse_options(path, options)
-    return import_onnx(path, batch=options.batch)
+    refuse_params(path, options)
+    return import_onnx(path, batch=options.batch, inputs=options.inputs)
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -149,46 +160,37 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
             yield name, array
 
 
-def _input_shapes(graph: onnx.GraphProto, batch: int | None) -> dict[str, list[int]]:
-    """Return the static shape of every data input."""
-    check_batch(batch)
+def _declared_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
+    """Return the shape of every data input, open extents by their names."""
     weights = {tensor.name for tensor in graph.initializer}
-    shapes: dict[str, list[int]] = {}
+    shapes: dict[str, list[Extent]] = {}
     for value in graph.input:
         if value.name in weights:
             continue
         if not value.type.tensor_type.HasField("shape"):
             raise FrontendError(f"input {value.name} has no shape; export the model with one")
         dims = value.type.tensor_type.shape.dim
-        shapes[value.name] = [_extent(value.name, i, dim, batch) for i, dim in enumerate(dims)]
+        shapes[value.name] = [
+            int(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or UNNAMED for dim in dims
+        ]
     check_inputs(shapes)
     return shapes
 
 
-def _extent(name: str, axis: int, dim: onnx.TensorShapeProto.Dimension, batch: int | None) -> int:
-    if axis == 0 and batch is not None:
-        return batch
-    if dim.HasField("dim_value") and dim.dim_value > 0:
-        return int(dim.dim_value)
-    label = dim.dim_param or "?"
-    if axis == 0:
-        raise FrontendError(
-            f"input {name} leaves its batch open (dimension 0 is {label!r}); pass --batch N"
-        )
-    raise FrontendError(
-        f"input {name} leaves dimension {axis} open ({label!r}); only the batch may be open: "
-        "export the model with a fixed size"
-    )
-
-
 def _check_outputs(
-    graph: onnx.GraphProto, inputs: Iterable[str], shapes: dict[str, tuple[int, ...]], batch: int
+    graph: onnx.GraphProto,
+    inputs: Mapping[str, Sequence[int]],
+    shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
     """Refuse a batch that shapes written into the graph did not follow."""
-    written = {_leading(value) for value in graph.input if value.name in inputs} - {None, ""}
+    batches = {
+        _leading(value): inputs[value.name][0]
+        for value in graph.input
+        if _leading(value) and value.name in inputs
+    }
     for value in graph.output:
         label, shape = _leading(value), shapes[value.name]
-        if label in written and shape[0] != batch:
+        if label in batches and shape[0] != (batch := batches[label]):
             raise FrontendError(
                 f"shapes inside the model are written for batch {shape[0]}: with batch {batch} its "
                 f"output {value.name} would be {list(shape)}; export it with that batch"

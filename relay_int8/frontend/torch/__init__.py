@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.options import ImportOptions, refuse_options
+from relay_int8.frontend.input_shapes import UNNAMED, fixed_shapes
+from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
 from relay_int8.frontend.torch.program import read_program
@@ -23,11 +23,13 @@ from relay_int8.frontend.weights import check_finite
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a .pt2 file as ``frontend.model`` wants it."""
-    refuse_options(path, options)
-    return import_torch(path, batch=options.batch)
+    refuse_params(path, options)
+    return import_torch(path, batch=options.batch, inputs=options.inputs)
 
 
-def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
+def import_torch(
+    source: str | Path, *, batch: int | None = None, inputs: Shapes | None = None
+) -> IRModule:
     """Return the Relax module of an exported PyTorch program.
 
     Parameters
@@ -35,7 +37,9 @@ def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
     source
         A file that ``torch.export.save`` of PyTorch 2.9 or newer wrote.
     batch
-        Leading extent of every input; needed where the program leaves it open.
+        Leading extent of every input; 1, with a notice, where the program leaves it open.
+    inputs
+        Name -> shape of inputs of which the program leaves more open.
 
     Raises
     ------
@@ -44,5 +48,13 @@ def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed with their nodes.
     """
-    check_batch(batch)
-    return check_finite(GraphImporter(read_program(read_archive(Path(source))), batch).run())
+    program = read_program(read_archive(Path(source)))
+    declared = {
+        name: [UNNAMED if extent is None else extent for extent in sizes]
+        for name, (_, sizes) in program.inputs.items()
+    }
+    shapes = fixed_shapes(declared, batch, inputs)
+    if batch is None:
+        taken = [shapes[name][0] for name, shape in declared.items() if shape[:1] == [UNNAMED]]
+        batch = taken[0] if taken else None
+    return check_finite(GraphImporter(program, shapes, batch).run())

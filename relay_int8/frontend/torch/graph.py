@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,12 +38,17 @@ class GraphImporter:
     ----------
     program
         What the file holds.
+    shapes
+        Of every input, without open extents.
     batch
-        Leading extent of every input, in place of the file's.
+        Their leading extent, where it is not the file's.
     """
 
-    def __init__(self, program: Program, batch: int | None) -> None:
+    def __init__(
+        self, program: Program, shapes: Mapping[str, Sequence[int]], batch: int | None
+    ) -> None:
         self._program = program
+        self._shapes = shapes
         self._batch = batch
         self._writer = ImportWriter()
         self._values: dict[str, Any] = {}
@@ -80,23 +85,13 @@ class GraphImporter:
         refuse_operators(missing, advice(missing))
 
     def _input(self, name: str) -> relax.Var:
-        kind, sizes = self._program.inputs[name]
+        kind, _ = self._program.inputs[name]
         kind = "float32" if kind in ("float16", "bfloat16", "float64") else kind
         if kind not in INPUT_TYPES:
             raise FrontendError(f"input {name} has {kind}; expected {', '.join(INPUT_TYPES)}")
-        dims = list(sizes)
-        if dims and self._batch is not None:
-            dims[0] = self._batch
-        for axis, extent in enumerate(dims):
-            if extent is None:
-                raise FrontendError(
-                    f"input {name} leaves its batch open; pass --batch N"
-                    if axis == 0
-                    else f"input {name} leaves dimension {axis} open; only the batch may be open: "
-                    "export the model with a fixed size"
-                )
-            if not 0 < extent < 2**31:
-                raise FrontendError(f"input {name} is {dims}; extents are at least 1")
+        dims = list(self._shapes[name])
+        if not all(0 < extent < 2**31 for extent in dims):
+            raise FrontendError(f"input {name} is {dims}; extents are at least 1")
         var = relax.Var(name, relax.TensorType(dims, kind))
         self._values[name] = var
         return var

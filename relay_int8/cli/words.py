@@ -1,0 +1,41 @@
+"""The words and numbers that help pages show, without the modules that define them.
+
+Those import NumPy and TVM, which takes seconds; the tests hold the two together.
+"""
+
+from __future__ import annotations
+
+PRESETS = ("int8", "int8-symmetric", "int8-asymmetric", "int8-accurate", "auto")
+PRESET = "int8"
+METHODS = (
+    "max",
+    "moving-average",
+    "percentile",
+    "mse",
+    "octav",
+    "aciq-gauss",
+    "aciq-laplace",
+    "kl-tensorrt",
+    "kl-pytorch-quantization",
+    "kl-mxnet",
+    "kl-ncnn",
+    "kl-tpu-mlir",
+    "kl-ppq",
+    "kl-tensorrt-onepass",
+    "percentile-onepass",
+    "mse-onepass",
+)
+METHOD = "max"
+"""The default, as PRESET is."""
+FORMATS = (
+    "relay-int8",
+    "tensorrt",
+    "tpu-mlir",
+    "ncnn",
+    "aimet",
+    "onnxruntime",
+    "ranges",
+    "onnxruntime-text",
+)
+"""Of calibration tables."""
+PREPARATIONS = ("imagenet", "imagenet-signed", "unit", "raw")

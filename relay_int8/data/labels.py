@@ -1,0 +1,109 @@
+"""Labels of images: in order, by file name, or by the folders that the pictures lie in."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relay_int8.errors import ConfigError
+from relay_int8.messages import few
+
+Labels = npt.NDArray[np.integer[Any]]
+
+
+def read_labels(source: Path, pictures: Sequence[PurePath] | None = None) -> Labels:
+    """Return one class for each image.
+
+    Parameters
+    ----------
+    source
+        A ``.npy`` file, or text with one class a line, in the order of the images; a ``.csv`` file
+        of file name and class, or a ``.json`` file ``{"name": class}``, in any order; or the folder
+        of the pictures, whose subfolders are the classes: by number where all are named so, else
+        in order of their names, as torchvision's ImageFolder has them.
+    pictures
+        Their paths within the folder, in the order they are read; None where data is an array.
+
+    Raises
+    ------
+    ConfigError
+        The labels cannot be read, are no integers, or a picture has none.
+    """
+    if source.is_dir():
+        return _of_folders(source, _pictures(source, pictures))
+    try:
+        if source.suffix == ".npy":
+            found: Any = np.load(source, allow_pickle=False)
+        elif source.suffix == ".json":
+            found = json.loads(source.read_text(encoding="utf-8"))
+        elif source.suffix == ".csv":
+            found = _rows(source.read_text(encoding="utf-8-sig"))
+        else:
+            found = np.array(source.read_text(encoding="utf-8").split(), dtype=np.int64)
+    except (OSError, ValueError, EOFError, csv.Error) as error:
+        raise ConfigError(f"{source}: cannot be read as labels: {error}") from error
+    if isinstance(found, Mapping):
+        found = _of_names(source, found, _pictures(source, pictures))
+    array = np.asarray(found)
+    if array.dtype.kind not in "iu":
+        raise ConfigError(f"{source}: labels are {array.dtype}, integers expected")
+    return array
+
+
+def _pictures(source: Path, pictures: Sequence[PurePath] | None) -> Sequence[PurePath]:
+    if pictures is None:
+        raise ConfigError(
+            f"{source}: labels by file name are for a folder of pictures; for arrays give one "
+            "class a line, in order"
+        )
+    return pictures
+
+
+def _rows(text: str) -> list[int] | dict[str, int]:
+    """Return the classes of a CSV text: by name, or in order if it has a single column."""
+    rows = [row for row in csv.reader(text.splitlines()) if row]
+    if rows and not _is_integer(rows[0][-1]):
+        del rows[0]  # the names of the columns
+    for number, row in enumerate(rows, 1):
+        if not _is_integer(row[-1]):
+            raise ValueError(f"row {number} is {row}; its last column is no integer")
+    if all(len(row) == 1 for row in rows):
+        return [int(row[0]) for row in rows]
+    return {row[0].strip(): int(row[-1]) for row in rows}
+
+
+def _is_integer(text: str) -> bool:
+    return text.strip().removeprefix("-").isdecimal()
+
+
+def _of_names(source: Path, found: Mapping[str, Any], pictures: Sequence[PurePath]) -> list[Any]:
+    """Return the class of each picture by its path, its file name, or that without an ending."""
+    spellings = [(path.as_posix(), path.name, path.stem) for path in pictures]
+    missing = [names[0] for names in spellings if not any(name in found for name in names)]
+    if missing:
+        raise ConfigError(
+            f"{source}: {len(missing)} of {len(pictures)} pictures have no label: {few(missing)}; "
+            "name each by its path within the folder or its file name"
+        )
+    return [next(found[name] for name in names if name in found) for names in spellings]
+
+
+def _of_folders(folder: Path, pictures: Sequence[PurePath]) -> Labels:
+    """Return the class of each picture: the number of its first folder, by name or by order."""
+    loose = [path.as_posix() for path in pictures if len(path.parts) < 2]
+    if loose:
+        raise ConfigError(
+            f"{folder}: class folders are expected as labels, and {len(loose)} pictures lie in "
+            f"none: {few(loose)}; give a file of labels"
+        )
+    names = sorted({path.parts[0] for path in pictures})
+    numbers = {name: index for index, name in enumerate(names)}
+    if all(name.isdecimal() for name in names):
+        numbers = {name: int(name) for name in names}
+    return np.array([numbers[path.parts[0]] for path in pictures], np.int64)

@@ -1,0 +1,121 @@
+"""Calibration data as other packages have it: equal to a list of the same arrays, or refused."""
+
+import numpy as np
+import pytest
+
+from relay_int8.calibration import open_data
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.errors import CalibrationError
+
+pytestmark = pytest.mark.fast
+
+X = TensorInfo(name="x", shape=(-1, 2), dtype="float32")
+Y = TensorInfo(name="y", shape=(-1, 1), dtype="float32")
+ROWS = np.arange(8, dtype=np.float32).reshape(4, 2)
+LABELS = np.array([3, 1, 2, 0])
+
+
+class Tensor:
+    """What PyTorch's tensors have in common with this: no array before it is detached."""
+
+    def __init__(self, array, *, plain=False):
+        self.array, self.plain = array, plain
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return Tensor(self.array, plain=True)
+
+    def __array__(self, dtype=None, copy=None):
+        assert self.plain, "a tensor with a gradient is no array"
+        return self.array
+
+
+class Loader:
+    """As PyTorch's DataLoader: lists of tensors, from the first on in each pass."""
+
+    def __iter__(self):
+        for index in (0, 2):
+            yield [Tensor(ROWS[index : index + 2]), Tensor(LABELS[index : index + 2])]
+
+
+class Reader:
+    """As ONNX Runtime's CalibrationDataReader, which is its own iterator."""
+
+    def __init__(self):
+        self.found = iter([{"x": row[None]} for row in ROWS])
+
+    def get_next(self):
+        return next(self.found, None)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise AssertionError("get_next is what readers are asked")
+
+
+class Rewound(Reader):
+    def rewind(self):
+        self.__init__()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ROWS,
+        {"x": ROWS},
+        [ROWS[:3], ROWS[3:]],
+        [(ROWS, LABELS)],
+        Loader(),
+        Reader(),
+        Rewound(),
+        lambda: ({"x": row[None]} for row in ROWS),
+    ],
+)
+def test_each_gives_the_same_images_twice(source):
+    data = open_data(source, [X])
+    for _ in range(2):
+        np.testing.assert_array_equal(np.concatenate([image["x"] for image in data]), ROWS)
+
+
+def test_a_tuple_for_several_inputs():
+    first = ROWS[:, :1]
+    for source in ([(ROWS, first)], [[ROWS, first, LABELS]], {"x": ROWS, "y": first}):
+        images = list(open_data(source, [X, Y]))
+        np.testing.assert_array_equal(np.concatenate([image["y"] for image in images]), first)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ((row for row in ROWS), "a generator found, which can be read only once"),
+        (7, "a int found, calibration data expected: an array, a list of batches"),
+        ([ROWS[0]], r"4 axes|2 axes expected, the batch first \(x\[None\] makes"),
+        ([ROWS.tolist()], "a list found, a NumPy array expected"),
+        (ROWS.astype(np.float64), "type float64 found, float32 expected; convert it with .astype"),
+        ({"z": ROWS}, "no input is called 'z'"),
+        ([(ROWS,)], None),
+    ],
+)
+def test_the_rest_is_refused_in_words(source, message):
+    if message is None:
+        assert len(list(open_data(source, [X]))) == 4
+        return
+    with pytest.raises(CalibrationError, match=message):
+        list(open_data(source, [X]))
+
+
+def test_a_reader_of_onnx_runtime():
+    quantization = pytest.importorskip("onnxruntime.quantization")
+
+    class Mine(quantization.CalibrationDataReader):
+        def __init__(self):
+            self.found = iter([{"x": ROWS}])
+
+        def get_next(self):
+            return next(self.found, None)
+
+    data = open_data(Mine(), [X])
+    assert len(list(data)) == len(list(data)) == 4

@@ -52,7 +52,8 @@ def layouts(spec: Dense, wanted: Layouts) -> Layouts:
 def row_of(spec: Dense) -> Row:
     """Return what the schedule needs to know of the rows of x."""
     # Rows whose length is a power of two share the sets of the first cache, which has eight ways.
-    return Row(short=isinstance(spec.rows, int) and spec.rows <= SHORT, columns=8)
+    short = isinstance(spec.rows, int) and spec.rows <= SHORT
+    return Row(short=short, columns=8, ragged=isinstance(spec.rows, int))
 
 
 def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:

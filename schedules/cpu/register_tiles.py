@@ -41,7 +41,7 @@ def space(sch: Schedule, target: Target, row: Row, stage: str | None = None) -> 
     _, blocks = sch.sample_perfect_tile(o, n=2, max_innermost_factor=min(limit, MOST_BLOCKS))
     _, rows = sch.sample_perfect_tile(h, n=2, max_innermost_factor=64)
     most = min(row.columns, max(1, limit // int(sch.get(blocks))))
-    if row.short:
+    if row.short or row.ragged:
         widths = list(range(1, min(most, shape.columns) + 1))
         columns = sch.sample_categorical(widths, [1 / len(widths)] * len(widths))
     else:

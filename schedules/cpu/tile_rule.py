@@ -20,6 +20,8 @@ L2_SHARE = 256 << 10  # bytes of weights that stay in the second
 MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
+SKIPPING = 1.04  # times the cycles of tiles that divide, where the last one is cut
+MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
 IDLE = 0.125  # of the time that cores may wait for the busiest, to have longer tasks
 
 
@@ -46,12 +48,15 @@ class Row:
         The most columns of a tile.
     staged
         Cycles, about, to copy what the windows of one row read; 0 where they read x in place.
+    ragged
+        Tiles need not divide a row that is not short: the last one skips what does not exist.
     """
 
     edges: bool = False
     short: bool = True
     columns: int = 16
     staged: int = 0
+    ragged: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
         groups = shape.blocks // tile[0]
         tasks = (shape.batch or 1) * shape.rows * groups
         cycles = _cycles(shape, *tile) + row.staged * groups
+        if not row.short and shape.columns % tile[1]:
+            cycles *= SKIPPING
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
 
     blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
@@ -89,7 +96,9 @@ def _candidates(shape: Shape, limit: int, row: Row) -> Iterator[tuple[int, int]]
     """Yield blocks and columns of the tiles that fit ``limit`` accumulators."""
     for blocks in divisors(shape.blocks):
         for columns in range(1, min(limit // blocks, shape.columns, row.columns) + 1):
-            if blocks <= MOST_BLOCKS and (row.short or shape.columns % columns == 0):
+            rest = shape.columns % columns
+            fits = row.short or rest == 0 or (row.ragged and rest <= MOST_CUT)
+            if blocks <= MOST_BLOCKS and fits:
                 yield blocks, columns
 
 

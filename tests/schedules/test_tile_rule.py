@@ -40,6 +40,15 @@ def test_tiles_fit_registers_and_divide(name, target):
 
 
 @pytest.mark.fast
+def test_long_rows_of_a_prime_length_are_cut():
+    """197 tokens: tiles that divide would have one column."""
+    shape = Shape(1, 24, 1, 197, (24, 4))
+    ragged = default_tiles(shape, VNNI, Row(short=False, columns=8, ragged=True))
+    assert ragged.columns > 2
+    assert default_tiles(shape, VNNI, Row(short=False, columns=8)).columns == 1
+
+
+@pytest.mark.fast
 def test_both_cores_work_on_small_images():
     tiles = default_tiles(SHAPES["7x7, 512 -> 512"], VNNI, Row(edges=True))
     tasks = 32 // tiles.blocks * (7 // tiles.rows)

@@ -13,6 +13,7 @@ from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.unary import NON_NEGATIVE, UNARY
 from relay_int8.operators.kernel import Kernel
 from relay_int8.operators.operator import Array, Operator
+from schedules.spec import Gelu as GeluSpec
 from schedules.spec import Sigmoid as SigmoidSpec
 from schedules.spec import Table
 
@@ -61,7 +62,7 @@ class Unary(Function):
 
 
 class Sigmoid(Unary):
-    """The logistic function, which alone has a float32 kernel with bits of its own."""
+    """The logistic function, which has a float32 kernel with bits of its own."""
 
     def __init__(self) -> None:
         super().__init__("sigmoid")
@@ -69,3 +70,14 @@ class Sigmoid(Unary):
     def float_kernel(self, group: Group) -> Kernel | None:
         """Return the kernel of the series that design.md has."""
         return SigmoidSpec(dims=dataflow.shape(group.root)), {}
+
+
+class Gelu(Unary):
+    """GELU by the error function, which has a float32 kernel with bits of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("nn.gelu")
+
+    def float_kernel(self, group: Group) -> Kernel | None:
+        """Return the kernel of the series that design.md has."""
+        return GeluSpec(dims=dataflow.shape(group.root)), {}

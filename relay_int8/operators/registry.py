@@ -16,7 +16,7 @@ from relay_int8.operators.concat import Concat
 from relay_int8.operators.conv2d import Conv2d
 from relay_int8.operators.dense import Dense
 from relay_int8.operators.divide import Divide
-from relay_int8.operators.function import Function, Sigmoid, Unary
+from relay_int8.operators.function import Function, Gelu, Sigmoid, Unary
 from relay_int8.operators.group_norm import GroupNorm
 from relay_int8.operators.instance_norm import InstanceNorm
 from relay_int8.operators.interpolate import Interpolate
@@ -56,7 +56,8 @@ RECORDS: tuple[Operator, ...] = (
     Activation(),
     Function(),
     Sigmoid(),
-    *(Unary(kind) for kind in UNARY if kind != "sigmoid"),
+    Gelu(),
+    *(Unary(kind) for kind in UNARY if kind not in ("sigmoid", "nn.gelu")),
     MaxPool2d(),
     AvgPool2d(),
     Concat(),

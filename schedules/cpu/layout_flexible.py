@@ -6,6 +6,7 @@ from schedules.bodies.binary import BINARY
 from schedules.bodies.bound import BOUND
 from schedules.bodies.concat import CONCAT
 from schedules.bodies.dequantize import DEQUANTIZE
+from schedules.bodies.gelu import GELU
 from schedules.bodies.interpolate import INTERPOLATE
 from schedules.bodies.move import MOVE
 from schedules.bodies.quantize import QUANTIZE
@@ -23,4 +24,5 @@ DEQUANTIZE_CPU = on_cpu(DEQUANTIZE)
 CONCAT_CPU = on_cpu(CONCAT)
 MOVE_CPU = on_cpu(MOVE)
 SIGMOID_CPU = on_cpu(SIGMOID)
+GELU_CPU = on_cpu(GELU)
 INTERPOLATE_CPU = on_cpu(INTERPOLATE)

@@ -6,6 +6,7 @@ from schedules.bodies.binary import BINARY
 from schedules.bodies.bound import BOUND
 from schedules.bodies.concat import CONCAT
 from schedules.bodies.dequantize import DEQUANTIZE
+from schedules.bodies.gelu import GELU
 from schedules.bodies.interpolate import INTERPOLATE
 from schedules.bodies.move import MOVE
 from schedules.bodies.pool2d import POOL2D
@@ -25,4 +26,5 @@ DEQUANTIZE_CUDA = on_cuda(DEQUANTIZE)
 CONCAT_CUDA = on_cuda(CONCAT)
 MOVE_CUDA = on_cuda(MOVE)
 SIGMOID_CUDA = on_cuda(SIGMOID)
+GELU_CUDA = on_cuda(GELU)
 INTERPOLATE_CUDA = on_cuda(INTERPOLATE)

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from schedules.reference.exact import fma
-from schedules.spec import Sigmoid
-from schedules.spec.functions import EXP_SERIES, LN2_HIGH, LN2_LOW, LOG2_E, SMALLEST
+from schedules.spec import Gelu, Sigmoid
+from schedules.spec.functions import (
+    ERFC_SERIES,
+    ERFC_STEP,
+    EXP_SERIES,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    SMALLEST,
+)
 from schedules.template import Arrays
 
 
@@ -15,6 +23,20 @@ def sigmoid(spec: Sigmoid, tensors: Arrays, params: Arrays) -> np.ndarray:
     x, one = tensors["x"], np.float32(1)
     e = exp(np.maximum(-np.abs(x), np.float32(SMALLEST)))
     return np.asarray(np.where(x >= 0, one, e) / (one + e))
+
+
+def gelu(spec: Gelu, tensors: Arrays, params: Arrays) -> np.ndarray:
+    """Return GELU of x, bit for bit."""
+    x, one = tensors["x"], np.float32(1)
+    z = np.abs(x) * np.float32(np.sqrt(0.5))
+    s = one / fma(_number(ERFC_STEP), z, _number(1))
+    p = np.full_like(s, ERFC_SERIES[0])
+    for coefficient in ERFC_SERIES[1:]:
+        p = fma(p, s, _number(coefficient))
+    with np.errstate(over="ignore"):
+        e = exp(np.maximum(-(z * z), np.float32(SMALLEST)))
+    c = p * s * e * np.float32(0.5)
+    return np.asarray(np.where(x >= 0, fma(-x, c, x), x * c))
 
 
 def exp(a: np.ndarray) -> np.ndarray:

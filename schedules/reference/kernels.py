@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from schedules.reference.exact import clamp, to_integer
-from schedules.reference.functions import sigmoid
+from schedules.reference.functions import gelu, sigmoid
 from schedules.reference.interpolating import interpolate
 from schedules.reference.normalizing import normalize, softmax
 from schedules.reference.products import attention, product
@@ -188,6 +188,7 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "interpolate": interpolate,
     "sample2d": sample2d,
     "sigmoid": sigmoid,
+    "gelu": gelu,
     "product": product,
     "attention": attention,
     "normalize": normalize,

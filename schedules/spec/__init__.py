@@ -25,7 +25,7 @@ from schedules.spec.elementwise import (
     Rescale,
     Table,
 )
-from schedules.spec.functions import Sigmoid
+from schedules.spec.functions import Gelu, Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
@@ -52,6 +52,7 @@ __all__ = [
     "DType",
     "Dense",
     "Dequantize",
+    "Gelu",
     "Interpolate",
     "Move",
     "Normalize",

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 
 from schedules.spec.elementwise import Binary, Bound, Dequantize, Quantize, Rescale, Table
-from schedules.spec.functions import Sigmoid
+from schedules.spec.functions import Gelu, Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
@@ -34,6 +34,7 @@ Spec = (
     | Observe
     | Sample2d
     | Sigmoid
+    | Gelu
     | Interpolate
     | Product
     | Attention
@@ -57,6 +58,7 @@ SPECS: dict[str, type[Spec]] = {
         Observe,
         Sample2d,
         Sigmoid,
+        Gelu,
         Interpolate,
         Product,
         Attention,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracle.functions import sigmoid
+from tests.oracle.functions import gelu, sigmoid
 from tests.oracle.rows import group_norm, instance_norm, layer_norm, rms_norm, softmax
 from tests.oracle.sampling import sample2d
 
@@ -294,7 +294,7 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {  # broadcasting, so that consta
     "leakyrelu": lambda x, alpha: np.where(x < 0, x * x.dtype.type(alpha), x),
     "sigmoid": sigmoid,
     "silu": lambda x: x * sigmoid(x),
-    "gelu": lambda x: x * (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) / 2,
+    "gelu": gelu,
     "erf": erf,
     "tanh": np.tanh,
     "exp": np.exp,

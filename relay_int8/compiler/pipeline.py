@@ -20,7 +20,6 @@ from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
-from relay_int8.compiler.passes.normalize.canonicalize_einsum import CanonicalizeEinsum
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
@@ -56,7 +55,6 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),
-        CanonicalizeEinsum(),
         CanonicalizeReshape(),
         CanonicalizeTokens(),
         DropExpand(),

@@ -26,6 +26,7 @@ def moves(channels: int) -> dict[str, Move]:
     cases = {
         "reshape": ("reshape", (2, channels * 2, 3, 10), ()),
         "transpose": ("transpose", (2, 10, channels, 6), (0, 3, 1, 2)),
+        "rows of channels": ("transpose", (2, 6, 10, channels), (0, 2, 3, 1)),
         "slice channels": ("slice", (2, 2, 3, 4), (0, 1, 2, 1, 1, 1, 1, 2)),
         "slice rows": ("slice", (2, channels, 3, 10), (0, 0, 2, 0, 1, 1, 1, 1)),
         "pad image": ("pad", (2, channels, 9, 12), (0, 0, 1, 2)),
@@ -102,6 +103,30 @@ def test_slice_of_whole_blocks():
 def test_flatten(layout):
     spec = Move(move="reshape", x_shape=(2, 20, 3, 3), y_shape=(2, 180), x="int8")
     check(spec, {}, layout, ROW)
+
+
+@pytest.mark.parametrize("channels", [32, 20])
+@pytest.mark.parametrize("output", LAYOUTS, ids=label)
+def test_rows_of_channels_become_an_image(channels, output):
+    spec = Move(
+        move="transpose",
+        x_shape=(2, 6, 10, channels),
+        y_shape=(2, channels, 6, 10),
+        arguments=(0, 3, 1, 2),
+        x="int8",
+    )
+    check(spec, {}, (ROW,), output)
+
+
+def test_transpose_keeps_runs():
+    spec = Move(
+        move="transpose",
+        x_shape=(2, 3, 5, 4, 6),
+        y_shape=(2, 5, 3, 4, 6),
+        arguments=(0, 2, 1, 3, 4),
+        x="int8",
+    )
+    check(spec, {}, (ROW,), ROW)
 
 
 def test_transpose_of_three_axes():

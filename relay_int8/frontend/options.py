@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from relay_int8.errors import ConfigError
 
 Shapes = Mapping[str, Sequence[int]]
+NO_SHAPES: Shapes = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,8 @@ class ImportOptions:
     batch
         Leading extent of every input.
     inputs
-        Name -> shape of data inputs, for formats that do not hold them.
+        Name -> shape of data inputs that the file does not hold, or leaves open in more than the
+        batch.
     params
         File of the weights, where it is another one and not found beside the model.
     """
@@ -32,6 +35,12 @@ class ImportOptions:
 
 def refuse_options(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for shapes or a file of weights, where the model itself holds both."""
-    for name, given in (("--input", options.inputs), ("--params", options.params)):
-        if given:
-            raise ConfigError(f"{path} holds itself what {name} says; leave {name} out")
+    if options.inputs:
+        raise ConfigError(f"{path} holds itself what --input says; leave --input out")
+    refuse_params(path, options)
+
+
+def refuse_params(path: Path, options: ImportOptions) -> None:
+    """Raise ConfigError for a file of weights, where the model itself holds them."""
+    if options.params:
+        raise ConfigError(f"{path} holds itself what --params says; leave --params out")

@@ -18,14 +18,15 @@ from onnx import numpy_helper
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import check_batch, check_inputs, refuse_operators
+from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
+from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen
-from relay_int8.frontend.options import ImportOptions, refuse_options
+from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 
@@ -41,7 +42,9 @@ OLD_RESIZE = [
 """What Resize and Upsample did before they had these attributes; ONNX's converter leaves it out."""
 
 
-def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = None) -> IRModule:
+def import_onnx(
+    source: str | Path | onnx.ModelProto, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
+) -> IRModule:
     """Return the Relax module of an ONNX model.
 
     Parameters
@@ -50,9 +53,13 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         A file (weights in external files are found beside it) or a model in memory.
     batch
         Extent of the leading dimension of every input; needed where the model leaves it open.
+    inputs
+        Name -> shape, of inputs that the model leaves open in other dimensions too.
 
     Raises
     ------
+    ConfigError
+        ``inputs`` do not go with the model.
     FrontendError
         The file is not a whole ONNX model, its shapes stay open, its weights are not finite.
     UnsupportedOpError
@@ -64,7 +71,10 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
         model = widened
         _check_weights(model.graph)
     model = expand_functions(model)
-    shapes = _input_shapes(model.graph, batch)
+    written = _written_shapes(model.graph)
+    shapes = input_shapes(written, inputs, batch)
+    check_inputs(shapes)
+    batch = fixed_batch(written, inputs, batch)
     refuse_operators(unsupported_nodes(model.graph))
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
@@ -86,8 +96,8 @@ def import_onnx(source: str | Path | onnx.ModelProto, *, batch: int | None = Non
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import an ONNX file as ``frontend.model`` wants it."""
-    refuse_options(path, options)
-    return import_onnx(path, batch=options.batch)
+    refuse_params(path, options)
+    return import_onnx(path, batch=options.batch, inputs=options.inputs)
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -149,36 +159,22 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
             yield name, array
 
 
-def _input_shapes(graph: onnx.GraphProto, batch: int | None) -> dict[str, list[int]]:
-    """Return the static shape of every data input."""
-    check_batch(batch)
+def _written_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
+    """Return the shape of every data input, as the file has it."""
     weights = {tensor.name for tensor in graph.initializer}
-    shapes: dict[str, list[int]] = {}
+    shapes: dict[str, list[Extent]] = {}
     for value in graph.input:
         if value.name in weights:
             continue
         if not value.type.tensor_type.HasField("shape"):
             raise FrontendError(f"input {value.name} has no shape; export the model with one")
-        dims = value.type.tensor_type.shape.dim
-        shapes[value.name] = [_extent(value.name, i, dim, batch) for i, dim in enumerate(dims)]
-    check_inputs(shapes)
+        shapes[value.name] = [_written(dim) for dim in value.type.tensor_type.shape.dim]
     return shapes
 
 
-def _extent(name: str, axis: int, dim: onnx.TensorShapeProto.Dimension, batch: int | None) -> int:
-    if axis == 0 and batch is not None:
-        return batch
-    if dim.HasField("dim_value") and dim.dim_value > 0:
-        return int(dim.dim_value)
-    label = dim.dim_param or "?"
-    if axis == 0:
-        raise FrontendError(
-            f"input {name} leaves its batch open (dimension 0 is {label!r}); pass --batch N"
-        )
-    raise FrontendError(
-        f"input {name} leaves dimension {axis} open ({label!r}); only the batch may be open: "
-        "export the model with a fixed size"
-    )
+def _written(dim: onnx.TensorShapeProto.Dimension) -> Extent:
+    is_known = dim.HasField("dim_value") and dim.dim_value > 0
+    return int(dim.dim_value) if is_known else str(dim.dim_param) or None
 
 
 def _check_outputs(

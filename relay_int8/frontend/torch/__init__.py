@@ -13,8 +13,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.options import ImportOptions, refuse_options
+from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
 from relay_int8.frontend.torch.program import read_program
@@ -23,11 +22,13 @@ from relay_int8.frontend.weights import check_finite
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a .pt2 file as ``frontend.model`` wants it."""
-    refuse_options(path, options)
-    return import_torch(path, batch=options.batch)
+    refuse_params(path, options)
+    return import_torch(path, batch=options.batch, inputs=options.inputs)
 
 
-def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
+def import_torch(
+    source: str | Path, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
+) -> IRModule:
     """Return the Relax module of an exported PyTorch program.
 
     Parameters
@@ -36,13 +37,17 @@ def import_torch(source: str | Path, *, batch: int | None = None) -> IRModule:
         A file that ``torch.export.save`` of PyTorch 2.9 or newer wrote.
     batch
         Leading extent of every input; needed where the program leaves it open.
+    inputs
+        Name -> shape, of inputs that the program leaves open in other dimensions too.
 
     Raises
     ------
+    ConfigError
+        ``inputs`` do not go with the program.
     FrontendError
         The file is damaged or of another kind, its shapes stay open, its weights are not finite.
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed with their nodes.
     """
-    check_batch(batch)
-    return check_finite(GraphImporter(read_program(read_archive(Path(source))), batch).run())
+    program = read_program(read_archive(Path(source)))
+    return check_finite(GraphImporter(program, batch, inputs).run())

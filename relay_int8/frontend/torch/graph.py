@@ -11,6 +11,7 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.extents import fixed_batch, input_shapes
 from relay_int8.frontend.importing import (
     ImportWriter,
     check_inputs,
@@ -18,6 +19,7 @@ from relay_int8.frontend.importing import (
     float32_weight,
     refuse_operators,
 )
+from relay_int8.frontend.options import Shapes
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
 from relay_int8.frontend.torch.folding import folded
@@ -40,11 +42,15 @@ class GraphImporter:
         What the file holds.
     batch
         Leading extent of every input, in place of the file's.
+    inputs
+        Name -> shape, where the file leaves it open.
     """
 
-    def __init__(self, program: Program, batch: int | None) -> None:
+    def __init__(self, program: Program, batch: int | None, inputs: Shapes) -> None:
         self._program = program
-        self._batch = batch
+        written = {name: extents for name, (_, extents) in program.inputs.items()}
+        self._shapes = input_shapes(written, inputs, batch)
+        self._batch = fixed_batch(written, inputs, batch)
         self._writer = ImportWriter()
         self._values: dict[str, Any] = {}
         self._read: set[str] = set()
@@ -80,24 +86,11 @@ class GraphImporter:
         refuse_operators(missing, advice(missing))
 
     def _input(self, name: str) -> relax.Var:
-        kind, sizes = self._program.inputs[name]
+        kind, _ = self._program.inputs[name]
         kind = "float32" if kind in ("float16", "bfloat16", "float64") else kind
         if kind not in INPUT_TYPES:
             raise FrontendError(f"input {name} has {kind}; expected {', '.join(INPUT_TYPES)}")
-        dims = list(sizes)
-        if dims and self._batch is not None:
-            dims[0] = self._batch
-        for axis, extent in enumerate(dims):
-            if extent is None:
-                raise FrontendError(
-                    f"input {name} leaves its batch open; pass --batch N"
-                    if axis == 0
-                    else f"input {name} leaves dimension {axis} open; only the batch may be open: "
-                    "export the model with a fixed size"
-                )
-            if not 0 < extent < 2**31:
-                raise FrontendError(f"input {name} is {dims}; extents are at least 1")
-        var = relax.Var(name, relax.TensorType(dims, kind))
+        var = relax.Var(name, relax.TensorType(self._shapes[name], kind))
         self._values[name] = var
         return var
 
@@ -198,7 +191,7 @@ class GraphImporter:
         found = shape(value)
         start = 0 if self._batch is None else 1
         pairs = list(zip(found, expected, strict=False))[start:]
-        if len(found) != len(expected) or any(e not in (None, f) for f, e in pairs):
+        if len(found) != len(expected) or any(isinstance(e, int) and e != f for f, e in pairs):
             raise ValueError(f"its result would be {list(found)}, and is {list(expected)} in torch")
 
     def _output(self, name: str) -> relax.Var:

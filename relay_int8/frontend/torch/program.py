@@ -6,11 +6,13 @@ their default are not written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.extents import Extent
 from relay_int8.frontend.torch.file import DTYPES, Archive, Array
 
 SCHEMA = 8  # major version of the JSON
@@ -34,6 +36,7 @@ LISTS = {
 }
 """Kind of a list -> the kind of its entries, which are written without it."""
 NAMED = ("as_name", "as_tensor")
+SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)$")
 IGNORED = ("as_device", "as_layout", "as_memory_format")
 
 
@@ -76,7 +79,7 @@ class Program:
     Attributes
     ----------
     inputs
-        Name -> element type and sizes of every data input; None where a size is open.
+        Name -> element type and sizes of every data input; an open size is torch's symbol.
     tensors
         Name in the graph -> value, of parameters, buffers and constants.
     weights
@@ -84,15 +87,15 @@ class Program:
     nodes, outputs
         The calls, and the names of what is returned.
     sizes
-        Name -> sizes that torch found; None where they are open.
+        Name -> sizes that torch found, symbols where they are open.
     """
 
-    inputs: Mapping[str, tuple[str, tuple[int | None, ...]]]
+    inputs: Mapping[str, tuple[str, tuple[Extent, ...]]]
     tensors: Mapping[str, Array]
     weights: frozenset[str]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
-    sizes: Mapping[str, tuple[int | None, ...]]
+    sizes: Mapping[str, tuple[Extent, ...]]
 
 
 def read_program(archive: Archive) -> Program:
@@ -141,11 +144,23 @@ def _program(archive: Archive) -> Program:
     )
 
 
-def _tensor_kind(meta: dict[str, Any]) -> tuple[str, tuple[int | None, ...]]:
-    sizes = tuple(extent.get("as_int") for extent in meta["sizes"])
-    if any(size is not None and type(size) is not int for size in sizes):
-        raise ValueError(f"sizes are {meta['sizes']}")
+def _tensor_kind(meta: dict[str, Any]) -> tuple[str, tuple[Extent, ...]]:
+    sizes = tuple(_extent(extent) for extent in meta["sizes"])
     return DTYPES.get(meta["dtype"], f"element type {meta['dtype']}"), sizes
+
+
+def _extent(found: dict[str, Any]) -> Extent:
+    """Return a size, or the name or expression of one that is open; None if it has neither."""
+    if "as_int" in found:
+        if type(found["as_int"]) is not int:
+            raise ValueError(f"a size is {str(found)[:100]}")
+        return int(found["as_int"])
+    said = found.get("as_expr")
+    if not isinstance(said, dict):
+        return None
+    text = _text(said.get("expr_str", ""))
+    symbol = SYMBOL.match(text)
+    return symbol[1] if symbol else text or None
 
 
 def _input(spec: dict[str, Any]) -> tuple[str, str | None]:

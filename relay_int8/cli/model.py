@@ -36,8 +36,8 @@ Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
-        help="Shape of an input that the model file does not hold, as data=1,3,224,224; may be "
-        "repeated.",
+        help="Shape of an input that the model file does not hold, or leaves open, as "
+        "data=1,3,224,224; may be repeated.",
     ),
 ]
 Params = Annotated[

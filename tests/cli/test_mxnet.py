@@ -56,7 +56,7 @@ def test_shapes_that_are_none(invoke, folder, shape):
 
 @pytest.mark.fast
 def test_a_model_that_holds_its_shapes(invoke, tmp_path):
-    (tmp_path / "m.onnx").write_bytes(b"x")
-    code, _, err = invoke("inspect", tmp_path / "m.onnx", "--input", "data=1,3,8,8")
+    (tmp_path / "m.tflite").write_bytes(b"x")
+    code, _, err = invoke("inspect", tmp_path / "m.tflite", "--input", "data=1,3,8,8")
     assert code == 1
     assert "holds itself what --input says; leave --input out" in err

@@ -7,7 +7,7 @@ from tvm.target import Target
 import relay_int8
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.errors import FrontendError
+from relay_int8.errors import ConfigError, FrontendError
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.program import read_program
@@ -94,10 +94,14 @@ def test_scales_are_those_of_the_file(tmp_path):
 @pytest.mark.fast
 def test_an_open_batch_wants_a_number(tmp_path):
     file, x, _ = program(tmp_path, "residual")
-    with pytest.raises(FrontendError, match="leaves its batch open; pass --batch N"):
+    with pytest.raises(FrontendError, match=r"leaves its batch open .*; pass --batch N"):
         import_torch(file)
     with pytest.raises(FrontendError, match="at least 1"):
         import_torch(file, batch=0)
+    with pytest.raises(ConfigError, match=r"--input y=1,3: the model has no such input; it has x"):
+        import_torch(file, inputs={"y": (1, 3)})
+    by_shape = import_torch(file, inputs={"x": (3, *x.shape[1:])})
+    assert dataflow.shape(dataflow.results(by_shape["main"])[0]) == (3, 10)
     for batch in (1, 5):
         mod = relay_int8.load_model(file, relay_int8.ImportOptions(batch=batch)).module
         assert dataflow.shape(mod["main"].params[0]) == (batch, *x.shape[1:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -24,11 +24,13 @@ from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.digest import digest, float_digest, tensor_names
+from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import PlannedScheme, QParams
+from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.refine.auto import Choice, choose_config
@@ -150,9 +152,9 @@ def quantize(
     table.check(_schemes(plan), float_digest(reference))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = _overflowing(corrected, plan, params)
+    refused = _out_of_range(corrected, plan, params)
     if refused:
-        plan = annotate(reference, config, refused)
+        plan = _without(refused, plan, reference, config)
         corrected = _corrected(reference, plan, table, config, data, progress)
     if config.require_int8:
         require_integers(plan)
@@ -239,10 +241,18 @@ def require_ranges_alone(config: QuantConfig, instead: str) -> None:
         )
 
 
-def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
-    """Return the layers whose accumulator could leave int32 with these ranges, and why."""
-    refused = {}
-    for group in linear_layers(reference["main"], plan):
+def _out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
+    """Return the layers that have no integers with these ranges, and why."""
+    main = reference["main"]
+    integer = {layer.name for layer in plan.layers if layer.integer}
+    refused = {
+        group.name: reason
+        for group in find_groups(main, alone=plan.additions)
+        if group.name in integer and not group.weight
+        for reason in [_range_refusal(group, plan, params)]
+        if reason
+    }
+    for group in linear_layers(main, plan):
         x = params[plan.tensors[group.inputs[0].name].like]
         rows, bias = group.weight_rows, group.bias_or_zero
         scales = qparams.weight_scales(rows, bias, x.scale)
@@ -252,6 +262,19 @@ def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams])
         if reason:
             refused[group.name] = reason
     return refused
+
+
+def _range_refusal(group: Group, plan: Plan, params: Mapping[str, QParams]) -> str | None:
+    x = params[plan.tensors[group.inputs[0].name].like]
+    return operator_of(group).range_refusal(group, x)
+
+
+def _without(
+    refused: Mapping[str, str], plan: Plan, reference: IRModule, config: QuantConfig
+) -> Plan:
+    """Return a plan in which layers are float; the tensors that are left keep their ranges."""
+    fewer = annotate(reference, config, refused)
+    return replace(fewer, tensors={name: plan.tensors[name] for name in fewer.tensors})
 
 
 def require_integers(plan: Plan) -> None:

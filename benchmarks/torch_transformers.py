@@ -186,6 +186,8 @@ def axes(a: torch.Tensor) -> Results:
         F.rms_norm(a, (6,)),
         F.rms_norm(a, (4, 6), eps=1e-3),
         F.instance_norm(a),
+        F.unfold(a[None], 2, stride=2),
+        F.fold(a.reshape(1, 8, 6), (4, 6), 2, stride=2),
     ]
 
 

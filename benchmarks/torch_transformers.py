@@ -186,6 +186,8 @@ def axes(a: torch.Tensor) -> Results:
         F.rms_norm(a, (6,)),
         F.rms_norm(a, (4, 6), eps=1e-3),
         F.instance_norm(a),
+        *torch.meshgrid(a[0, 0], a[1, :, 2], a[0, :2, 0], indexing="xy"),
+        *torch.meshgrid(a[0, 0], torch.arange(3.0), indexing="ij"),
         F.unfold(a[None], 2, stride=2),
         F.fold(a.reshape(1, 8, 6), (4, 6), 2, stride=2),
     ]

@@ -15,6 +15,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.auto_pad import window_padding
+from relay_int8.frontend.onnx.blocks import col2im, dft
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
 from relay_int8.frontend.onnx.elementwise import bit_shift, is_inf, mod, power
@@ -271,6 +272,8 @@ CONVERTERS: dict[str, Converter] = {
     "BitShift": bit_shift,
     "Celu": _celu,
     "Clip": _clip,
+    "Col2Im": col2im,
+    "DFT": dft,
     "Conv": _conv,
     "ConvTranspose": conv_transpose,
     "CumSum": _cum_sum,

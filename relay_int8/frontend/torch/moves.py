@@ -103,6 +103,23 @@ def _concat(step: Step) -> Result:
     return relax.op.concat(parts, step.axis("dim", 0, rank=len(shape(parts[0]))))
 
 
+def _mesh_grid(step: Step) -> Result:
+    """Return each sequence along an axis of its own, repeated along those of the others."""
+    parts = step.tensors()
+    if any(len(shape(part)) > 1 for part in parts):
+        raise ValueError(f"it makes a grid of {[list(shape(part)) for part in parts]}")
+    dims = [math.prod(shape(part)) for part in parts]
+    axes = list(range(len(parts)))
+    if step.text("indexing", "ij") == "xy" and len(parts) > 1:
+        axes[:2], dims[:2] = [1, 0], [dims[1], dims[0]]
+    found = []
+    for axis, part in zip(axes, parts, strict=True):
+        along = [size if i == axis else 1 for i, size in enumerate(dims)]
+        row = step.emit("row", relax.op.reshape(part, along))
+        found.append(relax.op.broadcast_to(row, dims))
+    return found
+
+
 def _stack(step: Step) -> Result:
     parts = step.tensors()
     axis = step.axis("dim", 0, rank=len(shape(parts[0])) + 1)
@@ -279,6 +296,7 @@ MOVES: dict[str, Converter] = {
     "expand_as": _expand_as,
     "flatten": _flatten,
     "flip": _flip,
+    "meshgrid": _mesh_grid,
     "moveaxis": _move_axis,
     "movedim": _move_axis,
     "narrow": _narrow,

@@ -14,6 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.onnx.auto_pad import window_padding
 from relay_int8.frontend.onnx.blocks import col2im, dft
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
@@ -260,8 +261,9 @@ def _tile(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
     return x
 
 
-def _einsum(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    return relax.op.einsum(inputs, attributes["equation"].decode().replace(" ", ""))
+def _einsum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    equation = attributes["equation"].decode()
+    return einsum(inputs, equation, lambda _, value: bb.emit(value))
 
 
 CONVERTERS: dict[str, Converter] = {

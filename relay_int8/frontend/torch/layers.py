@@ -7,6 +7,7 @@ import math
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.torch.step import Converter, Result, Step
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -109,7 +110,7 @@ def _baddbmm(step: Step) -> Result:
 
 
 def _einsum(step: Step) -> Result:
-    return relax.op.einsum(step.tensors(), step.text("equation", "").replace(" ", ""))
+    return einsum(step.tensors(), step.text("equation", ""), step.emit)
 
 
 def _batch_norm(step: Step) -> Result:

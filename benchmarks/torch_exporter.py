@@ -104,6 +104,9 @@ def transformers(folder: Path) -> None:
             exported = torch.export.export(module.eval(), inputs)
             write(folder, name, exported, inputs)
             write(folder, f"{name}_core", exported.run_decompositions(), inputs)
+    module, inputs = programs()["rotary"]
+    length = torch.export.Dim("length", min=2, max=64)
+    save(folder, "rotary_open", module, inputs, dynamic_shapes=({1: length},))
 
 
 def networks(folder: Path, size: int) -> None:

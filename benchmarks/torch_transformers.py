@@ -171,6 +171,28 @@ def norms(a: torch.Tensor) -> Results:
     ]
 
 
+def axes(a: torch.Tensor) -> Results:
+    """Return moved axes, repeated elements, and norms without weights."""
+    return [
+        a.swapaxes(0, -1),
+        a.swapdims(1, 2),
+        a.movedim(0, -1),
+        a.movedim((2, 0), (0, 1)),
+        a.moveaxis(-1, 0),
+        a.repeat_interleave(3, dim=1),
+        a[:, :1].broadcast_to(2, 4, 6),
+        F.glu(a),
+        F.glu(a, 1),
+        F.rms_norm(a, (6,)),
+        F.rms_norm(a, (4, 6), eps=1e-3),
+        F.instance_norm(a),
+        *torch.meshgrid(a[0, 0], a[1, :, 2], a[0, :2, 0], indexing="xy"),
+        *torch.meshgrid(a[0, 0], torch.arange(3.0), indexing="ij"),
+        F.unfold(a[None], 2, stride=2),
+        F.fold(a.reshape(1, 8, 6), (4, 6), 2, stride=2),
+    ]
+
+
 class Recurrent(nn.Module):  # type: ignore[misc]
     """A recurrent layer, its last states returned too; with states given, where there are any."""
 
@@ -215,6 +237,27 @@ class Encoder(nn.Module):  # type: ignore[misc]
         return self.classes(self.layers(x)[:, 0])
 
 
+class Rotary(nn.Module):  # type: ignore[misc]
+    """Positions as angles, computed in graphs of their own: no gradients, one type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frequencies = nn.Buffer(torch.tensor([1.0, 0.1, 0.01]))
+        kernel = nn.Conv1d(6, 6, 3, padding=1, groups=2)
+        self.layer = nn.utils.parametrizations.weight_norm(kernel, dim=2)
+
+    def forward(self, x: torch.Tensor) -> Results:
+        """Turn pairs of channels, and convolve along positions with normed weights."""
+        with torch.no_grad():
+            places = torch.arange(x.shape[1], device=x.device)[None, :, None]
+            with torch.autocast("cpu", enabled=False):
+                angles = places.float() * self.frequencies
+                cosines, sines = angles.cos(), angles.sin()
+        a, b = x.chunk(2, -1)
+        turned = torch.cat([a * cosines - b * sines, b * cosines + a * sines], -1)
+        return [turned, self.layer(turned.transpose(1, 2)), turned.reshape(-1, 6)]
+
+
 def _states(count: int, runs: int) -> tuple[torch.Tensor, ...]:
     return tuple(torch.randn(runs, 3, 4) for _ in range(count))
 
@@ -234,6 +277,8 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "created": (Computed(created), (torch.randn(4, 6),)),
         "views": (Computed(views), (torch.randn(4, 6),)),
         "norms": (Computed(norms), (torch.randn(2, 4, 5),)),
+        "axes": (Computed(axes), (torch.randn(2, 4, 6),)),
+        "rotary": (Rotary(), (torch.randn(2, 5, 6),)),
         "encoder": (Encoder(), (torch.randint(0, 20, (2, 6)),)),
         "gru": (Recurrent(nn.GRU, batch_first=True, **turned), (x,)),
         "gru_given": (Recurrent(nn.GRU, bias=False), (x.transpose(0, 1).clone(), *_states(1, 1))),

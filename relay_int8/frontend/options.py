@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from relay_int8.errors import ConfigError
 
 Shapes = Mapping[str, Sequence[int]]
+NO_SHAPES: Shapes = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)

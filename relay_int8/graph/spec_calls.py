@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tvm import relax
 
+from relay_int8.errors import UnsupportedOpError
 from relay_int8.graph import dataflow
 from schedules.spec import Spec, from_json, to_json
 
@@ -26,11 +27,20 @@ def kernel_call(
 
     A spec that was read from a call has variables of its own for an open batch: ``like`` is a
     tensor of the result's shape, in those of the network.
+
+    Raises
+    ------
+    UnsupportedOpError
+        If a size is open and no multiple of the batch.
     """
     constants = [_expression(params[name]) for name in spec.params]
     dims = spec.shape("y") if like is None else dataflow.shape(like)
     out = relax.TensorType(dims, spec.dtype("y"))
-    return relax.call_dps_packed(to_json(spec), [*tensors, *constants], out)
+    try:
+        text = to_json(spec)
+    except ValueError as error:
+        raise UnsupportedOpError(f"{error}; build the network for a fixed batch") from error
+    return relax.call_dps_packed(text, [*tensors, *constants], out)
 
 
 def spec_of(value: relax.Expr) -> Spec | None:

@@ -252,20 +252,34 @@ def unary_table(function: Callable[[Array], Array], x: QParams, y: QParams) -> A
     UnsupportedOpError
         The function is not finite somewhere.
     """
-    info = np.iinfo(x.dtype)
-    q = np.arange(info.min, info.max + 1)
-    reals = (q - x.zero_point) * np.float64(x.scale)
-    with np.errstate(all="ignore"):
-        values = np.asarray(function(reals), np.float64)
-    if not np.isfinite(values).all():
-        bad = int(np.argmin(np.isfinite(values)))
-        raise UnsupportedOpError(
-            f"the function is {values[bad]} at {reals[bad]}, which integer {q[bad]} stands for; "
-            "a table needs finite values: leave the operator float"
-        )
+    refusal = table_refusal(function, x)
+    if refusal:
+        raise UnsupportedOpError(f"{refusal}: leave the operator float")
+    _, values = _of_all_integers(function, x)
     entries = np.rint(values / np.float64(y.scale)) + y.zero_point
     table: Array = np.clip(entries, y.qmin, y.qmax).astype(y.dtype)
     return table
+
+
+def table_refusal(function: Callable[[Array], Array], x: QParams) -> str | None:
+    """Say which integer of ``x`` has no finite value of ``function``, or None."""
+    reals, values = _of_all_integers(function, x)
+    finite = np.isfinite(values)
+    if finite.all():
+        return None
+    bad = int(np.argmin(finite))
+    return (
+        f"the function is {values[bad]} at {reals[bad]}, which one of its input's integers stands "
+        "for; a table needs finite values"
+    )
+
+
+def _of_all_integers(function: Callable[[Array], Array], x: QParams) -> tuple[Array, Array]:
+    """Return the real of every integer of x's type, and the function of it, in float64."""
+    info = np.iinfo(x.dtype)
+    reals: Array = (np.arange(info.min, info.max + 1) - x.zero_point) * np.float64(x.scale)
+    with np.errstate(all="ignore"):
+        return reals, np.asarray(function(reals), np.float64)
 
 
 def _rows(w: Array) -> Array:

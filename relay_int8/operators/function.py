@@ -34,6 +34,10 @@ class Function(Operator):
         """Ask its last operator."""
         return group.function is not None and group.function.is_non_negative
 
+    def range_refusal(self, group: Group, x: QParams) -> str | None:
+        """Say where the function of some integer is not finite."""
+        return qparams.table_refusal(self.function(group), x)
+
     def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
         """Return a table of every integer."""
         assert y is not None

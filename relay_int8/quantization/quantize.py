@@ -24,6 +24,7 @@ from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.digest import digest, float_digest, tensor_names
+from relay_int8.graph.groups import Group, find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
@@ -31,6 +32,7 @@ from relay_int8.messages import DIGITS
 from relay_int8.notices import notice
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import PlannedScheme, QParams
+from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.refine.auto import Choice, choose_config
@@ -169,9 +171,9 @@ def quantize(
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = _overflowing(corrected, plan, params)
+    refused = _out_of_range(corrected, plan, params)
     if refused:
-        plan = annotate(reference, config, refused)
+        plan = _without(refused, plan, reference, config)
         corrected = _corrected(reference, plan, table, config, data, progress)
     if config.require_int8:
         require_integers(plan)
@@ -272,10 +274,18 @@ def require_ranges_alone(config: QuantConfig, instead: str) -> None:
         )
 
 
-def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
-    """Return the layers whose accumulator could leave int32 with these ranges, and why."""
-    refused = {}
-    for group in linear_layers(reference["main"], plan):
+def _out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
+    """Return the layers that have no integers with these ranges, and why."""
+    main = reference["main"]
+    integer = {layer.name for layer in plan.layers if layer.integer}
+    refused = {
+        group.name: reason
+        for group in find_groups(main, alone=plan.additions)
+        if group.name in integer and not group.weight
+        for reason in [_range_refusal(group, plan, params)]
+        if reason
+    }
+    for group in linear_layers(main, plan):
         x = params[plan.tensors[group.inputs[0].name].like]
         rows, bias = group.weight_rows, group.bias_or_zero
         scales = qparams.weight_scales(rows, bias, x.scale)
@@ -285,6 +295,19 @@ def _overflowing(reference: IRModule, plan: Plan, params: Mapping[str, QParams])
         if reason:
             refused[group.name] = reason
     return refused
+
+
+def _range_refusal(group: Group, plan: Plan, params: Mapping[str, QParams]) -> str | None:
+    x = params[plan.tensors[group.inputs[0].name].like]
+    return operator_of(group).range_refusal(group, x)
+
+
+def _without(
+    refused: Mapping[str, str], plan: Plan, reference: IRModule, config: QuantConfig
+) -> Plan:
+    """Return a plan in which layers are float; the tensors that are left keep their ranges."""
+    fewer = annotate(reference, config, refused)
+    return replace(fewer, tensors={name: plan.tensors[name] for name in fewer.tensors})
 
 
 def require_integers(plan: Plan) -> None:

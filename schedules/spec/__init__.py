@@ -36,7 +36,7 @@ from schedules.spec.product import Attention, Product, Strides
 from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import Observe
-from schedules.spec.text import SPECS, Spec, from_json, to_json
+from schedules.spec.text import SPECS, Spec, from_json, sized, to_json
 
 __all__ = [
     "PER_CHANNEL",
@@ -78,5 +78,6 @@ __all__ = [
     "Table",
     "from_json",
     "shift_of",
+    "sized",
     "to_json",
 ]

@@ -15,8 +15,9 @@ EXP_SERIES = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
 SMALLEST = -87.0  # exp of it is a normal float32
 ERFC_STEP = 0.3275911
 ERFC_SERIES = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-"""``erfc(z) = s * (a_1 + s * (a_2 + ...)) * exp(-z * z)``, ``s = 1 / (1 + ERFC_STEP * z)``, to 1.5e-7
-where z >= 0; a_5 first. Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26."""
+"""``erfc(z) = s * (a_1 + s * (a_2 + ...)) * exp(-z * z)`` , ``s = 1 / (1 + ERFC_STEP * z)``, to
+1.5e-7 where z >= 0; a_5 comes first. Source: Abramowitz and Stegun, Handbook of Mathematical
+Functions, 7.1.26."""
 
 
 @dataclass(frozen=True, kw_only=True)

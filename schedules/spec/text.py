@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import tvm
 from tvm import tirx
 
 from schedules.spec.elementwise import Binary, Bound, Dequantize, Quantize, Rescale, Table
@@ -66,6 +68,7 @@ SPECS: dict[str, type[Spec]] = {
         Softmax,
     )
 }
+TIMES = "_times_"
 _SIZES = ("batch", "rows")
 """Fields that hold a size by itself; all other sizes stand in shapes."""
 _UNSAID = {"half": False, "requantize": "float"}
@@ -78,7 +81,43 @@ def to_json(spec: Spec) -> str:
     for name, unsaid in _UNSAID.items():
         if fields.get(name) == unsaid:
             del fields[name]
-    return json.dumps(fields, default=lambda size: size.name)
+    return json.dumps(fields, default=size_name)
+
+
+def size_name(size: tirx.Var | tvm.ir.Expr) -> str:
+    """Return the name of a symbolic size: of a variable, or of one that is a multiple of it.
+
+    ``batch * 5 * 7`` is "batch_times_35": the rows of a dense layer on tensors of several axes.
+
+    Raises
+    ------
+    ValueError
+        If it is another expression.
+    """
+    if isinstance(size, tirx.Var):
+        return str(size.name)
+    factor, variables = _factors(size)
+    if len(variables) != 1:
+        raise ValueError(f"size {size} of a kernel is no multiple of one variable")
+    return f"{variables[0].name}{TIMES}{factor}"
+
+
+def sized(name: str, sizes: Mapping[str, tvm.ir.Expr]) -> tvm.ir.Expr:
+    """Return the size that has a name, in variables by name; see :func:`size_name`."""
+    variable, times, factor = name.partition(TIMES)
+    return sizes[variable] * int(factor) if times else sizes[variable]
+
+
+def _factors(size: tvm.ir.Expr) -> tuple[int, list[tirx.Var]]:
+    """Return the number and the variables of a product; no variables of another expression."""
+    if isinstance(size, tirx.Var):
+        return 1, [size]
+    if isinstance(size, tirx.IntImm):
+        return int(size.value), []
+    if not isinstance(size, tirx.Mul):
+        return 1, []
+    (a, left), (b, right) = _factors(size.a), _factors(size.b)
+    return a * b, left + right
 
 
 def from_json(text: str) -> Spec:

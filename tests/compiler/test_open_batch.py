@@ -16,6 +16,7 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.batch import with_batch, with_open_batch
 from schedules.targets import TARGETS
 from tests import reference
+from tests.onnx_models import model
 from tests.quantized_networks import QuantizedNetwork
 from tests.sequence_networks import NETWORKS as SEQUENCES
 from tests.small_networks import NETWORKS, NetworkWriter, any_params
@@ -52,6 +53,25 @@ def test_equals_oracle(name: str, target: str):
         expected = reference.run(fixed, inputs)
         for y, output in zip(reference.output_names(fixed, inputs), found, strict=True):
             np.testing.assert_array_equal(output, expected[y])
+
+
+def test_dense_layers_on_tokens():
+    """Rows of a dense layer are those of all sentences."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["a"]),
+        onnx.helper.make_node("Relu", ["a"], ["r"]),
+        onnx.helper.make_node("MatMul", ["r", "w"], ["y"]),
+    ]
+    weights = {"w": rng.normal(size=(8, 8)).astype("float32")}
+    proto = model(nodes, {"x": (1, 5, 8)}, {"y": None}, weights)
+    network = QuantizedNetwork.make(normalize()(import_onnx(proto)))
+    opened = with_open_batch(network.mod, MOST)
+    machine = virtual_machine(compile_module(opened, Target(TARGETS["x86-vnni"])))
+    inputs = {"x": rng.normal(size=(3, 5, 8)).astype("float32")}
+    fixed = with_batch(network.mod, 3)
+    (y,) = reference.output_names(fixed, inputs)
+    np.testing.assert_array_equal(run(machine, inputs)[0], reference.run(fixed, inputs)[y])
 
 
 def test_artifact(tmp_path):

@@ -7,7 +7,7 @@ from tvm.target import Target
 import relay_int8
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.errors import FrontendError
+from relay_int8.errors import ConfigError, FrontendError
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.program import read_program
@@ -95,11 +95,15 @@ def test_scales_are_those_of_the_file(tmp_path):
 @pytest.mark.fast
 def test_an_open_batch_is_one_with_a_notice(tmp_path):
     file, x, _ = program(tmp_path, "residual")
-    with pytest.warns(Notice, match="leaves its batch open; batch 1 is taken"):
+    with pytest.warns(Notice, match=r"leaves its batch open \(.*\); batch 1 is taken"):
         mod = import_torch(file)
     assert dataflow.shape(mod["main"].params[0]) == (1, *x.shape[1:])
     with pytest.raises(FrontendError, match="at least 1"):
         import_torch(file, batch=0)
+    with pytest.raises(ConfigError, match="--input y=1,3: the model has no such input; it has inp"):
+        import_torch(file, inputs={"y": (1, 3)})
+    by_shape = import_torch(file, inputs={"input": (3, *x.shape[1:])})
+    assert dataflow.shape(dataflow.results(by_shape["main"])[0]) == (3, 10)
     for batch in (1, 5):
         mod = relay_int8.load_model(file, relay_int8.ImportOptions(batch=batch)).module
         assert dataflow.shape(mod["main"].params[0]) == (batch, *x.shape[1:])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.promotion import common_type
 from relay_int8.graph import dataflow
@@ -14,7 +14,10 @@ from tests.mxnet_models import run_fast
 from tests.onnx_models import assert_close
 
 # Programs of benchmarks.torch_transformers; "core" ones went through run_decompositions().
-PROGRAMS = ("attention", "created", "encoder", "gru", "logic", "lstm_given", "norms", "places")
+PROGRAMS = (
+    *("attention", "axes", "created", "encoder", "gru", "logic", "lstm_given", "norms", "places"),
+    "rotary",
+)
 STATES = ("gru_given", "lstm", "rnn", "rnn_tanh")
 DECOMPOSED = ("attention_core", "created_core", "encoder_core", "views_core")
 
@@ -38,6 +41,33 @@ def test_what_depends_on_numbers_alone_is_computed_while_reading(tmp_path):
     ]
     assert not {"take", "where", "equal", "sin", "floor_mod", "cumsum"} & set(operators)
     assert len(operators) <= 3 * len(expected)
+
+
+@pytest.mark.fast
+def test_a_length_that_the_program_leaves_open(tmp_path):
+    file, inputs, expected = program_results(tmp_path, "rotary_open")
+    with pytest.raises(FrontendError, match=r"input x leaves dimension 1 open .* --input x=2,80,6"):
+        import_torch(file)
+    with pytest.raises(ConfigError, match=r"--input x=2,5: the file has \[2, s\d+, 6\]"):
+        import_torch(file, inputs={"x": (2, 5)})
+    longer = import_torch(file, inputs={"x": (2, 9, 6)})
+    assert [dataflow.shape(var) for var in dataflow.results(longer["main"])] == [
+        (2, 9, 6),
+        (2, 6, 9),
+        (18, 6),
+    ]
+    mod = import_torch(file, inputs={"x": (2, 5, 6)})
+    assert_close(run_fast(mod, inputs["x"]), expected)
+
+
+@pytest.mark.fast
+def test_graphs_inside_the_graph_are_part_of_it(tmp_path):
+    """Angles are constants, whatever setting they are computed under."""
+    file, _, _ = program_results(tmp_path, "rotary")
+    operators = [
+        dataflow.operator(value) for _, value in dataflow.calls(import_torch(file)["main"])
+    ]
+    assert not {"sin", "cos"} & set(operators)
 
 
 @pytest.mark.fast

@@ -1,9 +1,11 @@
 """Specs: text carries them whole, symbolic sizes included."""
 
+import dataclasses
+
 import pytest
 from tvm import tirx
 
-from schedules.spec import Binary, Concat, Conv2d, Dense, Move, Quantize, from_json, to_json
+from schedules.spec import Binary, Concat, Conv2d, Dense, Move, Quantize, from_json, sized, to_json
 
 pytestmark = pytest.mark.fast
 
@@ -31,6 +33,16 @@ def test_symbolic_sizes_stay_one():
     assert found.a_shape[0].same_as(found.b_shape[0]) and found.a_shape[0].name == "n"
     batched = from_json(to_json(Conv2d(**(CONV | {"batch": n}), x="uint8", y="uint8")))
     assert batched.batch.name == "n" and batched.x == "uint8"
+
+
+def test_multiples_of_a_symbolic_size_have_names():
+    n = tirx.Var("n", "int64")
+    spec = Dense(rows=n * 5 * 7, n=8, k=8, x="uint8", y="uint8")
+    assert from_json(to_json(spec)).rows.name == "n_times_35"
+    assert str(sized("n_times_35", {"n": n})) == str(n * 35)
+    assert sized("n", {"n": n}).same_as(n)
+    with pytest.raises(ValueError, match="size n \\* n of a kernel is no multiple"):
+        to_json(dataclasses.replace(spec, rows=n * n))
 
 
 def test_shapes_and_types():

@@ -18,15 +18,15 @@ from onnx import numpy_helper
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
-from relay_int8.frontend.input_shapes import UNNAMED, Extent, fixed_shapes
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen
-from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
+from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 
@@ -43,10 +43,7 @@ OLD_RESIZE = [
 
 
 def import_onnx(
-    source: str | Path | onnx.ModelProto,
-    *,
-    batch: int | None = None,
-    inputs: Shapes | None = None,
+    source: str | Path | onnx.ModelProto, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
 ) -> IRModule:
     """Return the Relax module of an ONNX model.
 
@@ -58,10 +55,12 @@ def import_onnx(
         Extent of the leading dimension of every input; 1, with a notice, where the model leaves it
         open.
     inputs
-        Name -> shape of inputs of which the model leaves more open.
+        Name -> shape, of inputs that the model leaves open in other dimensions too.
 
     Raises
     ------
+    ConfigError
+        ``inputs`` do not go with the model.
     FrontendError
         The file is not a whole ONNX model, its shapes stay open, its weights are not finite.
     UnsupportedOpError
@@ -73,24 +72,25 @@ def import_onnx(
         model = widened
         _check_weights(model.graph)
     model = expand_functions(model)
-    declared = _declared_shapes(model.graph)
-    shapes = fixed_shapes(declared, batch, inputs)
-    open_batch = any(shape and isinstance(shape[0], str) for shape in declared.values())
+    written = _written_shapes(model.graph)
+    shapes = input_shapes(written, inputs, batch)
+    check_inputs(shapes)
+    batch = fixed_batch(written, shapes, batch)
     refuse_operators(unsupported_nodes(model.graph))
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:
         mod = importer.run(model.graph)
     except UnsupportedOpError as err:
-        if batch is None and not open_batch:
+        if batch is None:
             raise
-        raise FrontendError(f"with batch {batch or 1}: {err}") from err
+        raise FrontendError(f"with batch {batch}: {err}") from err
     check_finite(mod, importer.constants)
     mod = tvm.transform.Sequential([RestoreWeights()])(mod)
     ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
     if ranges is not None:
         mod["main"] = mod["main"].with_attr(QRANGE, ranges)
-    if batch is not None or open_batch:
+    if batch is not None:
         _check_outputs(model.graph, shapes, importer.output_shapes)
     return mod
 
@@ -160,8 +160,8 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
             yield name, array
 
 
-def _declared_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
-    """Return the shape of every data input, open extents by their names."""
+def _written_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
+    """Return the shape of every data input, as the file has it."""
     weights = {tensor.name for tensor in graph.initializer}
     shapes: dict[str, list[Extent]] = {}
     for value in graph.input:
@@ -169,12 +169,13 @@ def _declared_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
             continue
         if not value.type.tensor_type.HasField("shape"):
             raise FrontendError(f"input {value.name} has no shape; export the model with one")
-        dims = value.type.tensor_type.shape.dim
-        shapes[value.name] = [
-            int(dim.dim_value) if dim.dim_value > 0 else dim.dim_param or UNNAMED for dim in dims
-        ]
-    check_inputs(shapes)
+        shapes[value.name] = [_written(dim) for dim in value.type.tensor_type.shape.dim]
     return shapes
+
+
+def _written(dim: onnx.TensorShapeProto.Dimension) -> Extent:
+    is_known = dim.HasField("dim_value") and dim.dim_value > 0
+    return int(dim.dim_value) if is_known else str(dim.dim_param) or None
 
 
 def _check_outputs(

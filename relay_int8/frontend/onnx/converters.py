@@ -14,7 +14,9 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.onnx.auto_pad import window_padding
+from relay_int8.frontend.onnx.blocks import col2im, dft
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
 from relay_int8.frontend.onnx.elementwise import bit_shift, is_inf, mod, power
@@ -259,8 +261,9 @@ def _tile(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
     return x
 
 
-def _einsum(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    return relax.op.einsum(inputs, attributes["equation"].decode().replace(" ", ""))
+def _einsum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    equation = attributes["equation"].decode()
+    return einsum(inputs, equation, lambda _, value: bb.emit(value))
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -271,6 +274,8 @@ CONVERTERS: dict[str, Converter] = {
     "BitShift": bit_shift,
     "Celu": _celu,
     "Clip": _clip,
+    "Col2Im": col2im,
+    "DFT": dft,
     "Conv": _conv,
     "ConvTranspose": conv_transpose,
     "CumSum": _cum_sum,

@@ -323,13 +323,16 @@ def _evaluate(
 
 def _elements(op_type: str, arrays: list[np.ndarray | None]) -> int:
     """Return how many elements an operator makes that can make more than it reads."""
-    given = [np.zeros(0) if array is None else array.reshape(-1) for array in arrays]
+    given = [np.zeros(0) if array is None else array for array in arrays]
     if op_type == "ConstantOfShape":
-        return math.prod(int(extent) for extent in given[0])
-    if op_type in ("Expand", "Tile"):
-        return given[0].size * math.prod(int(extent) for extent in given[1])
+        return math.prod(int(extent) for extent in given[0].reshape(-1))
+    if op_type == "Tile":
+        return given[0].size * math.prod(int(count) for count in given[1].reshape(-1))
+    if op_type == "Expand":
+        target = [int(extent) for extent in given[1].reshape(-1)]
+        return math.prod(np.broadcast_shapes(given[0].shape, target))
     if op_type == "Range":
-        start, limit, delta = (float(array[0]) for array in given)
+        start, limit, delta = (float(array.reshape(-1)[0]) for array in given)
         return math.ceil((limit - start) / delta)
     return 0
 

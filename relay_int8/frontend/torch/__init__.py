@@ -13,8 +13,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.frontend.input_shapes import UNNAMED, fixed_shapes
-from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
+from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import GraphImporter
 from relay_int8.frontend.torch.program import read_program
@@ -28,7 +27,7 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
 
 
 def import_torch(
-    source: str | Path, *, batch: int | None = None, inputs: Shapes | None = None
+    source: str | Path, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
 ) -> IRModule:
     """Return the Relax module of an exported PyTorch program.
 
@@ -39,22 +38,16 @@ def import_torch(
     batch
         Leading extent of every input; 1, with a notice, where the program leaves it open.
     inputs
-        Name -> shape of inputs of which the program leaves more open.
+        Name -> shape, of inputs that the program leaves open in other dimensions too.
 
     Raises
     ------
+    ConfigError
+        ``inputs`` do not go with the program.
     FrontendError
         The file is damaged or of another kind, its shapes stay open, its weights are not finite.
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed with their nodes.
     """
     program = read_program(read_archive(Path(source)))
-    declared = {
-        name: [UNNAMED if extent is None else extent for extent in sizes]
-        for name, (_, sizes) in program.inputs.items()
-    }
-    shapes = fixed_shapes(declared, batch, inputs)
-    if batch is None:
-        taken = [shapes[name][0] for name, shape in declared.items() if shape[:1] == [UNNAMED]]
-        batch = taken[0] if taken else None
-    return check_finite(GraphImporter(program, shapes, batch).run())
+    return check_finite(GraphImporter(program, batch, inputs).run())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.extents import fixed_batch, input_shapes
 from relay_int8.frontend.importing import (
     ImportWriter,
     check_inputs,
@@ -18,6 +19,7 @@ from relay_int8.frontend.importing import (
     float32_weight,
     refuse_operators,
 )
+from relay_int8.frontend.options import Shapes
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
 from relay_int8.frontend.torch.folding import folded
@@ -38,18 +40,17 @@ class GraphImporter:
     ----------
     program
         What the file holds.
-    shapes
-        Of every input, without open extents.
     batch
-        Their leading extent, where it is not the file's.
+        Leading extent of every input, in place of the file's.
+    inputs
+        Name -> shape, where the file leaves it open.
     """
 
-    def __init__(
-        self, program: Program, shapes: Mapping[str, Sequence[int]], batch: int | None
-    ) -> None:
+    def __init__(self, program: Program, batch: int | None, inputs: Shapes) -> None:
         self._program = program
-        self._shapes = shapes
-        self._batch = batch
+        written = {name: extents for name, (_, extents) in program.inputs.items()}
+        self._shapes = input_shapes(written, inputs, batch)
+        self._batch = fixed_batch(written, self._shapes, batch)
         self._writer = ImportWriter()
         self._values: dict[str, Any] = {}
         self._read: set[str] = set()
@@ -89,10 +90,7 @@ class GraphImporter:
         kind = "float32" if kind in ("float16", "bfloat16", "float64") else kind
         if kind not in INPUT_TYPES:
             raise FrontendError(f"input {name} has {kind}; expected {', '.join(INPUT_TYPES)}")
-        dims = list(self._shapes[name])
-        if not all(0 < extent < 2**31 for extent in dims):
-            raise FrontendError(f"input {name} is {dims}; extents are at least 1")
-        var = relax.Var(name, relax.TensorType(dims, kind))
+        var = relax.Var(name, relax.TensorType(self._shapes[name], kind))
         self._values[name] = var
         return var
 
@@ -193,7 +191,7 @@ class GraphImporter:
         found = shape(value)
         start = 0 if self._batch is None else 1
         pairs = list(zip(found, expected, strict=False))[start:]
-        if len(found) != len(expected) or any(e not in (None, f) for f, e in pairs):
+        if len(found) != len(expected) or any(isinstance(e, int) and e != f for f, e in pairs):
             raise ValueError(f"its result would be {list(found)}, and is {list(expected)} in torch")
 
     def _output(self, name: str) -> relax.Var:

@@ -111,8 +111,43 @@ def _channel_shuffle(step: Step) -> Result:
     return relax.op.reshape(turned, (batch, channels, *sizes))
 
 
+def _blocks(step: Step) -> tuple[int, int]:
+    """Return the extents of blocks that neither overlap nor leave anything out."""
+    kernel, strides = step.sizes("kernel_size", 2), step.sizes("stride", 2, 1)
+    if kernel != strides or any(step.sizes("padding", 2, 0, least=0)):
+        raise NotImplementedError(
+            f"blocks of {kernel} every {strides} pixels; only those that neither overlap nor are "
+            "padded are read"
+        )
+    return kernel[0], kernel[1]
+
+
+def _to_blocks(step: Step) -> Result:
+    """Cut images into blocks: (n, c, h, w) becomes (n, c * block, number of blocks)."""
+    (n, c, h, w), (rows, columns) = shape(step.x), _blocks(step)
+    if h % rows or w % columns:
+        raise NotImplementedError(f"blocks of {rows} x {columns} of an image of {h} x {w}")
+    cut = step.emit("cut", relax.op.reshape(step.x, (n, c, h // rows, rows, w // columns, columns)))
+    turned = step.emit("turned", relax.op.permute_dims(cut, [0, 1, 3, 5, 2, 4]))
+    return relax.op.reshape(turned, (n, c * rows * columns, h // rows * (w // columns)))
+
+
+def _from_blocks(step: Step) -> Result:
+    """Put blocks together to images of ``output_size``."""
+    (n, depth, count), (rows, columns) = shape(step.x), _blocks(step)
+    h, w = step.sizes("output_size", 2)
+    c = depth // (rows * columns)
+    if h % rows or w % columns or count != h // rows * (w // columns):
+        raise ValueError(f"{count} blocks of {rows} x {columns} make no image of {h} x {w}")
+    cut = step.emit("cut", relax.op.reshape(step.x, (n, c, rows, columns, h // rows, w // columns)))
+    turned = step.emit("turned", relax.op.permute_dims(cut, [0, 1, 4, 2, 5, 3]))
+    return relax.op.reshape(turned, (n, c, h, w))
+
+
 IMAGES: dict[str, Converter] = {
     "channel_shuffle": _channel_shuffle,
+    "col2im": _from_blocks,
+    "im2col": _to_blocks,
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
     "upsample_bilinear2d": _resize("linear", 2),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.torch.step import Converter, Result, Step
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -109,7 +110,7 @@ def _baddbmm(step: Step) -> Result:
 
 
 def _einsum(step: Step) -> Result:
-    return relax.op.einsum(step.tensors(), step.text("equation", "").replace(" ", ""))
+    return einsum(step.tensors(), step.text("equation", ""), step.emit)
 
 
 def _batch_norm(step: Step) -> Result:
@@ -148,6 +149,62 @@ def _layer_norm(step: Step) -> Result:
         axes,
         step.real("eps", 1e-5),
     )
+
+
+def _rms_norm(step: Step) -> Result:
+    """Divide by the root of the mean square over the last axes."""
+    axes = list(range(step.rank - len(step.integers("normalized_shape")), step.rank))
+    dims = [shape(step.x)[axis] for axis in axes]
+    gamma = step.optional_tensor("weight")
+    epsilon = step.arguments.get("eps")
+    return relax.op.nn.rms_norm(
+        step.x,
+        relax.const(np.ones(dims, dtype(step.x))) if gamma is None else gamma,
+        axes,
+        float(np.finfo(np.float32).eps) if epsilon is None else step.real("eps"),
+    )
+
+
+def _instance_norm(step: Step) -> Result:
+    """Normalize each channel of each image by its own statistics."""
+    channels, kind = shape(step.x)[1], dtype(step.x)
+    gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
+    if not step.flag("use_input_stats", True):
+        raise NotImplementedError("an instance norm by moving statistics")
+    return relax.op.nn.group_norm(
+        step.x,
+        relax.const(np.ones(channels, kind)) if gamma is None else gamma,
+        relax.const(np.zeros(channels, kind)) if beta is None else beta,
+        channels,
+        1,
+        list(range(2, step.rank)),
+        step.real("eps", 1e-5),
+    )
+
+
+def _weight_norm(step: Step) -> Result:
+    """Scale directions ``v`` to the lengths ``g``, each along all axes but one."""
+    v, g = step.tensor("v"), step.tensor("g")
+    kept = step.axis("dim", 0, rank=len(shape(v)))
+    axes = [axis for axis in range(len(shape(v))) if axis != kept]
+    squares = step.emit("squares", relax.op.multiply(v, v))
+    total = step.emit("total", relax.op.sum(squares, axes, keepdims=True))
+    length = step.emit("length", relax.op.sqrt(total))
+    factor = step.emit("factor", relax.op.divide(g, length))
+    return relax.op.multiply(v, factor)
+
+
+def _glu(step: Step) -> Result:
+    """Return one half of the channels times the logistic function of the other."""
+    axis = step.axis("dim", -1)
+    size = shape(step.x)[axis]
+    if size % 2:
+        raise ValueError(f"it halves {size} channels")
+    values, gate = (
+        step.emit(name, relax.op.strided_slice(step.x, [axis], [begin], [begin + size // 2]))
+        for name, begin in (("values", 0), ("gate", size // 2))
+    )
+    return relax.op.multiply(values, step.emit("sigmoid", relax.op.sigmoid(gate)))
 
 
 def _layer_norm_with_statistics(step: Step) -> Result:
@@ -235,6 +292,7 @@ def _output_size(step: Step) -> list[int]:
 
 LAYERS: dict[str, Converter] = {
     "_native_batch_norm_legit_no_training": _batch_norm_with_statistics,
+    "_weight_norm": _weight_norm,
     "adaptive_avg_pool1d": _adaptive_avg_pool,
     "adaptive_avg_pool2d": _adaptive_avg_pool,
     "adaptive_max_pool1d": _adaptive_max_pool,
@@ -253,7 +311,9 @@ LAYERS: dict[str, Converter] = {
     "conv_transpose2d": _transposed_convolution,
     "convolution": _convolution,
     "einsum": _einsum,
+    "glu": _glu,
     "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
     "layer_norm": _layer_norm,
     "linear": _linear,
     "matmul": _matmul,
@@ -264,4 +324,5 @@ LAYERS: dict[str, Converter] = {
     "mm": _matmul,
     "native_group_norm": _group_norm_with_statistics,
     "native_layer_norm": _layer_norm_with_statistics,
+    "rms_norm": _rms_norm,
 }

@@ -17,6 +17,7 @@ SHARED = {
     f"aten.{name}"
     for name in (
         *("alias", "chunk", "detach", "dropout", "expand", "expand_as", "lift_fresh", "narrow"),
+        *("broadcast_to", "moveaxis", "movedim", "swapaxes", "swapdims"),
         *("permute", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose"),
         *("unbind", "unflatten", "unsqueeze", "view", "view_as"),
     )

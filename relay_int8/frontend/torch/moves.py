@@ -15,6 +15,9 @@ MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} |
     "replicate": "replicate"
 }
 
+EXCHANGED = (("dim0", "dim1"), ("axis0", "axis1"))
+"""What the two axes of a transpose are called, by transpose and by swapaxes."""
+
 
 def reshaped(x: relax.Expr, target: list[int]) -> relax.Expr:
     """Reshape; one -1 stands for what is left."""
@@ -51,9 +54,42 @@ def _unflatten(step: Step) -> Result:
 
 def _transpose(step: Step) -> Result:
     order = list(range(step.rank))
-    a, b = (step.axis("dim0"), step.axis("dim1")) if "dim0" in step.arguments else (0, -1)
+    names = next((n for n in EXCHANGED if n[0] in step.arguments), None)
+    a, b = (step.axis(name) for name in names) if names else (0, -1)
     order[a], order[b] = order[b], order[a]
     return relax.op.permute_dims(step.x, order)
+
+
+def _move_axis(step: Step) -> Result:
+    """Move axes to other places; the rest keeps its order."""
+    sources, places = (
+        [axis_of(axis, step.rank) for axis in step.integers(name)]
+        for name in ("source", "destination")
+    )
+    if (
+        len(sources) != len(places)
+        or len({*sources}) < len(sources)
+        or len({*places}) < len(places)
+    ):
+        raise ValueError(f"it moves axes {sources} to {places}")
+    order = [axis for axis in range(step.rank) if axis not in sources]
+    for place, source in sorted(zip(places, sources, strict=True)):
+        order.insert(place, source)
+    return relax.op.permute_dims(step.x, order)
+
+
+def _repeat_each(step: Step) -> Result:
+    """Repeat each element along an axis as often as one number says."""
+    count = step.arguments.get("repeats")
+    if type(count) is not int or count < 1 or step.arguments.get("dim") is None:
+        raise NotImplementedError(
+            f"it repeats elements by {count}; one number and an axis are read"
+        )
+    axis, dims = step.axis("dim"), list(shape(step.x))
+    apart = step.emit("apart", relax.op.expand_dims(step.x, axis + 1))
+    target = [*dims[: axis + 1], count, *dims[axis + 1 :]]
+    repeated = step.emit("repeated", relax.op.broadcast_to(apart, target))
+    return relax.op.reshape(repeated, [*dims[:axis], dims[axis] * count, *dims[axis + 1 :]])
 
 
 def _permute(step: Step) -> Result:
@@ -65,6 +101,23 @@ def _permute(step: Step) -> Result:
 def _concat(step: Step) -> Result:
     parts = step.tensors()
     return relax.op.concat(parts, step.axis("dim", 0, rank=len(shape(parts[0]))))
+
+
+def _mesh_grid(step: Step) -> Result:
+    """Return each sequence along an axis of its own, repeated along those of the others."""
+    parts = step.tensors()
+    if any(len(shape(part)) > 1 for part in parts):
+        raise ValueError(f"it makes a grid of {[list(shape(part)) for part in parts]}")
+    dims = [math.prod(shape(part)) for part in parts]
+    axes = list(range(len(parts)))
+    if step.text("indexing", "ij") == "xy" and len(parts) > 1:
+        axes[:2], dims[:2] = [1, 0], [dims[1], dims[0]]
+    found = []
+    for axis, part in zip(axes, parts, strict=True):
+        along = [size if i == axis else 1 for i, size in enumerate(dims)]
+        row = step.emit("row", relax.op.reshape(part, along))
+        found.append(relax.op.broadcast_to(row, dims))
+    return found
 
 
 def _stack(step: Step) -> Result:
@@ -234,6 +287,7 @@ def _number(compute: Callable[[int, int], int]) -> Converter:
 MOVES: dict[str, Converter] = {
     "_unsafe_view": _view,
     "as_strided": _as_strided,
+    "broadcast_to": _expand,
     "cat": _concat,
     "chunk": _chunk,
     "concat": _concat,
@@ -242,10 +296,14 @@ MOVES: dict[str, Converter] = {
     "expand_as": _expand_as,
     "flatten": _flatten,
     "flip": _flip,
+    "meshgrid": _mesh_grid,
+    "moveaxis": _move_axis,
+    "movedim": _move_axis,
     "narrow": _narrow,
     "pad": _pad,
     "permute": _permute,
     "repeat": _repeat,
+    "repeat_interleave": _repeat_each,
     "reshape": _view,
     "reshape_as": _view_as,
     "select": _select,
@@ -254,6 +312,8 @@ MOVES: dict[str, Converter] = {
     "split_with_sizes": _split,
     "squeeze": _squeeze,
     "stack": _stack,
+    "swapaxes": _transpose,
+    "swapdims": _transpose,
     "t": _transpose,
     "transpose": _transpose,
     "unbind": _unbind,

@@ -6,11 +6,13 @@ their default are not written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.extents import Extent
 from relay_int8.frontend.torch.file import DTYPES, Archive, Array
 
 SCHEMA = 8  # major version of the JSON
@@ -34,7 +36,10 @@ LISTS = {
 }
 """Kind of a list -> the kind of its entries, which are written without it."""
 NAMED = ("as_name", "as_tensor")
-IGNORED = ("as_device", "as_layout", "as_memory_format")
+SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)$")
+IGNORED = ("as_device", "as_graph", "as_layout", "as_memory_format")
+WRAPPERS = ("higher_order.wrap_with_autocast", "higher_order.wrap_with_set_grad_enabled")
+"""Operators that run a graph of their own under some setting, which changes no result here."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Program:
     Attributes
     ----------
     inputs
-        Name -> element type and sizes of every data input; None where a size is open.
+        Name -> element type and sizes of every data input; an open size is torch's symbol.
     tensors
         Name in the graph -> value, of parameters, buffers and constants.
     weights
@@ -84,15 +89,15 @@ class Program:
     nodes, outputs
         The calls, and the names of what is returned.
     sizes
-        Name -> sizes that torch found; None where they are open.
+        Name -> sizes that torch found, symbols where they are open.
     """
 
-    inputs: Mapping[str, tuple[str, tuple[int | None, ...]]]
+    inputs: Mapping[str, tuple[str, tuple[Extent, ...]]]
     tensors: Mapping[str, Array]
     weights: frozenset[str]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
-    sizes: Mapping[str, tuple[int | None, ...]]
+    sizes: Mapping[str, tuple[Extent, ...]]
 
 
 def read_program(archive: Archive) -> Program:
@@ -119,7 +124,7 @@ def _program(archive: Archive) -> Program:
             "torch.export.load, save it again with PyTorch 2.9 or newer"
         )
     graph, signature = found["graph_module"]["graph"], found["graph_module"]["signature"]
-    kinds = {name: _tensor_kind(meta) for name, meta in graph["tensor_values"].items()}
+    kinds = _kinds(graph)
     inputs, tensors = {}, {}
     for spec in signature["input_specs"]:
         name, source = _input(spec)
@@ -135,17 +140,100 @@ def _program(archive: Archive) -> Program:
         weights=frozenset(
             _input(spec)[0] for spec in signature["input_specs"] if "parameter" in spec
         ),
-        nodes=tuple(_node(entry) for entry in graph["nodes"]),
+        nodes=tuple(_nodes(graph)),
         outputs=tuple(_output(spec) for spec in signature["output_specs"]),
         sizes={name: sizes for name, (_, sizes) in kinds.items()},
     )
 
 
-def _tensor_kind(meta: dict[str, Any]) -> tuple[str, tuple[int | None, ...]]:
-    sizes = tuple(extent.get("as_int") for extent in meta["sizes"])
-    if any(size is not None and type(size) is not int for size in sizes):
-        raise ValueError(f"sizes are {meta['sizes']}")
+def _kinds(graph: dict[str, Any]) -> dict[str, tuple[str, tuple[Extent, ...]]]:
+    """Return name -> element type and sizes of the tensors of a graph, and of those inside it."""
+    kinds = {name: _tensor_kind(meta) for name, meta in graph["tensor_values"].items()}
+    for entry in graph["nodes"]:
+        inner = _inner_graph(entry)
+        if inner is not None:
+            for name, kind in _kinds(inner["graph"]).items():
+                kinds.setdefault(_inside(inner, name), kind)
+    return kinds
+
+
+def _nodes(graph: dict[str, Any]) -> Iterator[Node]:
+    """Yield the calls of a graph; those of a wrapped graph stand in place of the wrapper."""
+    for entry in graph["nodes"]:
+        inner = _inner_graph(entry)
+        if inner is None:
+            yield _node(entry)
+        else:
+            yield from _unwrapped(entry, inner)
+
+
+def _inner_graph(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return name and graph that a wrapper runs, or None where a node is none."""
+    if not _text(entry["target"]).endswith(WRAPPERS):
+        return None
+    graphs = [given["arg"]["as_graph"] for given in entry["inputs"] if "as_graph" in given["arg"]]
+    if len(graphs) != 1:
+        raise ValueError(f"{entry['target']} runs {len(graphs)} graphs")
+    return dict(graphs[0])
+
+
+def _unwrapped(entry: dict[str, Any], inner: dict[str, Any]) -> Iterator[Node]:
+    """Yield the nodes of a wrapped graph under names of their own.
+
+    Before:  y = wrapper(setting, graph, x), graph: v -> (w = f(v); g(w))
+    After:   y = alias(g(f(x)))
+    """
+    given = [found["arg"] for found in entry["inputs"]]
+    first = next(index for index, argument in enumerate(given) if "as_graph" in argument) + 1
+    operands = [_argument(argument) for argument in given[first:]]
+    graph = inner["graph"]
+    variables = [next(_names(_argument(found))) for found in graph["inputs"]]
+    values: dict[str, Argument] = dict(zip(variables, operands, strict=True))
+    for node in _nodes(graph):
+        values.update((name, Ref(_inside(inner, name))) for name in node.outputs)
+        yield replace(
+            node,
+            name=_inside(inner, node.name),
+            arguments={key: _replaced(value, values) for key, value in node.arguments.items()},
+            outputs=tuple(_inside(inner, name) for name in node.outputs),
+        )
+    wrapper = _node(entry)
+    results = [name for found in graph["outputs"] for name in _names(_argument(found))]
+    for name, result in zip(wrapper.outputs, results, strict=True):
+        arguments = {"self": values[result]}
+        yield replace(
+            wrapper, name=name, operator="aten.alias", arguments=arguments, outputs=(name,)
+        )
+
+
+def _replaced(argument: Argument, values: Mapping[str, Argument]) -> Argument:
+    """Return an argument in which names of a wrapped graph are those outside."""
+    if isinstance(argument, list):
+        return [_replaced(entry, values) for entry in argument]
+    return values.get(argument.name, argument) if isinstance(argument, Ref) else argument
+
+
+def _inside(inner: dict[str, Any], name: str) -> str:
+    return f"{_text(inner['name'])}.{name}"
+
+
+def _tensor_kind(meta: dict[str, Any]) -> tuple[str, tuple[Extent, ...]]:
+    sizes = tuple(_extent(extent) for extent in meta["sizes"])
     return DTYPES.get(meta["dtype"], f"element type {meta['dtype']}"), sizes
+
+
+def _extent(found: dict[str, Any]) -> Extent:
+    """Return a size, or the name or expression of one that is open; None if it has neither."""
+    if "as_int" in found:
+        if type(found["as_int"]) is not int:
+            raise ValueError(f"a size is {str(found)[:100]}")
+        return int(found["as_int"])
+    said = found.get("as_expr")
+    if not isinstance(said, dict):
+        return None
+    text = _text(said.get("expr_str", ""))
+    symbol = SYMBOL.match(text)
+    return symbol[1] if symbol else text or None
 
 
 def _input(spec: dict[str, Any]) -> tuple[str, str | None]:

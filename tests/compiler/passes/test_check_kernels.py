@@ -6,12 +6,15 @@ from tvm import relax
 
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
 from relay_int8.errors import UnsupportedOpError
+from relay_int8.graph.attributes import TEMPLATE
 from relay_int8.graph.dataflow import FunctionWriter
 
 pytestmark = pytest.mark.fast
 
 
-def two_kernels(between: str, *, is_read: bool = True) -> tvm.IRModule:
+def two_kernels(
+    between: str, *, is_read: bool = True, template: str = "dense_vnni"
+) -> tvm.IRModule:
     """Return a kernel that writes ``between`` and, if it is read, one that reads it."""
     writer = FunctionWriter()
     x = relax.Var("x", relax.TensorType((4,), "int8"))
@@ -20,6 +23,7 @@ def two_kernels(between: str, *, is_read: bool = True) -> tvm.IRModule:
         te = tvm.te
         a = te.placeholder((4,), types[0], name="a")
         kernel = te.create_prim_func([a, te.compute((4,), lambda i: a[i].astype(types[1]))])
+        kernel = kernel.with_attr(TEMPLATE, template) if template else kernel
         out = relax.TensorType((4,), types[1])
         call = relax.call_tir(writer.add_kernel(kernel, name), [source], out)
         return writer.emit(name, call)
@@ -37,8 +41,13 @@ def test_an_accumulator_between_kernels_is_refused():
 
 @pytest.mark.parametrize(
     "mod",
-    [two_kernels("float32"), two_kernels("int8"), two_kernels("int32", is_read=False)],
-    ids=["reals", "steps", "counts that are a result"],
+    [
+        two_kernels("float32"),
+        two_kernels("int8"),
+        two_kernels("int32", is_read=False),
+        two_kernels("int32", template=""),
+    ],
+    ids=["reals", "steps", "counts that are a result", "indices of a float island"],
 )
 def test_others_pass_unchanged(expect_rewrite, mod):
     expect_rewrite(CheckKernels(), mod, mod)

@@ -30,7 +30,7 @@ from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.catalog import select
 from schedules.layout import NHWC, ROW, Layout
-from schedules.spec import DType, Move, Spec, to_json
+from schedules.spec import DType, Move, Spec, sized, to_json
 from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
 
 INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
@@ -192,7 +192,9 @@ class _LayoutWriter:
         """Return a size in variables of the network: a spec names them, and has some of its own."""
         if isinstance(size, int):
             return size
-        return tvm_ffi.structural_map(size, (tvm.ir.Var, lambda var: self._sizes[str(var.name)]))
+        return tvm_ffi.structural_map(
+            size, (tvm.ir.Var, lambda var: sized(str(var.name), self._sizes))
+        )
 
     def _function(
         self, spec: Spec, template: ScheduleTemplate, layouts: Layouts

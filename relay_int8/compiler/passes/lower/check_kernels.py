@@ -3,9 +3,10 @@
 Place:  after ScheduleKernels.
 Exact:  changes nothing.
 
-Every integer kernel rounds its int32 accumulators to 8 bits (or to float32) in registers. An int32
-tensor between kernels means that an epilogue was left behind, which is four times the memory
-traffic and a different rounding place. Counts of an observed tensor are results, and may leave.
+Every kernel of a template rounds its int32 accumulators to 8 bits (or to float32) in registers. An
+int32 tensor behind it means that an epilogue was left behind, which is four times the memory
+traffic and a different rounding place. Counts of an observed tensor are results, and may leave;
+TVM's own kernels compute indices and masks, which may be int32.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import TEMPLATE
 
 
 @tvm.transform.module_pass(opt_level=0, name="CheckKernels")
@@ -27,7 +29,7 @@ class CheckKernels:
         Raises
         ------
         UnsupportedOpError
-            If a kernel reads int32 activations that another one wrote.
+            If a kernel reads int32 activations that a kernel of a template wrote.
         """
         func = mod["main"]
         written = {
@@ -35,9 +37,12 @@ class CheckKernels:
             for var, value in dataflow.calls(func)
             if dataflow.operator(value) == "call_tir" and isinstance(var.ty, relax.TensorType)
         }
+        of_templates = {
+            var for var, value in written.items() if TEMPLATE in mod[value.args[0]].attrs
+        }
         for var, value in written.items():
             for argument in dataflow.arguments(value):
-                if argument in written and dataflow.dtype(argument) == "int32":
+                if argument in of_templates and dataflow.dtype(argument) == "int32":
                     raise UnsupportedOpError(
                         f"{argument.name} is an int32 tensor between two kernels, read by "
                         f"{var.name}; its requantize must be part of the kernel that makes it"

@@ -1,0 +1,91 @@
+"""ONNX operators that put blocks of pixels together, and Fourier transforms, as plain operators."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.dataflow import constant, shape
+
+Attributes = dict[str, Any]
+OPSET_OF_AXIS_INPUT = 20
+"""Opset from which DFT has its axis as an input, the last but one by default."""
+
+
+def col2im(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Put blocks together to an image of any number of axes, where they do not overlap.
+
+    (n, c * block, number of blocks) becomes (n, c, *image).
+    """
+    x, extents, block = inputs[0], _numbers(inputs[1], "extents"), _numbers(inputs[2], "block")
+    rank = len(extents)
+    ones = [1] * rank
+    strides = [int(n) for n in attributes.get("strides", ones)]
+    others = [*attributes.get("pads", []), *(n - 1 for n in attributes.get("dilations", ones))]
+    if strides != block or any(others) or any(e % b for e, b in zip(extents, block, strict=True)):
+        raise NotImplementedError(
+            f"blocks of {block} every {strides} pixels; only those that neither overlap nor leave "
+            "anything out are read"
+        )
+    n, depth, _ = shape(x)
+    counts = [extent // size for extent, size in zip(extents, block, strict=True)]
+    cut = bb.emit(relax.op.reshape(x, (n, depth // math.prod(block), *block, *counts)))
+    pairs = [axis for i in range(rank) for axis in (2 + rank + i, 2 + i)]
+    turned = bb.emit(relax.op.permute_dims(cut, [0, 1, *pairs]))
+    return relax.op.reshape(turned, (n, depth // math.prod(block), *extents))
+
+
+def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Transform along one axis: a product with constant weights.
+
+    The last axis of operand and result is that of real and imaginary part; a real operand has the
+    first alone.
+    """
+    x, length, given = (*inputs, None, None)[:3]
+    if attributes["tvm_custom"]["opset"] >= OPSET_OF_AXIS_INPUT:
+        axis = -2 if given is None else _numbers(given, "axis")[0]
+    else:
+        axis = int(attributes.get("axis", 1))
+    dims, inverse = shape(x), bool(attributes.get("inverse", 0))
+    rank, axis = len(dims), axis % len(dims)
+    size = dims[axis]
+    wanted = size if length is None else _numbers(length, "length")[0]
+    onesided = bool(attributes.get("onesided", 0))
+    if wanted != size or (inverse and onesided) or axis == rank - 1:
+        raise NotImplementedError(
+            f"a transform of length {wanted} of {size} values along axis {axis}"
+            f"{' back to reals' if inverse and onesided else ''}; the whole axis is read"
+        )
+    order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
+    turned = bb.emit(relax.op.permute_dims(x, order))
+    outer = [dims[i] for i in order[:-2]]
+    flat = bb.emit(relax.op.reshape(turned, (*outer, size * dims[-1])))
+    count = size // 2 + 1 if onesided else size
+    weights = transform_weights(size, count, dims[-1], inverse)
+    product = bb.emit(relax.op.matmul(flat, relax.const(weights)))
+    parts = bb.emit(relax.op.reshape(product, (*outer, count, 2)))
+    return relax.op.permute_dims(parts, [order.index(i) for i in range(rank)])
+
+
+def transform_weights(size: int, count: int, parts: int, inverse: bool) -> np.ndarray:
+    """Return the matrix (size * parts, count * 2) of a discrete Fourier transform, float32.
+
+    Rows are the real (and imaginary) parts of the values, columns those of ``count`` frequencies.
+    """
+    turns = np.outer(np.arange(size), np.arange(count)) % size / size
+    angles = 2 * np.pi * turns * (1 if inverse else -1)
+    c, s = np.cos(angles), np.sin(angles)
+    real = np.stack([c, s], axis=-1)  # of a real value: to the real and the imaginary part
+    imaginary = np.stack([-s, c], axis=-1)
+    whole = np.stack([real, imaginary][:parts], axis=1) / (size if inverse else 1)
+    return whole.reshape(size * parts, count * 2).astype(np.float32)
+
+
+def _numbers(value: Any, what: str) -> list[int]:
+    array = constant(value)
+    if array is None:
+        raise NotImplementedError(f"its {what} is computed, not constant")
+    return [int(number) for number in array.reshape(-1)]

@@ -1,0 +1,81 @@
+"""Col2Im and DFT: equal to NumPy and to ONNX's reference implementation, or refused."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.dataflow import calls, constant, operator
+from tests.onnx_models import assert_close, model, run_relax
+
+RNG = np.random.default_rng(0)
+
+
+def blocks(extents: list[int], block: list[int], **attributes: list[int]) -> onnx.ModelProto:
+    """Return blocks put together to images of two channels."""
+    counts = [e // b for e, b in zip(extents, block, strict=True)]
+    dims = (2, 2 * int(np.prod(block)), int(np.prod(counts)))
+    constants = {"e": np.array(extents), "b": np.array(block)}
+    node = helper.make_node("Col2Im", ["x", "e", "b"], ["y"], **attributes)
+    return model([node], {"x": dims}, {"y": None}, constants, opset=18)
+
+
+@pytest.mark.parametrize("extents", [[4, 6], [2, 9], [6]])
+def test_blocks_become_an_image(extents: list[int]):
+    block = {4: [2, 3], 2: [1, 3], 6: [2]}[extents[0]]
+    proto = blocks(extents, block, strides=block)
+    x = RNG.normal(size=[d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim])
+    x = x.astype("float32")
+    expected = ReferenceEvaluator(proto).run(None, {"x": x}) if len(extents) == 2 else None
+    (found,) = run_relax(import_onnx(proto), x)
+    if expected is None:  # the reference has images of two axes alone
+        expected = [x.reshape(2, 2, 2, 3).transpose(0, 1, 3, 2).reshape(2, 2, 6)]
+    np.testing.assert_array_equal(found, expected[0])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("attributes", [{"strides": [1, 1]}, {"strides": [2, 2], "pads": [1] * 4}])
+def test_blocks_that_overlap_are_refused(attributes: dict[str, list[int]]):
+    with pytest.raises(UnsupportedOpError, match=r"blocks of \[2, 2\] every .* neither overlap"):
+        import_onnx(blocks([4, 6], [2, 2], **attributes))
+
+
+def transform(dims: tuple[int, ...], axis: int, opset: int, **attributes: int) -> onnx.ModelProto:
+    """Return a transform; before opset 20 the axis is an attribute."""
+    if opset < 20:
+        node = helper.make_node("DFT", ["x"], ["y"], axis=axis, **attributes)
+        return model([node], {"x": dims}, {"y": None}, opset=opset)
+    node = helper.make_node("DFT", ["x", "", "axis"], ["y"], **attributes)
+    return model([node], {"x": dims}, {"y": None}, {"axis": np.array(axis)}, opset=opset)
+
+
+CASES = {
+    "real": ((2, 6, 5, 1), 1, {}),
+    "complex": ((2, 6, 5, 2), 2, {}),
+    "one side": ((2, 6, 5, 1), -2, {"onesided": 1}),
+    "inverse": ((2, 6, 5, 2), 1, {"inverse": 1}),
+}
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("name", CASES)
+def test_transforms(name: str, opset: int):
+    dims, axis, attributes = CASES[name]
+    x = RNG.normal(size=dims).astype("float32")
+    values = x[..., 0] + 1j * x[..., 1] if dims[-1] == 2 else x[..., 0]
+    compute = {"one side": np.fft.rfft, "inverse": np.fft.ifft}.get(name, np.fft.fft)
+    whole = compute(values, axis=axis if axis > 0 else axis + 1)
+    expected = np.stack([whole.real, whole.imag], axis=-1).astype("float32")
+    mod = import_onnx(transform(dims, axis, opset, **attributes))
+    assert_close(run_relax(mod, x), [expected])
+    weights = [v.args[1] for _, v in calls(mod["main"]) if operator(v) == "matmul"]
+    assert [constant(w) is not None for w in weights] == [True]
+
+
+@pytest.mark.fast
+def test_a_transform_back_to_reals_is_refused():
+    with pytest.raises(UnsupportedOpError, match="length 6 of 6 values along axis 1 back to reals"):
+        import_onnx(transform((2, 6, 5, 2), 1, 17, inverse=1, onesided=1))

@@ -142,8 +142,8 @@ class QuantConfig:
         If the preset or the rounding is unknown, or preset and tools exclude each other.
     """
 
-    preset: str = "int8"
-    method: str = "max"
+    preset: str = "int8-asymmetric"
+    method: str = "mse-affine"
     exclude: tuple[str, ...] = ()
     bias_correction: bool = True
     tools: Tools | None = None

@@ -80,6 +80,14 @@ RequireInt8 = Annotated[
         "--require-int8", help="Exit with 3 if a layer that is not excluded stays in float."
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Fail if calibration images are blank: a tensor with one value on all of them, with "
+        "values that are not finite, or without a range.",
+    ),
+]
 MaxBatch = Annotated[
     int | None,
     typer.Option(min=2, help="Make one artifact for every batch from 1 to this."),
@@ -138,6 +146,7 @@ def quantize(
     requantize: RequantizeName = "float",
     rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
+    strict: Strict = False,
     batch: Batch = None,
     max_batch: MaxBatch = None,
     inputs: Inputs = None,
@@ -204,6 +213,7 @@ def quantize(
             report=report,
             save_table=save_table,
             qdq=qdq,
+            strict=strict,
             progress=progress,
         )
     print_summary(result, console, exported=qdq is not None)

@@ -77,6 +77,12 @@ def test_fewer_steps_want_a_narrower_range():
     assert s8 < u8
 
 
+@pytest.mark.parametrize(("high", "is_cut"), [(4, False), (8, True), (20, True)])
+def test_what_saves_little_is_not_cut(high, is_cut):
+    _, found = METHOD.thresholds(magnitudes(normal_counts(0, high), high), "u8")
+    assert (found < high) == is_cut
+
+
 @pytest.mark.parametrize(
     ("histogram", "scheme", "expected"),
     [

@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.accuracy import Array, Score, Subject, open_networks
@@ -21,31 +22,34 @@ from relay_int8.calibration import METHODS
 from relay_int8.quantization.config import Tools
 
 FP32 = "FP32"
+PLAIN = QuantConfig(preset="int8", method="max")
 ROWS: Mapping[str, QuantConfig] = {
-    **{f"method {name}": QuantConfig(method=name) for name in METHODS},
-    "uncorrected": QuantConfig(bias_correction=False),
-    "symmetric": QuantConfig(preset="int8-symmetric"),
-    "asymmetric": QuantConfig(preset="int8-asymmetric"),
-    "cross-layer": QuantConfig(tools=Tools(equalization="cross-layer")),
-    "smooth": QuantConfig(tools=Tools(equalization="smooth")),
-    "output-error": QuantConfig(tools=Tools(thresholds="output-error")),
-    "empirical": QuantConfig(tools=Tools(correction="empirical")),
-    "adaround": QuantConfig(tools=Tools(correction="empirical", rounding="adaround")),
-    "descent": QuantConfig(tools=Tools(correction="empirical", rounding="descent")),
+    "default": QuantConfig(),
+    **{f"method {name}": replace(PLAIN, method=name) for name in METHODS},
+    "uncorrected": replace(PLAIN, bias_correction=False),
+    "symmetric": replace(PLAIN, preset="int8-symmetric"),
+    "asymmetric": replace(PLAIN, preset="int8-asymmetric"),
+    "cross-layer": replace(PLAIN, tools=Tools(equalization="cross-layer")),
+    "smooth": replace(PLAIN, tools=Tools(equalization="smooth")),
+    "output-error": replace(PLAIN, tools=Tools(thresholds="output-error")),
+    "empirical": replace(PLAIN, tools=Tools(correction="empirical")),
+    "adaround": replace(PLAIN, tools=Tools(correction="empirical", rounding="adaround")),
+    "descent": replace(PLAIN, tools=Tools(correction="empirical", rounding="descent")),
     "accurate": QuantConfig(preset="int8-accurate"),
     "auto": QuantConfig(preset="auto"),
 }
-"""What this project can do; the default is ``method max``."""
+"""What this project can do; methods and tools one by one, beside ``PLAIN``."""
 PEERS = ("ONNX Runtime MinMax", "ONNX Runtime Entropy", "NNCF")
 """Other tools, with their defaults (``benchmarks.accuracy_peers``)."""
 DIRECTIONS = (("calib", "eval"), ("eval", "calib"))
 """Whose images calibrate, and whose are scored."""
 BRIEF = (
+    "default",
     "method max",
     "method mse",
     "method percentile",
     "method kl-tensorrt",
-    *(name for name in ROWS if not name.startswith("method ")),
+    *(name for name in ROWS if name != "default" and not name.startswith("method ")),
     *PEERS,
 )
 

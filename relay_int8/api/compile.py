@@ -19,6 +19,7 @@ from relay_int8.files import require_outputs, require_space
 from relay_int8.frontend.options import ImportOptions
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.report.contents import Report
+from relay_int8.report.hazards import find_hazards, require_calibrated
 from relay_int8.report.html_page import is_page, write_report_page
 
 
@@ -37,6 +38,7 @@ def compile_model(
     report: str | Path | None = None,
     save_table: str | Path | None = None,
     qdq: str | Path | None = None,
+    strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Quantize a model, compile it and write the artifact.
@@ -62,6 +64,9 @@ def compile_model(
         Where to write the calibration table as JSON, if anywhere.
     qdq
         Where to write the quantized network as QDQ ONNX, if anywhere.
+    strict
+        Make it an error that a tensor has one value on all calibration images, values that are not
+        finite or no range: hazards otherwise, since such images may be meant.
     progress
         Called as stages go on.
 
@@ -92,6 +97,9 @@ def compile_model(
             keep_histograms=is_page(report),
             progress=progress,
         )
+    if strict:
+        network = quantized.network
+        require_calibrated(find_hazards(network.reference, network.plan, network.table))
     with clock.stage("build"):
         artifact = build(quantized, resolved)
     result = measure(

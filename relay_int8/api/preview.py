@@ -12,7 +12,7 @@ from relay_int8.report.contents import Report
 from relay_int8.report.hazards import find_hazards
 
 
-def preview(model: Model, *, preset: str = "int8") -> Report:
+def preview(model: Model, *, preset: str = QuantConfig.preset) -> Report:
     """Return what would become of each layer of a model, before any data is seen."""
     if model.is_quantized:
         adopted = adopt(model.module)

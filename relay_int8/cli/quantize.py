@@ -100,6 +100,15 @@ RequireInt8 = Annotated[
         rich_help_panel=INTEGERS,
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Fail if calibration images are blank: a tensor with one value on all of them, with "
+        "values that are not finite, or without a range.",
+        rich_help_panel=INTEGERS,
+    ),
+]
 MaxBatch = Annotated[
     int | None,
     typer.Option(
@@ -180,6 +189,7 @@ def quantize(
     requantize: RequantizeName = "float",
     rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
+    strict: Strict = False,
     inputs: Inputs = None,
     params: Params = None,
     pixels: RawPixels = None,
@@ -259,6 +269,7 @@ def quantize(
             report=report,
             save_table=save_table,
             qdq=qdq,
+            strict=strict,
             progress=progress,
         )
     if as_json:

@@ -147,8 +147,8 @@ class QuantConfig:
     'analytic'
     """
 
-    preset: str = "int8"
-    method: str = "max"
+    preset: str = "int8-asymmetric"
+    method: str = "mse-affine"
     exclude: tuple[str, ...] = ()
     bias_correction: bool = True
     tools: Tools | None = None

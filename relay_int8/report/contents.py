@@ -131,7 +131,8 @@ class Report:
     evaluation
         Accuracy, where it was measured.
     samples
-        Images that the signal-to-noise ratios were measured with.
+        Images that the signal-to-noise ratios were measured with: of those that calibrated the
+        network, if any did.
     model_bytes, artifact_bytes
         Sizes of the source file and of the artifact.
     latency_ms

@@ -8,7 +8,7 @@ values are mostly cut off, or that leave most of their integers unused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from relay_int8.calibration.calibrate import FEW_IMAGES
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.fit import unseen
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.errors import CalibrationError
 from relay_int8.graph.groups import Group
 from relay_int8.graph.layers import linear_layers
 from relay_int8.graph.plan import Plan
@@ -33,6 +34,8 @@ U8_MAX = 255
 CUT = 0.5  # a threshold below this share of the largest value is worth a look
 USED_STEPS = 32  # of some 256: a tensor whose 99.9 % take fewer has lost three bits
 CENTRAL_SHARE = 0.999
+UNCALIBRATED = ("constant", "not-finite", "no-range")
+"""Kinds that say that the calibration images, or the table, cannot have been meant."""
 
 
 def find_hazards(
@@ -59,6 +62,16 @@ def find_hazards(
         message = f"{refusal.reason}; the layer stays in float"
         found.append(Hazard(kind="int32-overflow", name=refusal.name, message=message))
     return tuple(found)
+
+
+def require_calibrated(hazards: Iterable[Hazard]) -> None:
+    """Raise a CalibrationError that names the hazards which say that ranges mean nothing."""
+    found = [f"{item.name}: {item.message}" for item in hazards if item.kind in UNCALIBRATED]
+    if found:
+        raise CalibrationError(
+            f"strict was asked for, and calibration found: {'; '.join(found)}; calibrate with "
+            "images that the network will see, or leave strict out"
+        )
 
 
 def _input_params(layer: Group, plan: Plan, table: CalibrationTable | None) -> QParams | None:

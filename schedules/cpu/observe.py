@@ -212,7 +212,10 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                 place = T.sblock_alloc_buffer((chunk_size,), "int32")
                 for b in range(copies * slots):
                     partial[t, b] = 0
-                for k in range(first(t + T.int64(1)) - first(t)):
+                items = T.if_then_else(
+                    inverse[0] > 0.0, first(t + T.int64(1)) - first(t), T.int64(0)
+                )
+                for k in range(items):
                     for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
                         for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
                             place[j] = slot(

@@ -147,6 +147,8 @@ def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
     if spec.statistic == "range":
         low, high = np.min(finite, initial=np.inf), np.max(finite, initial=-np.inf)
         return np.array([low, high, x.size - finite.size], np.float32)
+    if not params["inverse"][0]:
+        return np.zeros(spec.bins, np.int32)
     value = np.abs(finite) if spec.absolute else finite
     with np.errstate(over="ignore"):
         position = (value - params["low"]) * params["inverse"]

@@ -16,7 +16,8 @@ class Observe(OperatorSpec):
 
     range: y float32 (3,) = min, max, number of values that are not finite (those are left out).
     histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32
-    with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out.
+    with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out. Where inverse
+    is zero nothing is counted, and no time taken.
     Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width) for histogram.
     """
 

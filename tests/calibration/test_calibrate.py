@@ -37,7 +37,7 @@ def run(source, tensors=TENSORS, net=network, **options):
 
 
 ORDERED = "moving-average"  # depends on the order of the images, by definition
-COMMUTING = ["max", "percentile", "kl-tensorrt", "kl-mxnet", "kl-ncnn", "kl-tpu-mlir"]
+COMMUTING = ["max", "percentile", "mse-affine", "kl-tensorrt", "kl-mxnet", "kl-ncnn", "kl-tpu-mlir"]
 
 
 @pytest.mark.parametrize("method", COMMUTING)

@@ -17,8 +17,8 @@ def histogram(counts, low=0.0, high=None, absolute=True):
 
 
 def test_names():
-    names = "max moving-average percentile mse octav aciq-gauss aciq-laplace kl-tensorrt "
-    names += "kl-pytorch-quantization kl-mxnet kl-ncnn kl-tpu-mlir kl-ppq "
+    names = "max moving-average percentile mse mse-affine octav aciq-gauss aciq-laplace "
+    names += "kl-tensorrt kl-pytorch-quantization kl-mxnet kl-ncnn kl-tpu-mlir kl-ppq "
     names += "kl-tensorrt-onepass percentile-onepass mse-onepass"
     assert list(METHODS) == names.split()
     for name, method in METHODS.items():

@@ -54,6 +54,17 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
     assert "same class as FP32" in out
 
 
+@pytest.mark.fast
+def test_blank_images_are_a_hazard_and_with_strict_an_error(invoke, images, tmp_path):
+    blank = tmp_path / "blank.npy"
+    np.save(blank, np.zeros_like(np.load(images / "calibration.npy")))
+    given = ["quantize", MODEL, "--batch", 1, "--data", blank, "-o", tmp_path / "a.ri8"]
+    code, _, err = invoke(*given, "--strict")
+    assert code == 1
+    assert "error: strict was asked for" in err and "it is 0 everywhere" in err
+    assert not (tmp_path / "a.ri8").exists()
+
+
 def test_the_report_as_a_page(invoke, images, tmp_path):
     pytest.importorskip("plotly")
     code, _, err = invoke(

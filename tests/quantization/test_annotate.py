@@ -126,7 +126,7 @@ def test_what_prepares_the_input_stays_in_float():
     y = net.emit("y", relax.op.divide(deviation, net.constant(3, 1, 1)))
     plan = annotate(net.module(net.conv("end", y, 2, 1)), QuantConfig())
     assert reasons(plan)["y"] == "it prepares the network's input, which is quantized after it"
-    assert plan.tensors["y"].scheme == "s8" and "x" not in plan.tensors
+    assert plan.tensors["y"].scheme == "asymmetric" and "x" not in plan.tensors
 
 
 def test_refused_layer_stays_float():

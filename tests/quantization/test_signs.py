@@ -108,7 +108,7 @@ def test_a_unified_activation_stays_symmetric():
     y = net.emit("y", relax.op.nn.prelu(pad, slopes, axis=1))
     mod = net.module(net.conv("z", y, 4, 1))
     assert annotate(mod, QuantConfig()).tensors["y"].scheme == "asymmetric"
-    unified = QuantConfig(tools=Tools(unify=True))
+    unified = QuantConfig(preset="int8", tools=Tools(unify=True))
     assert annotate(mod, unified).tensors["y"].scheme == "s8"
     with pytest.raises(ConfigError, match="unify=yes makes two tensors share a threshold"):
         QuantConfig(preset="int8-asymmetric", tools=Tools(unify=True))

@@ -8,9 +8,11 @@ from tvm import relax
 
 from relay_int8.calibration import CalibrationTable, Entry, Grid, Histogram, Range
 from relay_int8.calibration.formats import fit, given_ranges
+from relay_int8.errors import CalibrationError
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.report.hazards import find_hazards
+from relay_int8.report.contents import Hazard
+from relay_int8.report.hazards import UNCALIBRATED, find_hazards, require_calibrated
 from schedules.x86.saturating import saturating_share
 from tests.small_networks import NETWORKS, NetworkWriter
 
@@ -137,6 +139,14 @@ def test_images_of_one_value(value):
     assert ("constant", "y") not in found  # it follows from the input's
     found = hazards(mod, {"x": entry(-1, 1), "y": entry(0, 0)})
     assert found.keys() == {("constant", "y")}
+
+
+@pytest.mark.parametrize("kind", UNCALIBRATED)
+def test_ranges_that_mean_nothing_are_an_error_where_that_is_asked_for(kind):
+    hazard = Hazard(kind=kind, name="x", message="it is 0 everywhere")
+    with pytest.raises(CalibrationError, match=r"strict .*: x: it is 0 everywhere; calibrate with"):
+        require_calibrated([hazard])
+    require_calibrated([Hazard(kind="few-images", name="", message="")])
 
 
 def test_values_that_are_not_finite():

@@ -68,6 +68,14 @@ def test_nothing_finite():
     assert not check(histogram((300,)), HISTOGRAM, tensors=tensors).any()
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("layout", [ROW, NCHW16C], ids=lambda layout: layout.name)
+def test_without_a_width_nothing_is_counted(layout):
+    shape = (1, 20, 30, 60)
+    params = HISTOGRAM | {"inverse": f32(0)}
+    assert not check(histogram(shape), params, layout, tensors=values(shape)).any()
+
+
 def test_extreme_values_stay_in_the_histogram():
     """Differences that overflow land in the last bin, never outside of the buffer."""
     x = f32(3.4e38, -3.4e38, 1e-45, -0.0, 2.5999, 1e10)

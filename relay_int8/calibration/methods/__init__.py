@@ -14,6 +14,7 @@ from relay_int8.calibration.methods.kl_tpu_mlir import KlTpuMlir
 from relay_int8.calibration.methods.max import Max
 from relay_int8.calibration.methods.moving_average import MovingAverage
 from relay_int8.calibration.methods.mse import Mse
+from relay_int8.calibration.methods.mse_affine import MseAffine
 from relay_int8.calibration.methods.octav import Octav
 from relay_int8.calibration.methods.one_pass import (
     KlTensorrtOnePass,
@@ -31,6 +32,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             MovingAverage(),
             Percentile(),
             Mse(),
+            MseAffine(),
             Octav(),
             AciqGauss(),
             AciqLaplace(),
@@ -75,6 +77,7 @@ __all__ = [
     "Method",
     "MovingAverage",
     "Mse",
+    "MseAffine",
     "MseOnePass",
     "Octav",
     "Percentile",

@@ -87,7 +87,7 @@ def choose_config(
             "preset"
         )
     judged = lru_cache(maxsize=None)(_Trial(with_batch(mod, 1), data).judged)
-    chosen = replace(config, preset="int8", tools=Tools(), method="max")
+    chosen = replace(config, preset=QuantConfig.preset, tools=Tools())
     choices = []
     for done, (question, answers) in enumerate(_QUESTIONS.items()):
         options = answers(chosen)
@@ -121,12 +121,12 @@ def _equalizations(config: QuantConfig) -> Answers:
 
 
 def _schemes(config: QuantConfig) -> Answers:
-    names = ("int8",) if config.applied.unify else ("int8", "int8-asymmetric")
+    names = ("int8",) if config.applied.unify else ("int8-asymmetric", "int8")
     return {name: replace(config, preset=name) for name in names}
 
 
 def _ranges(config: QuantConfig) -> Answers:
-    methods = {name: replace(config, method=name) for name in ("max", "mse")}
+    methods = {name: replace(config, method=name) for name in ("mse-affine", "max", "mse")}
     return {**methods, "output-error": _with_tools(config, thresholds="output-error")}
 
 

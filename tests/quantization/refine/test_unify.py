@@ -11,7 +11,7 @@ from relay_int8.quantization.quantize import quantize
 from tests.reference import run
 from tests.small_networks import activations, images, moves
 
-UNIFIED = QuantConfig(tools=Tools(unify=True))
+UNIFIED = QuantConfig(preset="int8", tools=Tools(unify=True))
 
 
 @pytest.mark.fast

@@ -1,0 +1,105 @@
+"""mse-affine against the sum over all values, candidate by candidate, and what is degenerate."""
+
+import numpy as np
+import pytest
+
+from relay_int8.calibration import Grid, Histogram, Range
+from relay_int8.calibration.choose import choose
+from relay_int8.calibration.methods import METHODS
+from relay_int8.calibration.methods.mse_affine import STRIDE, squared_errors
+
+pytestmark = pytest.mark.fast
+F = np.float32
+METHOD = METHODS["mse-affine"]
+BINS = 256
+
+
+def two_sided(counts, low, high):
+    return Histogram(Grid(F(low), F(high), False, len(counts)), np.asarray(counts))
+
+
+def magnitudes(counts, high):
+    return Histogram(Grid(F(0), F(high), True, len(counts)), np.asarray(counts))
+
+
+def summed(counts, zero, low, high, steps):
+    """Return the error of one range, bin by bin."""
+    s, total = (high - low) / steps, 0.0
+    for place, count in enumerate(counts):
+        x = place + 0.5 - zero
+        x = 0.0 if abs(x) <= 0.5 else x
+        if place < low:
+            total += count * (x - (low - zero)) ** 2
+        elif place >= high:
+            total += count * (x - (high - zero)) ** 2
+        else:
+            total += count * (x**2 if abs(x) < s / 2 else s**2 / 12)
+    return total
+
+
+@pytest.mark.parametrize("zero", [0.0, 3.25, 64.0, 200.5, 256.0])
+@pytest.mark.parametrize("steps", [7, 127, 255])
+def test_errors_are_those_of_every_bin(zero, steps):
+    counts = np.random.default_rng(int(zero)).integers(0, 1000, BINS)
+    lows, highs = np.arange(0.0, zero + 1e-9, STRIDE), np.arange(BINS, zero, -STRIDE, dtype=float)
+    highs = highs if len(highs) else np.array([float(BINS)])
+    expected = [[summed(counts, zero, low, high, steps) for high in highs] for low in lows]
+    found = squared_errors(counts, zero, lows, highs, steps)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def normal_counts(low, high, outlier=0):
+    """Return counts of a normal distribution over [low, high], and of its last bin."""
+    x = low + (np.arange(2048) + 0.5) * (high - low) / 2048
+    counts = np.round(1e6 * np.exp(-(x**2) / 2)).astype(np.int64)
+    counts[-1] += outlier
+    return counts
+
+
+def test_a_thin_tail_saturates_and_a_heavy_one_does_not():
+    _, thin = METHOD.thresholds(two_sided(normal_counts(-20, 20, 1), -20, 20), "asymmetric")
+    _, heavy = METHOD.thresholds(two_sided(normal_counts(-20, 20, 10**8), -20, 20), "asymmetric")
+    assert 3 < thin < 8
+    assert heavy == 20
+
+
+def test_both_ends_are_chosen_apart():
+    low, high = METHOD.thresholds(two_sided(normal_counts(-20, 4, 10**8), -20, 4), "asymmetric")
+    assert high == 4
+    assert -6 < low < -3
+    mirrored = two_sided(normal_counts(-20, 4, 10**8)[::-1], -4, 20)
+    assert METHOD.thresholds(mirrored, "asymmetric") == (-high, -low)
+
+
+def test_fewer_steps_want_a_narrower_range():
+    counts = normal_counts(-20, 20)[1024:]
+    (_, s8), (_, u8) = (METHOD.thresholds(magnitudes(counts, 20), name) for name in ("s8", "u8"))
+    assert s8 < u8
+
+
+@pytest.mark.parametrize(("high", "is_cut"), [(4, False), (8, True), (20, True)])
+def test_what_saves_little_is_not_cut(high, is_cut):
+    _, found = METHOD.thresholds(magnitudes(normal_counts(0, high), high), "u8")
+    assert (found < high) == is_cut
+
+
+@pytest.mark.parametrize(
+    ("histogram", "scheme", "expected"),
+    [
+        (magnitudes(np.zeros(BINS, int), 3.5), "u8", (0, 3.5)),
+        (two_sided(np.zeros(BINS, int), -1, 3), "asymmetric", (-1, 3)),
+        (two_sided([0] * (BINS - 1) + [5], -4, 0), "asymmetric", (-4, 0)),
+        (two_sided([5] + [0] * (BINS - 1), 0, 4), "asymmetric", (0, 4)),
+        (magnitudes([0] * (BINS - 1) + [9], 4), "u8", (0, 4)),
+    ],
+)
+def test_degenerate_histograms(histogram, scheme, expected):
+    assert METHOD.thresholds(histogram, scheme) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_range_of_a_tensor_stays_within_what_was_observed():
+    observed = Range(F(-0.3), F(20), images=1)
+    counts = normal_counts(-0.3, 20)
+    entry = choose("asymmetric", observed, two_sided(counts, -0.3, 20), METHOD)
+    assert entry.low == F(-0.3) and 3 < entry.high < 8
+    assert entry.method == "mse-affine"

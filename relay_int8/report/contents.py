@@ -203,6 +203,12 @@ class Report:
         }
 
     @property
+    def compared_images(self) -> str:
+        """The number and kind of the images behind the ratios: calibration flatters them."""
+        kind = "calibration images" if self.settings.get("calibration images") else "images"
+        return f"{self.samples} {kind}"
+
+    @property
     def floats(self) -> dict[str, tuple[str, ...]]:
         """Names of the float layers by kind of reason, the most frequent kind first."""
         found: dict[str, list[str]] = {}

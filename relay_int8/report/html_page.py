@@ -23,7 +23,7 @@ from relay_int8.report.pages.page import (
 )
 from relay_int8.report.reasons import first_names
 from relay_int8.report.tensor_sections import tensor_sections
-from relay_int8.report.wording import compared_images, decibels, gpu_rows, shares
+from relay_int8.report.wording import decibels, gpu_rows, shares
 
 
 def is_page(path: Path | str | None) -> bool:
@@ -68,7 +68,7 @@ def _facts(report: Report) -> dict[str, str]:
     share = f", {coverage['int8_macs'] / macs:.2%} of the multiplications" if macs else ""
     outputs = {
         f"Output {output.name}": f"signal to noise {decibels(output.snr_db)} dB, largest error "
-        f"{output.max_error:.4g}, over {compared_images(report)}"
+        f"{output.max_error:.4g}, over {report.compared_images}"
         for output in report.outputs
     }
     sizes = {"Model file": report.model_bytes, "Artifact": report.artifact_bytes}

@@ -10,7 +10,7 @@ from rich.table import Table
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, Report
 from relay_int8.report.reasons import first_names
 from relay_int8.report.terminal import show, table
-from relay_int8.report.wording import compared_images, decibels, gpu_rows
+from relay_int8.report.wording import decibels, gpu_rows
 
 
 def print_summary(
@@ -92,7 +92,7 @@ def _totals_table(report: Report, console: Console) -> Table:
         rows.add_row(
             f"output {output.name}",
             f"SNR {decibels(output.snr_db)} dB, largest error {output.max_error:.4g} "
-            f"(on {compared_images(report)})",
+            f"(on {report.compared_images})",
         )
     if report.repacks:
         rows.add_row("layout changes", f"{len(report.repacks)}: {', '.join(report.repacks)}")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from relay_int8.report.accuracy import Evaluation
-from relay_int8.report.contents import Report
 
 
 def decibels(ratio: float | None) -> str:
@@ -14,12 +13,6 @@ def decibels(ratio: float | None) -> str:
     if ratio is None:
         return "-"
     return "exact" if ratio == float("inf") else f"{ratio:.1f}"
-
-
-def compared_images(report: Report) -> str:
-    """Return the number and kind of the images behind the ratios: calibration flatters them."""
-    kind = "calibration images" if report.settings.get("calibration images") else "images"
-    return f"{report.samples} {kind}"
 
 
 def shares(evaluation: Evaluation, share: float | None) -> tuple[str, str]:

@@ -154,7 +154,7 @@ def test_preview_needs_no_data():
     [
         ({"model": "none.onnx"}, FrontendError, "none.onnx"),
         ({"model": "text.onnx"}, FrontendError, "text.onnx"),
-        ({"imports": ImportOptions(inputs={"y": (1,)})}, ConfigError, "no such input; there are"),
+        ({"imports": ImportOptions(inputs={"y": (1,)})}, ConfigError, "no such input; it has"),
         ({"data": "none.npz"}, CalibrationError, "no such file"),
         ({"data": []}, CalibrationError, "no calibration image"),
         (

@@ -86,7 +86,7 @@ def test_integers_of_an_exported_file_are_the_same(join: Join):
 @each_join
 def test_numpy_simulates_the_integers(join: Join):
     mod = normalize()(bounds(join))
-    plan = annotate(mod, QuantConfig())
+    plan = annotate(mod, QuantConfig(preset="int8"))
     network = quantized(join)
     simulation = Simulation(plan=plan, params=any_params(plan))
     (found,) = NumpyNetwork(mod, plan.additions).run(network.inputs, simulation).values()

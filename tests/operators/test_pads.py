@@ -51,8 +51,11 @@ def test_the_range_includes_the_value(value):
 def test_a_padded_input_is_unsigned_where_the_data_is():
     mod = padded(0.447, of_input=True)
     data = [{"x": np.abs(x)} for x in images(mod, 3)]
-    assert quantize(mod, data, QuantConfig()).table.entries["p"].scheme == "u8"
-    assert quantize(mod, [{"x": -data[0]["x"]}], QuantConfig()).table.entries["p"].scheme == "s8"
+    assert quantize(mod, data, QuantConfig(preset="int8")).table.entries["p"].scheme == "u8"
+    assert (
+        quantize(mod, [{"x": -data[0]["x"]}], QuantConfig(preset="int8")).table.entries["p"].scheme
+        == "s8"
+    )
 
 
 @pytest.mark.parametrize("value, kept", [(0.0, True), (0.5, False)])

@@ -85,7 +85,7 @@ def test_no_fixed_point_form(rounding: Rounding):
 @pytest.mark.fast
 def test_numpy_simulates_the_integers():
     mod = normalize()(quotients())
-    plan = annotate(mod, QuantConfig())
+    plan = annotate(mod, QuantConfig(preset="int8"))
     network = quantized()
     simulation = Simulation(plan=plan, params=any_params(plan))
     (found,) = NumpyNetwork(mod, plan.additions).run(network.inputs, simulation).values()

@@ -16,6 +16,7 @@ from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.lower.realize import Realize
+from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
 from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
@@ -98,7 +99,7 @@ def schedule_passes(target: Target, records: TunedSchedules | None = None) -> li
     return [
         AlterLayout(target, records.seconds) if records else AlterLayout(target),
         ScheduleKernels(target, records),
-        *(_island_loops() if target.kind.name == "cuda" else []),
+        *(_island_loops() if target.kind.name == "cuda" else [ScheduleIslands()]),
         CheckKernels(),
     ]
 

@@ -24,7 +24,7 @@ def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
     quantized = relay_int8.quantize(
         relay_int8.load_model(model, options),
         subject.calibration(batch),
-        relay_int8.QuantConfig(method="max", require_int8=subject.open),
+        relay_int8.QuantConfig(require_int8=subject.open),
     )
     write_artifacts(quantized, output)
 

@@ -59,10 +59,8 @@ def test_report_counts_every_product(built):
     net = zoo.TokenNetwork(batch=1, seed=None, opset=network.opset)
     network.write(net, network.size, network.classes)
     coverage = report.coverage
-    assert coverage["int8_macs"] + coverage["float_macs"] == net.cost.macs
-    for layer in report.layers:
-        if layer.macs and not layer.integer:
-            assert layer.reason.startswith("it multiplies two activations"), layer.name
+    assert coverage["int8_macs"] == net.cost.macs
+    assert coverage["float_macs"] == 0
 
 
 @pytest.mark.fast

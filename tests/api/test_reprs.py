@@ -36,7 +36,8 @@ def test_each_stage_is_a_line(tmp_path):
     network = relay_int8.load(tmp_path / "digits.ri8")
     digest = quantized.digest[:12]
     layers = len(quantized.network.plan.layers)
-    how = f"int8, {quantized.network.config.method}"
+    config = quantized.network.config
+    how = f"{config.preset}, {config.method}"
     told = f"<QuantizedModel {digest}: {layers} of {layers} layers in integers ({how})>"
     assert repr(quantized.network) == told
     assert repr(quantized) == f"<Quantized digits_resnet.onnx: {told}>"

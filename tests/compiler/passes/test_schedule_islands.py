@@ -20,7 +20,8 @@ def summed(axes: list[int], shape: tuple[int, ...] = (2, 5, 7, 24)) -> tvm.IRMod
         with builder.dataflow():
             y = builder.emit_output(relax.op.sum(x, axes))
         builder.emit_func_output(y)
-    mod: tvm.IRModule = relax.transform.LegalizeOps()(builder.get())
+    passes = [relax.transform.LegalizeOps(), relax.transform.AnnotateTIROpPattern()]
+    mod: tvm.IRModule = tvm.transform.Sequential(passes)(builder.get())
     return mod
 
 

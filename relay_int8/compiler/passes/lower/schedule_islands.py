@@ -15,6 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 SCHEDULED = "tirx.is_scheduled"
+PATTERN, REDUCTION = "op_pattern", 3  # as TVM's AnnotateTIROpPattern has it
 SHORT = 16  # elements of a row that are not worth being read side by side
 
 
@@ -26,9 +27,15 @@ class ScheduleIslands:
         """Return the module with such loops reordered; ``mod`` itself is left alone."""
         mod = mod.clone()
         for gvar, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and SCHEDULED not in func.attrs:
+            if isinstance(func, tirx.PrimFunc) and _is_reduction(func):
                 mod[gvar] = _scheduled(func)
         return mod
+
+
+def _is_reduction(func: tirx.PrimFunc) -> bool:
+    """Say whether TVM has made a kernel that reduces one tensor, and nobody scheduled it."""
+    pattern = func.attrs.get(PATTERN) if func.attrs else None
+    return pattern is not None and int(pattern) == REDUCTION and SCHEDULED not in func.attrs
 
 
 def _scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -17,8 +17,10 @@ import numpy as np
 
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.reference.kernels import reference
+from schedules.reference.products import matrices
 from schedules.space import Kernel
 from schedules.spec import (
+    Attention,
     Binary,
     Bound,
     Conv2d,
@@ -26,6 +28,7 @@ from schedules.spec import (
     Interpolate,
     Normalize,
     Pool2d,
+    Product,
     Requantizing,
     Softmax,
     Spec,
@@ -37,6 +40,8 @@ SEED = 20
 TAIL = 0.025  # of the outputs that saturate at each end
 TELLING_OUTPUTS = 60  # outputs of a channel from which its share of saturating ones can be told
 FLOAT_TOLERANCE = 1e-5  # of the largest output: float sums depend on their order
+SUMMED = ("pool2d", "binary", "interpolate", "product", "attention")
+"""Kinds whose one multiplier follows from what they sum."""
 Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8": 131, "int8": 5}
 
 
@@ -74,6 +79,10 @@ def problem(kernel: Kernel, seed: int = SEED) -> Problem:
         tensors = {name: np.rint(x * 128) / np.float32(32) for name, x in tensors.items()}
     if isinstance(spec, Softmax):
         tensors = {"x": _with_quarters(tensors["x"])}
+    if isinstance(spec, Attention):
+        tensors["q"] = _with_equal_scores(spec, tensors["q"])
+    if isinstance(spec, Product) and spec.a != "float32":
+        _make_powers(spec, tensors)
     params = _params(spec, tensors, rng)
     packed = kernel.template.pack(spec, params)
     expected = reference(spec, tensors, params)
@@ -98,7 +107,27 @@ def _with_quarters(x: np.ndarray) -> np.ndarray:
     return rows.reshape(x.shape)
 
 
+def _with_equal_scores(spec: Attention, q: np.ndarray) -> np.ndarray:
+    """Return queries of which the first quarter is zero: they give the mean of all values."""
+    flat = q.reshape(-1).copy()
+    flat[: flat.size // 4] = Z_X[spec.q]
+    return flat.reshape(q.shape)
+
+
+def _make_powers(spec: Product, tensors: Arrays) -> None:
+    """Make the first sums powers of two, one of which is half a step of y."""
+    outer = (len(tensors["a"]) if not isinstance(spec.batch, int) else spec.batch, spec.heads)
+    a = matrices(tensors["a"], spec.a_strides, (*outer, spec.rows, spec.depth))
+    b = matrices(tensors["b"], spec.b_strides, (*outer, spec.columns, spec.depth))
+    count = min(spec.rows, 8)
+    a[..., :count, :] = Z_X[spec.a]
+    a[..., :count, 0] = Z_X[spec.a] + 2 ** np.arange(count)
+    b[..., 0, 0] = Z_X[spec.b] + 64
+
+
 def _rounds_sums(spec: Spec) -> bool:
+    if isinstance(spec, Product):
+        return spec.a == "float32"
     return isinstance(spec, Conv2d | Dense | Pool2d) and spec.x == "float32"
 
 
@@ -132,7 +161,7 @@ def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
         params |= {"m_a": _f32(1.0625), "m_b": _f32(1.0625)}  # no sum helps them to saturate
     elif isinstance(spec, Bound):
         params["m"] = _f32(1.25)  # one end saturates alone: the constant hides the other
-    elif "m" in params and spec.kind in ("pool2d", "binary", "interpolate"):
+    elif "m" in spec.params and spec.kind in SUMMED:
         acc = _accumulators(spec, tensors, params)
         params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))
     return {name: params[name] for name in spec.params}
@@ -180,6 +209,8 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
         found |= {"epsilon": _f32(1e-5), "count": _f32(spec.size)}
     if isinstance(spec, Softmax):
         found["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
+    if isinstance(spec, Attention):
+        found["m_scores"] = _f32(2.0**-10 / math.sqrt(spec.depth))  # a few powers of two apart
     found["z"] = _zero_points(spec)
     found["table"] = _values(rng, 256, y)
     found["fill"] = _values(rng, 1, x)
@@ -196,7 +227,8 @@ def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
 
 def _zero_points(spec: Spec) -> np.ndarray:
     """Return z of the activations in the order of the specification: inputs, y, residual."""
-    names = {"dequantize": ("x",), "binary": ("a", "b", "y")}
+    names = {"dequantize": ("x",), **dict.fromkeys(("binary", "product"), ("a", "b", "y"))}
+    names["attention"] = ("q", "k", "v", "y")
     names |= dict.fromkeys(("quantize", "normalize", "softmax"), ("y",))
     order = names.get(spec.kind, ("x", "y"))
     z = [(Z_Y if name == "y" else Z_X).get(spec.dtype(name), 0) for name in order]
@@ -214,7 +246,7 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
     ones = {name: np.ones_like(params[name]) for name in ("m", "m_neg")}
     open_bounds = np.array([-np.inf, np.inf], np.float32)
     z = params["z"].copy()
-    z[2 if spec.kind == "binary" else 1] = 0
+    z[{"binary": 2, "product": 2, "attention": 3}.get(spec.kind, 1)] = 0
     plain: Any = replace(spec, y="float32")  # type: ignore[arg-type]
     opened = {**params, **ones, "m_r": _f32(0), "clamp": open_bounds, "z": z}
     return reference(plain, tensors, opened)

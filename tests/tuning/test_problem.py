@@ -29,6 +29,7 @@ from schedules.spec import (
 )
 from schedules.targets import native_target
 from schedules.template import Layouts
+from tests.schedules.product_cases import attention_of, product_of
 
 IMAGE = (2, 24, 6, 5)
 CONV = Conv2d(
@@ -83,6 +84,11 @@ SPECS = {
     "normalize": Normalize(dims=(4, 9, 40), axes=1, y="int8"),
     "norm of groups": Normalize(dims=IMAGE, groups=4, y="uint8"),
     "softmax": Softmax(dims=(5, 30, 7), y="uint8"),
+    "product": product_of(9, 40, 13, turned=True, y="int8"),
+    "product fixed": dataclasses.replace(product_of(9, 40, 13), requantize="gemmlowp"),
+    "product of floats": product_of(9, 40, 13, a="float32", b="float32", y="float32"),
+    "attention": attention_of(24, 16, 8, 12, q="int8", y="int8"),
+    "masked attention": attention_of(24, 16, 8, 12, mask="keys"),
     "dequantize": Dequantize(dims=IMAGE, x="int8"),
     "concat": Concat(shapes=(IMAGE, IMAGE), axis=1, x="uint8"),
     "pad": Move(move="pad", x_shape=IMAGE, y_shape=(2, 24, 8, 6), arguments=(0, 0, 1, 1), x="int8"),

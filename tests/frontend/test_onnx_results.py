@@ -50,6 +50,16 @@ def test_a_tile_of_integers_is_a_concat():
     assert kinds == ["conv2d", "concat", "concat", "max_pool2d"]
 
 
+def test_a_tile_of_many_copies_is_broadcast():
+    """A concat of 196 parts, as SwiftFormer's queries, took LLVM minutes."""
+    nodes = [CONV, node("Tile", ["c", "r"], ["t"]), node("Relu", ["t"], ["y"])]
+    proto = model(nodes, {"x": X.shape}, {"y": None}, W | {"r": np.array([1, 1, 50, 2])})
+    mod = import_onnx(proto)
+    assert_close(run_relax(mod, X), run_onnx(proto, X))
+    kinds = [group.kind for group in find_groups(mod["main"])]
+    assert kinds.count("concat") == 1 and "broadcast_to" in kinds
+
+
 SORTING = {
     "topk": [node("Flatten", ["c"], ["f"]), node("TopK", ["f", "k"], ["y", "places"])],
     "cumsum": [node("CumSum", ["c", "a"], ["y"], reverse=1, exclusive=1)],

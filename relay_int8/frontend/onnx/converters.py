@@ -35,6 +35,8 @@ SORTED = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 
+MOST_COPIES = 8  # that a Tile is written as, joined
+
 
 def _clip(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Clip with constant bounds; a missing bound, or one that is NaN, is no bound."""
@@ -257,8 +259,19 @@ def _tile(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
     for axis, count in enumerate(repeats.tolist()):
         if count < 1:
             raise NotImplementedError(f"it repeats axis {axis} {count} times")
-        x = x if count == 1 else bb.emit(relax.op.concat([x] * int(count), axis))
+        if count > MOST_COPIES:
+            x = _broadcast(bb, x, axis, int(count))
+        elif count > 1:
+            x = bb.emit(relax.op.concat([x] * int(count), axis))
     return x
+
+
+def _broadcast(bb: relax.BlockBuilder, x: relax.Expr, axis: int, count: int) -> relax.Expr:
+    """Repeat an axis as an axis more: a concat of many parts takes LLVM minutes."""
+    dims = list(shape(x))
+    apart = bb.emit(relax.op.reshape(x, [*dims[:axis], 1, *dims[axis:]]))
+    wide = bb.emit(relax.op.broadcast_to(apart, [*dims[:axis], count, *dims[axis:]]))
+    return bb.emit(relax.op.reshape(wide, [*dims[:axis], count * dims[axis], *dims[axis + 1 :]]))
 
 
 def _einsum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

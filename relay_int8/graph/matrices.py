@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from schedules.spec import Size, Strides
 Array = np.ndarray[Any, np.dtype[Any]]
 MOVES = ("reshape", "permute_dims", "strided_slice")
 OPEN = 2  # stands for an open batch where positions are counted
+MOST_COUNTED = 1 << 24  # elements of a tensor whose places are written down one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +68,25 @@ def read_through(source: relax.Var, moves: Iterable[relax.Call], turned: bool) -
 
     ``turned``: rows are the last axis and columns the one before. None: not at even steps.
     """
-    shape = counted(dataflow.shape(source))
-    found = np.arange(math.prod(shape)).reshape(shape)
-    for call in moves:
-        found = _moved(found, call)
-    return _positions(found.swapaxes(-1, -2) if turned else found)
+    shape, calls = counted(dataflow.shape(source)), list(moves)
+    if not calls:
+        found = _row_major(shape)
+        return replace(found, row=found.column, column=found.row) if turned else found
+    if math.prod(shape) > MOST_COUNTED:
+        return None
+    places = np.arange(math.prod(shape)).reshape(shape)
+    for call in calls:
+        places = _moved(places, call)
+    return _positions(places.swapaxes(-1, -2) if turned else places)
 
 
 def written_through(shape: Sequence[Any], moves: Sequence[relax.Call]) -> Positions | None:
     """Return where matrices of ``shape`` come to lie in what ``moves`` make of them."""
     dims = counted(shape)
+    if not moves:
+        return _row_major(dims)
+    if math.prod(dims) > MOST_COUNTED:
+        return None
     elements = np.arange(math.prod(dims)).reshape(dims)
     for call in moves:
         elements = _moved(elements, call)
@@ -148,8 +158,14 @@ def repeated(place: Positions, own: Sequence[Any], outer: Sequence[Any]) -> Posi
 
 def packed_positions(matrices: Array) -> Positions:
     """Return where the matrices of (outer, rows, columns) lie."""
-    count, rows, columns = matrices.shape
-    return Positions(first=np.arange(count) * rows * columns, row=columns, column=1)
+    return _row_major(matrices.shape)
+
+
+def _row_major(shape: Sequence[int]) -> Positions:
+    """Return where the matrices of a tensor lie that nothing moves."""
+    *outer, rows, columns = shape
+    first = np.arange(math.prod(outer)) * rows * columns
+    return Positions(first=first, row=columns if rows > 1 else 0, column=1 if columns > 1 else 0)
 
 
 def _moved(x: Array, call: relax.Call) -> Array:

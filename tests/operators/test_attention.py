@@ -8,6 +8,7 @@ from relay_int8.compiler.passes.lower.realize import realized_groups
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.dataflow import FunctionWriter
 from relay_int8.graph.groups import Group, find_groups
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
@@ -85,6 +86,21 @@ def test_what_something_else_reads_is_computed(part: str):
     found = groups_of(net.module(y, {"scores": scores, "shares": shares}[part]))
     assert "attention" not in found
     assert len(found["product"]) == 2 and len(found["nn.softmax"]) == 1
+
+
+@pytest.mark.fast
+def test_large_products_are_not_counted_out():
+    """The places of 2^31 scores would take 16 GB."""
+    writer = FunctionWriter()
+    a, b = (
+        tvm.relax.Var(name, tvm.relax.TensorType(shape, "float32"))
+        for name, shape in (("a", (1, 8, 16384, 64)), ("b", (1, 8, 64, 16384)))
+    )
+    y = writer.emit("y", R.matmul(a, b))
+    (group,) = find_groups(writer.finish([a, b], [y])["main"])
+    assert group.product is not None
+    assert group.product.b.strides == (0, 0, 64 * 16384, 1, 16384)
+    assert group.product.y.strides == (0, 0, 16384 * 16384, 16384, 1)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 from tvm.tirx import Expr
@@ -14,7 +16,7 @@ from schedules.bodies.arguments import int64
 from schedules.layout import ROW
 from schedules.spec import Attention, Product, Strides
 from schedules.spec.product import MOST_DEPTH
-from schedules.template import Layouts
+from schedules.template import Layouts, ScheduleTemplate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +65,33 @@ def outer_count(spec: Product | Attention) -> Expr:
     return batch * T.int64(spec.heads)
 
 
-def row_major(spec: Product | Attention, wanted: Layouts) -> Layouts:
+def template_of(
+    kind: str,
+    name: str,
+    refuses: Callable[[Any, Target], str | None],
+    kernel: Callable[[Any], tirx.PrimFunc],
+    x_types: tuple[str, ...] = ("uint8", "int8"),
+) -> ScheduleTemplate:
+    """Return a template of row-major tensors, whose loops follow from the shape alone."""
+    return ScheduleTemplate(
+        name=name,
+        kind=kind,
+        refuses=refuses,
+        layouts=_row_major,
+        kernel=lambda spec, _layouts: kernel(spec),
+        default=_as_built,
+        space=_as_built,
+        x_types=x_types,
+    )
+
+
+def _row_major(spec: Product | Attention, wanted: Layouts) -> Layouts:
     """Return the only layouts there are: strides are of row-major memory."""
     return Layouts(inputs=(ROW,) * len(spec.tensors), output=ROW)
 
 
-def as_built(sch: Schedule, spec: Product | Attention, target: Target) -> None:
-    """Leave the loops as the kernel has them: they follow from the shape."""
+def _as_built(sch: Schedule, spec: Product | Attention, target: Target) -> None:
+    """Leave the loops as the kernel has them."""
 
 
 def whole(buffer: Any) -> Any:

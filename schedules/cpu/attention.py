@@ -30,10 +30,9 @@ from schedules.bodies.epilogue import broadcast, cast, fma, requantized
 from schedules.bodies.matrices import (
     Matrix,
     arguments,
-    as_built,
     attention_refusal,
     outer_count,
-    row_major,
+    template_of,
     whole,
 )
 from schedules.bodies.powers import power
@@ -54,16 +53,10 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
     def _refuses(spec: Attention, target: Target) -> str | None:
         return dot.refuses(matrices.row_type(dot), target) or attention_refusal(spec)
 
-    return ScheduleTemplate(
-        name=name,
-        kind="attention",
-        refuses=_refuses,
-        layouts=row_major,
-        kernel=lambda spec, _layouts: kernel(dot, name, spec),
-        default=as_built,
-        space=as_built,
-        x_types=("uint8", "int8"),
-    )
+    def _kernel(spec: Attention) -> tirx.PrimFunc:
+        return kernel(dot, name, spec)
+
+    return template_of("attention", name, _refuses, _kernel)
 
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:

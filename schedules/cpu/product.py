@@ -28,10 +28,9 @@ from schedules.bodies.fixed_point import to_integer, wide
 from schedules.bodies.matrices import (
     Matrix,
     arguments,
-    as_built,
     outer_count,
     product_refusal,
-    row_major,
+    template_of,
     whole,
 )
 from schedules.cpu import matrices
@@ -51,16 +50,11 @@ def product_template(dot: Dot) -> ScheduleTemplate:
     def _refuses(spec: Product, target: Target) -> str | None:
         return dot.refuses(_multiplied(dot, spec.a), target) or product_refusal(spec)
 
-    return ScheduleTemplate(
-        name=name,
-        kind="product",
-        refuses=_refuses,
-        layouts=row_major,
-        kernel=lambda spec, _layouts: kernel(dot, name, spec),
-        default=as_built,
-        space=as_built,
-        x_types=("float32",) if dot.float32 else ("uint8", "int8"),
-    )
+    def _kernel(spec: Product) -> tirx.PrimFunc:
+        return kernel(dot, name, spec)
+
+    types = ("float32",) if dot.float32 else ("uint8", "int8")
+    return template_of("product", name, _refuses, _kernel, types)
 
 
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:

@@ -27,10 +27,9 @@ from schedules.bodies.epilogue import fma
 from schedules.bodies.expressions import clamp, to_integer
 from schedules.bodies.matrices import (
     arguments,
-    as_built,
     attention_refusal,
     outer_count,
-    row_major,
+    template_of,
     whole,
 )
 from schedules.bodies.powers import power
@@ -40,7 +39,6 @@ from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, accumulator, dot, grid, matrix_of
 from schedules.spec import Attention
 from schedules.spec.product import LOWEST, MASKED
-from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "attention_cuda"
 THREADS = 128
@@ -56,7 +54,7 @@ def refuses(spec: Attention, target: Target) -> str | None:
     return refusal
 
 
-def kernel(spec: Attention, _layouts: Layouts) -> tirx.PrimFunc:
+def kernel(spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
@@ -183,13 +181,4 @@ def _barrier() -> None:
     T.evaluate(T.tvm_storage_sync("shared"))
 
 
-ATTENTION_CUDA = ScheduleTemplate(
-    name=NAME,
-    kind="attention",
-    refuses=refuses,
-    layouts=row_major,
-    kernel=kernel,
-    default=as_built,
-    space=as_built,
-    x_types=("uint8", "int8"),
-)
+ATTENTION_CUDA = template_of("attention", NAME, refuses, kernel)

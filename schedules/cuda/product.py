@@ -12,29 +12,28 @@ from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.expressions import clamp, requantize
 from schedules.bodies.matrices import (
     arguments,
-    as_built,
     outer_count,
     product_refusal,
-    row_major,
+    template_of,
     whole,
 )
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, dot, grid, matrix_of
 from schedules.spec import Product
-from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "product_cuda"
 THREADS = 256
 
 
-def kernel(spec: Product, _layouts: Layouts) -> tirx.PrimFunc:
+def kernel(spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
@@ -81,12 +80,10 @@ def _element(spec: Product, buffers: dict[str, Any], outer: Expr, row: Expr, col
     T.buffer_store(y.flat(), value, [place])
 
 
-PRODUCT_CUDA = ScheduleTemplate(
-    name=NAME,
-    kind="product",
-    refuses=lambda spec, target: refuses_cuda(target) or product_refusal(spec),
-    layouts=row_major,
-    kernel=kernel,
-    default=as_built,
-    space=as_built,
-)
+def refuses(spec: Product, target: Target) -> str | None:
+    """Say why the template cannot be used, or None."""
+    return refuses_cuda(target) or product_refusal(spec)
+
+
+TYPES = ("uint8", "int8", "float32")
+PRODUCT_CUDA = template_of("product", NAME, refuses, kernel, TYPES)

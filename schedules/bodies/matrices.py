@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -33,6 +33,13 @@ class Matrix:
     def dtype(self) -> str:
         """Element type."""
         return str(self.buffer.dtype)
+
+    @property
+    def turned(self) -> Matrix:
+        """The same memory, rows taken for columns."""
+        first, batch, head, row, column = self.strides
+        strides = (first, batch, head, column, row)
+        return replace(self, strides=strides, rows=self.columns, columns=self.rows)
 
     def start(self, outer: Expr) -> Expr:
         """Return where the matrix of ``outer = batch * heads + head`` begins."""

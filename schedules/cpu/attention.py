@@ -105,16 +105,8 @@ class _Emitter:
     def emit(self) -> None:
         """Emit the panels, then the tiles of queries."""
         keys = self._packed("k", self.keys, self._matrix("k", self.spec.keys, self.spec.depth))
-        _, first, batch, head, row, column = (0, *self.spec.v_strides)
-        turned = self._matrix("v", self.spec.width, self.spec.keys)
-        turned = Matrix(
-            buffer=turned.buffer,
-            strides=(first, batch, head, column, row),
-            heads=turned.heads,
-            rows=turned.rows,
-            columns=turned.columns,
-        )
-        values = self._packed("v", self.values, turned)
+        rows_of_v = self._matrix("v", self.spec.keys, self.spec.width)
+        values = self._packed("v", self.values, rows_of_v.turned)
         tiles = -(-self.spec.queries // self.height)
         with tasks(self.outer * tiles, self.parallel) as task, T.sblock("attention"):
             (t,) = axes("t", [self.outer * tiles], [task])

@@ -1,6 +1,7 @@
 """The scores of an attention: what lies between the product of queries and keys, and the softmax.
 
-factors of all or of each head, masks that are added (computed or constant), a constant condition, reshapes of windows
+factors of all or of each head, masks that are added (computed or constant), a constant condition,
+reshapes of windows
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ NEAR = 6  # operators between a product and its softmax
 class Scores:
     """``factor * product + constants + tensor``.
 
-    ``factor`` is of all matrices, or one of each, (outer,). ``constants`` are (outer, rows, columns) each; ``added_to`` is the shape that ``tensor`` is
-    broadcast to. ``members`` lead from the softmax back to the product, both ends left out.
+    ``factor`` is of all matrices, or one of each, (outer,). ``constants`` are (outer, rows,
+    columns) each; ``added_to`` is the shape that ``tensor`` is broadcast to. ``members`` lead from
+    the softmax back to the product, both ends left out.
     """
 
     members: list[relax.Var] = field(default_factory=list)

@@ -75,13 +75,15 @@ def packed() -> tvm.IRModule:
 
 
 def windows() -> tvm.IRModule:
-    """Windows of tokens with a bias for each head, and a mask for each window."""
+    """Windows of tokens with a factor and a bias for each head, and a mask for each window."""
     net = AttentionWriter()
     x = net.emit("x0", R.reshape(net.tokens("image"), (2, TOKENS // 2, CHANNELS)))
     q, k, v = (net.heads(f"{name}/h", net.dense(name, x, CHANNELS)) for name in "qkv")
     k = net.emit("k/turned", R.permute_dims(k, (0, 1, 3, 2)))
     scores = net.emit("s", R.matmul(net.scaled("q/s", q, 0.35), k))
     size = TOKENS // 2
+    warmth = relax.const(np.linspace(0.5, 1.5, HEADS).astype(np.float32).reshape(HEADS, 1, 1))
+    scores = net.emit("s/warm", R.multiply(scores, warmth))
     biased = net.emit("s/biased", R.add(scores, net.constant(1, HEADS, size, size)))
     split = net.emit("s/split", R.reshape(biased, (1, 2, HEADS, size, size)))
     cut = np.where(np.arange(size) < 7, 0, -100).astype(np.float32)

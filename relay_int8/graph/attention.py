@@ -49,6 +49,7 @@ class Mask:
 class Attention:
     """``softmax(factor * q k' + mask) v``; ``gain`` multiplies the result.
 
+    ``factor`` is that of each head, float64 (heads,).
     ``root`` is the product with the values, ``y`` where it is moved to.
     """
 
@@ -64,7 +65,7 @@ class Attention:
     v: Operand
     y: Operand
     mask: Mask | None
-    factor: float
+    factor: Array
     gain: float
 
 
@@ -129,6 +130,9 @@ def _placed(
         Operand(tensor=place.tensor, strides=strides_of(outer, each))
         for place, each in zip(places, known, strict=False)
     )
+    factor = _by_head(scores.factor, outer)
+    if factor is None:
+        return None
     factors = [around.factor(var, moves) for var in reads]
     members = {*moves, *core, *around.until(product, places[-1].tensor)}
     return Attention(
@@ -144,9 +148,17 @@ def _placed(
         v=v,
         y=y,
         mask=_mask(scores, values, outer, known[-1]) if has_mask else None,
-        factor=scores.factor * factors[0] * factors[1],
+        factor=factor * factors[0] * factors[1],
         gain=factors[2],
     )
+
+
+def _by_head(factor: Array, outer: Outer) -> Array | None:
+    """Return the factor of each head, or None where it differs between batches too."""
+    if factor.size == 1:
+        return np.full(outer.heads, factor[0])
+    grid = factor.reshape(-1, outer.heads)
+    return np.asarray(grid[0]) if (grid == grid[0]).all() else None
 
 
 def _weighted(around: Surroundings, softmax: relax.Var) -> list[relax.Var] | None:

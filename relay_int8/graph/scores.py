@@ -1,6 +1,7 @@
 """The scores of an attention: what lies between the product of queries and keys, and the softmax.
 
-factors, masks that are added (computed or constant), a constant condition, reshapes of windows
+factors of all or of each head, masks that are added (computed or constant), a constant condition,
+reshapes of windows
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ NEAR = 6  # operators between a product and its softmax
 class Scores:
     """``factor * product + constants + tensor``.
 
-    ``constants`` are (outer, rows, columns) each; ``added_to`` is the shape that ``tensor`` is
-    broadcast to. ``members`` lead from the softmax back to the product, both ends left out.
+    ``factor`` is of all matrices, or one of each, (outer,). ``constants`` are (outer, rows,
+    columns) each; ``added_to`` is the shape that ``tensor`` is broadcast to. ``members`` lead from
+    the softmax back to the product, both ends left out.
     """
 
     members: list[relax.Var] = field(default_factory=list)
     product: relax.Var | None = None
-    factor: float = 1.0
+    factor: Array = field(default_factory=lambda: np.ones(1))
     constants: list[Array] = field(default_factory=list)
     tensor: relax.Var | None = None
     added_to: Sequence[Any] = ()
@@ -46,11 +48,11 @@ def find_scores(values: Mapping[relax.Var, relax.Expr], operand: relax.Expr) -> 
             found.product = var
             return found
         found.members.append(var)
-        factor = scalar_factor(call)
+        factor = _factor(call)
         if keeps_matrices(call):
             var = call.args[0]
         elif factor is not None:
-            found.factor *= factor
+            found.factor = found.factor * factor
             var = call.args[0]
         elif operator == "add":
             var = _masked(found, call, values)
@@ -86,9 +88,9 @@ def _masked(
     for score, other in (call.args, reversed(call.args)):
         array = dataflow.constant(other)
         if array is not None and array.dtype == np.float32 and dataflow.shape(score) == shape:
-            found.constants.append(_spread(array * np.float32(found.factor), shape))
+            found.constants.append(_scaled(_spread(array, shape), found.factor))
             return score
-        if array is not None or found.tensor is not None or found.factor != 1:
+        if array is not None or found.tensor is not None or (found.factor != 1).any():
             continue
         if _is_near(score, values) and not _is_near(other, values):
             found.tensor, found.added_to = other, shape
@@ -106,8 +108,7 @@ def _chosen(found: Scores, call: relax.Call) -> relax.Expr | None:
         array = dataflow.constant(other)
         if array is not None and array.size == 1 and float(array.reshape(())) <= LEAST_MASK:
             mask = np.where(is_kept, np.float32(0), np.float32(array.reshape(())))
-            mask = np.asarray(mask * np.float32(found.factor))
-            found.constants.append(_spread(mask, dataflow.shape(call)))
+            found.constants.append(_scaled(_spread(mask, dataflow.shape(call)), found.factor))
             return score
     return None
 
@@ -124,6 +125,27 @@ def _is_near(var: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> bool:
             return False
         var = next((arg for arg in call.args if isinstance(arg, relax.Var)), None)
     return False
+
+
+def _factor(call: relax.Call) -> Array | None:
+    """Return by what a call multiplies scores: one number, or one for each matrix, (outer,)."""
+    scalar = scalar_factor(call)
+    if scalar is not None:
+        return np.full(1, scalar)
+    if dataflow.operator(call) != "multiply" or not isinstance(call.args[0], relax.Var):
+        return None
+    array, dims = dataflow.constant(call.args[1]), counted(dataflow.shape(call))
+    if array is None or not 2 <= array.ndim <= len(dims) or array.shape[-2:] != (1, 1):
+        return None
+    if not (np.isfinite(array) & (array > 0)).all():
+        return None
+    each = np.broadcast_to(array.astype(np.float64), (*dims[:-2], 1, 1))
+    return np.asarray(each.reshape(-1))
+
+
+def _scaled(constants: Array, factor: Array) -> Array:
+    """Return constants of each matrix, multiplied by its factor in float32."""
+    return np.asarray(constants * factor.astype(np.float32).reshape(-1, 1, 1))
 
 
 def _spread(array: Array, shape: Sequence[Any]) -> Array:

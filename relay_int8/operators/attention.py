@@ -53,7 +53,7 @@ class Attention(Operator):
         scores = np.float64(q.scale) * np.float64(k.scale) * found.factor * math.log2(math.e)
         mean = np.float64(v.scale) * found.gain / (1.0 if y is None else np.float64(y.scale))
         constants = {
-            "m_scores": np.array([scores], np.float32),
+            "m_scores": np.asarray(scores, np.float32),
             "m": np.array([mean]),
             "z": np.append(zero_points(q, k, v), np.int32(y.zero_point if y else 0)),
             "clamp": clamp_steps(None, y),

@@ -210,7 +210,8 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
     if isinstance(spec, Softmax):
         found["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
     if isinstance(spec, Attention):
-        found["m_scores"] = _f32(2.0**-10 / math.sqrt(spec.depth))  # a few powers of two apart
+        few = 2.0**-10 / math.sqrt(spec.depth)  # powers of two apart
+        found["m_scores"] = np.full(spec.heads, few, np.float32)
     found["z"] = _zero_points(spec)
     found["table"] = _values(rng, 256, y)
     found["fill"] = _values(rng, 1, x)

@@ -63,7 +63,7 @@ def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
-        buffers = arguments(spec, {"z": 4, "clamp": 2})
+        buffers = arguments(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
     return builder.get()
@@ -144,7 +144,7 @@ class _Emitter:
         totals = self._scratch("totals", (self.height,), "int32")
         self._score(outer, first, keys, scores)
         with T.serial(T.int64(self.height)) as r:
-            self._raise(r, scores, powers, totals)
+            self._raise(outer, r, scores, powers, totals)
         self._mix(outer, first, values, powers, totals)
 
     def _scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Any:
@@ -185,6 +185,10 @@ class _Emitter:
             lambda j, step: packed[outer, block + j, step, ramp(lanes)],
         )
 
+    def _factor(self, outer: Expr) -> Expr:
+        """Return the multiplier of the scores of a head."""
+        return self.buffers["m_scores"][outer % self.spec.heads]
+
     def _counted(self, acc: Expr, block: Expr) -> Expr:
         """Return scores, lanes past the last key far below all others."""
         if self.spec.keys == self.padded:
@@ -203,7 +207,7 @@ class _Emitter:
             return None
         matrix = self._matrix("mask", self.spec.queries, self.spec.keys)
         flat, start = matrix.flat(), T.Bind(matrix.start(outer))
-        m = broadcast(self.buffers["m_scores"][0], LANES)
+        m = broadcast(self._factor(outer), LANES)
         _, _, _, down, across = strides
         ragged = self.spec.keys != self.padded
 
@@ -241,7 +245,7 @@ class _Emitter:
         chosen = broadcast(whole_block, LANES) != broadcast(tirx.const(0, "int32"), LANES)
         return tirx.Select(chosen, value, moved)
 
-    def _raise(self, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
+    def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
         """Emit the powers of one row of scores, and their sum."""
         low = MASKED if self.scores == "int32" else LOWEST
         most = self._scratch("most", (LANES,), self.scores)
@@ -256,7 +260,7 @@ class _Emitter:
         with T.serial(blocks) as block:
             below = scores[r, ramp(LANES, block * LANES)] - top
             if self.scores == "int32":
-                below = cast(below, "float32") * broadcast(self.buffers["m_scores"][0], LANES)
+                below = cast(below, "float32") * broadcast(self._factor(outer), LANES)
             u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
             value = (

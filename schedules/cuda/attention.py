@@ -58,7 +58,7 @@ def kernel(spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
-        buffers = arguments(spec, {"z": 4, "clamp": 2})
+        buffers = arguments(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             total = outer_count(spec) * spec.queries
             with grid(total, THREADS) as (block, thread), T.sblock(NAME):
@@ -89,7 +89,7 @@ class _Emitter:
         self._store_largest()
         _barrier()
         top = T.Bind(self._joined(self.most, tirx.max, MASKED, LOWEST))
-        self._store_powers(top)
+        self._store_powers(outer, top)
         _barrier()
         total = T.Bind(self._joined(self.sums, lambda a, b: a + b, 0, 0))
         self._each(self.spec.width, lambda column: self._mean(outer, query, column, total))
@@ -102,7 +102,7 @@ class _Emitter:
                 emit(element)
 
     def _score(self, outer: Expr, query: Expr, key: Expr) -> None:
-        spec, z, m = self.spec, self.buffers["z"], self.buffers["m_scores"][0]
+        spec, z = self.spec, self.buffers["z"]
         q, k = (matrix_of(spec, self.buffers, name) for name in ("q", "k"))
         lines = [
             Line(buffer=matrix.flat(), step=matrix.strides[4], z=z[i])
@@ -115,8 +115,12 @@ class _Emitter:
             mask = matrix_of(spec, self.buffers, "mask")
             place = mask.start(outer) + query * mask.strides[3] + key * mask.strides[4]
             logarithmic = mask.flat()[place] * tirx.const(math.log2(math.e), "float32")
-            score = fma(score.astype("float32"), m, logarithmic)
+            score = fma(score.astype("float32"), self._factor(outer), logarithmic)
         T.buffer_store(self.scores, score, [key])
+
+    def _factor(self, outer: Expr) -> Expr:
+        """Return the multiplier of the scores of a head."""
+        return self.buffers["m_scores"][outer % self.spec.heads]
 
     def _store_largest(self) -> None:
         """Store the largest of this thread's scores, which it has written itself."""
@@ -129,13 +133,13 @@ class _Emitter:
 
         self._each(self.spec.keys, _compare)
 
-    def _store_powers(self, top: Expr) -> None:
+    def _store_powers(self, outer: Expr, top: Expr) -> None:
         T.buffer_store(self.sums, tirx.const(0, "int32"), [self.lane])
 
         def _raise(key: Expr) -> None:
             below = self.scores[key] - top
             if self.score == "int32":
-                below = below.astype("float32") * self.buffers["m_scores"][0]
+                below = below.astype("float32") * self._factor(outer)
             u = T.Bind(power(below))
             T.buffer_store(self.powers, u.astype("uint8"), [key])
             T.buffer_store(self.sums, self.sums[self.lane] + u, [self.lane])

@@ -37,7 +37,7 @@ def attention(spec: Attention, tensors: Arrays, params: Arrays) -> np.ndarray:
     v = matrices(tensors["v"], spec.v_strides, (*outer, spec.keys, spec.width))
     z_q, z_k, z_v, z_y = params["z"]
     acc = _sums(q, z_q, _turned(k), z_k)
-    m = params["m_scores"][0]
+    m = params["m_scores"].reshape(spec.heads, 1, 1)
     if spec.mask_strides is None:
         t = (acc - acc.max(-1, keepdims=True)).astype(np.float32) * m
     else:

@@ -78,7 +78,7 @@ class Attention(OperatorSpec):
     With ``acc[i, j] = sum (q[i] - z_q) * (k[j] - z_k)`` in int32, and everything else float32, one
     rounding an operation:
 
-    - without a mask ``t = float32(acc - max over j of acc) * m_scores``;
+    - without a mask ``t = float32(acc - max over j of acc) * m_scores``, that of the head;
     - with one ``s = fma(float32(acc), m_scores, mask * log2(e))``, ``t = s - max over j of s``,
       where that maximum is LOWEST at least;
     - ``u = rint(255 * 2**t)``, uint8: t is LEAST_EXPONENT at least, ``n = rint(t)``, p by fma from
@@ -88,9 +88,9 @@ class Attention(OperatorSpec):
 
     So probabilities are integers of a scale of their own for each query, and all masked out give 0.
 
-    Params: m_scores float32 (1,), log2(e) included; m float32 (1,); z int32 (4,) = z_q, z_k, z_v,
-    z_y; clamp float32 (2,). Queries by depth, keys by depth, values by ``width``; the strides of
-    ``v`` step by key and element. ``mask`` is float32.
+    Params: m_scores float32 (heads,), log2(e) included; m float32 (1,); z int32 (4,) = z_q, z_k,
+    z_v, z_y; clamp float32 (2,). Queries by depth, keys by depth, values by ``width``; the strides
+    of ``v`` step by key and element. ``mask`` is float32.
     """
 
     kind: ClassVar[str] = "attention"

@@ -2,7 +2,7 @@
 
     weighted = matmul(shares, scaled view)
     shares   = reshape(shares) | where(isnan(s), 0, s) | s = softmax(scores), along the last axis
-    scores   = matmul(scaled view, scaled view) | number * scores | scores + mask | reshape(scores)
+    scores   = matmul(scaled view, scaled view) | number * scores | numbers of heads * scores | scores + mask | reshape(scores)
              | where(constant, scores, number)
     scaled view = view | number * scaled view | move(scaled view)
 
@@ -31,8 +31,8 @@ class Scores:
     """A product of queries and keys, the factor that it is multiplied by, what is added after."""
 
     product: Node
-    factor: float = 1.0
-    masks: list[tuple[Any, float]] = field(default_factory=list)
+    factor: Any = 1.0
+    masks: list[tuple[Any, Any]] = field(default_factory=list)
     reshapes: list[Node] = field(default_factory=list)  # innermost first
 
 
@@ -62,7 +62,7 @@ def attended(
     (q, s_q), (k, s_k) = (_scaled(arg, view, is_view) for arg in scores.product.args)
     v, s_v = _scaled(node.args[1], view, is_view)
     acc = operators.apply("matmul", [q * 1.0, k * 1.0], scores.product.attrs).astype(np.int64)
-    m = np.float32(s_q * s_k * scores.factor * math.log2(math.e))
+    m = np.asarray(s_q * s_k * scores.factor * math.log2(math.e)).astype(np.float32)
     for reshape in scores.reshapes:
         acc = operators.apply("reshape", [acc, *reshape.args[1:]], reshape.attrs)
     if scores.masks:
@@ -95,7 +95,8 @@ def _mask(scores: Scores, shape: tuple[int, ...], value: Callable[[Node], Array]
     parts = []
     for part, factor in scores.masks:
         array = value(part) if isinstance(part, Node) else part
-        parts.append(np.broadcast_to(array * np.float32(factor), _shape_of(array, shape)))
+        parts.append(array * np.asarray(factor).astype(np.float32))
+        parts[-1] = np.broadcast_to(parts[-1], _shape_of(parts[-1], shape))
     total = np.zeros(shape)
     for part in parts:
         total = total + part.reshape(-1, *part.shape[-2:]).reshape(shape)
@@ -132,11 +133,11 @@ def _scores(node: object, is_view: Callable[[object], bool]) -> Scores | None:
         if found is not None:
             found.reshapes.append(node)
         return found
-    number = _number(node)
+    number = _number(node) or _numbers_of_heads(node)
     if number is not None:
         found = _scores(number[1], is_view)
         if found is not None:
-            found.factor *= number[0]
+            found.factor = found.factor * number[0]
             found.masks = [(mask, factor * number[0]) for mask, factor in found.masks]
         return found
     if node.op == "add":
@@ -164,6 +165,15 @@ def _number(node: Node) -> tuple[float, Any] | None:
     if node.op == "multiply" and first.value is not None and first.value.size == 1:
         return float(first.value.reshape(())), second
     return None
+
+
+def _numbers_of_heads(node: Node) -> tuple[Array, Any] | None:
+    if node.op != "multiply" or not isinstance(node.args[0], Node):
+        return None
+    numbers = node.args[1].value
+    if numbers is None or numbers.ndim < 3 or numbers.shape[-2:] != (1, 1):
+        return None
+    return numbers.astype(np.float64), node.args[0]
 
 
 def _is_scaled_view(node: object, is_view: Callable[[object], bool]) -> bool:

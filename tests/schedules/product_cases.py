@@ -90,7 +90,8 @@ def arrays_of(spec: Product | Attention, seed: int = 1) -> dict[str, np.ndarray]
     if isinstance(spec, Product):
         m = np.array([40 / (74 * 74 * spec.depth**0.5)])
         return arrays | {"m": m.astype(np.float32), "z": z.astype(np.int32), "clamp": clamp}
-    m_scores = np.array([3 / (74 * 74 * spec.depth**0.5)], np.float32)
+    each = 3 / (74 * 74 * spec.depth**0.5)
+    m_scores = (each * np.linspace(0.5, 1, spec.heads)).astype(np.float32)
     constants = {"m_scores": m_scores, "m": np.array([1.3], np.float32), "z": z.astype(np.int32)}
     return arrays | constants | {"clamp": clamp}
 

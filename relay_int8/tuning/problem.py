@@ -227,15 +227,12 @@ def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
 
 
 def _zero_points(spec: Spec) -> np.ndarray:
-    """Return z of the activations in the order of the specification: inputs, y, residual."""
-    names = {"dequantize": ("x",), **dict.fromkeys(("binary", "product"), ("a", "b", "y"))}
-    names["attention"] = ("q", "k", "v", "y")
-    names |= dict.fromkeys(("quantize", "normalize", "softmax"), ("y",))
-    order = names.get(spec.kind, ("x", "y"))
-    z = [(Z_Y if name == "y" else Z_X).get(spec.dtype(name), 0) for name in order]
-    if isinstance(spec, Conv2d | Dense):
-        z.append(Z_R.get(str(getattr(spec, "residual", None)), 0))
-    return np.array(z, np.int32)
+    """Return z, zero for what the kernel has not."""
+    found = []
+    for name in spec.zero_points:
+        dtype = spec.dtype(name) if name in (*spec.tensors, "y") else ""
+        found.append({"y": Z_Y, "r": Z_R}.get(name, Z_X).get(dtype, 0))
+    return np.array(found, np.int32)
 
 
 def _f32(value: float) -> np.ndarray:
@@ -247,7 +244,7 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
     ones = {name: np.ones_like(params[name]) for name in ("m", "m_neg")}
     open_bounds = np.array([-np.inf, np.inf], np.float32)
     z = params["z"].copy()
-    z[{"binary": 2, "product": 2, "attention": 3}.get(spec.kind, 1)] = 0
+    z[spec.zero_points.index("y")] = 0
     plain: Any = replace(spec, y="float32")  # type: ignore[arg-type]
     opened = {**params, **ones, "m_r": _f32(0), "clamp": open_bounds, "z": z}
     return reference(plain, tensors, opened)

@@ -191,6 +191,11 @@ class Dequantize(OperatorSpec):
         """Names of the constants it reads."""
         return ("s", "z")
 
+    @property
+    def zero_points(self) -> tuple[str, ...]:
+        """Names of the activations whose zero points z holds."""
+        return ("x",)
+
     def shape(self, name: str) -> Shape:
         """Logical shape of x and y."""
         return self.dims

@@ -12,6 +12,10 @@ PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "alpha")
 """Constants with one element for each output channel, but for the weights."""
 
 
+ZERO_POINTS = ("x", "y", "r")
+"""Of both; that of the residual is there, and 0, where none is added."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conv2d(Requantizing):
     """Two-dimensional convolution with its epilogue.
@@ -70,6 +74,11 @@ class Conv2d(Requantizing):
         addend = ("m_add", "shift") if self.rounding else ("m_r",)
         return ("w", "bias", *factors, *addend, "z", "clamp")
 
+    @property
+    def zero_points(self) -> tuple[str, ...]:
+        """Names of the activations whose zero points z holds."""
+        return ZERO_POINTS
+
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x", "r" or "y")."""
         if name == "x":
@@ -106,6 +115,11 @@ class Dense(Requantizing):
             return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
         factors = ("m", *(("m_neg",) if self.leaky else ()))
         return ("w", "bias", *self.scaled_by(*factors), "z", "clamp")
+
+    @property
+    def zero_points(self) -> tuple[str, ...]:
+        """Names of the activations whose zero points z holds."""
+        return ZERO_POINTS
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

@@ -41,6 +41,11 @@ class OperatorSpec:
         """Names of the constants it reads."""
         return ()
 
+    @property
+    def zero_points(self) -> tuple[str, ...]:
+        """Names of the activations whose zero points the constant z holds, in its order."""
+        return (*(name for name in self.tensors if self.dtype(name) != "float32"), "y")
+
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name``, one of ``tensors`` or "y"."""
         raise NotImplementedError

@@ -26,23 +26,6 @@ from relay_int8.numerics.multipliers import multiplier_constants
 from schedules.spec import QType, Rescale, Spec
 
 SHIFT = 128
-_ZERO_POINTS = {
-    "conv2d": ("x", "y", "r"),
-    "dense": ("x", "y"),
-    "pool2d": ("x", "y"),
-    "interpolate": ("x", "y"),
-    "binary": ("a", "b", "y"),
-    "bound": ("x", "y"),
-    "rescale": ("x", "y"),
-    "sample2d": ("x", "y"),
-    "quantize": ("y",),
-    "normalize": ("y",),
-    "softmax": ("y",),
-    "dequantize": ("x",),
-    "product": ("a", "b", "y"),
-    "attention": ("q", "k", "v", "y"),
-}
-"""Which tensor each element of a kernel's ``z`` belongs to."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="ShiftSigns")
@@ -130,7 +113,7 @@ def _shifted(spec: Spec, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     names = [*spec.tensors, "y"]
     if "z" in params:
         z = params["z"].copy()
-        for place, name in enumerate(_ZERO_POINTS[spec.kind]):
+        for place, name in enumerate(spec.zero_points):
             if name in names and spec.dtype(name) == "int8":
                 z[place] += SHIFT
         shifted["z"] = z

@@ -24,6 +24,7 @@ from benchmarks.race import cores_for
 from benchmarks.relay_int8_system import write_artifacts
 from benchmarks.rounds import Rules, take_rounds
 from benchmarks.static_quantization import ImageReader, write_qdq
+from benchmarks.subject import Inputs
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import racers
 from relay_int8.numerics.snr import snr_db
@@ -84,9 +85,9 @@ def measured(name: str, subject: Subject, threads: Sequence[int], rules: Rules) 
     theirs = subject.outputs(run_file(file))
     ours = subject.outputs(compiled(network.network, subject.input))
     write_artifacts(network, artifact)
-    image = next(subject.calibration())
+    inputs = {subject.input: next(subject.calibration())}
     for count in threads:
-        turns = _turns({HERE: artifact, THERE: file}, image, count, rules)
+        turns = _turns({HERE: artifact, THERE: file}, inputs, count, rules)
         yield Row(
             name=name,
             threads=count,
@@ -99,10 +100,10 @@ def measured(name: str, subject: Subject, threads: Sequence[int], rules: Rules) 
         )
 
 
-def _turns(files: dict[str, Path], image: Array, threads: int, rules: Rules) -> dict[str, Array]:
+def _turns(files: dict[str, Path], inputs: Inputs, threads: int, rules: Rules) -> dict[str, Array]:
     """Return the seconds of one image, (rounds,) each."""
     cores = cores_for(threads)
-    starts = {key: (SYSTEMS[key], file, image, threads, cores) for key, file in files.items()}
+    starts = {key: (SYSTEMS[key], file, inputs, threads, cores) for key, file in files.items()}
     with racers(starts) as (running, failures):
         turns, ended = take_rounds(running, rules)
     if failures | ended:

@@ -18,6 +18,7 @@ from tvm import relax, tirx
 
 from relay_int8.graph import dataflow
 from schedules.spec import Size, Strides
+from schedules.spec.text import factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOVES = ("reshape", "permute_dims", "strided_slice")
@@ -53,14 +54,18 @@ class Outer:
 
 def counted(shape: Sequence[Any]) -> tuple[int, ...]:
     """Return a shape in numbers, an open batch as :data:`OPEN`."""
-    return tuple(size if isinstance(size, int) else OPEN for size in shape)
+    return tuple(size if isinstance(size, int) else OPEN * factors(size)[0] for size in shape)
 
 
 def is_countable(shape: Sequence[Any]) -> bool:
-    """Say whether at most the first extent is open, and is a size by itself."""
-    return all(isinstance(size, int) for size in shape[1:]) and all(
-        isinstance(size, int | tirx.Var) for size in shape[:1]
-    )
+    """Say whether at most the first extent is open, and that is a multiple of the batch."""
+    return is_movable(shape) and all(isinstance(size, int) for size in shape[1:])
+
+
+def is_movable(shape: Sequence[Any]) -> bool:
+    """Say whether at most one extent is open, and that is a multiple of the batch."""
+    is_open = [size for size in shape if not isinstance(size, int)]
+    return len(is_open) <= 1 and all(len(factors(size)[1]) == 1 for size in is_open)
 
 
 def read_through(source: relax.Var, moves: Iterable[relax.Call], turned: bool) -> Positions | None:
@@ -127,9 +132,13 @@ def outer_of(shapes: Sequence[Sequence[Any]], positions: Sequence[Positions]) ->
     for heads in dict.fromkeys(candidates):
         batch = total // heads
         if all(each.strides(batch, heads) is not None for each in positions):
-            size = next((s[0] for s in shapes if not isinstance(s[0], int)), batch)
-            return Outer(batch=size, heads=heads)
+            return Outer(batch=_batch(shapes) if is_open else batch, heads=heads)
     return None
+
+
+def _batch(shapes: Sequence[Sequence[Any]]) -> tirx.Var:
+    """Return the open batch that the first extents of ``shapes`` are multiples of."""
+    return next(factors(shape[0])[1][0] for shape in shapes if not isinstance(shape[0], int))
 
 
 def strides_of(outer: Outer, positions: Positions) -> Strides:

@@ -26,23 +26,23 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_operator, ramp, whole
 from schedules.bodies.epilogue import broadcast, cast, fma, requantized
 from schedules.bodies.matrices import (
     Matrix,
-    arguments,
     attention_refusal,
     outer_count,
-    template_of,
-    whole,
 )
 from schedules.bodies.powers import power
+from schedules.bodies.row_major import row_major_template
 from schedules.cpu import matrices
-from schedules.cpu.contraction import axes, ramp
+from schedules.cpu.contraction import axes
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrices import Panels, Rows, Tile
 from schedules.cpu.product import SERIAL_PRODUCTS, first_row, store_lanes, tasks
 from schedules.spec import Attention
-from schedules.spec.product import LOWEST, MASKED
+from schedules.spec.operator_spec import FLOAT32_MAX
+from schedules.spec.product import MASKED
 from schedules.template import ScheduleTemplate
 
 
@@ -56,14 +56,14 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
     def _kernel(spec: Attention) -> tirx.PrimFunc:
         return kernel(dot, name, spec)
 
-    return template_of("attention", name, _refuses, _kernel)
+    return row_major_template("attention", name, _refuses, _kernel, ("uint8", "int8"))
 
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
-        buffers = arguments(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
+        buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
     return builder.get()
@@ -247,7 +247,7 @@ class _Emitter:
 
     def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
         """Emit the powers of one row of scores, and their sum."""
-        low = MASKED if self.scores == "int32" else LOWEST
+        low = MASKED if self.scores == "int32" else -FLOAT32_MAX
         most = self._scratch("most", (LANES,), self.scores)
         sum_of = self._scratch("sum", (LANES,), "int32")
         all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)

@@ -27,6 +27,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import epilogue, fma, type_refusal
 from schedules.cpu.conv_arguments import (
     LANES,
@@ -36,7 +37,6 @@ from schedules.cpu.conv_arguments import (
     declare,
     image,
     pack_with,
-    ramp,
     spatial,
 )
 from schedules.cpu.dot import F32, PLAIN, Dot

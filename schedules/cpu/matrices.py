@@ -21,9 +21,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import broadcast
 from schedules.bodies.matrices import Matrix
-from schedules.cpu.contraction import ramp
 from schedules.cpu.dot import LANES, Dot
 
 SIGN = 128

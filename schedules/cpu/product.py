@@ -23,18 +23,17 @@ from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.buffers import declare_operator, ramp, whole
 from schedules.bodies.epilogue import broadcast, cast, requantized
 from schedules.bodies.fixed_point import to_integer, wide
 from schedules.bodies.matrices import (
     Matrix,
-    arguments,
     outer_count,
     product_refusal,
-    template_of,
-    whole,
 )
+from schedules.bodies.row_major import row_major_template
 from schedules.cpu import matrices
-from schedules.cpu.contraction import axes, ramp
+from schedules.cpu.contraction import axes
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrices import Panels, Rows, Tile
 from schedules.spec import Product
@@ -54,14 +53,14 @@ def product_template(dot: Dot) -> ScheduleTemplate:
         return kernel(dot, name, spec)
 
     types = ("float32",) if dot.float32 else ("uint8", "int8")
-    return template_of("product", name, _refuses, _kernel, types)
+    return row_major_template("product", name, _refuses, _kernel, types)
 
 
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
-        buffers = arguments(spec, {"z": 3, "clamp": 2})
+        buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
     return builder.get()

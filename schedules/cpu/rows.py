@@ -34,14 +34,16 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies import rows
 from schedules.bodies.body import template_blocks, template_name
+from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.epilogue import broadcast
+from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cpu.conv_arguments import spatial
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.spec import Normalize, Softmax
-from schedules.spec.normalizing import LARGEST, PARTS
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.spec.normalizing import PARTS
+from schedules.spec.operator_spec import FLOAT32_MAX
 
 Piece = Callable[[Expr, int, int, int], None]
 Scaled = Callable[[Expr, Expr, Expr, int], None]
@@ -52,7 +54,7 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
     return refuses_cpu(target) or rows.refuses(spec)
 
 
-def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
+def kernel(spec: RowSpec) -> tirx.PrimFunc:
     """Return the unscheduled kernel: one block, a row of x each."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
@@ -60,8 +62,8 @@ def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
         count = math.prod(buffers["x"].shape) // spec.size
         with T.sblock("root"), T.serial(count) as loop, T.sblock("row"):
             (row,) = spatial("row", [count], [loop])
-            T.reads(*(_whole(buffer) for name, buffer in buffers.items() if name != "y"))
-            T.writes(_whole(buffers["y"]))
+            T.reads(*(whole(buffer) for name, buffer in buffers.items() if name != "y"))
+            T.writes(whole(buffers["y"]))
             T.sblock_attr({"template": template_name(spec.kind)})
             emitter = _Row(spec, buffers, row)
             _EMIT[spec.kind](emitter)
@@ -79,11 +81,11 @@ class _Row:
     y: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.x, self.y = (_flat(self.buffers[name]) for name in "xy")
+        self.x, self.y = (flat(self.buffers[name]) for name in "xy")
 
     def place(self, first: Expr, count: int) -> Expr:
         """Return where elements of the row lie."""
-        return _ramp(self.row * self.spec.size + first, count)
+        return ramp(count, self.row * self.spec.size + first)
 
     def load(self, name: str, index: int | None = None, /) -> Expr:
         """Return one element of a constant."""
@@ -102,11 +104,11 @@ class _Row:
     ) -> Expr:
         """Return the partial results of a row by ``step``, joined by the tree."""
         parts = _registers(PARTS, "float32")
-        everywhere = _ramp(T.int64(0), PARTS)
+        everywhere = ramp(PARTS)
         T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTS), [everywhere])
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
-            own = _ramp(T.int64(lane), count)
+            own = ramp(count, T.int64(lane))
             value = self.x[self.place(first, count)] if source is None else source(first, count)
             if seen:
                 value = _without(value, seen, start)
@@ -160,7 +162,7 @@ def _by_element(row: _Row, scaled: Scaled) -> None:
     gamma, beta = (row.buffers[name] for name in ("gamma", "beta"))
 
     def _own(first: Expr, _lane: int, count: int, _seen: int) -> None:
-        here = _ramp(first, count)
+        here = ramp(count, first)
         scaled(first, gamma[here], beta[here], count)
 
     each_piece(row.spec.size, _own)
@@ -183,12 +185,12 @@ def _by_channel(row: _Row, scaled: Scaled) -> None:
 
 def _softmax(row: _Row) -> None:
     spec: Softmax = row.spec
-    top = T.bind(rows.finite(row.joined(-LARGEST, tirx.max, tirx.max)))
+    top = T.bind(rows.finite(row.joined(-FLOAT32_MAX, tirx.max, tirx.max)))
     is_float = spec.y == "float32"
     kept = row.y if is_float else _registers(spec.size, "float32")
 
     def _place(first: Expr, count: int) -> Expr:
-        return row.place(first, count) if is_float else _ramp(first, count)
+        return row.place(first, count) if is_float else ramp(count, first)
 
     exponentials: list[Expr] = []
 
@@ -230,22 +232,8 @@ def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
     return parts
 
 
-def _ramp(first: Expr, count: int) -> Expr:
-    """Return the index of ``count`` neighbouring elements."""
-    return first if count == 1 else tirx.Ramp(first, T.int64(1), count)
-
-
 def _registers(count: int, dtype: str) -> Any:
     return T.sblock_alloc_buffer((T.int64(count),), dtype, scope="local", layout=None)
-
-
-def _flat(buffer: Any) -> Any:
-    size = math.prod(buffer.shape)
-    return T.decl_buffer((size,), buffer.dtype, data=buffer.data, layout=None)
-
-
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, size) for size in buffer.shape)]
 
 
 def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
@@ -256,18 +244,9 @@ def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
         sch.parallel(row)
 
 
-def _template(kind: str) -> ScheduleTemplate:
-    return ScheduleTemplate(
-        name=template_name(kind),
-        kind=kind,
-        refuses=refuses,
-        layouts=rows.layouts,
-        kernel=kernel,
-        default=_schedule,
-        space=_schedule,
-        x_types=("float32",),
-    )
-
-
-NORMALIZE_CPU = _template("normalize")
-SOFTMAX_CPU = _template("softmax")
+NORMALIZE_CPU = row_major_template(
+    "normalize", template_name("normalize"), refuses, kernel, ("float32",), _schedule
+)
+SOFTMAX_CPU = row_major_template(
+    "softmax", template_name("softmax"), refuses, kernel, ("float32",), _schedule
+)

@@ -25,8 +25,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import cast, epilogue
-from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image, ramp, spatial
+from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image, spatial
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import PER_CHANNEL, Conv2d
 

@@ -30,6 +30,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_blocks
+from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.elementwise import first_layout
 from schedules.bodies.table import ENTRIES
 from schedules.cpu.conv_arguments import spatial
@@ -108,13 +109,11 @@ def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
         vectors = tirx.ceildiv(size, lanes)
         with T.sblock("root"), T.serial(vectors) as loop, T.sblock("lookup"):
             (vector,) = spatial("vector", [vectors], [loop])
-            T.reads(_all_of(x), _all_of(table))
-            T.writes(_all_of(y))
+            T.reads(whole(x), whole(table))
+            T.writes(whole(y))
             T.sblock_attr({"template": lookup.name})
-            sources, results = (
-                T.decl_buffer((size,), b.dtype, data=b.data, layout=None) for b in (x, y)
-            )
-            here = _ramp(tirx.min(vector * lanes, size - lanes), lookup.lanes)
+            sources, results = flat(x), flat(y)
+            here = ramp(lookup.lanes, tirx.min(vector * lanes, size - lanes))
             found = lookup.find(_bytes(sources, here), _parts(lookup, spec, table))
             dtype = f"{spec.y}x{lookup.lanes}"
             T.buffer_store(results, tirx.reinterpret(dtype, found), [here])
@@ -124,7 +123,7 @@ def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
 def _parts(lookup: Lookup, spec: Table, table: Any) -> list[Expr]:
     """Return the table as vectors, in the order of x taken as unsigned."""
     firsts = range(0, ENTRIES, lookup.part)
-    parts = [_bytes(table, _ramp(T.int64(first), lookup.part)) for first in firsts]
+    parts = [_bytes(table, ramp(lookup.part, T.int64(first))) for first in firsts]
     middle = len(parts) // 2 if spec.x == "int8" else 0  # -128, the first entry's, is byte 128
     return parts[middle:] + parts[:middle]
 
@@ -132,14 +131,6 @@ def _parts(lookup: Lookup, spec: Table, table: Any) -> list[Expr]:
 def _bytes(buffer: Any, where: Expr) -> Expr:
     """Return the elements of ``buffer`` at a ramp, bound, as a vector of int8."""
     return T.Bind(tirx.reinterpret(f"int8x{where.lanes}", buffer[where]))
-
-
-def _ramp(first: Expr, count: int) -> Expr:
-    return tirx.Ramp(first, T.int64(1), count)
-
-
-def _all_of(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, size) for size in buffer.shape)]
 
 
 def _schedule(lookup: Lookup, sch: Schedule, spec: Table, target: Target) -> None:

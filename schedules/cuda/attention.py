@@ -23,22 +23,22 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_operator, whole
 from schedules.bodies.epilogue import fma
 from schedules.bodies.expressions import clamp, to_integer
 from schedules.bodies.matrices import (
-    arguments,
     attention_refusal,
     outer_count,
-    template_of,
-    whole,
 )
 from schedules.bodies.powers import power
+from schedules.bodies.row_major import row_major_template
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device.limits import STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, accumulator, dot, grid, matrix_of
 from schedules.spec import Attention
-from schedules.spec.product import LOWEST, MASKED
+from schedules.spec.operator_spec import FLOAT32_MAX
+from schedules.spec.product import MASKED
 
 NAME = "attention_cuda"
 THREADS = 128
@@ -58,7 +58,7 @@ def kernel(spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
-        buffers = arguments(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
+        buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             total = outer_count(spec) * spec.queries
             with grid(total, THREADS) as (block, thread), T.sblock(NAME):
@@ -88,7 +88,7 @@ class _Emitter:
         self._each(self.spec.keys, lambda key: self._score(outer, query, key))
         self._store_largest()
         _barrier()
-        top = T.Bind(self._joined(self.most, tirx.max, MASKED, LOWEST))
+        top = T.Bind(self._joined(self.most, tirx.max, MASKED, -FLOAT32_MAX))
         self._store_powers(outer, top)
         _barrier()
         total = T.Bind(self._joined(self.sums, lambda a, b: a + b, 0, 0))
@@ -124,7 +124,7 @@ class _Emitter:
 
     def _store_largest(self) -> None:
         """Store the largest of this thread's scores, which it has written itself."""
-        low = MASKED if self.score == "int32" else LOWEST
+        low = MASKED if self.score == "int32" else -FLOAT32_MAX
         T.buffer_store(self.most, tirx.const(low, self.score), [self.lane])
 
         def _compare(key: Expr) -> None:
@@ -185,4 +185,4 @@ def _barrier() -> None:
     T.evaluate(T.tvm_storage_sync("shared"))
 
 
-ATTENTION_CUDA = template_of("attention", NAME, refuses, kernel)
+ATTENTION_CUDA = row_major_template("attention", NAME, refuses, kernel, ("uint8", "int8"))

@@ -16,14 +16,13 @@ from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.buffers import declare_operator, whole
 from schedules.bodies.expressions import clamp, requantize
 from schedules.bodies.matrices import (
-    arguments,
     outer_count,
     product_refusal,
-    template_of,
-    whole,
 )
+from schedules.bodies.row_major import row_major_template
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, dot, grid, matrix_of
@@ -37,7 +36,7 @@ def kernel(spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
-        buffers = arguments(spec, {"z": 3, "clamp": 2})
+        buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _emit(spec, buffers)
     return for_cuda(builder.get())
@@ -86,4 +85,4 @@ def refuses(spec: Product, target: Target) -> str | None:
 
 
 TYPES = ("uint8", "int8", "float32")
-PRODUCT_CUDA = template_of("product", NAME, refuses, kernel, TYPES)
+PRODUCT_CUDA = row_major_template("product", NAME, refuses, kernel, TYPES)

@@ -22,19 +22,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import rows
+from schedules.bodies.buffers import flat
+from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
 from schedules.spec import Normalize
-from schedules.spec.normalizing import LARGEST, PARTS
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.spec.normalizing import PARTS
+from schedules.spec.operator_spec import FLOAT32_MAX
 
 ROWS, MANY_ROWS = 2, 8  # of a block: few rows had better have many multiprocessors
 MANY = 2048
@@ -45,7 +46,7 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
     return refuses_cuda(target) or rows.refuses(spec)
 
 
-def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
+def kernel(spec: RowSpec) -> tirx.PrimFunc:
     """Return the kernel, bound to threads already."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
@@ -100,12 +101,12 @@ class _Thread:
 
     def x(self, element: Expr) -> Expr:
         """Return an element of the row."""
-        return _flat(self.buffers["x"])[self.row * self.spec.size + element]
+        return flat(self.buffers["x"])[self.row * self.spec.size + element]
 
     def write(self, element: Expr, t: Expr) -> None:
         """Store an element of y."""
         y = rows.stored(self.spec, t, self.load)
-        T.buffer_store(_flat(self.buffers["y"]), y, [self.row * self.spec.size + element])
+        T.buffer_store(flat(self.buffers["y"]), y, [self.row * self.spec.size + element])
 
     def joined(
         self,
@@ -153,7 +154,7 @@ def _normalize(thread: _Thread) -> None:
 
 
 def _softmax(thread: _Thread) -> None:
-    top = T.bind(rows.finite(thread.joined(-LARGEST, tirx.max, tirx.max, thread.x)))
+    top = T.bind(rows.finite(thread.joined(-FLOAT32_MAX, tirx.max, tirx.max, thread.x)))
 
     def _exponential(element: Expr) -> Expr:
         return rows.exponential(thread.x(element), top)
@@ -177,27 +178,5 @@ def _memory(count: int, scope: str) -> Any:
     return T.sblock_alloc_buffer((T.int64(count),), "float32", scope=scope, layout=None)
 
 
-def _flat(buffer: Any) -> Any:
-    size = math.prod(buffer.shape)
-    return T.decl_buffer((size,), buffer.dtype, data=buffer.data, layout=None)
-
-
-def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
-    """Leave the kernel as it is: its threads are what the sums are made of."""
-
-
-def _template(kind: str) -> ScheduleTemplate:
-    return ScheduleTemplate(
-        name=f"{kind}_cuda",
-        kind=kind,
-        refuses=refuses,
-        layouts=rows.layouts,
-        kernel=kernel,
-        default=_schedule,
-        space=_schedule,
-        x_types=("float32",),
-    )
-
-
-NORMALIZE_CUDA = _template("normalize")
-SOFTMAX_CUDA = _template("softmax")
+NORMALIZE_CUDA = row_major_template("normalize", "normalize_cuda", refuses, kernel, ("float32",))
+SOFTMAX_CUDA = row_major_template("softmax", "softmax_cuda", refuses, kernel, ("float32",))

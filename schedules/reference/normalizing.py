@@ -10,7 +10,8 @@ from schedules.reference.exact import fma, to_integer
 from schedules.reference.functions import exp
 from schedules.spec import Normalize, Softmax
 from schedules.spec.functions import SMALLEST
-from schedules.spec.normalizing import LARGEST, PARTS
+from schedules.spec.normalizing import PARTS
+from schedules.spec.operator_spec import FLOAT32_MAX
 from schedules.template import Arrays
 
 
@@ -29,7 +30,7 @@ def softmax(spec: Softmax, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return shares of one along the last axis, quantized where y is an integer."""
     x, one = tensors["x"], np.float32(1)
     rows = x.reshape(-1, spec.size)
-    largest, smallest = np.float32(LARGEST), np.float32(SMALLEST)
+    largest, smallest = np.float32(FLOAT32_MAX), np.float32(SMALLEST)
     top = np.clip(rows.max(axis=1, keepdims=True), -largest, largest)
     with np.errstate(over="ignore"):
         a = np.minimum(rows - top, np.float32(0))

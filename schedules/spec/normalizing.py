@@ -15,7 +15,6 @@ from schedules.spec.operator_spec import DType, OperatorSpec, Shape
 from schedules.template import ScheduleError
 
 PARTS = 16
-LARGEST = 3.4028234663852886e38  # of float32
 QUANTIZING = ("s", "z", "clamp")
 
 

@@ -12,6 +12,7 @@ Size = int | tirx.Var  # a batch may be symbolic
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]  # top, left, bottom, right
 Shape = tuple[Size, ...]
+FLOAT32_MAX = 3.4028234663852886e38
 
 
 def window_places(

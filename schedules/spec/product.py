@@ -25,7 +25,6 @@ EXP2_SERIES = tuple(255 * math.log(2) ** k / math.factorial(k) for k in (4, 3, 2
 LEAST_EXPONENT = -126.0
 MASKED = -(1 << 30)
 """The sum of products in place of one that does not count."""
-LOWEST = -3.4028234663852886e38  # of float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,7 @@ class Attention(OperatorSpec):
 
     - without a mask ``t = float32(acc - max over j of acc) * m_scores``, that of the head;
     - with one ``s = fma(float32(acc), m_scores, mask * log2(e))``, ``t = s - max over j of s``,
-      where that maximum is LOWEST at least;
+      where that maximum is -FLOAT32_MAX at least;
     - ``u = rint(255 * 2**t)``, uint8: t is LEAST_EXPONENT at least, ``n = rint(t)``, p by fma from
       EXP2_SERIES of ``t - n``, n added to its exponent bits;
     - ``y = requantize((sum u * (v - z_v)) / max(sum u, 1), m)``: sums in int32, their quotient in

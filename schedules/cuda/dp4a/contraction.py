@@ -32,6 +32,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_arguments, whole
 from schedules.bodies.epilogue import epilogue
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dp4a.intrin import LANES, step_of
@@ -101,10 +102,7 @@ def contraction_kernel(spec: Conv2d | Dense, parts: Contraction) -> tirx.PrimFun
     """Return the unscheduled PrimFunc."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True, "estimated_flops": _flops(parts)})
-        buffers = {
-            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
-            for name, (shape, dtype) in parts.buffers.items()
-        }
+        buffers = declare_arguments(parts.buffers)
         with T.sblock("root"):
             stage = _emit_stage(spec, parts, buffers)
             acc = _emit_dot(spec, parts, stage, buffers["w"])
@@ -128,10 +126,6 @@ def _axes(names: str, extents: Index, loops: Any, reduce: bool = False) -> list[
     ]
 
 
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
-
-
 def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
     buffer = T.sblock_alloc_buffer(extents, dtype, scope=scope, layout=None)
     IRBuilder.name(name, buffer)
@@ -144,7 +138,7 @@ def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any
     stage = _local("staged", extents, step.word)
     with T.grid(*extents) as loops, T.sblock(STAGE):
         *place, i = _axes("n k h w i", extents, loops)
-        T.reads(*(_whole(buffers[name]) for name in ("x", "z") if name in buffers))
+        T.reads(*(whole(buffers[name]) for name in ("x", "z") if name in buffers))
         T.writes(stage[(*place, i)])
         z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
         x = parts.x(buffers, place, i)
@@ -200,7 +194,7 @@ def _emit_requantize(
     with T.grid(*spatial) as loops, T.sblock(REQUANTIZE):
         *p, c = _axes(NAMES, spatial, loops)
         read = [buffers[name] for name in buffers if name not in ("x", "w", "y")]
-        T.reads(acc[(*p, c)], *(_whole(buffer) for buffer in read))
+        T.reads(acc[(*p, c)], *(whole(buffer) for buffer in read))
         T.writes(values[(*p, c)])
 
         def _load(name: str, element: int | None = None) -> Expr:

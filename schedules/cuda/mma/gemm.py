@@ -37,6 +37,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_arguments
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.mma.place import Gemm, Place, call, where
 from schedules.cuda.mma.sums import join, sum_slabs
@@ -49,10 +50,7 @@ def gemm_kernel(spec: Conv2d | Dense, gemm: Gemm, tiles: MmaTiles = SMALLEST) ->
     """Return the PrimFunc with ``tiles``."""
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({"tirx.noalias": True})
-        buffers = {
-            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
-            for name, (shape, dtype) in gemm.buffers.items()
-        }
+        buffers = declare_arguments(gemm.buffers)
         with T.sblock("root"):
             T.reads()
             T.writes()

@@ -34,9 +34,9 @@ from schedules.bodies.matrices import (
     outer_count,
 )
 from schedules.bodies.powers import power
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.cpu import matrices
-from schedules.cpu.contraction import axes
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrices import Panels, Rows, Tile
 from schedules.cpu.product import SERIAL_PRODUCTS, first_row, store_lanes, tasks
@@ -61,8 +61,7 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
+    with prim_func(estimated_flops=2 * _products(spec)) as builder:
         buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()

@@ -26,6 +26,7 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import declare_arguments, ramp, whole
 from schedules.bodies.epilogue import epilogue
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.conv_arguments import clear_tail
 from schedules.cpu.dot import LANES, Dot
 from schedules.spec import Conv2d, Dense
@@ -86,8 +87,7 @@ class Contraction:
 
 def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": _flops(dot, parts)})
+    with prim_func(estimated_flops=_flops(dot, parts)) as builder:
         buffers = declare_arguments(parts.buffers)
         with T.sblock("root"):
             source = {**buffers, "x": parts.stage(buffers)} if parts.stage else buffers
@@ -100,15 +100,6 @@ def _flops(dot: Dot, parts: Contraction) -> int:
     """Return the operations of one image; MetaSchedule cannot count those of vectors itself."""
     extents = (*parts.spatial, *parts.reduction)
     return 2 * LANES * dot.width * prod(size for size in extents if isinstance(size, int))
-
-
-def axes(names: str, extents: Sequence[Any], loops: Any, reduce: bool = False) -> list[Any]:
-    """Declare block axes that are the loops, one by one."""
-    axis = T.axis.reduce if reduce else T.axis.spatial
-    return [
-        IRBuilder.name(name, axis((T.int64(0), extent), loop, "int64"))
-        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
-    ]
 
 
 def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:

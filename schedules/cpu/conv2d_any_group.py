@@ -29,6 +29,7 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import epilogue, fma, type_refusal
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.conv_arguments import (
     LANES,
     blocked,
@@ -37,7 +38,6 @@ from schedules.cpu.conv_arguments import (
     declare,
     image,
     pack_with,
-    spatial,
 )
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.spec import PER_CHANNEL, Conv2d
@@ -48,12 +48,11 @@ BLOCK = "pixels"
 
 def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc: one block of pixels."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        inputs = spec.in_channels // spec.groups
-        shape = (-(-spec.out_channels // LANES), *spec.kernel, inputs, LANES)
-        batch = spec.batch if isinstance(spec.batch, int) else 1
-        flops = 2 * batch * prod(shape) * prod(spec.out_size)
-        T.func_attr({"tirx.noalias": True, "estimated_flops": flops})
+    inputs = spec.in_channels // spec.groups
+    shape = (-(-spec.out_channels // LANES), *spec.kernel, inputs, LANES)
+    batch = spec.batch if isinstance(spec.batch, int) else 1
+    flops = 2 * batch * prod(shape) * prod(spec.out_size)
+    with prim_func(estimated_flops=flops) as builder:
         buffers = declare(spec, shape, "float32" if spec.x == "float32" else "int8")
         with T.sblock("root"):
             _Emitter(spec, buffers).emit(name)
@@ -71,7 +70,7 @@ class _Emitter:
         """Sum in 16 lanes, and store them; ``name`` is the template's."""
         y, extents = self.buffers["y"], image(self.spec, "y")[:-1]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
-            place = spatial("n c h w", extents, loops)
+            place = axes("n c h w", extents, loops)
             T.reads(*self._reads(place))
             T.writes(y[(*place, slice(0, LANES))])
             T.sblock_attr({"template": name})

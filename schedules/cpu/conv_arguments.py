@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
@@ -62,14 +61,6 @@ def declare(spec: Conv2d, weights: Sequence[int], dtype: str) -> dict[str, Any]:
 def image(spec: Conv2d, name: str) -> list[Any]:
     """Return the physical shape of an activation."""
     return int64(NCHW16C.physical_shape(spec.shape(name)))
-
-
-def spatial(names: str, extents: Sequence[Any], loops: Any) -> list[Any]:
-    """Declare the axes of the block that is being built."""
-    return [
-        IRBuilder.name(name, T.axis.spatial((T.int64(0), extent), loop, "int64"))
-        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
-    ]
 
 
 def clear_tail(spec: Conv2d, c: Expr, y: Expr) -> Expr:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
@@ -31,9 +30,9 @@ from schedules.bodies.matrices import (
     outer_count,
     product_refusal,
 )
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.cpu import matrices
-from schedules.cpu.contraction import axes
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrices import Panels, Rows, Tile
 from schedules.spec import Product
@@ -58,8 +57,7 @@ def product_template(dot: Dot) -> ScheduleTemplate:
 
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
+    with prim_func(estimated_flops=2 * _products(spec)) as builder:
         buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()

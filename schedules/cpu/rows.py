@@ -27,7 +27,6 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
@@ -36,9 +35,9 @@ from schedules.bodies import rows
 from schedules.bodies.body import template_blocks, template_name
 from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.epilogue import broadcast
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
-from schedules.cpu.conv_arguments import spatial
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.spec import Normalize, Softmax
@@ -56,12 +55,11 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
 
 def kernel(spec: RowSpec) -> tirx.PrimFunc:
     """Return the unscheduled kernel: one block, a row of x each."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         buffers = rows.declare(spec)
         count = math.prod(buffers["x"].shape) // spec.size
         with T.sblock("root"), T.serial(count) as loop, T.sblock("row"):
-            (row,) = spatial("row", [count], [loop])
+            (row,) = axes("row", [count], [loop])
             T.reads(*(whole(buffer) for name, buffer in buffers.items() if name != "y"))
             T.writes(whole(buffers["y"]))
             T.sblock_attr({"template": template_name(spec.kind)})

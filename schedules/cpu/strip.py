@@ -27,7 +27,8 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import cast, epilogue
-from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image, spatial
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import PER_CHANNEL, Conv2d
 
@@ -107,10 +108,9 @@ class Strip:
 
 def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of ``strip``."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        # MetaSchedule cannot count the operations of vectors itself.
-        flops = 2 * strip.elements * strip.steps(spec)
-        T.func_attr({"tirx.noalias": True, "estimated_flops": flops})
+    # MetaSchedule cannot count the operations of vectors itself.
+    flops = 2 * strip.elements * strip.steps(spec)
+    with prim_func(estimated_flops=flops) as builder:
         shape = (-(-spec.out_channels // LANES), strip.vectors, strip.elements)
         buffers = declare(spec, shape, strip.lanes.weights)
         with T.sblock("root"):
@@ -145,7 +145,7 @@ class _Emitter:
         padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)
         IRBuilder.name("rows", padded)
         with T.grid(*extents) as loops, T.sblock(PADDED):
-            n, c, h, w, lane = spatial("n c h w lane", extents, loops)
+            n, c, h, w, lane = axes("n c h w lane", extents, loops)
             h_x = h - spec.padding[0]
             columns = slice(w * width, w * width + width), slice(lane * LANES, lane * LANES + LANES)
             region = padded[(n, c, h, *columns)]
@@ -186,7 +186,7 @@ class _Emitter:
         windows = spec.out_size[1] // strip.phases
         extents = [*image(spec, "y")[:2], *int64((spec.out_size[0], windows))]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
-            n, c, h, w = spatial("n c h w", extents, loops)
+            n, c, h, w = axes("n c h w", extents, loops)
             (rows, cols), h_x = strip.reach, h * spec.strides[0]
             w_x, w_y = w * (strip.phases * spec.strides[1]), w * strip.phases
             region = padded[n, c, h_x : h_x + rows, w_x : w_x + cols, 0:LANES]

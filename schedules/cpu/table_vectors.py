@@ -22,7 +22,6 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
@@ -32,8 +31,8 @@ from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.elementwise import first_layout
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.table import ENTRIES
-from schedules.cpu.conv_arguments import spatial
 from schedules.cpu.elementwise import extents, refuses_kind
 from schedules.spec import Table
 from schedules.template import Layouts, ScheduleTemplate
@@ -99,8 +98,7 @@ def _refuses(lookup: Lookup, spec: Table, target: Target) -> str | None:
 
 
 def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         shape = int64(layouts.output.physical_shape(spec.dims))
         x = T.arg("x", T.buffer(shape, spec.x, layout=None))
         table = T.arg("table", T.buffer(int64([ENTRIES]), spec.y, layout=None))
@@ -108,7 +106,7 @@ def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
         size, lanes = math.prod(shape), T.int64(lookup.lanes)
         vectors = tirx.ceildiv(size, lanes)
         with T.sblock("root"), T.serial(vectors) as loop, T.sblock("lookup"):
-            (vector,) = spatial("vector", [vectors], [loop])
+            (vector,) = axes("vector", [vectors], [loop])
             T.reads(whole(x), whole(table))
             T.writes(whole(y))
             T.sblock_attr({"template": lookup.name})

@@ -31,6 +31,7 @@ from schedules.bodies.matrices import (
     outer_count,
 )
 from schedules.bodies.powers import power
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device.limits import STATIC_BYTES
@@ -56,18 +57,15 @@ def refuses(spec: Attention, target: Target) -> str | None:
 
 def kernel(spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             total = outer_count(spec) * spec.queries
             with grid(total, THREADS) as (block, thread), T.sblock(NAME):
-                t = IRBuilder.name("t", T.axis.spatial((T.int64(0), total), block, "int64"))
-                lane = T.axis.spatial((T.int64(0), T.int64(THREADS)), thread, "int64")
+                t, lane = axes("t lane", [total, T.int64(THREADS)], [block, thread])
                 T.reads(*(whole(buffers[name]) for name in (*spec.tensors, *spec.params)))
                 T.writes(whole(buffers["y"]))
                 T.sblock_attr({"template": NAME})
-                IRBuilder.name("lane", lane)
                 _Emitter(spec, buffers, lane).emit(t // spec.queries, t % spec.queries)
     return for_cuda(builder.get())
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
@@ -22,6 +21,7 @@ from schedules.bodies.matrices import (
     outer_count,
     product_refusal,
 )
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
@@ -34,8 +34,7 @@ THREADS = 256
 
 def kernel(spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _emit(spec, buffers)
@@ -48,7 +47,7 @@ def _emit(spec: Product, buffers: dict[str, Any]) -> None:
     total = outer * inside
     with grid((total + THREADS - 1) // THREADS, THREADS) as (block, thread), T.sblock(NAME):
         place = block * THREADS + thread
-        t = IRBuilder.name("t", T.axis.spatial((T.int64(0), total), place, "int64"))
+        (t,) = axes("t", [total], [place])
         T.where(place < total)
         read = [buffers[name] for name in (*spec.tensors, *spec.params)]
         T.reads(*map(whole, read))

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import rows
 from schedules.bodies.buffers import flat
+from schedules.bodies.prim_func import prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
@@ -48,8 +48,7 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
 
 def kernel(spec: RowSpec) -> tirx.PrimFunc:
     """Return the kernel, bound to threads already."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         buffers = rows.declare(spec)
         count = math.prod(buffers["x"].shape) // spec.size
         with T.sblock("root"):

@@ -61,16 +61,11 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
-    with prim_func(estimated_flops=2 * _products(spec)) as builder:
+    with prim_func(estimated_flops=2 * spec.multiplications) as builder:
         buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
     return builder.get()
-
-
-def _products(spec: Attention) -> int:
-    batch = spec.batch if isinstance(spec.batch, int) else 1
-    return batch * spec.heads * spec.queries * spec.keys * (spec.depth + spec.width)
 
 
 class _Emitter:
@@ -99,7 +94,7 @@ class _Emitter:
         self.scores = "int32" if spec.mask_strides is None else "float32"
         self.outer = outer_count(spec)
         symbolic = not isinstance(spec.batch, int)
-        self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
+        self.parallel = symbolic or spec.multiplications >= SERIAL_PRODUCTS
 
     def emit(self) -> None:
         """Emit the panels, then the tiles of queries."""

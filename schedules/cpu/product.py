@@ -57,7 +57,7 @@ def product_template(dot: Dot) -> ScheduleTemplate:
 
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
-    with prim_func(estimated_flops=2 * _products(spec)) as builder:
+    with prim_func(estimated_flops=2 * spec.multiplications) as builder:
         buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
@@ -102,11 +102,6 @@ def _multiplied(dot: Dot, dtype: str) -> str:
     return dtype if dtype == "float32" or dot.float32 else matrices.row_type(dot)
 
 
-def _products(spec: Product) -> int:
-    batch = spec.batch if isinstance(spec.batch, int) else 1
-    return batch * spec.heads * spec.rows * spec.columns * spec.depth
-
-
 class _Emitter:
     """Emits the two regions of a kernel into the IRBuilder that is open."""
 
@@ -120,7 +115,7 @@ class _Emitter:
         self.rows = Rows(dot=dot, source=self.a, tile=tile, steps=steps)
         self.outer = outer_count(spec)
         symbolic = not isinstance(spec.batch, int)
-        self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
+        self.parallel = symbolic or spec.multiplications >= SERIAL_PRODUCTS
 
     def emit(self) -> None:
         """Emit the panels, then the products."""

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedules.spec.operator_spec import DType, OperatorSpec, QType, Shape, Size
+from schedules.spec.operator_spec import DType, OperatorSpec, QType, Shape, Size, static_size
 from schedules.spec.requantizing import Requantizing
 
 Strides = tuple[int, int, int, int, int]
@@ -64,6 +64,11 @@ class Product(Requantizing):
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
         return ("clamp",) if self.a == "float32" else (*self.scaled_by("m"), "z", "clamp")
+
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up."""
+        return static_size(self.batch) * self.heads * self.rows * self.columns * self.depth
 
     def shape(self, name: str) -> Shape:
         """Shape of activation ``name`` in memory."""
@@ -123,6 +128,12 @@ class Attention(OperatorSpec):
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
         return ("m_scores", "m", "z", "clamp")
+
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up."""
+        scores = static_size(self.batch) * self.heads * self.queries * self.keys
+        return scores * (self.depth + self.width)
 
     def shape(self, name: str) -> Shape:
         """Shape of activation ``name`` in memory."""

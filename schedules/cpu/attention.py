@@ -36,10 +36,20 @@ from schedules.bodies.matrices import (
 from schedules.bodies.powers import power
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
-from schedules.cpu import matrices
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.matrices import Panels, Rows, Tile
-from schedules.cpu.product import SERIAL_PRODUCTS, first_row, store_lanes, tasks
+from schedules.cpu.matrix_tasks import tasks
+from schedules.cpu.matrix_tiles import (
+    Row,
+    Rows,
+    Tile,
+    accumulate,
+    by_blocks,
+    first_row,
+    store_lanes,
+    tile_of,
+)
+from schedules.cpu.panels import Panels
+from schedules.cpu.signs import SIGN, moved_zero, row_type
 from schedules.spec import Attention
 from schedules.spec.operator_spec import FLOAT32_MAX
 from schedules.spec.product import MASKED
@@ -51,7 +61,7 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
     name = f"attention_{dot.name}"
 
     def _refuses(spec: Attention, target: Target) -> str | None:
-        return dot.refuses(matrices.row_type(dot), target) or attention_refusal(spec)
+        return dot.refuses(row_type(dot), target) or attention_refusal(spec)
 
     def _kernel(spec: Attention) -> tirx.PrimFunc:
         return kernel(dot, name, spec)
@@ -81,7 +91,7 @@ class _Emitter:
         self.values = Panels(
             dot=dot, columns=spec.width, depth=spec.keys, steps=self.padded // width
         )
-        height = matrices.tile_of(dot, spec.queries, self.keys.blocks).rows
+        height = tile_of(dot, spec.queries, self.keys.blocks).rows
         self.queries = Rows(
             dot=dot,
             source=self._matrix("q", spec.queries, spec.depth),
@@ -89,12 +99,10 @@ class _Emitter:
             steps=self.keys.steps,
         )
         self.height = height
-        self.powers = matrices.row_type(dot)
-        self.shift = 0 if self.powers == "uint8" else matrices.SIGN
+        self.powers = row_type(dot)
+        self.shift = 0 if self.powers == "uint8" else SIGN
         self.scores = "int32" if spec.mask_strides is None else "float32"
         self.outer = outer_count(spec)
-        symbolic = not isinstance(spec.batch, int)
-        self.parallel = symbolic or spec.multiplications >= SERIAL_PRODUCTS
 
     def emit(self) -> None:
         """Emit the panels, then the tiles of queries."""
@@ -102,7 +110,7 @@ class _Emitter:
         rows_of_v = self._matrix("v", self.spec.keys, self.spec.width)
         values = self._packed("v", self.values, rows_of_v.turned)
         tiles = -(-self.spec.queries // self.height)
-        with tasks(self.outer * tiles, self.parallel) as task, T.sblock("attention"):
+        with tasks(self.spec, self.outer * tiles) as task, T.sblock("attention"):
             (t,) = axes("t", [self.outer * tiles], [task])
             read = [self.buffers[name] for name in ("q", *self.spec.tensors[3:], *self.spec.params)]
             T.reads(*map(whole, (*keys, *values, *read)))
@@ -125,7 +133,7 @@ class _Emitter:
         """Emit the region that packs one operand; return its panels and sums."""
         packed, sums = panels.allocate(self.outer, f"{name}_panels")
         count = self.outer * panels.blocks
-        with tasks(count, self.parallel) as task, T.sblock(f"{name}_panels"):
+        with tasks(self.spec, count) as task, T.sblock(f"{name}_panels"):
             (t,) = axes("t", [count], [task])
             T.reads(whole(self.buffers[name]))
             T.writes(whole(packed), whole(sums))
@@ -148,8 +156,8 @@ class _Emitter:
         """Emit the scores of a tile of queries."""
         spec, (panels, sums) = self.spec, keys
         row = self.queries.reader(outer, first)
-        z_q = matrices.moved_zero(self.buffers["z"][0], spec.q, self.queries.dtype)
-        z_k = matrices.moved_zero(self.buffers["z"][1], spec.k, self.keys.dtype)
+        z_q = moved_zero(self.buffers["z"][0], spec.q, self.queries.dtype)
+        z_k = moved_zero(self.buffers["z"][1], spec.k, self.keys.dtype)
         corrections = self.queries.corrections(row, z_q, z_k)
         mask = self._mask(outer, first)
 
@@ -164,14 +172,14 @@ class _Emitter:
                     )
                     T.buffer_store(scores, value, [T.int64(r), ramp(LANES, (block + j) * LANES)])
 
-        blocks = matrices.tile_of(self.dot, spec.queries, self.keys.blocks).blocks
-        matrices.by_blocks(self.keys.blocks, blocks, _blocks)
+        blocks = tile_of(self.dot, spec.queries, self.keys.blocks).blocks
+        by_blocks(self.keys.blocks, blocks, _blocks)
 
     def _products(
-        self, panels: Panels, packed: Any, outer: Expr, block: Expr, count: int, row: matrices.Row
+        self, panels: Panels, packed: Any, outer: Expr, block: Expr, count: int, row: Row
     ) -> list[list[Expr]]:
         lanes = LANES * self.dot.width
-        return matrices.accumulate(
+        return accumulate(
             self.dot,
             Tile(rows=self.height, blocks=count),
             panels.steps,
@@ -257,18 +265,14 @@ class _Emitter:
                 below = cast(below, "float32") * broadcast(self._factor(outer), LANES)
             u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
-            value = (
-                u
-                if self.powers == "uint8"
-                else u - broadcast(tirx.const(matrices.SIGN, "int32"), LANES)
-            )
+            value = u if self.powers == "uint8" else u - broadcast(tirx.const(SIGN, "int32"), LANES)
             T.buffer_store(powers, cast(value, self.powers), [r, ramp(LANES, block * LANES)])
         T.buffer_store(totals, _joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 
     def _mix(self, outer: Expr, first: Expr, values: Any, powers: Any, totals: Any) -> None:
         """Emit the means of values, and y."""
         spec, (panels, sums) = self.spec, values
-        z_v = matrices.moved_zero(self.buffers["z"][2], spec.v, self.values.dtype)
+        z_v = moved_zero(self.buffers["z"][2], spec.v, self.values.dtype)
         y = self._matrix("y", spec.queries, spec.width)
         flat, start = y.flat(), T.Bind(y.start(outer))
         _, _, _, down, across = spec.y_strides
@@ -296,8 +300,8 @@ class _Emitter:
                     result = requantized(scaled, self.buffers["z"][3], bounds, spec.y)
                     store_lanes(flat, result, place, across, left)
 
-        blocks = matrices.tile_of(self.dot, spec.queries, self.values.blocks).blocks
-        matrices.by_blocks(self.values.blocks, blocks, _blocks)
+        blocks = tile_of(self.dot, spec.queries, self.values.blocks).blocks
+        by_blocks(self.values.blocks, blocks, _blocks)
 
 
 def _joined(value: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:

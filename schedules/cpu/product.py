@@ -32,13 +32,21 @@ from schedules.bodies.matrices import (
 )
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
-from schedules.cpu import matrices
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.matrices import Panels, Rows, Tile
+from schedules.cpu.matrix_tasks import tasks
+from schedules.cpu.matrix_tiles import (
+    Rows,
+    Tile,
+    accumulate,
+    by_blocks,
+    first_row,
+    store_lanes,
+    tile_of,
+)
+from schedules.cpu.panels import Panels
+from schedules.cpu.signs import moved_zero, row_type
 from schedules.spec import Product
 from schedules.template import ScheduleTemplate
-
-SERIAL_PRODUCTS = 1 << 16  # below, waking other threads costs more than they save
 
 
 def product_template(dot: Dot) -> ScheduleTemplate:
@@ -64,42 +72,9 @@ def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     return builder.get()
 
 
-def tasks(extent: Any, parallel: bool) -> Any:
-    """Return the loop over tasks."""
-    return (T.parallel if parallel else T.serial)(extent)
-
-
-def first_row(tile: Expr, height: int, rows: int) -> Expr:
-    """Return the row with which a tile begins, early enough that all of its rows exist."""
-    return tirx.min(tile * height, T.int64(rows - height))
-
-
-def store_lanes(buffer: Any, value: Expr, start: Expr, step: int, left: Expr | int) -> None:
-    """Emit the store of 16 lanes ``step`` apart, of which ``left`` exist (all, if it is an int)."""
-    if step == 1 and isinstance(left, int):
-        T.buffer_store(buffer, value, [ramp(LANES, start)])
-        return
-    bound = T.Bind(value)
-
-    def _one_by_one() -> None:
-        for lane in range(LANES):
-            with T.If(lane < left), T.Then():
-                element = tirx.Shuffle([bound], [lane])
-                T.buffer_store(buffer, element, [start + lane * step])
-
-    if step != 1:
-        _one_by_one()
-        return
-    with T.If(left >= LANES):
-        with T.Then():
-            T.buffer_store(buffer, bound, [ramp(LANES, start)])
-        with T.Else():
-            _one_by_one()
-
-
 def _multiplied(dot: Dot, dtype: str) -> str:
     """Return the type that ``dot`` is given for rows of ``dtype``."""
-    return dtype if dtype == "float32" or dot.float32 else matrices.row_type(dot)
+    return dtype if dtype == "float32" or dot.float32 else row_type(dot)
 
 
 class _Emitter:
@@ -111,16 +86,14 @@ class _Emitter:
         self.panels = Panels(dot=dot, columns=spec.columns, depth=spec.depth, steps=steps)
         self.a = self._matrix("a", spec.rows)
         self.b = self._matrix("b", spec.columns)
-        tile = matrices.tile_of(dot, spec.rows, self.panels.blocks)
+        tile = tile_of(dot, spec.rows, self.panels.blocks)
         self.rows = Rows(dot=dot, source=self.a, tile=tile, steps=steps)
         self.outer = outer_count(spec)
-        symbolic = not isinstance(spec.batch, int)
-        self.parallel = symbolic or spec.multiplications >= SERIAL_PRODUCTS
 
     def emit(self) -> None:
         """Emit the panels, then the products."""
         panels, sums = self.panels.allocate(self.outer, "panels")
-        with tasks(self.outer * self.panels.blocks, self.parallel) as task, T.sblock("panels"):
+        with tasks(self.spec, self.outer * self.panels.blocks) as task, T.sblock("panels"):
             (t,) = axes("t", [self.outer * self.panels.blocks], [task])
             T.reads(whole(self.buffers["b"]))
             T.writes(whole(panels), whole(sums))
@@ -128,7 +101,7 @@ class _Emitter:
             self.panels.pack(self.b, t // blocks, t % blocks, panels, sums)
         height = self.rows.tile.rows
         tiles = -(-self.spec.rows // height)
-        with tasks(self.outer * tiles, self.parallel) as task, T.sblock("product"):
+        with tasks(self.spec, self.outer * tiles) as task, T.sblock("product"):
             (t,) = axes("t", [self.outer * tiles], [task])
             T.reads(whole(panels), whole(sums), *map(whole, self._read()))
             T.writes(whole(self.buffers["y"]))
@@ -160,14 +133,14 @@ class _Emitter:
         )
         flat, start = y.flat(), T.Bind(y.start(outer))
         if integer:
-            z_a = matrices.moved_zero(self.buffers["z"][0], spec.a, self.rows.dtype)
-            z_b = matrices.moved_zero(self.buffers["z"][1], spec.b, self.panels.dtype)
+            z_a = moved_zero(self.buffers["z"][0], spec.a, self.rows.dtype)
+            z_b = moved_zero(self.buffers["z"][1], spec.b, self.panels.dtype)
             corrections = self.rows.corrections(row, z_a, z_b)
 
         def _blocks(block: Expr, count: int) -> None:
             part = Tile(rows=tile.rows, blocks=count)
             width = LANES * self.dot.width
-            found = matrices.accumulate(
+            found = accumulate(
                 self.dot,
                 part,
                 self.panels.steps,
@@ -186,7 +159,7 @@ class _Emitter:
                     place = place + (block + j) * (LANES * spec.y_strides[4])
                     store_lanes(flat, self._result(acc), place, spec.y_strides[4], left)
 
-        matrices.by_blocks(self.panels.blocks, tile.blocks, _blocks)
+        by_blocks(self.panels.blocks, tile.blocks, _blocks)
 
     def _result(self, acc: Expr) -> Expr:
         """Return lanes of y from lanes of the exact sum."""

@@ -1,14 +1,15 @@
-"""GELU of float32, in any layout.
+"""Functions of float32 in any layout: the logistic function and GELU.
 
     x, y : float32, logical any shape; y in any layout, lanes past the last channel are 0
 
-Exact:  bit-identical to the specification, which no library's erf is on all targets. Loops: see
-        ``elementwise``.
+Exact:  bit-identical to the specification, which no library's exp or erf is on all targets. Loops:
+        see ``elementwise``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tvm import te, tirx
 from tvm.tirx import Expr
@@ -17,14 +18,15 @@ from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
 from schedules.bodies.exponential import exp
 from schedules.bodies.expressions import Point, fma
-from schedules.spec import Gelu
+from schedules.spec import Gelu, Sigmoid
 from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, SMALLEST
 from schedules.template import Layouts
 
 
-def kernel(spec: Gelu, layouts: Layouts) -> tirx.PrimFunc:
-    """Return the unscheduled kernel."""
-    return elementwise_kernel(spec, layouts, _gelu)
+def _sigmoid(point: Point) -> Expr:
+    x, one = point.here("x"), _number(1)
+    e = exp(te.max(te.min(x, _number(0) - x), _number(SMALLEST)))
+    return tirx.Select(x >= _number(0), one, e) / (one + e)
 
 
 def _gelu(point: Point) -> Expr:
@@ -43,4 +45,12 @@ def _number(value: float) -> Expr:
     return tirx.const(value, "float32")
 
 
-GELU = Body(kind="gelu", layouts=any_layouts, kernel=kernel, x_types=("float32",))
+def _body(kind: str, function: Callable[[Point], Expr]) -> Body:
+    def _kernel(spec: Sigmoid | Gelu, layouts: Layouts) -> tirx.PrimFunc:
+        return elementwise_kernel(spec, layouts, function)
+
+    return Body(kind=kind, layouts=any_layouts, kernel=_kernel, x_types=("float32",))
+
+
+SIGMOID = _body("sigmoid", _sigmoid)
+GELU = _body("gelu", _gelu)

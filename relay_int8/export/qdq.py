@@ -30,7 +30,8 @@ from relay_int8.export.onnx_operators import converter
 from relay_int8.export.onnx_windows import conv_attributes
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import QRANGE
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.numerics import qparams
 from relay_int8.version import __version__
 

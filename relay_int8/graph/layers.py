@@ -5,7 +5,8 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.channel_means import LAST_AXIS
 

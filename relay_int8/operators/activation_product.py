@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.graph.matrices import Outer
 from relay_int8.graph.matrix_products import Operand
 from relay_int8.numerics.qparams import QParams

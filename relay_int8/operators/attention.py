@@ -10,7 +10,7 @@ import numpy as np
 from relay_int8.graph import dataflow
 from relay_int8.graph.attention import Attention as AttentionParts
 from relay_int8.graph.attention import Mask
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.activation_product import ActivationProduct, memory, scaling
 from relay_int8.operators.kernel import F32, Kernel

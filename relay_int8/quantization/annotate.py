@@ -15,7 +15,8 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Clip, Group, Leaky, adds_values, find_groups
+from relay_int8.graph.group import Clip, Group, Leaky, adds_values
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal

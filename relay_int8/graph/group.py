@@ -15,6 +15,9 @@ from relay_int8.graph.matrix_products import MatrixProduct
 from relay_int8.graph.shuffles import Shuffle
 from schedules.spec import Sample2d
 
+CONV2D, DENSE = "conv2d", "dense"
+"""Kinds of the layers: products with constant weights."""
+
 AFFINE = "affine"
 """Kind of ``a * x + b`` with one a and b a channel."""
 
@@ -80,10 +83,15 @@ class Group:
         return str(self.output.name)
 
     @property
+    def is_layer(self) -> bool:
+        """Whether it is a convolution or a dense layer."""
+        return self.kind in (CONV2D, DENSE)
+
+    @property
     def weight_rows(self) -> np.ndarray:
         """Constant weights with output channels first: (oc, ic, kh, kw) or (oc, k)."""
         assert self.weight is not None
-        values: np.ndarray = np.moveaxis(self.weight.values, 0 if self.kind == "conv2d" else 1, 0)
+        values: np.ndarray = np.moveaxis(self.weight.values, 0 if self.kind == CONV2D else 1, 0)
         return values
 
     @property

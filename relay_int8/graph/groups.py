@@ -27,15 +27,25 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.attention import find_attention
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.graph.functions import Function, find_functions
-from relay_int8.graph.group import AFFINE, INTERPOLATE, SAMPLE, Clip, Group, Leaky, Weight
+from relay_int8.graph.group import (
+    AFFINE,
+    CONV2D,
+    DENSE,
+    INTERPOLATE,
+    SAMPLE,
+    Clip,
+    Group,
+    Leaky,
+    Weight,
+)
 from relay_int8.graph.matrix_products import Surroundings, find_products
 from relay_int8.graph.shuffles import Shuffle, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
 
 KINDS = {
-    "nn.conv2d": "conv2d",
-    "matmul": "dense",
+    "nn.conv2d": CONV2D,
+    "matmul": DENSE,
     "add": "add",
     "subtract": "sub",
     "multiply": "mul",
@@ -65,6 +75,9 @@ KINDS = {
 
 PAIRS = ("add", "sub", "mul", "div", "max", "min")
 """Kinds that compute each element from one of either operand."""
+
+BOUNDED = (CONV2D, DENSE, "avg_pool2d", AFFINE, *PAIRS)
+"""Kinds whose kernels clamp their result, so that an activation behind them is theirs."""
 
 
 class _Reader:
@@ -136,7 +149,7 @@ def find_groups(
             group.bias = biases[add]
             _append(group, add, absorbed)
     for group in _by_output(groups, reader):
-        if group.kind == "conv2d" and group.output.name not in alone:
+        if group.kind == CONV2D and group.output.name not in alone:
             _absorb_residual(reader, group, groups, absorbed, alone)
     for group in groups.values():
         _absorb_activation(reader, group, absorbed)
@@ -205,7 +218,7 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
         kind = INTERPOLATE
     inputs = [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
     group = Group(kind=kind, root=value, inputs=inputs, output=var, members=[var])
-    if kind in ("conv2d", "dense"):
+    if group.is_layer:
         group.weight = reader.weight(value.args[1])
         if group.weight is not None:
             group.inputs = [arg for arg in value.args[:1] if isinstance(arg, relax.Var)]
@@ -227,11 +240,11 @@ def _biases(reader: _Reader) -> dict[relax.Var, np.ndarray]:
         kind = KINDS.get(dataflow.operator(value))
         if add is None or dataflow.operator(reader.values[add]) != "add":
             continue
-        if kind not in ("conv2d", "dense") or not reader.is_weight(value.args[1]):
+        if kind not in (CONV2D, DENSE) or not reader.is_weight(value.args[1]):
             continue
         arrays = [dataflow.constant(argument) for argument in reader.values[add].args]
         bias = next((array for array in arrays if array is not None), None)
-        axis = 1 if kind == "conv2d" else -1
+        axis = 1 if kind == CONV2D else -1
         if bias is not None and _per_channel(bias, dataflow.shape(add), axis):
             found[add] = np.broadcast_to(bias.reshape(-1), (dataflow.shape(add)[axis],)).copy()
     return found
@@ -265,7 +278,7 @@ def _absorb_residual(
 
 def _is_rival(var: relax.Var, groups: dict[relax.Var, Group], reader: _Reader) -> bool:
     """Say whether ``var`` comes from a convolution that could absorb the addition itself."""
-    convolutions = (group for group in groups.values() if group.kind == "conv2d")
+    convolutions = (group for group in groups.values() if group.kind == CONV2D)
     return reader.sole_reader(var) is not None and any(
         rival.output.same_as(var) for rival in convolutions
     )
@@ -275,17 +288,17 @@ def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) 
     follower = reader.sole_reader(group.output)
     if follower is None or follower in absorbed or group.activation is not None:
         return
-    if group.kind not in ("conv2d", "dense", "avg_pool2d", AFFINE, *PAIRS):
+    if group.kind not in BOUNDED:
         return
-    if group.kind in ("conv2d", "dense") and group.weight is None:
+    if group.is_layer and group.weight is None:
         return
     activation = _activation(reader.values[follower])
     if isinstance(activation, Leaky):
-        if group.kind not in ("conv2d", "dense") or group.residual:
+        if not group.is_layer or group.residual:
             return
         # The channels of a product are its last axis, those of PReLU axis 1.
         rank = len(dataflow.shape(follower))
-        if group.kind == "dense" and rank != 2 and activation.slope.size > 1:
+        if group.kind == DENSE and rank != 2 and activation.slope.size > 1:
             return
     if activation is not None:
         group.activation = activation

@@ -80,6 +80,10 @@ class Operator:
         """Say whether factors of channels pass through, so that they may move to its readers."""
         return False
 
+    def is_bound(self, group: Group) -> bool:
+        """Say whether it only moves values into bounds."""
+        return False
+
     def gives_float(self, group: Group) -> bool:
         """Say whether an integer kernel may give floats, with no quantize behind it."""
         return False

@@ -19,13 +19,13 @@ from schedules.bodies.elementwise import any_layouts, elementwise_kernel
 from schedules.bodies.exponential import exp
 from schedules.bodies.expressions import Point, fma
 from schedules.spec import Gelu, Sigmoid
-from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, SMALLEST
+from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, LEAST_EXP_ARGUMENT
 from schedules.template import Layouts
 
 
 def _sigmoid(point: Point) -> Expr:
     x, one = point.here("x"), _number(1)
-    e = exp(te.max(te.min(x, _number(0) - x), _number(SMALLEST)))
+    e = exp(te.max(te.min(x, _number(0) - x), _number(LEAST_EXP_ARGUMENT)))
     return tirx.Select(x >= _number(0), one, e) / (one + e)
 
 
@@ -36,7 +36,7 @@ def _gelu(point: Point) -> Expr:
     p = _number(ERFC_SERIES[0])
     for coefficient in ERFC_SERIES[1:]:
         p = fma(p, s, _number(coefficient))
-    e = exp(te.max(z * (zero - z), _number(SMALLEST)))
+    e = exp(te.max(z * (zero - z), _number(LEAST_EXP_ARGUMENT)))
     c = p * s * e * _number(0.5)
     return tirx.Select(x >= zero, fma(zero - x, c, x), x * c)
 

@@ -20,7 +20,7 @@ from schedules.bodies.buffers import declare_operator
 from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
 from schedules.bodies.exponential import exp
 from schedules.spec import Normalize, Softmax
-from schedules.spec.functions import SMALLEST
+from schedules.spec.functions import LEAST_EXP_ARGUMENT
 from schedules.spec.operator_spec import FLOAT32_MAX
 
 RowSpec = Normalize | Softmax
@@ -78,7 +78,7 @@ def finite(top: Expr) -> Expr:
 def exponential(x: Expr, top: Expr) -> Expr:
     """Return exp(x - top), zero where that is no normal number; binds parts of it."""
     count = lanes(x)
-    zero, smallest = (broadcast(_number(value), count) for value in (0, SMALLEST))
+    zero, smallest = (broadcast(_number(value), count) for value in (0, LEAST_EXP_ARGUMENT))
     a = T.bind(tirx.min(x - broadcast(top, count), zero))
     return tirx.Select(a < smallest, zero, exp(tirx.max(a, smallest), held=T.bind))
 

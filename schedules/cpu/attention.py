@@ -52,7 +52,7 @@ from schedules.cpu.panels import Panels
 from schedules.cpu.signs import SIGN, moved_zero, row_type
 from schedules.spec import Attention
 from schedules.spec.operator_spec import FLOAT32_MAX
-from schedules.spec.product import MASKED
+from schedules.spec.product import MASKED_SCORE
 from schedules.template import ScheduleTemplate
 
 
@@ -162,11 +162,11 @@ class _Emitter:
         mask = self._mask(outer, first)
 
         def _blocks(block: Expr, count: int) -> None:
-            found = self._products(self.keys, panels, outer, block, count, row)
+            accumulators = self._products(self.keys, panels, outer, block, count, row)
             for j in range(count):
                 of_keys = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_q, LANES))
                 for r in range(self.height):
-                    acc = found[r][j] - of_keys - broadcast(corrections[T.int64(r)], LANES)
+                    acc = accumulators[r][j] - of_keys - broadcast(corrections[T.int64(r)], LANES)
                     value = (
                         self._counted(acc, block + j) if mask is None else mask(acc, r, block + j)
                     )
@@ -195,7 +195,9 @@ class _Emitter:
         """Return scores, lanes past the last key far below all others."""
         if self.spec.keys == self.padded:
             return acc
-        return tirx.Select(self._exist(block), acc, broadcast(tirx.const(MASKED, "int32"), LANES))
+        return tirx.Select(
+            self._exist(block), acc, broadcast(tirx.const(MASKED_SCORE, "int32"), LANES)
+        )
 
     def _exist(self, block: Expr) -> Expr:
         """Say of each lane of a block whether there is such a key."""
@@ -214,12 +216,12 @@ class _Emitter:
         ragged = self.spec.keys != self.padded
 
         def _masked(acc: Expr, r: int, block: Expr) -> Expr:
-            place = start + (first + r) * down
+            offset = start + (first + r) * down
             # What stands past the last key is not read: the last mask is, again.
             last = self.spec.keys - LANES
             if across == 1 and last >= 0:
                 begin = tirx.min(block * LANES, T.int64(last)) if ragged else block * LANES
-                value = flat[ramp(LANES, place + begin)]
+                value = flat[ramp(LANES, offset + begin)]
                 if ragged:
                     value = self._shifted(value, block, last)
             else:
@@ -227,7 +229,7 @@ class _Emitter:
                     tirx.min(block * LANES + i, T.int64(self.spec.keys - 1)) for i in range(LANES)
                 ]
                 value = tirx.Shuffle(
-                    [flat[place + key * across] for key in keys], list(range(LANES))
+                    [flat[offset + key * across] for key in keys], list(range(LANES))
                 )
             logarithmic = value * broadcast(tirx.const(math.log2(math.e), "float32"), LANES)
             score = fma(cast(acc, "float32"), m, logarithmic)
@@ -249,7 +251,7 @@ class _Emitter:
 
     def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
         """Emit the powers of one row of scores, and their sum."""
-        low = MASKED if self.scores == "int32" else -FLOAT32_MAX
+        low = MASKED_SCORE if self.scores == "int32" else -FLOAT32_MAX
         most = self._scratch("most", (LANES,), self.scores)
         sum_of = self._scratch("sum", (LANES,), "int32")
         all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)
@@ -283,12 +285,12 @@ class _Emitter:
             return powers[T.int64(r), ramp(width, step * width)]
 
         def _blocks(block: Expr, count: int) -> None:
-            found = self._products(self.values, panels, outer, block, count, _row)
+            accumulators = self._products(self.values, panels, outer, block, count, _row)
             for j in range(count):
                 left = spec.width - (block + j) * LANES if spec.width % LANES else LANES
                 for r in range(self.height):
                     total = totals[T.int64(r)]
-                    acc = found[r][j] - broadcast(total * z_v, LANES)
+                    acc = accumulators[r][j] - broadcast(total * z_v, LANES)
                     if self.shift:
                         shift = broadcast(tirx.const(self.shift, "int32"), LANES)
                         acc = acc + sums[outer, block + j, ramp(LANES)] * shift
@@ -296,9 +298,9 @@ class _Emitter:
                     divisor = broadcast(whole_of.astype("float32"), LANES)
                     mean = cast(acc, "float32") / divisor
                     scaled = mean * broadcast(self.buffers["m"][0], LANES)
-                    place = start + (first + r) * down + (block + j) * (LANES * across)
+                    offset = start + (first + r) * down + (block + j) * (LANES * across)
                     result = requantized(scaled, self.buffers["z"][3], bounds, spec.y)
-                    store_lanes(flat, result, place, across, left)
+                    store_lanes(flat, result, offset, across, left)
 
         blocks = tile_of(self.dot, spec.queries, self.values.blocks).blocks
         by_blocks(self.values.blocks, blocks, _blocks)

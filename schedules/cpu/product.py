@@ -140,7 +140,7 @@ class _Emitter:
         def _blocks(block: Expr, count: int) -> None:
             part = Tile(rows=tile.rows, blocks=count)
             width = LANES * self.dot.width
-            found = accumulate(
+            accumulators = accumulate(
                 self.dot,
                 part,
                 self.panels.steps,
@@ -152,12 +152,12 @@ class _Emitter:
                     of_columns = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_a, LANES))
                 left = spec.columns - (block + j) * LANES if spec.columns % LANES else LANES
                 for r in range(tile.rows):
-                    acc = found[r][j]
+                    acc = accumulators[r][j]
                     if integer:
                         acc = acc - of_columns - broadcast(corrections[T.int64(r)], LANES)
-                    place = start + (first + r) * spec.y_strides[3]
-                    place = place + (block + j) * (LANES * spec.y_strides[4])
-                    store_lanes(flat, self._result(acc), place, spec.y_strides[4], left)
+                    offset = start + (first + r) * spec.y_strides[3]
+                    offset = offset + (block + j) * (LANES * spec.y_strides[4])
+                    store_lanes(flat, self._result(acc), offset, spec.y_strides[4], left)
 
         by_blocks(self.panels.blocks, tile.blocks, _blocks)
 

@@ -41,7 +41,7 @@ from schedules.bodies.rows import RowSpec
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.spec import Normalize, Softmax
-from schedules.spec.normalizing import PARTS
+from schedules.spec.normalizing import PARTIAL_SUMS
 from schedules.spec.operator_spec import FLOAT32_MAX
 
 Piece = Callable[[Expr, int, int, int], None]
@@ -101,9 +101,9 @@ class _Row:
         source: Callable[[Expr, int], Expr] | None = None,
     ) -> Expr:
         """Return the partial results of a row by ``step``, joined by the tree."""
-        parts = _registers(PARTS, "float32")
-        everywhere = ramp(PARTS)
-        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTS), [everywhere])
+        parts = _registers(PARTIAL_SUMS, "float32")
+        everywhere = ramp(PARTIAL_SUMS)
+        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTIAL_SUMS), [everywhere])
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
             own = ramp(count, T.int64(lane))
@@ -122,12 +122,12 @@ def each_piece(size: int, emit: Piece) -> None:
     ``emit`` gets the first element, the lane of the first, how many there are, and how many of
     these were in the vector before.
     """
-    whole, rest = divmod(size, PARTS)
+    whole, rest = divmod(size, PARTIAL_SUMS)
     if whole:
         with T.serial(T.int64(0), T.int64(whole)) as i:
-            emit(i * PARTS, 0, PARTS, 0)
+            emit(i * PARTIAL_SUMS, 0, PARTIAL_SUMS, 0)
         if rest:
-            emit(T.int64(size - PARTS), 0, PARTS, PARTS - rest)
+            emit(T.int64(size - PARTIAL_SUMS), 0, PARTIAL_SUMS, PARTIAL_SUMS - rest)
         return
     first = 0
     for count in (8, 4, 2, 1):
@@ -217,13 +217,15 @@ def _sum(value: Expr, total: Expr) -> Expr:
 
 def _without(value: Expr, seen: int, start: float) -> Expr:
     """Return a vector from its element ``seen`` on, moved to the first lanes; ``start`` behind."""
-    nothing = broadcast(tirx.const(start, "float32"), PARTS)
-    return tirx.Shuffle([value, nothing], [*range(seen, PARTS), *range(PARTS, PARTS + seen)])
+    nothing = broadcast(tirx.const(start, "float32"), PARTIAL_SUMS)
+    return tirx.Shuffle(
+        [value, nothing], [*range(seen, PARTIAL_SUMS), *range(PARTIAL_SUMS, PARTIAL_SUMS + seen)]
+    )
 
 
 def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
     """Return the lanes of a vector joined: l and l + 8, l and l + 4, l and l + 2, the last two."""
-    half = PARTS // 2
+    half = PARTIAL_SUMS // 2
     while half:
         parts = T.bind(join(shuffle(parts, range(half, 2 * half)), shuffle(parts, range(half))))
         half //= 2

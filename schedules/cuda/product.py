@@ -46,9 +46,9 @@ def _emit(spec: Product, buffers: dict[str, Any]) -> None:
     outer, inside = outer_count(spec), spec.rows * spec.columns
     total = outer * inside
     with grid((total + THREADS - 1) // THREADS, THREADS) as (block, thread), T.sblock(NAME):
-        place = block * THREADS + thread
-        (t,) = axes("t", [total], [place])
-        T.where(place < total)
+        position = block * THREADS + thread
+        (t,) = axes("t", [total], [position])
+        T.where(position < total)
         read = [buffers[name] for name in (*spec.tensors, *spec.params)]
         T.reads(*map(whole, read))
         T.writes(whole(buffers["y"]))
@@ -74,8 +74,8 @@ def _element(spec: Product, buffers: dict[str, Any], outer: Expr, row: Expr, col
         value = requantize(spec, acc, factors, zeros[2], bounds)
     else:
         value = clamp(acc, bounds)
-    place = y.start(outer) + row * y.strides[3] + column * y.strides[4]
-    T.buffer_store(y.flat(), value, [place])
+    position = y.start(outer) + row * y.strides[3] + column * y.strides[4]
+    T.buffer_store(y.flat(), value, [position])
 
 
 def refuses(spec: Product, target: Target) -> str | None:
@@ -83,5 +83,5 @@ def refuses(spec: Product, target: Target) -> str | None:
     return refuses_cuda(target) or product_refusal(spec)
 
 
-TYPES = ("uint8", "int8", "float32")
-PRODUCT_CUDA = row_major_template("product", NAME, refuses, kernel, TYPES)
+X_TYPES = ("uint8", "int8", "float32")
+PRODUCT_CUDA = row_major_template("product", NAME, refuses, kernel, X_TYPES)

@@ -34,11 +34,11 @@ from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
 from schedules.spec import Normalize
-from schedules.spec.normalizing import PARTS
+from schedules.spec.normalizing import PARTIAL_SUMS
 from schedules.spec.operator_spec import FLOAT32_MAX
 
-ROWS, MANY_ROWS = 2, 8  # of a block: few rows had better have many multiprocessors
-MANY = 2048
+ROWS_IF_FEW, ROWS_IF_MANY = 2, 8  # of a block: few rows had better have many multiprocessors
+FEW_ROWS = 2048
 
 
 def refuses(spec: RowSpec, target: Target) -> str | None:
@@ -55,33 +55,35 @@ def kernel(spec: RowSpec) -> tirx.PrimFunc:
             T.reads()
             T.writes()
             T.sblock_attr({"template": f"{spec.kind}_cuda"})
-            own_rows = rows_of_block(count)
-            blocks = tirx.ceildiv(count, T.int64(own_rows))
+            block_rows = rows_of_block(count)
+            blocks = tirx.ceildiv(count, T.int64(block_rows))
             with (
                 T.thread_binding(T.int64(0), blocks, "blockIdx.x") as block,
-                T.thread_binding(T.int64(0), T.int64(own_rows * PARTS), "threadIdx.x") as thread,
+                T.thread_binding(
+                    T.int64(0), T.int64(block_rows * PARTIAL_SUMS), "threadIdx.x"
+                ) as thread,
             ):
-                own, lane = thread // PARTS, thread % PARTS
-                row = tirx.min(block * own_rows + own, count - 1)
-                _EMIT[spec.kind](_Thread(spec, buffers, own_rows, row, own, lane))
+                row_in_block, lane = thread // PARTIAL_SUMS, thread % PARTIAL_SUMS
+                row = tirx.min(block * block_rows + row_in_block, count - 1)
+                _EMIT[spec.kind](_Thread(spec, buffers, block_rows, row, row_in_block, lane))
     return for_cuda(builder.get())
 
 
 def rows_of_block(count: Any) -> int:
     """Return how many rows a block of threads has; ``count`` may be open."""
     known = isinstance(count, int | tirx.IntImm)
-    return ROWS if known and int(count) <= MANY else MANY_ROWS
+    return ROWS_IF_FEW if known and int(count) <= FEW_ROWS else ROWS_IF_MANY
 
 
 @dataclass(frozen=True)
 class _Thread:
-    """Emits what one thread does: a lane of a row, which is ``own`` in its block."""
+    """Emits what one thread does: a lane of a row, which is ``row_in_block`` in its block."""
 
     spec: Any
     buffers: dict[str, Any]
     block_rows: int
     row: Expr
-    own: Expr
+    row_in_block: Expr
     lane: Expr
 
     def load(self, name: str, index: int | None = None, /) -> Expr:
@@ -90,9 +92,9 @@ class _Thread:
 
     def each(self, emit: Callable[[Expr], None]) -> None:
         """Emit a loop over the elements of the lane; ``emit`` gets where in the row they are."""
-        with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTS))) as i:
-            element = i * PARTS + self.lane
-            if self.spec.size % PARTS == 0:
+        with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTIAL_SUMS))) as i:
+            element = i * PARTIAL_SUMS + self.lane
+            if self.spec.size % PARTIAL_SUMS == 0:
                 emit(element)
                 return
             with T.If(element < self.spec.size), T.Then():
@@ -118,10 +120,10 @@ class _Thread:
         part = _memory(1, "local")
         T.buffer_store(part, tirx.const(start, "float32"), [0])
         self.each(lambda element: T.buffer_store(part, step(source(element), part[0]), [0]))
-        shared = _memory(self.block_rows * PARTS, "shared")
-        T.buffer_store(shared, part[0], [self.own * PARTS + self.lane])
+        shared = _memory(self.block_rows * PARTIAL_SUMS, "shared")
+        T.buffer_store(shared, part[0], [self.row_in_block * PARTIAL_SUMS + self.lane])
         T.evaluate(T.tvm_storage_sync("shared"))
-        parts = [shared[self.own * PARTS + lane] for lane in range(PARTS)]
+        parts = [shared[self.row_in_block * PARTIAL_SUMS + lane] for lane in range(PARTIAL_SUMS)]
         while len(parts) > 1:
             half = len(parts) // 2
             parts = [join(b, a) for a, b in zip(parts[:half], parts[half:], strict=True)]

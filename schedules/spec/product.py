@@ -23,7 +23,7 @@ MOST_DEPTH = 16512
 EXP2_SERIES = tuple(255 * math.log(2) ** k / math.factorial(k) for k in (4, 3, 2, 1, 0))
 """Of 255 * 2**f, highest power first: within a hundredth where |f| <= 1/2."""
 LEAST_EXPONENT = -126.0
-MASKED = -(1 << 30)
+MASKED_SCORE = -(1 << 30)
 """The sum of products in place of one that does not count."""
 
 

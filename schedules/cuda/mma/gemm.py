@@ -42,12 +42,14 @@ from schedules.bodies.prim_func import prim_func
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.mma.place import Gemm, Place, call, where
 from schedules.cuda.mma.sums import join, sum_slabs
-from schedules.cuda.mma.tiles import SMALLEST, WARP, MmaTiles
+from schedules.cuda.mma.tiles import SMALLEST_TILES, WARP, MmaTiles
 from schedules.cuda.mma.write import Writer
 from schedules.spec import Conv2d, Dense
 
 
-def gemm_kernel(spec: Conv2d | Dense, gemm: Gemm, tiles: MmaTiles = SMALLEST) -> tirx.PrimFunc:
+def gemm_kernel(
+    spec: Conv2d | Dense, gemm: Gemm, tiles: MmaTiles = SMALLEST_TILES
+) -> tirx.PrimFunc:
     """Return the PrimFunc with ``tiles``."""
     with prim_func() as builder:
         buffers = declare_arguments(gemm.buffers)

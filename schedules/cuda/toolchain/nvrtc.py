@@ -27,7 +27,7 @@ _USAGE = re.compile(
     re.S,
 )
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+)\(")
-BUSY = 512  # threads of a multiprocessor that hide the latency of its memories
+BUSY_THREADS = 512  # threads of a multiprocessor that hide the latency of its memories
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
@@ -188,7 +188,7 @@ def with_few_blocks(text: str, names: Collection[str]) -> str:
         threads, name = int(found[1]), found[2]
         if name not in names:
             return found[0]
-        return f"__launch_bounds__({threads}, {max(1, BUSY // threads)}) {name}("
+        return f"__launch_bounds__({threads}, {max(1, BUSY_THREADS // threads)}) {name}("
 
     return _BOUNDS.sub(_bounded, text)
 

@@ -154,12 +154,12 @@ class Rows:
         Nothing is summed where ``z_other`` is 0.
         """
         height, zero = T.int64(self.tile.rows), tirx.const(0, "int32")
-        found = T.sblock_alloc_buffer(int64((self.tile.rows,)), "int32", layout=None)
+        corrections = T.sblock_alloc_buffer(int64((self.tile.rows,)), "int32", layout=None)
         vector = T.sblock_alloc_buffer(int64((LANES,)), "int32", layout=None)
-        IRBuilder.name("corrections", found)
+        IRBuilder.name("corrections", corrections)
         IRBuilder.name("total", vector)
         with T.serial(height) as r:
-            T.buffer_store(found, zero, [r])
+            T.buffer_store(corrections, zero, [r])
         with T.If(z_other != 0), T.Then(), T.serial(height) as r:
             T.buffer_store(vector, broadcast(zero, LANES), [ramp(LANES)])
             with T.serial(T.int64(self.steps)) as step:
@@ -167,8 +167,8 @@ class Rows:
                 value = self.dot.step(vector[ramp(LANES)], row(r, step), ones)
                 T.buffer_store(vector, value, [ramp(LANES)])
             total = vector[T.int64(0)] - z * tirx.const(self.source.columns, "int32")
-            T.buffer_store(found, total * z_other, [r])
-        return found
+            T.buffer_store(corrections, total * z_other, [r])
+        return corrections
 
 
 def _flattened(nested: Sequence[Sequence[Any]]) -> list[Any]:

@@ -81,7 +81,7 @@ class _Row:
     def __post_init__(self) -> None:
         self.x, self.y = (flat(self.buffers[name]) for name in "xy")
 
-    def place(self, first: Expr, count: int) -> Expr:
+    def indices(self, first: Expr, count: int) -> Expr:
         """Return where elements of the row lie."""
         return ramp(count, self.row * self.spec.size + first)
 
@@ -91,7 +91,7 @@ class _Row:
 
     def write(self, first: Expr, t: Expr, count: int) -> None:
         """Store elements of y."""
-        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.place(first, count)])
+        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.indices(first, count)])
 
     def joined(
         self,
@@ -107,7 +107,7 @@ class _Row:
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
             own = ramp(count, T.int64(lane))
-            value = self.x[self.place(first, count)] if source is None else source(first, count)
+            value = self.x[self.indices(first, count)] if source is None else source(first, count)
             if seen:
                 value = _without(value, seen, start)
             T.buffer_store(parts, step(value, parts[own]), [own])
@@ -143,7 +143,7 @@ def _normalize(row: _Row) -> None:
         mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.load))
 
     def _deviation(first: Expr, count: int) -> Expr:
-        return rows.deviation(spec, row.x[row.place(first, count)], mean)
+        return rows.deviation(spec, row.x[row.indices(first, count)], mean)
 
     squares = row.joined(0, _sum, rows.square_added, _deviation)
     inv = T.bind(rows.inverse(squares, row.load))
@@ -187,14 +187,14 @@ def _softmax(row: _Row) -> None:
     is_float = spec.y == "float32"
     kept = row.y if is_float else _registers(spec.size, "float32")
 
-    def _place(first: Expr, count: int) -> Expr:
-        return row.place(first, count) if is_float else ramp(count, first)
+    def _indices(first: Expr, count: int) -> Expr:
+        return row.indices(first, count) if is_float else ramp(count, first)
 
     exponentials: list[Expr] = []
 
     def _kept(first: Expr, count: int) -> Expr:
-        e = T.bind(rows.exponential(row.x[row.place(first, count)], top))
-        T.buffer_store(kept, e, [_place(first, count)])
+        e = T.bind(rows.exponential(row.x[row.indices(first, count)], top))
+        T.buffer_store(kept, e, [_indices(first, count)])
         exponentials.append(e)
         return e
 
@@ -202,7 +202,7 @@ def _softmax(row: _Row) -> None:
 
     # The loop divides some of the last vector in y: it is taken from registers.
     def _share(first: Expr, _lane: int, count: int, seen: int) -> None:
-        e = exponentials[-1] if seen else kept[_place(first, count)]
+        e = exponentials[-1] if seen else kept[_indices(first, count)]
         row.write(first, rows.share(e, total), count)
 
     each_piece(spec.size, _share)

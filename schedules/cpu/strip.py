@@ -220,9 +220,9 @@ class _Emitter:
                 regions.append(buffer[0 : buffer.shape[0]])
         return regions
 
-    def _pixel(self, window: Any, place: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
+    def _pixel(self, window: Any, position: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
         """Emit one output pixel: its sum, its epilogue, its store."""
-        c = place[1]
+        c = position[1]
 
         def _load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
@@ -230,9 +230,9 @@ class _Emitter:
 
         acc = T.Bind(self._sum(window, c, taps, _load("bias")))
         IRBuilder.name("acc", acc)
-        r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
+        r = self.buffers["r"][(*position, ramp(LANES))] if self.spec.residual else None
         y = clear_tail(self.spec, c, epilogue(self.spec, acc, _load, r))
-        T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])
+        T.buffer_store(self.buffers["y"], y, [*position, ramp(LANES)])
 
     def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:
         """Return the accumulators of one output pixel, which are ``parts`` registers on the way."""

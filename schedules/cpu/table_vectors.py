@@ -112,9 +112,9 @@ def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
             T.sblock_attr({"template": lookup.name})
             sources, results = flat(x), flat(y)
             here = ramp(lookup.lanes, tirx.min(vector * lanes, size - lanes))
-            found = lookup.find(_bytes(sources, here), _parts(lookup, spec, table))
+            entries = lookup.find(_bytes(sources, here), _parts(lookup, spec, table))
             dtype = f"{spec.y}x{lookup.lanes}"
-            T.buffer_store(results, tirx.reinterpret(dtype, found), [here])
+            T.buffer_store(results, tirx.reinterpret(dtype, entries), [here])
     return builder.get()
 
 

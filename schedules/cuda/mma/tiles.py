@@ -128,5 +128,5 @@ def sampled(sch: Schedule, rows: int, blocks: int) -> MmaTiles:
         options = sorted({tiles[axis] for tiles in left})
         chosen = sch.sample_categorical(options, [1 / len(options)] * len(options))
         left = [tiles for tiles in left if tiles[axis] == int(sch.get(chosen))]
-    (found,) = left
-    return _tiles(found)
+    (numbers,) = left
+    return _tiles(numbers)

@@ -184,10 +184,10 @@ def with_few_blocks(text: str, names: Collection[str]) -> str:
     it does not where it is told how many blocks are enough.
     """
 
-    def _bounded(found: re.Match[str]) -> str:
-        threads, name = int(found[1]), found[2]
+    def _bounded(declared: re.Match[str]) -> str:
+        threads, name = int(declared[1]), declared[2]
         if name not in names:
-            return found[0]
+            return declared[0]
         return f"__launch_bounds__({threads}, {max(1, BUSY_THREADS // threads)}) {name}("
 
     return _BOUNDS.sub(_bounded, text)
@@ -195,13 +195,13 @@ def with_few_blocks(text: str, names: Collection[str]) -> str:
 
 def kernel_usage(log: str) -> dict[str, KernelUsage]:
     """Return what each kernel takes, from what ptxas prints with ``-v``."""
-    found = {}
+    usage = {}
     for name, stack, stores, loads, registers, rest in _USAGE.findall(log):
         shared = _SHARED.search(rest)
-        found[name] = KernelUsage(
+        usage[name] = KernelUsage(
             registers=int(registers),
             spilled_bytes=int(stores) + int(loads),
             stack_bytes=int(stack),
             shared_bytes=int(shared[1]) if shared else 0,
         )
-    return found
+    return usage

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.images import product, rows, windows
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from relay_int8.graph.groups import Clip, Leaky
+from relay_int8.graph.group import Clip, Leaky
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]

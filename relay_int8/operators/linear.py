@@ -10,7 +10,7 @@ import numpy as np
 
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, Leaky
+from relay_int8.graph.group import Group, Leaky
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import activate, rows, tail

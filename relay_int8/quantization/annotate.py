@@ -15,7 +15,8 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Clip, Group, Leaky, adds_values, find_groups
+from relay_int8.graph.group import Group, Leaky, adds_values
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal
@@ -148,9 +149,9 @@ def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[s
     found: set[str] = set()
     for group in groups:
         sources = [producer[var].name for var in group.inputs if var in producer]
-        is_bound = group.kind == "activation" and isinstance(group.activation, Clip)
-        is_norm = operator_of(group).rounds and float_refusal(group) is None
-        if is_norm or (is_bound and found.intersection(sources)):
+        record = operator_of(group)
+        is_norm = record.rounds and float_refusal(group) is None
+        if is_norm or (record.is_bound(group) and found.intersection(sources)):
             found.add(group.name)
     return found
 

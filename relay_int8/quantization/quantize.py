@@ -24,7 +24,8 @@ from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.digest import digest, float_digest, tensor_names
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize

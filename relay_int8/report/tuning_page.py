@@ -17,7 +17,6 @@ from relay_int8.tuning.trial_log import Manifest, Trial, read_manifest, read_tri
 from relay_int8.tuning.tuner import BATCH
 from relay_int8.tuning.winner import Winner, by_task, fastest_s, winner
 from schedules.task import Task
-from schedules.work import multiplications
 
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
 
@@ -72,7 +71,7 @@ class _Kernel:
     @property
     def of_peak(self) -> str:
         """The share of the peak that it reaches, in percent; empty where no peak applies."""
-        macs = multiplications(self.task.operator)
+        macs = self.task.operator.multiplications
         if not macs or not self._peak_macs_s or self.task.template.endswith("_f32"):
             return ""
         return f"{macs / self.winner.seconds / self._peak_macs_s:.0%}"

@@ -62,22 +62,22 @@ def _aligned(point: Point) -> Expr:
         layout.physical_shape(shape)[axis]
         for layout, shape in zip(point.layouts.inputs, point.spec.shapes, strict=True)
     ]
-    place = point.physical
+    index = point.physical
 
     def _read(name: str, start: int) -> Expr:
-        return point.tensors[name](*place[:axis], place[axis] - start, *place[axis + 1 :])
+        return point.tensors[name](*index[:axis], index[axis] - start, *index[axis + 1 :])
 
-    return _chosen(point.spec.tensors, sizes, place[axis], _read)
+    return _chosen(point.spec.tensors, sizes, index[axis], _read)
 
 
 def _gathered(point: Point) -> Expr:
-    axis, place = point.spec.axis, point.logical
+    axis, index = point.spec.axis, point.logical
     sizes = [int(shape[axis]) for shape in point.spec.shapes]
 
     def _read(name: str, start: int) -> Expr:
-        return point.at(name, (*place[:axis], place[axis] - start, *place[axis + 1 :]))
+        return point.at(name, (*index[:axis], index[axis] - start, *index[axis + 1 :]))
 
-    return _chosen(point.spec.tensors, sizes, place[axis], _read)
+    return _chosen(point.spec.tensors, sizes, index[axis], _read)
 
 
 def _chosen(

@@ -29,6 +29,7 @@ from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.bodies.body import template_blocks
+from schedules.bodies.buffers import whole
 from schedules.bodies.expressions import is_ragged
 from schedules.cpu.elementwise import Tiles, refuses_kind
 from schedules.layout import ROW, Layout
@@ -102,10 +103,6 @@ def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:
     return _range(memory) if spec.statistic == "range" else _histogram(spec, memory)
 
 
-def _whole(buffer: tirx.Buffer) -> Any:
-    return buffer[tuple(slice(0, size) for size in buffer.shape)]
-
-
 def _sortable(bits: Expr) -> Expr:
     """Map the bits of a float32 to an int32 that sorts alike; the map is its own inverse."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
@@ -117,7 +114,7 @@ def _is_finite(x: Expr) -> Expr:
 
 def _range(memory: Memory) -> tirx.PrimFunc:
     tasks, total_size = T.int64(memory.tasks), memory.rows * memory.size
-    first, length, load, whole = memory.first, memory.length, memory.load, _whole
+    first, length, load = memory.first, memory.length, memory.load
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
 
     def _key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
@@ -176,7 +173,7 @@ def _range(memory: Memory) -> tirx.PrimFunc:
 
 def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
     tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
-    first, length, whole = memory.first, memory.length, _whole
+    first, length = memory.first, memory.length
     copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
 
     def _left(item: Expr, chunk: Expr) -> Expr:

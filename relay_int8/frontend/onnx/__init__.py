@@ -22,7 +22,8 @@ from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
-from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
+from relay_int8.frontend.onnx.graph import NamedImporter
+from relay_int8.frontend.onnx.operator_support import unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen

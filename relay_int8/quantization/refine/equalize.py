@@ -19,7 +19,7 @@ from tvm import IRModule
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.data.dataset import Image
 from relay_int8.graph.batch import with_batch
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.equalization import (
     cross_layer_factors,
     smoothing_factors,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.rounding import ROUNDINGS, Rounding, nearest

@@ -31,7 +31,8 @@ from relay_int8.compiler.integer_kernels import (
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.origins import Origins, Role
 from relay_int8.graph.pixels import pixels_of
 from relay_int8.graph.requantize import requantize_of

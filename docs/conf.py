@@ -1,6 +1,8 @@
 """Settings of the site that ``scripts/docs`` builds with Sphinx.
 
 Everything that a page needs comes with the site: it can be read from a disk, without a network.
+Sphinx and not MkDocs, because docstrings are reStructuredText, and because MkDocs 1 and its theme
+Material are at the end of their life. The pages are Markdown all the same (MyST).
 """
 
 import sys
@@ -22,7 +24,8 @@ default_role = "code"
 smartquotes = False  # options begin with two hyphens
 nitpicky = False  # types of NumPy and TVM have no page here
 
-autodoc_typehints = "none"  # signatures show them
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False

@@ -33,6 +33,8 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = f"relay-int8 {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False

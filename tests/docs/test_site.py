@@ -1,5 +1,6 @@
 """The site builds, and what it and the README are made from is complete."""
 
+import re
 import subprocess
 import sys
 
@@ -55,6 +56,8 @@ def test_a_table_that_is_missing_is_named():
         figures(page.replace("\n| NNCF |", "\n| PPQ |"))
 
 
-def test_the_readme_is_short():
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(lines) < README_LINES
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < README_LINES
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert len(links) > 10 and not [link for link in links if not (ROOT / link).exists()]

@@ -22,7 +22,16 @@ Importing them needs nothing, so that the command line can answer before TVM is 
 
 
 class Int8Error(Exception):
-    """Base of everything that relay_int8 raises on purpose."""
+    """Base of everything that relay_int8 raises on purpose.
+
+    Examples
+    --------
+    >>> try:
+    ...     relay_int8.load("missing.ri8")
+    ... except relay_int8.Int8Error as error:
+    ...     print(error)
+    missing.ri8: no such file; relay-int8 quantize writes artifacts (.ri8)
+    """
 
 
 class ConfigError(Int8Error):

@@ -194,6 +194,13 @@ def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None =
         If no template computes some kernel on the target.
     RecordError
         With ``require_tuned``, if a kernel has no record.
+
+    Examples
+    --------
+    >>> artifact = relay_int8.build(quantized, relay_int8.BuildOptions(threads=1))
+    >>> artifact
+    <Artifact of digits.onnx for ...: 11 kernels, <Report of digits.onnx: ...>>
+    >>> manifest = artifact.save("digits.ri8")
     """
     resolved = options if isinstance(options, ResolvedOptions) else resolve_options(options)
     options = resolved.options

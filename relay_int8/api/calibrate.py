@@ -82,6 +82,15 @@ def calibrate_model(
     ------
     Int8Error
         One of its kinds, by what is wrong.
+
+    Examples
+    --------
+    >>> options = relay_int8.ImportOptions(batch=1)
+    >>> table = relay_int8.calibrate_model(
+    ...     "digits.onnx", images.calibration[:20], "table.json", imports=options
+    ... )
+    >>> table.images
+    20
     """
     config, imports = config or QuantConfig(), imports or ImportOptions()
     require_outputs(output, read=(model, imports.params))

@@ -29,6 +29,12 @@ def float_network(
 
     The function raises a ConfigError for arrays of other names, shapes or types than the model's
     inputs, and for integers that are no valid indices.
+
+    Examples
+    --------
+    >>> run = relay_int8.float_network(model)
+    >>> run({"image": images.test[:1]})["logits"].shape
+    (1, 10)
     """
     mod = normalize()(model.module)
     inputs_found = inputs_of(mod)

@@ -127,6 +127,13 @@ def quantize(
     ConfigError, CoverageError, CalibrationError, RecordError
         By what is wrong: the configuration, an operator without integers where all must be
         integers, images or table, the plan.
+
+    Examples
+    --------
+    >>> quantized = relay_int8.quantize(model, images.calibration)
+    >>> quantized.network
+    <QuantizedModel ...: 11 of 11 layers in integers (int8-asymmetric, mse-affine)>
+    >>> quantized.save_table("table.json")
     """
     config = config or QuantConfig()
     find_method(config.method)

@@ -23,20 +23,22 @@ def evaluate(
     ],
     labels: Labels = None,
     fp32: Annotated[
-        Path | None, typer.Option(help="The model it was made from, to compare with.")
+        Path | None,
+        typer.Option(help="The float model that the artifact was made from, to compare with."),
     ] = None,
     input_shape: Inputs = None,
     params: Params = None,
     preprocess: Preprocess = None,
     output: Annotated[
-        str | None, typer.Option(help="Name of the output to look at; the first one if not given.")
+        str | None, typer.Option(help="Name of the output to score; by default the first one.")
     ] = None,
     min_top1: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Exit with 3 below this top-1 accuracy (0..1)."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where to write the numbers as JSON, for report.")
+        Path | None,
+        typer.Option(help="Where to write the numbers as JSON; the command report can show them."),
     ] = None,
     max_drop: Annotated[
         float | None,

@@ -37,7 +37,7 @@ TARGET = "For the target"
 FILES = "Report and files"
 
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
+    Path, typer.Option("--output", "-o", help="Artifact to write, usually NAME.ri8.")
 ]
 RawPixels = Annotated[
     str | None,
@@ -57,8 +57,8 @@ Target = Annotated[
 Architectures = Annotated[
     str,
     typer.Option(
-        help="For GPUs, whose code the artifact holds: native (those of this computer), all, "
-        "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX.",
+        help="For GPUs: the architectures to include code for: native (the GPUs of this computer), "
+        "all, or names such as sm_80,sm_90. Kernels are chosen for the oldest of them.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -66,7 +66,7 @@ CudaGraphs = Annotated[
     bool,
     typer.Option(
         "--cuda-graphs/--no-cuda-graphs",
-        help="For GPUs: launch kernels together.",
+        help="For GPUs: launch kernels together, as CUDA graphs.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -74,21 +74,21 @@ Float16 = Annotated[
     bool,
     typer.Option(
         "--float16",
-        help="For GPUs: layers that stay in float multiply float16, sum float32.",
+        help="For GPUs: layers that stay in float multiply float16 numbers and sum in float32.",
         rich_help_panel=TARGET,
     ),
 ]
 PlanFile = Annotated[
     Path | None,
     typer.Option(
-        help="Plan file, as sensitivity writes it: what it leaves in float stays.",
+        help="Plan file of the command sensitivity; layers that it leaves in float stay in float.",
         rich_help_panel=INTEGERS,
     ),
 ]
 ToolSettings = Annotated[
     list[str] | None,
     typer.Option(
-        help="Setting of an accuracy tool, as equalization=smooth; may be repeated.",
+        help="Setting of an accuracy tool, such as equalization=smooth; may be repeated.",
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -138,7 +138,7 @@ SensitivitySamples = Annotated[
 TuningLogs = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of tuning logs, used before those that are shipped; see tune.",
+        help="Folder of tuning logs, used before those that come with relay-int8; see tune.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -146,7 +146,7 @@ UseRecords = Annotated[
     bool,
     typer.Option(
         "--records/--no-records",
-        help="Use tuning logs, or default schedules alone.",
+        help="Use tuning logs, or only default schedules.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -158,7 +158,7 @@ RequireTuned = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads that it will run on; all cores if not given."),
+    typer.Option(min=1, help="Threads that the network will run on; all cores if not given."),
 ]
 QdqFile = Annotated[
     Path | None,

@@ -9,8 +9,8 @@ relu or clip that the type's own bounds imply is left out, because runtimes comp
 quantization in integers only where nothing stands between. Ranges narrower than their type have no
 place in ONNX: they are in the metadata ``int8.qrange``, which the frontend reads back.
 
-How close a runtime comes (docs/guide.md says why): from equal integers each operator gives integers
-at most one step away.
+How close a runtime comes (docs/how-to/qdq.md says why): from equal integers each operator gives
+integers at most one step away.
 """
 
 from __future__ import annotations

@@ -118,6 +118,17 @@ def evaluate(
     ConfigError
         If there is no such output, labels and images differ in number, or a label is none of the
         output's classes.
+
+    Examples
+    --------
+    >>> result = relay_int8.evaluate(
+    ...     network,
+    ...     [{"image": image[None]} for image in images.test[:100]],
+    ...     labels=images.labels[:100],
+    ...     reference=relay_int8.float_network(model),
+    ... )
+    >>> result.top1, result.agreement
+    (0.99, 0.99)
     """
     names = [info.name for info in module.manifest.outputs]
     output = names[0] if output is None else output

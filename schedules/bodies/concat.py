@@ -40,6 +40,14 @@ def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, _gathered, 0)
 
 
+def adjoins(spec: Concat, layouts: Layouts) -> bool:
+    """Say whether the inputs lie in y one behind the other, each in one piece."""
+    if not _is_aligned(spec, layouts):
+        return False
+    outer = layouts.output.physical_shape(spec.shape("y"))[: _physical_axis(spec, layouts)]
+    return all(isinstance(size, int) and size == 1 for size in outer)
+
+
 def _physical_axis(spec: Concat, layouts: Layouts) -> int:
     """Return the axis in memory that the concatenated one becomes."""
     index = [0] * len(spec.shape("y"))

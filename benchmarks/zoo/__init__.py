@@ -13,6 +13,7 @@ import onnx
 from benchmarks.zoo.bert import BERT_BASE, DISTILBERT, DISTILBERT_3
 from benchmarks.zoo.convnext import CONVNEXT_T
 from benchmarks.zoo.deformable import DCN_RESNET_101, DCN_V2_RESNET_101
+from benchmarks.zoo.densenet import DenseNet
 from benchmarks.zoo.drn import DRN
 from benchmarks.zoo.gated import EfficientNet, MobileNetV3
 from benchmarks.zoo.inception import InceptionV3
@@ -88,6 +89,7 @@ NETWORKS: dict[str, Builder] = {
     "mobilenet_v2": MobileNetV2(),
     "mobilenet_v3_large": MobileNetV3(),
     "efficientnet_b0": EfficientNet(),
+    "densenet121": DenseNet(),
     "dcn_resnet101": DCN_RESNET_101,
     "dcn_v2_resnet101": DCN_V2_RESNET_101,
 }

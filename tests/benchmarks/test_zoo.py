@@ -24,6 +24,7 @@ PUBLISHED = {
     "mobilenet_v2": (3.505, 300.8),
     "mobilenet_v3_large": (5.483, 216.6),
     "efficientnet_b0": (5.2886, 385.8),
+    "densenet121": (7.979, 2834),
     # ResNet-101 is 44.549 and 7801; the last stage is not strided, and offsets are convolutions.
     "dcn_resnet101": (44.549 + 0.9955, 7801 + 2119.8 + 195.1),
     "dcn_v2_resnet101": (44.549 + 1.9293, 7801 + 396.2),

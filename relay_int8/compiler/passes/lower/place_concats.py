@@ -75,9 +75,7 @@ class _Placement:
         self.places: dict[relax.Var, Place] = {}
         self.joined: list[relax.Var] = []
         self._sizes = _movable(mod, bindings)
-        self._named = {
-            item.var: item.value for item in bindings if isinstance(item.value, relax.Var)
-        }
+        self._named = _named(bindings)
         for item in reversed(bindings):
             if _is_adjoining(mod, item.value):
                 *inputs, y = (self._named.get(argument, argument) for argument in item.value.args)
@@ -113,14 +111,23 @@ def _movable(mod: IRModule, bindings: Sequence[relax.VarBinding]) -> dict[relax.
         if dataflow.operator(item.value) == "builtin.alloc_tensor"
         and all(isinstance(size, int) for size in dataflow.shape(item.var))
     }
-    named = {item.var: item.value for item in bindings if isinstance(item.value, relax.Var)}
+    named = _named(bindings)
     seen = [mod["main"].body.body]
     for item in bindings:
         if item.var not in named and not _is_kernel_call(mod, item.value):
-            seen += dataflow.arguments(item.value)
+            seen += relax.analysis.free_vars(item.value)
     for var in seen:
         sizes.pop(named.get(var, var), None)
     return sizes
+
+
+def _named(bindings: Sequence[relax.VarBinding]) -> dict[relax.Var, relax.Var]:
+    """Return what each variable stands for that is another name of a tensor."""
+    named: dict[relax.Var, relax.Var] = {}
+    for item in bindings:
+        if isinstance(item.value, relax.Var):
+            named[item.var] = named.get(item.value, item.value)
+    return named
 
 
 def _is_kernel_call(mod: IRModule, value: relax.Expr) -> bool:

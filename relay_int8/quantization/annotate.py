@@ -190,7 +190,7 @@ def _shared(
     """
     producer = {group.output: group for group in integer}
     readers = dataflow.consumers(func)
-    like = _parts(integer)
+    like = _parts(integer, readers)
     lends = {group.output: group for group in integer if operator_of(group).lends_range(group)}
     for group in integer:
         record = operator_of(group)
@@ -213,14 +213,20 @@ def _shared(
     return {var: _follow(var, like) for var in like}
 
 
-def _parts(integer: list[Group]) -> dict[relax.Var, relax.Var]:
-    """Return, for each concat that is a part of others, as in a dense block, the last of these."""
+def _parts(
+    integer: list[Group], readers: Mapping[relax.Var, list[relax.Var]]
+) -> dict[relax.Var, relax.Var]:
+    """Return, for each concat of a dense block, the last concat that it is a part of.
+
+    Each is read by a layer, and joined again. One that is joined again and nothing else keeps its
+    own range: it is rescaled once, as its branches may need.
+    """
     lending = [group for group in integer if operator_of(group).lends_range(group)]
     return {
         group.output: whole.output
         for group in lending
         for whole in lending
-        if operator_of(group).is_part(group, whole)
+        if operator_of(group).is_part(group, whole) and readers[group.output] != [whole.output]
     }
 
 

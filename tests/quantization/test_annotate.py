@@ -63,6 +63,16 @@ def test_a_dense_block_has_one_scale():
     assert like["c"] == "c"  # a convolution reads it too
 
 
+def test_a_concat_that_is_joined_again_alone_keeps_its_range():
+    net = NetworkWriter()
+    a, b, c = (net.conv(name, net.x, 16, 1) for name in "abc")
+    inner = net.emit("inner", relax.op.concat([a, b], axis=1))
+    outer = net.emit("outer", relax.op.concat([c, inner], axis=1))
+    tensors = annotate(net.module(net.conv("d", outer, 4, 1)), QuantConfig()).tensors
+    assert tensors["a"].like == tensors["b"].like == tensors["inner"].like == "inner"
+    assert tensors["c"].like == "outer"
+
+
 def test_concats_that_are_no_parts_have_scales_of_their_own():
     net = NetworkWriter()
     a, b, c = (net.conv(name, net.x, 16, 1) for name in "abc")

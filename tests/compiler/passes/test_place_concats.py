@@ -8,13 +8,15 @@ import tvm
 import tvm_ffi
 from tvm import IRModule, relax
 
-from relay_int8.compiler.passes.lower.place_concats import PlaceConcats
+from relay_int8.compiler.passes.lower.place_concats import PlaceConcats, at_any_offset
 from relay_int8.compiler.pipeline import lower, virtual_machine_passes
 from relay_int8.graph import dataflow
 from relay_int8.graph.dataflow import FunctionWriter
 from relay_int8.graph.spec_calls import kernel_call
+from relay_int8.tuning.problem import problem
 from schedules.spec import Concat, Conv2d, Rescale
 from schedules.targets import native_target
+from tests.tuning.test_problem import SPECS, kernel
 
 pytestmark = pytest.mark.fast
 
@@ -207,6 +209,29 @@ def test_several_images_are_copied():
     net = Calls(2, 16, 4, 4)
     a = net.bound("a", net.x)
     assert_same(net.module(net.bound("c", net.joined("b", a, net.bound("a2", a)))), left=1)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_kernels_of_every_kind_run_at_any_offset(name: str):
+    """Every argument begins behind an odd number of elements of its memory."""
+    found = kernel(name)
+    posed = problem(found)
+    func = found.function(found.default())
+    func = at_any_offset(func, range(len(func.params)))
+    library = tvm.compile(IRModule({"main": func}), target=found.target)
+    arguments = [behind(array, 1 + 2 * place) for place, array in enumerate(posed.arguments)]
+    y = behind(posed.canary, 3)
+    library["main"](*arguments, y)
+    assert posed.fault(y.numpy()) is None
+
+
+def behind(array: np.ndarray, count: int) -> tvm.runtime.Tensor:
+    """Return a tensor that begins behind ``count`` elements of its memory."""
+    memory = np.concatenate([np.zeros(count, array.dtype), array.ravel()])
+    view = tvm.get_global_func("runtime.TVMTensorCreateView")
+    begin = count * array.dtype.itemsize
+    dtype = tvm.DataType(str(array.dtype))
+    return view(tvm.runtime.tensor(memory), array.shape, dtype, begin)
 
 
 def test_modules_without_concats_are_the_same():

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +49,8 @@ class PlaceConcats:
         if not placement.joined:
             return mod
         mod = mod.clone()
-        for kernel, names in _moved(mod, bindings, placement).items():
-            mod[kernel] = _anywhere(mod[kernel], names)
+        for kernel, positions in _moved(mod, bindings, placement).items():
+            mod[kernel] = at_any_offset(mod[kernel], positions)
         mod["main"] = _rewritten(mod["main"], bindings, placement)
         _remove_unused(mod, bindings, placement)
         return mod
@@ -73,14 +73,14 @@ class _Placement:
 
     def __init__(self, mod: IRModule, bindings: Sequence[relax.VarBinding]) -> None:
         self.places: dict[relax.Var, Place] = {}
-        self.joined: list[relax.Var] = []
+        self.joined: set[relax.Var] = set()
         self._sizes = _movable(mod, bindings)
         self._named = _named(bindings)
         for item in reversed(bindings):
             if _is_adjoining(mod, item.value):
                 *inputs, y = (self._named.get(argument, argument) for argument in item.value.args)
                 if self._place(inputs, y):
-                    self.joined.append(item.var)
+                    self.joined.add(item.var)
 
     def place_of(self, argument: relax.Expr) -> Place | None:
         """Return where what a kernel reads or writes lies; None if TVM decides."""
@@ -162,23 +162,31 @@ def _moved(
     return moved
 
 
-def _anywhere(kernel: tirx.PrimFunc, positions: set[int]) -> tirx.PrimFunc:
+def at_any_offset(kernel: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
     """Return a kernel some of whose arguments may begin anywhere in their memory.
 
-    TVM's kernels refuse an offset that their buffers do not declare.
+    TVM's kernels refuse an offset that their buffers do not declare. What a kernel declares over the
+    memory of an argument begins where that does.
     """
-    buffers = {
-        kernel.params[position]: _offset_buffer(kernel.params[position]) for position in positions
-    }
+    offsets = {kernel.params[position]: tirx.Var("offset", "int64") for position in positions}
+    buffers = {buffer: _at(buffer, offset) for buffer, offset in offsets.items()}
+
+    def _note(declared: tirx.DeclBuffer) -> None:
+        source = declared.data.args[0] if isinstance(declared.data, tvm.ir.Call) else None
+        if source in offsets:
+            buffers[declared.buffer] = _at(declared.buffer, offsets[source])
+
+    tvm_ffi.structural_walk(kernel.body, (tirx.DeclBuffer, _note))
     return tvm_ffi.structural_map(kernel, (tvm.ir.Var, lambda var: buffers.get(var, var)))
 
 
-def _offset_buffer(buffer: tirx.Buffer) -> tirx.Buffer:
+def _at(buffer: tirx.Buffer, offset: tirx.Var) -> tirx.Buffer:
+    """Return ``buffer`` with an offset, in elements."""
     return tirx.decl_buffer(
         buffer.ty.shape,
         buffer.ty.dtype,
         buffer.name,
-        elem_offset=tirx.Var("offset", "int64"),
+        elem_offset=offset,
         data_alignment=buffer.ty.data_alignment,
         offset_factor=1,
         layout=buffer.ty.layout,

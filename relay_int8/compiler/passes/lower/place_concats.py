@@ -165,8 +165,8 @@ def _moved(
 def at_any_offset(kernel: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
     """Return a kernel some of whose arguments may begin anywhere in their memory.
 
-    TVM's kernels refuse an offset that their buffers do not declare. What a kernel declares over the
-    memory of an argument begins where that does.
+    TVM's kernels refuse an offset that their buffers do not declare. What a kernel declares over
+    the memory of an argument begins where that does.
     """
     offsets = {kernel.params[position]: tirx.Var("offset", "int64") for position in positions}
     buffers = {buffer: _at(buffer, offset) for buffer, offset in offsets.items()}

@@ -33,6 +33,17 @@ class Concat(Operator):
         """Say yes: what feeds it alone is not rescaled then."""
         return True
 
+    def is_part(self, group: Group, whole: Group) -> bool:
+        """Say whether ``whole`` joins the result of ``group``, or begins with what that joins.
+
+        Dense blocks are written either way.
+        """
+        if whole.kind != self.kind or self.axis(group) != self.axis(whole):
+            return False
+        count = len(group.inputs)
+        begins = count < len(whole.inputs) and whole.inputs[:count] == group.inputs
+        return begins or group.output in whole.inputs
+
     def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
         """Look at all operands."""
         return bool(group.inputs) and all(operand_signs(group, known, holds))

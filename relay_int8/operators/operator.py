@@ -76,6 +76,10 @@ class Operator:
         """Say whether what feeds ``group`` alone had better take the parameters of its result."""
         return False
 
+    def is_part(self, group: Group, whole: Group) -> bool:
+        """Say whether the result of ``whole`` contains that of ``group``, of this kind."""
+        return False
+
     def passes_factors(self, group: Group) -> bool:
         """Say whether factors of channels pass through, so that they may move to its readers."""
         return False

@@ -185,29 +185,50 @@ def _shared(
     """Return, for each tensor with the parameters of another one, that other one.
 
     Parameters pass forward through moves, and backward from a concat, and from a pad with a value,
-    to what feeds it alone; with ``unify`` backward through leaky activations too. (Not through
-    ReLU: its result is unsigned, and what a chain of others makes of negative values would be
-    lost.)
+    to what feeds it alone, or it and concats that are parts of it; with ``unify`` backward through
+    leaky activations too. (Not through ReLU: its result is unsigned, and what a chain of others
+    makes of negative values would be lost.)
     """
     producer = {group.output: group for group in integer}
     readers = dataflow.consumers(func)
-    like: dict[relax.Var, relax.Var] = {}
+    like = _parts(integer, readers)
+    lends = {group.output: group for group in integer if operator_of(group).lends_range(group)}
     for group in integer:
         record = operator_of(group)
         if record.keeps_range(group) and group.output in wanted:
             like[group.output] = group.inputs[0]
-        if record.lends_range(group):
+        if group.output in lends:
+            whole = _follow(group.output, like)
             for var in group.inputs:
                 source = producer.get(var)
                 free = _requantizes(source) if source else _is_padded_input(group, var, func)
-                if free and len(readers[var]) == 1:
-                    like[var] = group.output
+                if free and all(
+                    reader in lends and _follow(reader, like) == whole for reader in readers[var]
+                ):
+                    like[var] = whole
         if unify and isinstance(group.activation, Leaky) and group.output in wanted:
             source = producer.get(group.inputs[0])
             alone = len(group.members) == len(readers[group.inputs[0]]) == 1
             if alone and source and _requantizes(source):
                 like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
+
+
+def _parts(
+    integer: list[Group], readers: Mapping[relax.Var, list[relax.Var]]
+) -> dict[relax.Var, relax.Var]:
+    """Return, for each concat of a dense block, the last concat that it is a part of.
+
+    Each is read by a layer, and joined again. One that is joined again and nothing else keeps its
+    own range: it is rescaled once, as its branches may need.
+    """
+    lending = [group for group in integer if operator_of(group).lends_range(group)]
+    return {
+        group.output: whole.output
+        for group in lending
+        for whole in lending
+        if operator_of(group).is_part(group, whole) and readers[group.output] != [whole.output]
+    }
 
 
 def _is_padded_input(group: Group, var: relax.Var, func: relax.Function) -> bool:

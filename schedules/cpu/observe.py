@@ -19,7 +19,7 @@ Exact:  minima, maxima and counts do not depend on the order. Floats are compare
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -81,6 +81,8 @@ class Memory:
 
 def _memory(spec: Observe, layout: Layout) -> Memory:
     shape = layout.physical_shape(spec.dims)
+    if spec.tasks:
+        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
     ragged = is_ragged(layout, spec.dims)
     kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
     rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
@@ -95,6 +97,20 @@ def _memory(spec: Observe, layout: Layout) -> Memory:
 
 def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
     return Layouts(inputs=wanted.inputs, output=ROW)
+
+
+def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
+    """Return the kernel for tensors of any size, counted by one task or by as many as there are.
+
+    A network has tensors of dozens of sizes, and LLVM takes a tenth of a second for each.
+    """
+    is_open = any(not isinstance(size, int) for size in spec.dims)
+    if is_open or is_ragged(layouts.inputs[0], spec.dims):
+        return spec, layouts
+    memory = _memory(spec, layouts.inputs[0])
+    dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(len(memory.shape)))
+    tasks = 1 if memory.tasks == 1 else MAX_TASKS
+    return replace(spec, dims=dims, tasks=tasks), Layouts(inputs=(ROW,), output=ROW)
 
 
 def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:
@@ -260,5 +276,6 @@ OBSERVE_CPU = ScheduleTemplate(
     kernel=kernel,
     default=default,
     space=space,
+    general=general,
     x_types=("float32",),
 )

@@ -200,6 +200,7 @@ class _LayoutWriter:
         self, spec: Spec, template: ScheduleTemplate, layouts: Layouts
     ) -> tvm.ir.GlobalVar:
         """Return the PrimFunc of a kernel; equal kernels share one."""
+        spec, layouts = template.general(spec, layouts)
         names = json.dumps([layout.name for layout in (*layouts.inputs, layouts.output)])
         key = (template.name, to_json(spec), names)
         if key not in self._kernels:

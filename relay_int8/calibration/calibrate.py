@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from relay_int8.calibration.checkpoint import Checkpoint
-from relay_int8.calibration.choose import choose
+from relay_int8.calibration.choose import FLOAT32_MAX, choose
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
@@ -38,7 +38,6 @@ from relay_int8.numerics.qparams import PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
 NO_TENSOR = "no layer is in integers, so no image was looked at"
-FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def calibrate(

@@ -1,5 +1,7 @@
 """mse-affine against the sum over all values, candidate by candidate, and what is degenerate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from relay_int8.calibration import Grid, Histogram, Range
 from relay_int8.calibration.choose import choose
 from relay_int8.calibration.methods import METHODS
 from relay_int8.calibration.methods.mse_affine import STRIDE, squared_errors
+from relay_int8.numerics.qparams import quantize
 
 pytestmark = pytest.mark.fast
 F = np.float32
@@ -103,3 +106,65 @@ def test_the_range_of_a_tensor_stays_within_what_was_observed():
     entry = choose("asymmetric", observed, two_sided(counts, -0.3, 20), METHOD)
     assert entry.low == F(-0.3) and 3 < entry.high < 8
     assert entry.method == "mse-affine"
+
+
+def test_few_values_leave_room_for_others_beyond_them():
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal(768).astype(F)
+    entry = chosen(values, "asymmetric")
+    assert 1.1 < entry.low / values.min() < 1.26 and 1.1 < entry.high / values.max() < 1.26
+    unseen = rng.standard_normal(100_000).astype(F)
+    assert mean_error(unseen, entry) < mean_error(unseen, replace(entry, **extremes(values))) / 2
+
+
+@pytest.mark.parametrize("scheme", ["u8", "s8", "asymmetric"])
+def test_many_values_leave_none(scheme):
+    values = (np.random.default_rng(6).random((4, 200_000)).sum(axis=0) - 2).astype(F)
+    values = np.abs(values) if scheme == "u8" else values
+    entry = chosen(values, scheme)
+    largest = np.abs(values).max()
+    assert entry.high == {"u8": largest, "s8": largest, "asymmetric": values.max()}[scheme]
+
+
+def test_bounds_of_functions_are_not_passed():
+    values = np.clip(np.random.default_rng(7).standard_normal(500), -1, 0.5).astype(F)
+    entry = chosen(values, "asymmetric")
+    assert (entry.low, entry.high) == (-1, 0.5)
+
+
+@pytest.mark.parametrize("scheme", ["u8", "s8"])
+def test_magnitudes_have_room_above_alone(scheme):
+    values = np.abs(np.random.default_rng(8).standard_normal(300)).astype(F)
+    entry = chosen(values, scheme)
+    assert 1.05 < entry.high / values.max() <= 1.2501
+    assert entry.low == (0 if scheme == "u8" else -entry.high)
+
+
+def test_an_end_that_cuts_does_not_move():
+    values = np.random.default_rng(9).standard_normal(200_000).astype(F)
+    entry = chosen(values, "asymmetric")
+    assert values.min() < entry.low and entry.high < values.max()
+
+
+def test_too_few_values_and_the_largest_floats():
+    assert chosen(np.array([-1, 2, 3], F), "asymmetric").high == 3
+    largest = np.finfo(F).max
+    values = np.append(np.linspace(-1, 1, 40), [0.99]).astype(F) * largest
+    assert np.isfinite(chosen(values, "s8").high)
+
+
+def chosen(values, scheme):
+    """Return the entry that calibration makes of some values."""
+    observed = Range.from_statistic(Range.statistic(values))
+    grid = METHOD.grid(scheme, observed)
+    return choose(scheme, observed, Histogram.of(values, grid), METHOD)
+
+
+def extremes(values):
+    return {"low": values.min(), "high": values.max()}
+
+
+def mean_error(values, entry):
+    params = entry.qparams()
+    found = (quantize(values, params).astype(F) - params.zero_point) * params.scale
+    return float(np.square(found - values).mean())

@@ -49,6 +49,13 @@ class Method(ABC):
         saturate. The caller cuts the result to the range that was observed.
         """
 
+    def margins(self, histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+        """Return how much further than what was observed to reach, below and above.
+
+        Only an end that is the observed one is moved. Over ``|x|`` below is zero.
+        """
+        return 0.0, 0.0
+
 
 class SymmetricMethod(Method):
     """A method whose source knows thresholds on ``|x|`` alone, whatever the scheme."""

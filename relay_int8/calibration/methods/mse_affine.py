@@ -12,7 +12,8 @@ than a tenth of it (0.5 dB): rounding errors average out in the sums of the laye
 is cut does not, and other images have larger values still. A bin's values stand in its middle, but
 those of the bin that holds zero are zero, as most of them are behind a ReLU. Candidates are the
 edges of every sixteenth bin. Types with a zero point have both ends searched together, so that a
-tensor that reaches far on one side keeps its steps for that side.
+tensor that reaches far on one side keeps its steps for that side. Where nothing is cut, and few
+values were seen, it reaches further than these (:mod:`relay_int8.calibration.methods.unseen`).
 
 ``mse`` is the same idea as published: thresholds on ``|x|`` alone, which hold for both signs.
 """
@@ -27,6 +28,7 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.calibration.methods.base import Method
+from relay_int8.calibration.methods.unseen import margins
 from relay_int8.numerics.qparams import Scheme
 
 Array = npt.NDArray[Any]
@@ -57,6 +59,13 @@ class MseAffine(Method):
         if grid.absolute:
             return 0.0, top
         return min(grid.below(grid.bins - float(lows[low])), 0.0), max(top, 0.0)
+
+    def margins(self, histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+        """Return how far beyond the values that were seen the next images are expected to reach."""
+        grid = histogram.grid
+        zero = 0.0 if grid.absolute else -float(grid.low) / float(grid.width)
+        bins = margins(histogram.counts, zero, 127 if scheme == "s8" else 255)
+        return bins[0] * float(grid.width), bins[1] * float(grid.width)
 
 
 def squared_errors(counts: Array, zero: float, lows: Array, highs: Array, steps: int) -> Array:

@@ -29,6 +29,7 @@ from relay_int8.calibration.mapper import (
     smallest_grids,
 )
 from relay_int8.calibration.methods import Method, find_method
+from relay_int8.calibration.methods.base import Function
 from relay_int8.calibration.observe import Progress, Runner
 from relay_int8.calibration.statistics import Tally
 from relay_int8.calibration.table import CalibrationTable
@@ -46,6 +47,7 @@ def calibrate(
     data: Iterable[Image],
     *,
     method: str | Method = "max",
+    functions: Mapping[str, Function] | None = None,
     model_hash: str = "",
     keep_histograms: bool = False,
     checkpoint: Checkpoint | None = None,
@@ -64,6 +66,9 @@ def calibrate(
         Images; iterated once a pass, so a :class:`~relay_int8.data.dataset.Dataset`.
     method
         A name of ``METHODS``, or a method with its own parameters.
+    functions
+        Name -> what reads the tensor, of those that nothing but a function of real numbers reads
+        (:func:`relay_int8.quantization.functions.read_functions`).
     model_hash
         Of the float model, kept in the table.
     keep_histograms
@@ -91,6 +96,7 @@ def calibrate(
             tally.observed[name],
             tally.histograms[name],
             chosen,
+            function=(functions or {}).get(name),
             keep_histogram=keep_histograms,
         )
         for name, scheme in schemes.items()

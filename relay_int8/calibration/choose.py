@@ -12,6 +12,7 @@ import numpy as np
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Histogram, Range
 from relay_int8.calibration.methods import Method
+from relay_int8.calibration.methods.base import Function
 from relay_int8.numerics.qparams import SMALLEST_THRESHOLD, Scheme
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -23,11 +24,13 @@ def choose(
     histogram: Histogram,
     method: Method,
     *,
+    function: Function | None = None,
     keep_histogram: bool = False,
 ) -> Entry:
     """Return the entry of one tensor: its range by ``method``, cut to what was observed.
 
-    An end at which nothing is cut moves outward by the method's margin.
+    An end at which nothing is cut moves outward by the method's margin. ``function`` is what reads
+    the tensor, where nothing else does.
 
     An all-zero tensor, or one whose range is below 2**-110, gets the range [0, 0], which stands for
     scale 1 (``qparams.activation``); a note says so. A constant keeps a range that reaches from
@@ -36,7 +39,7 @@ def choose(
     notes = []
     if observed.nonfinite:
         notes.append(f"{observed.nonfinite} values were NaN or infinite and were left out")
-    low, high = _cut(scheme, observed, _thresholds(scheme, observed, histogram, method))
+    low, high = _cut(scheme, observed, _thresholds(scheme, observed, histogram, method, function))
     if float(high) - float(low) < SMALLEST_THRESHOLD:
         low = high = np.float32(0)
         notes.append("all values are zero (or below 2**-110): its scale is 1")
@@ -56,11 +59,18 @@ def choose(
 
 
 def _thresholds(
-    scheme: Scheme, observed: Range, histogram: Histogram, method: Method
+    scheme: Scheme,
+    observed: Range,
+    histogram: Histogram,
+    method: Method,
+    function: Function | None,
 ) -> tuple[float, float]:
     if observed.low == observed.high:
         return -math.inf, math.inf  # one value: there is nothing to weigh
-    low, high = method.thresholds(histogram, scheme)
+    if function is None:
+        low, high = method.thresholds(histogram, scheme)
+    else:
+        low, high = method.thresholds_behind(function, histogram, scheme)
     return -high if histogram.grid.absolute else low, high
 
 

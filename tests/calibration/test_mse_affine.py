@@ -8,7 +8,7 @@ import pytest
 from relay_int8.calibration import Grid, Histogram, Range
 from relay_int8.calibration.choose import choose
 from relay_int8.calibration.methods import METHODS
-from relay_int8.calibration.methods.mse_affine import STRIDE, errors_behind, squared_errors
+from relay_int8.calibration.methods.mse_affine import CUT, STRIDE, errors_behind, squared_errors
 from relay_int8.numerics.qparams import quantize
 
 pytestmark = pytest.mark.fast
@@ -167,9 +167,9 @@ def behind(counts, function, edges, low, high, steps):
         y = function(edges[place] + width / 2)
         slope = function(edges[place + 1]) - function(edges[place])
         if place < low:
-            total += count * (y - function(edges[low])) ** 2
+            total += CUT * count * (y - function(edges[low])) ** 2
         elif place >= high:
-            total += count * (y - function(edges[high])) ** 2
+            total += CUT * count * (y - function(edges[high])) ** 2
         else:
             total += count * (slope * (high - low) / steps) ** 2 / 12
     return total

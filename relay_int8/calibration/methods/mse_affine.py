@@ -16,7 +16,7 @@ tensor that reaches far on one side keeps its steps for that side. Where nothing
 values were seen, it reaches further than these (:mod:`relay_int8.calibration.methods.unseen`).
 
 Where all that reads a tensor is a function of it, as a swish behind a convolution, errors are those
-of the function's values: swish makes next to nothing of what lies below -5, so that a range need
+of the function's values, of what is cut four times: swish makes next to nothing of what lies below -5, so that a range need
 not reach there.
 
 ``mse`` is the same idea as published: thresholds on ``|x|`` alone, which hold for both signs.
@@ -39,6 +39,7 @@ from relay_int8.numerics.qparams import Scheme
 
 Array = npt.NDArray[Any]
 WORTH = 0.9  # of the whole range's error: a range with more of it is not worth what it cuts
+CUT = 4.0  # times the squared error of what is cut, behind a function: it has one sign, and adds up
 STRIDE = 16  # bins between candidates: 128 of them an end, so that the least is missed by little
 
 
@@ -104,8 +105,8 @@ def errors_behind(
 ) -> Array:
     """Return float64 (lows, highs): the sum of squared errors of a function for each range.
 
-    What is cut has the function's value at the end of the range; rounding weighs by the square of
-    the slope.
+    What is cut has the function's value at the end of the range, and counts ``CUT`` times; rounding
+    weighs by the square of the slope.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def errors_behind(
     cut_high = left[2] - 2 * b * left[1] + b**2 * left[0]
     s = (highs[None] - lows[:, None]) / steps
     within = rounded[above][None] - rounded[below][:, None]
-    errors: Array = cut_low[:, None] + cut_high[None] + within * s**2 / 12
+    errors: Array = CUT * (cut_low[:, None] + cut_high[None]) + within * s**2 / 12
     return errors
 
 

@@ -16,8 +16,8 @@ tensor that reaches far on one side keeps its steps for that side. Where nothing
 values were seen, it reaches further than these (:mod:`relay_int8.calibration.methods.unseen`).
 
 Where all that reads a tensor is a function of it, as a swish behind a convolution, errors are those
-of the function's values, of what is cut four times: swish makes next to nothing of what lies below -5, so that a range need
-not reach there.
+of the function's values, of what is cut four times: swish makes next to nothing of what lies below
+-5, so that a range need not reach there.
 
 ``mse`` is the same idea as published: thresholds on ``|x|`` alone, which hold for both signs.
 """

@@ -68,7 +68,11 @@ class Concat(Operator):
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return it, images along the first axis."""
-        return np.concatenate(operands(group, xs), axis=self.axis(group))
+        axis, parts = self.axis(group), operands(group, xs)
+        if axis:  # what is made of constants is there once, for all images
+            images = max(map(len, parts))
+            parts = [np.broadcast_to(x, (images, *x.shape[1:])) for x in parts]
+        return np.concatenate(parts, axis=axis)
 
     def is_batched(self, group: Group) -> bool:
         """Say whether it joins along another axis than that of images."""

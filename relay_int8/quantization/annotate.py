@@ -3,8 +3,9 @@
 A convolution or matrix product with constant weights is always worth integers. Any other operator
 is computed in integers where that saves a conversion: its inputs are integers already (or inputs
 of the network, or given by a norm, which rounds its floats itself), and an integer operator reads
-its result. So the last layer gives float directly, and an operator that only moves the network's
-results stays in float.
+its result. So the last layer gives float directly, an operator that only moves the network's
+results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
+alone, since a convolution with a fused sum gives integers, and takes integers to add.
 """
 
 from __future__ import annotations
@@ -47,9 +48,14 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             "as it is; there is nothing to calibrate or choose"
         )
     func = mod["main"]
-    groups = find_groups(func, alone=_excluded_additions(func, config))
+    alone = _excluded_additions(func, config)
+    groups = find_groups(func, alone=alone)
     _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
+    while unread := _unread_sums(groups, reasons):
+        alone |= unread
+        groups = find_groups(func, alone=alone)
+        reasons = _reasons(groups, config, refused or {})
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
         LayerPlan(
@@ -95,6 +101,18 @@ def _excluded_additions(func: relax.Function, config: QuantConfig) -> set[str]:
         var.name for var, value in dataflow.calls(func) if dataflow.operator(value) == "add"
     }
     return additions if "add" in config.exclude else additions.intersection(config.exclude)
+
+
+def _unread_sums(groups: list[Group], reasons: Mapping[str, str | None]) -> set[str]:
+    """Return the additions that integer convolutions absorb for no integer reader."""
+    integer = [group for group in groups if reasons[group.name] is None]
+    read = {var for group in integer for var in group.inputs}
+    return {_sum_of(group) for group in integer if group.residual and group.output not in read}
+
+
+def _sum_of(group: Group) -> str:
+    """Return the name of a residual sum: an activation may stand behind it."""
+    return str(group.members[-1 if group.activation is None else -2].name)
 
 
 def _excluded(group: Group, config: QuantConfig) -> bool:
@@ -161,7 +179,6 @@ def _tensors(
 ) -> dict[str, TensorPlan]:
     """Return the scheme of every tensor that an integer group reads, or has to give."""
     wanted = dict.fromkeys(var for group in integer for var in group.inputs)
-    wanted |= dict.fromkeys(group.output for group in integer if group.residual)
     unify = config.applied.unify
     like = _shared(integer, wanted, func, unify)
     # What feeds a unified activation has its range, and reaches below zero as far as above.

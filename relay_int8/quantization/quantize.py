@@ -36,6 +36,7 @@ from relay_int8.numerics.qparams import PlannedScheme, QParams
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
+from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.refine.auto import Choice, choose_config
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
@@ -214,6 +215,7 @@ def _calibrated(
         schemes,
         data,
         method=method,
+        functions=read_functions(reference["main"], plan),
         model_hash=digest(single),
         keep_histograms=tuned or keep_histograms,
         progress=progress,

@@ -95,7 +95,7 @@ def test_every_layer_has_its_macs():
     [
         (("d",), {"d"}),
         (("a/bias/conv",), {"a"}),
-        (("dense",), {"logits", "pool", "flat"}),
+        (("dense",), {"logits", "pool", "flat", "f"}),
         (("conv2d",), {"a", "b0", "b", "d", "e", "f", "pool", "flat"}),
     ],
 )
@@ -104,6 +104,23 @@ def test_exclusions(exclude: tuple[str, ...], floats: set[str]):
     found = {layer.name for layer in plan.layers if layer.reason is not None}
     assert found <= floats and {name for name in exclude if "/" not in name} & floats <= found
     assert any(layer.cause == "excluded" for layer in plan.layers)
+
+
+def test_a_sum_that_no_integer_layer_reads_stays_float():
+    """What an image has added in the end, or coordinates, is not rounded to 256 values."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 8, 3, padding=1))
+    moved = net.emit("moved", relax.op.add(net.conv("b", a, 8, 1), a))
+    again = net.emit("again", relax.op.add(net.conv("c", a, 8, 1), moved))
+    plan = annotate(net.module(net.relu("y", again)), QuantConfig())
+    assert reasons(plan) == {
+        "a": None,
+        "b": None,
+        "moved": "no integer operator reads its result",
+        "c": None,
+        "y": "no integer operator reads its result",
+    }
+    assert set(plan.tensors) == {"x", "a"}
 
 
 def test_excluded_addition_stands_alone():

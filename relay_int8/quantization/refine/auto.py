@@ -33,6 +33,7 @@ from relay_int8.numerics.judgement import Judgement
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
+from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation
 from relay_int8.quantization.refine.reconstruct import reconstruct
@@ -230,6 +231,7 @@ class _Fit:
             schemes,
             Stacks(network, self._images),
             method=HISTOGRAMS if tuned else config.method,
+            functions=read_functions(mod["main"], plan),
             keep_histograms=tuned,
         )
         return plan, tuned_thresholds(network, plan, table, self._images) if tuned else table

@@ -97,7 +97,7 @@ def compile_model(
             preprocessing=preprocessing,
             plan=plan,
             keep_histograms=is_page(report),
-            progress=progress,
+            progress=clock.step,
         )
     if strict:
         network = quantized.network

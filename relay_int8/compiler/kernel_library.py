@@ -25,7 +25,7 @@ from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
-CHUNKS_A_CORE = 2  # so that a core whose kernels were small takes another chunk
+CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
 Kernels = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
@@ -147,10 +147,10 @@ def _compiled(
 ) -> dict[tvm.runtime.Module, tvm.ir.GlobalVar]:
     """Return modules with the code of ``kernels``, each with one of them; all cores compile."""
     machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
-    cores, items = usable_cores(), list(kernels.items())
-    count = min(len(items), CHUNKS_A_CORE * cores)
+    items = list(kernels.items())
+    count = min(len(items), CHUNKS)
     chunks = [IRModule(dict(items[i::count]), attrs=mod.attrs) for i in range(count)]
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         modules = list(pool.map(partial(tvm.tirx.build, target=machine), chunks))
     for chunk, module in zip(chunks, modules, strict=True):
         library.keep(target, chunk, module)

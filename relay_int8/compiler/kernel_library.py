@@ -116,16 +116,20 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runti
     # The root gets the others as imports, so it is of this network alone. Names are looked up in
     # it and its own first: kernels of float islands have the same names in many networks.
     modules = [*compiled, *dict.fromkeys(found.values())]
-    root = modules.pop(0) if compiled else _empty_module()
+    root = modules.pop(0) if compiled else _empty_module(target)
     constants = dict(final.attrs.get("const_name_to_constant", {})) if final.attrs else {}
     return vm_build.VMExecutable(
         vm_build._ffi_api.VMLink(builder, target, root, modules, constants)
     )
 
 
-def _empty_module() -> tvm.runtime.Module:
-    """Return what TVM itself puts under a network without kernels."""
-    return tvm.runtime._ffi_api.CSourceModuleCreate(";", "c", [], [])
+def _empty_module(target: Target) -> tvm.runtime.Module:
+    """Return a module to put under a network that has no kernel of its own.
+
+    TVM's would be of C text: for the sake of that a virtual machine links and loads everything.
+    """
+    nothing = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr("global_symbol", "nothing")
+    return tvm.tirx.build(IRModule({"nothing": nothing}), target=target)
 
 
 def _kernels(mod: IRModule) -> Iterator[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]]:

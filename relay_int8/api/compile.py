@@ -13,6 +13,7 @@ from relay_int8.api.quantize import Source, quantize
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError, Int8Error
 from relay_int8.files import require_outputs, require_space
@@ -23,6 +24,7 @@ from relay_int8.report.hazards import find_hazards, require_calibrated
 from relay_int8.report.html_page import is_page, write_report_page
 
 
+@sharing_kernels()
 def compile_model(
     model: str | Path,
     data: Source | None,
@@ -107,7 +109,7 @@ def compile_model(
             preprocessing=preprocessing,
             plan=plan,
             keep_histograms=is_page(report),
-            progress=progress,
+            progress=clock.step,
         )
     if strict:
         network = quantized.network

@@ -67,7 +67,9 @@ def measure(
                 report = with_fidelity(report, network, images, samples, progress)
         if not refusal(artifact.manifest):
             with clock.stage("measure"):
-                report = with_times(report, artifact.built, trial, threads)
+                compared = bool(samples) and images is not None
+                reference = network.reference if compared else None
+                report = with_times(report, artifact.built, trial, threads, reference)
         return dataclasses.replace(
             report, artifact_bytes=trial.stat().st_size, seconds=clock.seconds
         )

@@ -136,12 +136,13 @@ class Report:
     model_bytes, artifact_bytes
         Sizes of the source file and of the artifact.
     latency_ms
-        Median milliseconds of the whole network, by "int8" and "float32"; batch and threads stand
-        in ``machine``.
+        Median milliseconds of the whole network, by "int8" and "float32", which the same compiler
+        makes with its default schedules; batch and threads stand in ``machine``.
     machine
         What times were measured on: CPU, threads, batch.
     seconds
-        Wall time of each stage that made the artifact.
+        Wall time of each stage that made the artifact; those of calibration's passes ("ranges",
+        "histograms") from their first image on, which are part of "quantize".
     """
 
     model: str

@@ -23,6 +23,7 @@ from relay_int8.report.pages.page import (
 )
 from relay_int8.report.reasons import first_names
 from relay_int8.report.tensor_sections import tensor_sections
+from relay_int8.report.verdict import verdict
 from relay_int8.report.wording import decibels, gpu_rows, shares
 
 
@@ -56,7 +57,7 @@ def write_report_page(report: Report, ranges: CalibrationTable, path: Path | str
     ]
     sections[-1] = Section(title=sections[-1].title, parts=(*sections[-1].parts, SCRIPT))
     try:
-        write_page(path, f"{report.model} in integers", _facts(report), sections)
+        write_page(path, f"{report.model} in integers", _facts(report), sections, verdict(report))
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error}") from error
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group
-from relay_int8.operators.images import product, rows, windows
+from relay_int8.operators.images import integer_product, product, rows, windows
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array
 from schedules.spec import Conv2d as Spec
+
+Product = Callable[[Array, Array], Array]
 
 
 class Conv2d(Linear):
@@ -76,6 +81,13 @@ class Conv2d(Linear):
 
     def products(self, group: Group, x: Array, w: Array) -> Array:
         """Return (n, oc, oh, ow) of rows (n, ic, h, w)."""
+        return self._products(group, x, w, product)
+
+    def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
+        """Return (n, oc, oh, ow) of rows (n, ic, h, w); nine taps of depthwise layers are exact."""
+        return self._products(group, x, w, partial(integer_product, largest=largest))
+
+    def _products(self, group: Group, x: Array, w: Array, multiply: Product) -> Array:
         fields = self.fields(group)
         groups, (kh, kw) = fields["groups"], fields["kernel"]
         oh, ow = dataflow.shape(group.members[0])[2:]
@@ -86,7 +98,34 @@ class Conv2d(Linear):
                 y += taps[..., i, j] * w[:, 0, i, j, None, None]
             return y
         w_rows = w.reshape(groups, len(w) // groups, -1)
-        return product(w_rows[None], self.patches(group, x)).reshape(len(x), len(w), oh, ow)
+        return multiply(w_rows[None], self.patches(group, x)).reshape(len(x), len(w), oh, ow)
+
+    def positions(self, group: Group) -> int:
+        """Return oh * ow."""
+        return math.prod(dataflow.shape(group.members[0])[2:])
+
+    def sampled_patches(self, group: Group, x: Array, positions: Array) -> Array:
+        """Return (groups, k, len(positions)) of n rows of images."""
+        fields, (oh, ow) = self.fields(group), dataflow.shape(group.members[0])[2:]
+        taps = self._taps(group, x)
+        image, row, column = np.unravel_index(positions, (len(taps), oh, ow))
+        sampled = taps[image, :, row, column].reshape(len(positions), fields["groups"], -1)
+        return np.ascontiguousarray(sampled.transpose(1, 2, 0))
+
+    def patch_sums(self, group: Group, x: Array) -> Array:
+        """Return float64 (groups, k)."""
+        fields, taps = self.fields(group), self._taps(group, x)
+        kh, kw = fields["kernel"]
+        sums = np.empty((taps.shape[1], kh, kw))
+        for i, j in np.ndindex(kh, kw):
+            sums[:, i, j] = taps[..., i, j].sum(axis=(2, 3), dtype=np.float64).sum(axis=0)
+        return sums.reshape(fields["groups"], -1)
+
+    def _taps(self, group: Group, x: Array) -> Array:
+        """Return a view (n, c, oh, ow, kh, kw)."""
+        x = rows(x, dataflow.shape(group.inputs[0]))
+        oh, ow = dataflow.shape(group.members[0])[2:]
+        return windows(x, self.fields(group), (oh, ow), 0.0)
 
     def patches(self, group: Group, x: Array) -> Array:
         """Return (n, groups, k, positions) of n rows of images."""
@@ -96,7 +135,7 @@ class Conv2d(Linear):
         groups, is_pointwise = fields["groups"], fields["kernel"] == fields["strides"] == (1, 1)
         if is_pointwise and not any(fields["padding"]):
             return x.reshape(len(x), groups, -1, oh * ow)
-        taps = windows(x, fields, (oh, ow), 0.0).transpose(0, 1, 4, 5, 2, 3)
+        taps = self._taps(group, x).transpose(0, 1, 4, 5, 2, 3)
         return taps.reshape(len(x), groups, -1, oh * ow)
 
 

@@ -22,6 +22,7 @@ from relay_int8.graph.groups import Clip, Leaky
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
+EXACT_F32 = 2.0**24  # whole numbers up to here are float32
 
 
 def batched(images: Sequence[Array], shape: Sequence[int]) -> Array:
@@ -45,6 +46,23 @@ def rows(x: Array, shape: Sequence[int]) -> Array:
 def product(a: Array, b: Array) -> Array:
     """Return the matrix product, summed in float64 and rounded to float32."""
     y: Array = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    return y
+
+
+def integer_product(a: Array, b: Array, largest: float) -> Array:
+    """Return the exact matrix product of integers in float32, rounded to float32.
+
+    Parameters
+    ----------
+    a, b
+        float32 matrices of whole numbers.
+    largest
+        What no sum of magnitudes of products exceeds. Below 2^24 every partial sum is a float32, in
+        whatever order a library adds.
+    """
+    if largest >= EXACT_F32:
+        return product(a, b)
+    y: Array = np.matmul(a, b)
     return y
 
 

@@ -10,12 +10,14 @@ better by ``GAIN_DB`` and by more than the choice of images explains
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import IRModule
 
@@ -34,9 +36,10 @@ from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
 from relay_int8.quantization.refine.equalize import equalize
+from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
 from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation
+from relay_int8.quantization.refine.parallel import in_parallel
 from relay_int8.quantization.refine.reconstruct import reconstruct
-from relay_int8.quantization.refine.runner import StackRunner, Stacks
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
 
 GAIN_DB = 0.1
@@ -48,15 +51,20 @@ IMAGE_BYTES = 2**28  # that these images may take
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One question, the answer that was picked, and the decibels that each answer reached."""
+    """One question, the answer that was picked, and the decibels that each answer reached.
+
+    ``untried`` are the answers that the budget left no time for.
+    """
 
     question: str
     picked: str
     tried: Mapping[str, float]
+    untried: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         tried = ", ".join(f"{answer} {ratio_db:.2f} dB" for answer, ratio_db in self.tried.items())
-        return f"{self.question}: {self.picked} (on images not seen: {tried})"
+        untried = f"; no time for {', '.join(self.untried)}" if self.untried else ""
+        return f"{self.question}: {self.picked} (on images not seen: {tried}{untried})"
 
 
 Answers = Mapping[str, QuantConfig]
@@ -77,28 +85,85 @@ def choose_config(
     data
         Calibration images, of which at most ``IMAGES`` are looked at.
     config
-        Exclusions and the like are kept.
+        Exclusions and the like are kept. Its ``budget`` ends the search before an answer that would
+        exceed it, judging by the longest so far; at least one is tried.
     progress
-        Called after every answer that was tried.
+        Called before and after every answer that is tried, with what it is and the seconds that
+        are left.
     """
     if config.method != QuantConfig.method or config.tools is not None:
         raise ConfigError(
             f"preset {AUTO} chooses method and tools itself; leave yours out, or take another "
             "preset"
         )
-    judged = lru_cache(maxsize=None)(_Trial(with_batch(mod, 1), data).judged)
-    chosen = replace(config, preset=QuantConfig.preset, tools=Tools())
+    search = _Search(_Trial(with_batch(mod, 1), data), config.budget, progress)
+    chosen = replace(config, preset=QuantConfig.preset, tools=Tools(), budget=None)
     choices = []
-    for done, (question, answers) in enumerate(_QUESTIONS.items()):
+    for question, answers in _QUESTIONS.items():
         options = answers(chosen)
-        tried = {name: judged(option) for name, option in options.items()}
+        tried = search.tried(question, options)
         picked = _picked(tried)
         chosen = options[picked]
         ratios_db = {name: judgement.ratio_db for name, judgement in tried.items()}
-        choices.append(Choice(question=question, picked=picked, tried=ratios_db))
-        if progress:
-            progress(AUTO, done + 1, len(_QUESTIONS))
+        untried = tuple(name for name in options if name not in tried)
+        choices.append(Choice(question=question, picked=picked, tried=ratios_db, untried=untried))
     return chosen, tuple(choices)
+
+
+class _Search:
+    """Answers that were tried, and the seconds that are left for others."""
+
+    def __init__(self, trial: _Trial, budget: float | None, progress: Progress | None) -> None:
+        self._trial = trial
+        self._budget = np.inf if budget is None else budget
+        self._progress = progress
+        self._judged: dict[QuantConfig, Judgement] = {}
+        self._seconds: list[float] = []
+        self._left = sum(MOST_TRIALS.values())
+        self._started = time.monotonic()
+
+    def tried(self, question: str, options: Answers) -> dict[str, Judgement]:
+        """Return the judgement of each answer that there is time for, one at least."""
+        self._left = sum(MOST_TRIALS[later] for later in _from(question))
+        tried = {}
+        for name, option in options.items():
+            if option not in self._judged and self._has_time:
+                self._judged[option] = self._judge(f"{question}, {name}", option)
+            if option in self._judged:
+                tried[name] = self._judged[option]
+        return tried
+
+    @property
+    def _has_time(self) -> bool:
+        """Whether one more trial, as long as the longest, ends within the budget."""
+        spent = time.monotonic() - self._started
+        return not self._seconds or spent + max(self._seconds) <= self._budget
+
+    def _judge(self, text: str, config: QuantConfig) -> Judgement:
+        stage = f"{AUTO}: {text}{self._estimate}"
+        self._left = max(self._left - 1, 0)
+        began = time.monotonic()
+        judgement = self._trial.judged(config, lambda *done: self._report(stage, *done))
+        self._seconds.append(time.monotonic() - began)
+        return judgement
+
+    @property
+    def _estimate(self) -> str:
+        """Return the seconds that the search may still take, as a progress line ends."""
+        if not self._seconds:
+            return ""
+        spent = time.monotonic() - self._started
+        left = min(self._left * float(np.mean(self._seconds)), max(self._budget - spent, 0))
+        return f" ({left:.0f} s left at most)" if left else ""
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if self._progress:
+            self._progress(stage, done, total)
+
+
+def _from(question: str) -> list[str]:
+    questions = list(_QUESTIONS)
+    return questions[questions.index(question) :]
 
 
 def _picked(tried: Mapping[str, Judgement]) -> str:
@@ -153,6 +218,10 @@ _QUESTIONS = {
 last: with equalized channels and better ranges, what weights lose may be what is left."""
 
 
+MOST_TRIALS = dict(zip(_QUESTIONS, (3, 2, 1, 3, 3), strict=True))
+"""How many answers of each question earlier ones have not tried, at most."""
+
+
 class _Trial:
     """A network with two halves of images, each judged with what was made of the other."""
 
@@ -170,12 +239,14 @@ class _Trial:
             for fit, held in (halves, halves[::-1])
         ]
 
-    def judged(self, config: QuantConfig) -> Judgement:
+    def judged(self, config: QuantConfig, report: Callable[[int, int], None]) -> Judgement:
         """Return how near the outputs are to FP32, on images not seen."""
-        pairs = []
-        for fit, held in self._halves:
-            run = fit.quantized(config)
-            pairs += [(wanted, run(chunk)) for chunk, wanted in held]
+        pairs: list[tuple[Arrays, Arrays]] = []
+        for done, (fit, held) in enumerate(self._halves):
+            report(done, len(self._halves))
+            found = in_parallel(fit.quantized(config), [chunk for chunk, _ in held])
+            pairs += zip([wanted for _, wanted in held], found, strict=True)
+        report(len(self._halves), len(self._halves))
         return Judgement.of(pairs)
 
 
@@ -186,12 +257,13 @@ class _Fit:
         self._mod = mod
         self._images = images
         self._equalized = lru_cache(maxsize=None)(self._equalize)
-        self._calibrated = lru_cache(maxsize=1)(self._calibrate)
+        self._floats = lru_cache(maxsize=1)(self._float_tensors)
+        self._calibrated = lru_cache(maxsize=None)(self._calibrate)
 
     def quantized(self, config: QuantConfig) -> Callable[[Arrays], Arrays]:
         """Return what runs the network quantized as ``config`` wants it."""
         simulation = self._simulation(config)
-        network = self._network(config, simulation.plan)
+        network = self._floats(config.applied.equalization, simulation.plan.additions).network
         return lambda images: network.run(images, simulation)
 
     def _simulation(self, config: QuantConfig) -> Simulation:
@@ -208,12 +280,15 @@ class _Fit:
             layers = linear_layers(corrected["main"], plan)
             biases = {layer.name: layer.bias for layer in layers if layer.bias is not None}
             return replace(simulation, biases=biases)
-        network = self._network(config, plan)
-        found = reconstruct(network, simulation, self._images, rounding=tools.rounding)
+        floats = self._floats(tools.equalization, plan.additions)
+        found = reconstruct(
+            floats.network, simulation, self._images, rounding=tools.rounding, known=floats.kept
+        )
         return replace(simulation, weights=found.weights, biases=found.biases)
 
-    def _network(self, config: QuantConfig, plan: Plan) -> NumpyNetwork:
-        return NumpyNetwork(self._equalized(config.applied.equalization), plan.additions)
+    def _float_tensors(self, equalization: Any, additions: tuple[str, ...]) -> FloatTensors:
+        network = NumpyNetwork(self._equalized(equalization), additions)
+        return FloatTensors(network, self._images)
 
     def _equalize(self, how: Any) -> IRModule:
         return equalize(self._mod, self._images, how)
@@ -221,18 +296,18 @@ class _Fit:
     def _calibrate(self, config: QuantConfig) -> tuple[Plan, CalibrationTable]:
         mod = self._equalized(config.applied.equalization)
         plan = annotate(mod, config)
-        network = self._network(config, plan)
+        floats = self._floats(config.applied.equalization, plan.additions)
         schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
         means = averaged_tensors(mod["main"], plan)
         tuned = config.applied.thresholds == "output-error"
         table = calibrate(
-            StackRunner(network, schemes, means),
+            KnownRunner(floats, schemes, means),
             schemes,
-            Stacks(network, self._images),
+            floats,
             method=HISTOGRAMS if tuned else config.method,
             keep_histograms=tuned,
         )
-        return plan, tuned_thresholds(network, plan, table, self._images) if tuned else table
+        return plan, tuned_thresholds(floats.network, plan, table, self._images) if tuned else table
 
 
 def _of_ranges(tools: Tools) -> Tools:

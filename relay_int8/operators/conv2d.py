@@ -113,13 +113,10 @@ class Conv2d(Linear):
         return np.ascontiguousarray(sampled.transpose(1, 2, 0))
 
     def patch_sums(self, group: Group, x: Array) -> Array:
-        """Return float64 (groups, k)."""
-        fields, taps = self.fields(group), self._taps(group, x)
-        kh, kw = fields["kernel"]
-        sums = np.empty((taps.shape[1], kh, kw))
-        for i, j in np.ndindex(kh, kw):
-            sums[:, i, j] = taps[..., i, j].sum(axis=(2, 3), dtype=np.float64).sum(axis=0)
-        return sums.reshape(fields["groups"], -1)
+        """Return float64 (groups, k): the patches of the sum of all rows, summed."""
+        x = rows(x, dataflow.shape(group.inputs[0])).sum(axis=0, dtype=np.float64)
+        fields, taps = self.fields(group), self._taps(group, x[None])[0]
+        return taps.sum(axis=(1, 2)).reshape(fields["groups"], -1)
 
     def _taps(self, group: Group, x: Array) -> Array:
         """Return a view (n, c, oh, ow, kh, kw)."""

@@ -45,7 +45,8 @@ from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_threshol
 GAIN_DB = 0.1
 IMAGES = 64  # at most, of both halves
 FEWEST_IMAGES = 16
-MACS = 10**11  # that one run of the images may take, where they are more than the fewest
+MACS = 10**10  # that one run of the images may take, where they are more than the fewest
+THRESHOLD_IMAGES = 8  # of a half, that ranges are tried on; what is chosen looks at more
 IMAGE_BYTES = 2**28  # that these images may take
 
 
@@ -200,7 +201,6 @@ def _constants(config: QuantConfig) -> Answers:
         return {"as they are": config}
     return {
         "analytic correction": _with_tools(config, correction="analytic", rounding="nearest"),
-        "empirical correction": _with_tools(config, correction="empirical", rounding="nearest"),
         "empirical correction, weights by descent": _with_tools(
             config, correction="empirical", rounding="descent"
         ),
@@ -218,7 +218,7 @@ _QUESTIONS = {
 last: with equalized channels and better ranges, what weights lose may be what is left."""
 
 
-MOST_TRIALS = dict(zip(_QUESTIONS, (3, 2, 1, 3, 3), strict=True))
+MOST_TRIALS = dict(zip(_QUESTIONS, (2, 2, 1, 3, 2), strict=True))
 """How many answers of each question earlier ones have not tried, at most."""
 
 
@@ -307,7 +307,11 @@ class _Fit:
             method=HISTOGRAMS if tuned else config.method,
             keep_histograms=tuned,
         )
-        return plan, tuned_thresholds(floats.network, plan, table, self._images) if tuned else table
+        if not tuned:
+            return plan, table
+        return plan, tuned_thresholds(
+            floats.network, plan, table, self._images, images=THRESHOLD_IMAGES
+        )
 
 
 def _of_ranges(tools: Tools) -> Tools:

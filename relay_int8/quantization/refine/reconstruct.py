@@ -44,7 +44,9 @@ from relay_int8.quantization.refine.parallel import in_parallel
 Array = npt.NDArray[Any]
 MEMORY_BYTES = 2**30  # of activations that live at a time
 LARGEST_K = 4608  # a layer that sums more products (3 x 3 x 512) keeps its weights
-COLUMNS = 16384  # output positions that moments are taken from, spread over the images
+COLUMNS = 16384  # output positions that moments are taken from, at most, spread over the images
+FEWEST_COLUMNS = 2048
+COLUMNS_PER_INPUT = 32  # positions for each of the k weights of a channel: moments within a sixth
 CHUNK = 8
 
 
@@ -203,6 +205,7 @@ class _Moments:
         self._square = np.zeros((g, k, k)) if second else None
         self._cross = np.zeros((g, oc, k))
         self._sums = np.zeros((g, k)), np.zeros((g, oc))  # of sampled columns
+        self._wanted = min(COLUMNS, max(FEWEST_COLUMNS, COLUMNS_PER_INPUT * k))
         self._sampled = 0
         self._means = np.zeros((g, k)), np.zeros((g, k)), np.zeros((g, oc))  # over everything
         self._count = 0
@@ -222,7 +225,7 @@ class _Moments:
         self._count += count
         if self._square is None:
             return
-        share = min(count, max(1, COLUMNS * len(x[0]) // images))
+        share = min(count, max(1, self._wanted * len(x[0]) // images))
         positions = np.arange(count)
         if share < count:
             positions = np.sort(self._rng.permutation(count)[:share])

@@ -116,7 +116,8 @@ class Conv2d(Linear):
         """Return float64 (groups, k): the patches of the sum of all rows, summed."""
         x = rows(x, dataflow.shape(group.inputs[0])).sum(axis=0, dtype=np.float64)
         fields, taps = self.fields(group), self._taps(group, x[None])[0]
-        return taps.sum(axis=(1, 2)).reshape(fields["groups"], -1)
+        sums: Array = taps.sum(axis=(1, 2)).reshape(fields["groups"], -1)
+        return sums
 
     def _taps(self, group: Group, x: Array) -> Array:
         """Return a view (n, c, oh, ow, kh, kw)."""

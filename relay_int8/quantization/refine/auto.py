@@ -44,8 +44,9 @@ from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_threshol
 
 GAIN_DB = 0.1
 IMAGES = 64  # at most, of both halves
-FEWEST_IMAGES = 16
-MACS = 10**10  # that one run of the images may take, where they are more than the fewest
+FEWEST_IMAGES = 16  # whatever a run of them takes
+MACS = 10**10  # that a run of the images may take that constants are made of
+JUDGING_MACS = 3 * 10**10  # and of all those that answers are judged by
 THRESHOLD_IMAGES = 8  # of a half, that ranges are tried on; what is chosen looks at more
 IMAGE_BYTES = 2**28  # that these images may take
 
@@ -223,20 +224,27 @@ MOST_TRIALS = dict(zip(_QUESTIONS, (2, 2, 1, 3, 2), strict=True))
 
 
 class _Trial:
-    """A network with two halves of images, each judged with what was made of the other."""
+    """A network with two halves of images, each judged with what was made of the other.
+
+    Judging takes a run, making constants several: where the network is large, images beside those
+    halves are judged too.
+    """
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
-        work = sum(operator_of(group).macs(group) for group in find_groups(mod["main"]))
-        images = list(islice(data, max(FEWEST_IMAGES, min(IMAGES, MACS // max(work, 1)))))
-        if not images:
+        work = max(sum(operator_of(group).macs(group) for group in find_groups(mod["main"])), 1)
+        judging = list(islice(data, _count(JUDGING_MACS, work)))
+        if not judging:
             raise CalibrationError("no image found; preset auto needs calibration images")
-        size = sum(array.nbytes for array in images[0].values())
-        images = images[: max(2, IMAGE_BYTES // max(size, 1))]
-        halves = (images[::2], images[1::2]) if len(images) > 1 else (images, images)
+        size = sum(array.nbytes for array in judging[0].values())
+        judging = judging[: max(2, IMAGE_BYTES // max(size, 1))]
+        fitting = _count(MACS, work)
+        halves = _halves(judging[:fitting])
+        others = _halves(judging[fitting:])
+        helds = [half + other for half, other in zip(halves[::-1], others, strict=True)]
         reference = NumpyNetwork(mod)
         self._halves = [
             (_Fit(mod, fit), [(chunk, reference.run(chunk)) for chunk in reference.images(held)])
-            for fit, held in (halves, halves[::-1])
+            for fit, held in zip(halves, helds, strict=True)
         ]
 
     def judged(self, config: QuantConfig, report: Callable[[int, int], None]) -> Judgement:
@@ -248,6 +256,15 @@ class _Trial:
             pairs += zip([wanted for _, wanted in held], found, strict=True)
         report(len(self._halves), len(self._halves))
         return Judgement.of(pairs)
+
+
+def _count(macs: int, work: int) -> int:
+    """Return how many images may be run, where one takes ``work`` products and all ``macs``."""
+    return max(FEWEST_IMAGES, min(IMAGES, macs // work))
+
+
+def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:
+    return (images[::2], images[1::2]) if len(images) > 1 else (images, images)
 
 
 class _Fit:

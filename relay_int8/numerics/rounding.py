@@ -79,7 +79,7 @@ def _descend(q: Array, s: Array, a: Array, p: Array, bounds: tuple[Array, Array]
     Columns come first, so that what a step touches lies together in memory.
     """
     slope = _columns_first((s[..., None] * q) @ a - p)  # half the gradient by the weights
-    a = _columns_first(a)
+    a = _columns_first(a.swapaxes(-1, -2))  # which is a: it is symmetric, and often no copy then
     low, high, q = (_columns_first(array) for array in (*bounds, q))
     for _ in range(SWEEPS):
         changed = False
@@ -169,10 +169,11 @@ ROUNDINGS: Mapping[str, Rounding] = {"nearest": nearest, "adaround": adaround, "
 
 
 def _regularized(w: Array, a: Array, p: Array) -> tuple[Array, Array]:
-    a = np.asarray(a, np.float64)
+    a = np.array(a, np.float64)
     k = a.shape[-1]
-    ridge = RIDGE * np.trace(a, axis1=-2, axis2=-1)[..., None, None] / max(k, 1)
-    return a + ridge * np.eye(k), p + ridge * w
+    ridge = RIDGE * np.trace(a, axis1=-2, axis2=-1)[..., None] / max(k, 1)
+    a[..., np.arange(k), np.arange(k)] += ridge
+    return a, p + ridge[..., None] * w
 
 
 def _neighbours(w: Array, s: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
@@ -35,9 +35,9 @@ from relay_int8.numerics.judgement import Judgement
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
-from relay_int8.quantization.refine.equalize import equalize
+from relay_int8.quantization.refine.equalize import channel_maxima, equalized_by
 from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
-from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import Array, Arrays, NumpyNetwork, Simulation
 from relay_int8.quantization.refine.parallel import in_parallel
 from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
@@ -48,6 +48,7 @@ FEWEST_IMAGES = 16  # whatever a run of them takes
 MACS = 10**10  # that a run of the images may take that constants are made of
 JUDGING_MACS = 3 * 10**10  # and of all those that answers are judged by
 THRESHOLD_IMAGES = 8  # of a half, that ranges are tried on; what is chosen looks at more
+LARGEST_K = 2304  # 3 x 3 x 256: wider layers are rounded to nearest until all is chosen
 IMAGE_BYTES = 2**28  # that these images may take
 
 
@@ -299,7 +300,12 @@ class _Fit:
             return replace(simulation, biases=biases)
         floats = self._floats(tools.equalization, plan.additions)
         found = reconstruct(
-            floats.network, simulation, self._images, rounding=tools.rounding, known=floats.kept
+            floats.network,
+            simulation,
+            self._images,
+            rounding=tools.rounding,
+            known=floats.kept,
+            largest_k=LARGEST_K,
         )
         return replace(simulation, weights=found.weights, biases=found.biases)
 
@@ -308,7 +314,11 @@ class _Fit:
         return FloatTensors(network, self._images)
 
     def _equalize(self, how: Any) -> IRModule:
-        return equalize(self._mod, self._images, how)
+        return self._mod if how == "none" else equalized_by(self._mod, self._maxima, how)
+
+    @cached_property
+    def _maxima(self) -> dict[str, Array]:
+        return channel_maxima(NumpyNetwork(self._mod), self._images)
 
     def _calibrate(self, config: QuantConfig) -> tuple[Plan, CalibrationTable]:
         mod = self._equalized(config.applied.equalization)

@@ -65,6 +65,7 @@ def reconstruct(
     rounding: str = "nearest",
     images: int = 128,
     known: Mapping[str, Array] | None = None,
+    largest_k: int = LARGEST_K,
     progress: Progress | None = None,
 ) -> Layers:
     """Return weights and biases of the integer layers.
@@ -82,12 +83,21 @@ def reconstruct(
         A name of ``ROUNDINGS``.
     known
         Tensors of the float network, of all ``data``; those that are missing are computed.
+    largest_k
+        Layers that sum more products keep their weights, rounded to nearest.
     progress
         Called after every layer.
     """
     count = min(images, max(1, MEMORY_BYTES // (2 * _peak_bytes(network))))
     known = {name: values[:count] for name, values in (known or {}).items()}
-    walk = _Walk(network, simulation, list(islice(data, count)), ROUNDINGS[rounding], known)
+    walk = _Walk(
+        network,
+        simulation,
+        list(islice(data, count)),
+        rounding=ROUNDINGS[rounding],
+        known=known,
+        largest_k=largest_k,
+    )
     for done, group in enumerate(network.groups, 1):
         walk.step(group)
         if progress:
@@ -103,10 +113,13 @@ class _Walk:
         network: NumpyNetwork,
         simulation: Simulation,
         images: Sequence[Image],
+        *,
         rounding: Rounding,
         known: Mapping[str, Array],
+        largest_k: int,
     ) -> None:
         self._known = known
+        self._largest_k = largest_k
         self.found = Layers({}, {})
         self._network = network
         self._rounding = rounding
@@ -169,7 +182,7 @@ class _Walk:
         scales = qparams.weight_scales(rows, bias, scale_of(x))
         groups = linear_of(group).groups(group)
         by_group = rows.reshape(groups, len(rows) // groups, -1)
-        rounding = self._rounding if by_group.shape[2] <= LARGEST_K else nearest
+        rounding = self._rounding if by_group.shape[2] <= self._largest_k else nearest
         moments = _Moments(group, by_group, scale_of(x), second=rounding is not nearest)
         for x_chunk, q_chunk in zip(self._chunks(xs), self._chunks(q), strict=True):
             moments.add(x_chunk, q_chunk, len(xs[0]))

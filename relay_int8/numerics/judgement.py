@@ -4,7 +4,7 @@ The ratio of powers over all images is what counts in the end, and a single imag
 values can decide it. So a gain has to be shown in one of two ways. It exceeds a standard error and
 a quarter, by the jackknife: the spread of the gain when one image after the other is left out
 (Efron, "The Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3). Or the images
-agree: the mean of the gains of each, in decibels, exceeds two standard errors. Both answers are
+agree: the mean of the gains of each, in decibels, exceeds a standard error. Both answers are
 judged on the same images, so that what is hard for both cancels.
 """
 
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 ERRORS = 1.25
 """Standard ones that a gain has to exceed. A gain on one image alone is just over one, whatever the
 others are; one on two images alike 1.4. Nine of ten gains above it are real."""
-AGREEING_ERRORS = 2.0  # the same of the mean of the images' own gains: 95 %
+AGREEING_ERRORS = 1.0  # the same of the mean of the images' own gains: five of six are real
 TINY = float(np.finfo(np.float64).tiny)
 
 

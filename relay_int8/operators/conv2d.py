@@ -16,6 +16,7 @@ from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array
 from schedules.spec import Conv2d as Spec
 
+CACHED = 2**16  # results of a depthwise layer that are computed at a time: 256 KiB
 Product = Callable[[Array, Array], Array]
 
 
@@ -89,14 +90,10 @@ class Conv2d(Linear):
 
     def _products(self, group: Group, x: Array, w: Array, multiply: Product) -> Array:
         fields = self.fields(group)
-        groups, (kh, kw) = fields["groups"], fields["kernel"]
+        groups = fields["groups"]
         oh, ow = dataflow.shape(group.members[0])[2:]
         if groups == fields["in_channels"] == fields["out_channels"]:
-            taps = windows(x, fields, (oh, ow), 0.0)
-            y = np.zeros((len(x), len(w), oh, ow), np.float32)
-            for i, j in np.ndindex(kh, kw):
-                y += taps[..., i, j] * w[:, 0, i, j, None, None]
-            return y
+            return _depthwise(windows(x, fields, (oh, ow), 0.0), w)
         w_rows = w.reshape(groups, len(w) // groups, -1)
         return multiply(w_rows[None], self.patches(group, x)).reshape(len(x), len(w), oh, ow)
 
@@ -135,6 +132,24 @@ class Conv2d(Linear):
             return x.reshape(len(x), groups, -1, oh * ow)
         taps = self._taps(group, x).transpose(0, 1, 4, 5, 2, 3)
         return taps.reshape(len(x), groups, -1, oh * ow)
+
+
+def _depthwise(taps: Array, w: Array) -> Array:
+    """Return float32 (n, c, oh, ow): tap after tap, for as many channels as the cache holds."""
+    n, c, oh, ow, kh, kw = taps.shape
+    y = np.empty((n, c, oh, ow), np.float32)
+    size = max(1, CACHED // (oh * ow))
+    product_of_tap = np.empty((min(size, c), oh, ow), np.float32)
+    for image, first in np.ndindex(n, -(-c // size)):
+        channels = slice(first * size, (first + 1) * size)
+        sums = y[image, channels]
+        products = product_of_tap[: len(sums)]
+        np.multiply(taps[image, channels, ..., 0, 0], w[channels, 0, 0, 0, None, None], out=sums)
+        for i, j in list(np.ndindex(kh, kw))[1:]:
+            tap = taps[image, channels, ..., i, j]
+            np.multiply(tap, w[channels, 0, i, j, None, None], out=products)
+            sums += products
+    return y
 
 
 def _ints(values: Any) -> tuple[int, ...]:

@@ -43,7 +43,8 @@ from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
 
 GAIN_DB = 0.1
-IMAGES = 64  # at most, of both halves
+IMAGES = 64  # at most, that constants are made of, in halves
+JUDGING_IMAGES = 128  # at most
 FEWEST_IMAGES = 16  # whatever a run of them takes
 MACS = 10**10  # that a run of the images may take that constants are made of
 JUDGING_MACS = 3 * 10**10  # and of all those that answers are judged by
@@ -233,12 +234,12 @@ class _Trial:
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
         work = max(sum(operator_of(group).macs(group) for group in find_groups(mod["main"])), 1)
-        judging = list(islice(data, _count(JUDGING_MACS, work)))
+        judging = list(islice(data, _count(JUDGING_IMAGES, JUDGING_MACS // work)))
         if not judging:
             raise CalibrationError("no image found; preset auto needs calibration images")
         size = sum(array.nbytes for array in judging[0].values())
         judging = judging[: max(2, IMAGE_BYTES // max(size, 1))]
-        fitting = _count(MACS, work)
+        fitting = _count(IMAGES, MACS // work)
         halves = _halves(judging[:fitting])
         others = _halves(judging[fitting:])
         helds = [half + other for half, other in zip(halves[::-1], others, strict=True)]
@@ -259,9 +260,8 @@ class _Trial:
         return Judgement.of(pairs)
 
 
-def _count(macs: int, work: int) -> int:
-    """Return how many images may be run, where one takes ``work`` products and all ``macs``."""
-    return max(FEWEST_IMAGES, min(IMAGES, macs // work))
+def _count(most: int, affordable: int) -> int:
+    return max(FEWEST_IMAGES, min(most, affordable))
 
 
 def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:

@@ -111,8 +111,11 @@ class Conv2d(Linear):
 
     def patch_sums(self, group: Group, x: Array) -> Array:
         """Return float64 (groups, k): the patches of the sum of all rows, summed."""
-        x = rows(x, dataflow.shape(group.inputs[0])).sum(axis=0, dtype=np.float64)
-        fields, taps = self.fields(group), self._taps(group, x[None])[0]
+        images = rows(x, dataflow.shape(group.inputs[0]))
+        total = np.zeros((1, *images.shape[1:]))
+        for image in images:  # faster than a float64 sum along the first axis
+            total += image
+        fields, taps = self.fields(group), self._taps(group, total)[0]
         sums: Array = taps.sum(axis=(1, 2)).reshape(fields["groups"], -1)
         return sums
 

@@ -32,6 +32,7 @@ from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.judgement import Judgement
+from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
@@ -72,6 +73,7 @@ class Choice:
 
 
 Answers = Mapping[str, QuantConfig]
+Run = Callable[[Arrays], Arrays]
 
 
 def choose_config(
@@ -251,12 +253,11 @@ class _Trial:
 
     def judged(self, config: QuantConfig, report: Callable[[int, int], None]) -> Judgement:
         """Return how near the outputs are to FP32, on images not seen."""
-        pairs: list[tuple[Arrays, Arrays]] = []
-        for done, (fit, held) in enumerate(self._halves):
-            report(done, len(self._halves))
-            found = in_parallel(fit.quantized(config), [chunk for chunk, _ in held])
-            pairs += zip([wanted for _, wanted in held], found, strict=True)
-        report(len(self._halves), len(self._halves))
+        report(0, 2)
+        ready = [(fit.calibrated(config), held) for fit, held in self._halves]
+        report(1, 2)
+        pairs = [pair for half in in_parallel(_outputs, ready) for pair in half]
+        report(2, 2)
         return Judgement.of(pairs)
 
 
@@ -266,6 +267,13 @@ def _count(most: int, affordable: int) -> int:
 
 def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:
     return (images[::2], images[1::2]) if len(images) > 1 else (images, images)
+
+
+def _outputs(half: tuple[Callable[[], Run], list[tuple[Arrays, Arrays]]]) -> list[Any]:
+    """Return the outputs of FP32 and of the network that is made, for each stack of images."""
+    made, held = half
+    found = in_parallel(made(), [chunk for chunk, _ in held])
+    return list(zip([wanted for _, wanted in held], found, strict=True))
 
 
 class _Fit:
@@ -278,32 +286,40 @@ class _Fit:
         self._floats = lru_cache(maxsize=1)(self._float_tensors)
         self._calibrated = lru_cache(maxsize=None)(self._calibrate)
 
-    def quantized(self, config: QuantConfig) -> Callable[[Arrays], Arrays]:
-        """Return what runs the network quantized as ``config`` wants it."""
-        simulation = self._simulation(config)
-        network = self._floats(config.applied.equalization, simulation.plan.additions).network
-        return lambda images: network.run(images, simulation)
-
-    def _simulation(self, config: QuantConfig) -> Simulation:
+    def calibrated(self, config: QuantConfig) -> Callable[[], Run]:
+        """Return what makes the network quantized as ``config`` wants it, all by NumPy."""
         plan, table = self._calibrated(replace(config, tools=_of_ranges(config.applied)))
         params = {name: table.entries[name].qparams() for name in plan.calibrated}
         simulation = Simulation(plan=plan, params=params)
         tools = config.applied
-        if tools.correction == "none":
-            return simulation
-        if tools.correction == "analytic":
-            mod = self._equalized(tools.equalization)
-            correct = CorrectBias(plan, params, table.means)
-            corrected = tvm.transform.Sequential([correct])(mod)
-            layers = linear_layers(corrected["main"], plan)
-            biases = {layer.name: layer.bias for layer in layers if layer.bias is not None}
-            return replace(simulation, biases=biases)
         floats = self._floats(tools.equalization, plan.additions)
+        if tools.correction == "analytic":
+            simulation = replace(simulation, biases=self._corrected(tools, plan, params, table))
+
+        def _made() -> Run:
+            made = simulation
+            if tools.correction == "empirical":
+                made = self._reconstructed(simulation, floats, tools.rounding)
+            return lambda images: floats.network.run(images, made)
+
+        return _made
+
+    def _corrected(
+        self, tools: Tools, plan: Plan, params: Mapping[str, QParams], table: CalibrationTable
+    ) -> dict[str, Array]:
+        correct = CorrectBias(plan, params, table.means)
+        corrected = tvm.transform.Sequential([correct])(self._equalized(tools.equalization))
+        layers = linear_layers(corrected["main"], plan)
+        return {layer.name: layer.bias for layer in layers if layer.bias is not None}
+
+    def _reconstructed(
+        self, simulation: Simulation, floats: FloatTensors, rounding: str
+    ) -> Simulation:
         found = reconstruct(
             floats.network,
             simulation,
             self._images,
-            rounding=tools.rounding,
+            rounding=rounding,
             known=floats.kept,
             largest_k=LARGEST_K,
         )

@@ -30,6 +30,7 @@ from schedules.targets import native_target
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
+_COMPILING = Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +359,7 @@ def _compiled(
     for member in group.members:
         done[member] = writer.emit(str(member.name), dataflow.substitute(values[member], done))
     mod, target = writer.finish(params, [done[group.output]]), native_target()
-    with target:
+    with _COMPILING, target:
         executable = tvm.compile(lower(target)(mod), target=target, relax_pipeline=finalize())
     main, alone = started(executable)["main"], Lock()
 

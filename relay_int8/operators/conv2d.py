@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.groups import Group
-from relay_int8.operators.images import integer_product, product, rows, windows
+from relay_int8.operators.images import EXACT_F32, rows, windows
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array
 from schedules.spec import Conv2d as Spec
 
 CACHED = 2**16  # results of a depthwise layer that are computed at a time: 256 KiB
-Product = Callable[[Array, Array], Array]
+PATCH_BYTES = 2**20  # of patches that are multiplied at a time
+FEWEST_PATCHES = 256  # whatever they take, so that products are of matrices
 
 
 class Conv2d(Linear):
@@ -82,20 +82,17 @@ class Conv2d(Linear):
 
     def products(self, group: Group, x: Array, w: Array) -> Array:
         """Return (n, oc, oh, ow) of rows (n, ic, h, w)."""
-        return self._products(group, x, w, product)
+        return self._products(group, x, w, np.float64)
 
     def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
         """Return (n, oc, oh, ow) of rows (n, ic, h, w); nine taps of depthwise layers are exact."""
-        return self._products(group, x, w, partial(integer_product, largest=largest))
+        return self._products(group, x, w, np.float32 if largest < EXACT_F32 else np.float64)
 
-    def _products(self, group: Group, x: Array, w: Array, multiply: Product) -> Array:
-        fields = self.fields(group)
-        groups = fields["groups"]
-        oh, ow = dataflow.shape(group.members[0])[2:]
-        if groups == fields["in_channels"] == fields["out_channels"]:
-            return _depthwise(windows(x, fields, (oh, ow), 0.0), w)
-        w_rows = w.reshape(groups, len(w) // groups, -1)
-        return multiply(w_rows[None], self.patches(group, x)).reshape(len(x), len(w), oh, ow)
+    def _products(self, group: Group, x: Array, w: Array, dtype: type) -> Array:
+        groups, taps = self.groups(group), self._taps(group, x)
+        if groups == taps.shape[1] == len(w):
+            return _depthwise(taps, w)
+        return _grouped(taps, w.reshape(groups, len(w) // groups, -1).astype(dtype))
 
     def positions(self, group: Group) -> int:
         """Return oh * ow."""
@@ -135,6 +132,32 @@ class Conv2d(Linear):
             return x.reshape(len(x), groups, -1, oh * ow)
         taps = self._taps(group, x).transpose(0, 1, 4, 5, 2, 3)
         return taps.reshape(len(x), groups, -1, oh * ow)
+
+
+def _grouped(taps: Array, w: Array) -> Array:
+    """Return float32 (n, oc, oh, ow): products of as many patches as the cache holds, row by row.
+
+    Parameters
+    ----------
+    taps
+        (n, c, oh, ow, kh, kw), a view.
+    w
+        (groups, channels of a group, k), of the type that sums have.
+    """
+    n, c, oh, ow, kh, kw = taps.shape
+    k = c * kh * kw
+    cached = PATCH_BYTES // (k * ow * w.itemsize)
+    size = min(oh, max(cached, -(-FEWEST_PATCHES // ow)))
+    buffer = np.empty(k * size * ow, w.dtype)
+    y = np.empty((n, w.shape[0] * w.shape[1], oh, ow), np.float32)
+    for image, first in itertools.product(range(n), range(0, oh, size)):
+        block = slice(first, min(first + size, oh))
+        count = block.stop - first
+        patches = buffer[: k * count * ow].reshape(c, kh, kw, count, ow)
+        np.copyto(patches, taps[image, :, block].transpose(0, 3, 4, 1, 2))
+        products = np.matmul(w, patches.reshape(len(w), -1, count * ow))
+        y[image, :, block] = products.reshape(-1, count, ow)
+    return y
 
 
 def _depthwise(taps: Array, w: Array) -> Array:

@@ -4,9 +4,10 @@ Images stand along the first axis. A tensor that has one row an image, (1, ...),
 images; one of any other shape, as a channel shuffle makes, is (n, *shape). Operators with weights
 take such tensors as they are; others that would mix the images are computed one image at a time.
 
-float32 tensors, sums of products in float64: their order is the library's, and differs with the CPU
-and its threads, but not in what is left of them in float32. So a search, which runs these again and
-again, finds the same everywhere. Nothing that a network computes in the end comes from here.
+float32 tensors. Products of whole numbers are exact, in float32 where their sums stay below 2^24;
+those of reals are summed in float64: their order is the library's, and differs with the CPU and its
+threads, but not in what is left of them in float32. So a search, which runs these again and again,
+finds the same everywhere. Nothing that a network computes in the end comes from here.
 """
 
 from __future__ import annotations

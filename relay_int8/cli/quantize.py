@@ -92,6 +92,13 @@ ToolSettings = Annotated[
         rich_help_panel=INTEGERS,
     ),
 ]
+SearchSeconds = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds after which --preset auto takes the best that it has tried so far.",
+        rich_help_panel=INTEGERS,
+    ),
+]
 RequireInt8 = Annotated[
     bool,
     typer.Option(
@@ -180,6 +187,7 @@ def quantize(
     threads: Threads = None,
     report: ReportFile = None,
     preset: Preset = PRESET,
+    budget: SearchSeconds = None,
     method: Method = METHOD,
     table: Table = None,
     exclude: Exclude = None,
@@ -229,6 +237,7 @@ def quantize(
         tools=chosen_tools(preset, tool or ()),
         requantize=sums,
         require_int8=require_int8,
+        budget=budget,
     )
     import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
@@ -289,6 +298,7 @@ def _print_resolved(
     floats = [*config.exclude, *([f"those of {plan}"] if plan else [])]
     resolved = {
         "preset": config.preset,
+        **({"budget": f"{config.budget:g} s"} if config.budget else {}),
         "method": config.method if table is None else f"table {table}",
         "requantize": config.requantize_text,
         "target": target,

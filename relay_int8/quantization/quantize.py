@@ -115,6 +115,7 @@ class QuantizedModel:
         if self.table_given:
             methods = {item.method.partition(" ")[0]: None for item in self.table.entries.values()}
             fields["method"] = f"of the given table ({', '.join(methods)})"
+        del fields["budget"]  # of the search; its choices say what there was no time for
         if self.choices:
             fields["choices"] = [str(choice) for choice in self.choices]
         return fields
@@ -263,7 +264,8 @@ def _corrected(
     network = NumpyNetwork(with_batch(reference, 1), alone)
     simulation = Simulation(plan=plan, params=params)
     found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
-    replaced = ReplaceWeights(found.weights, found.biases, alone)
+    weights = {name: w.reals(network.layers[name]) for name, w in found.weights.items()}
+    replaced = ReplaceWeights(weights, found.biases, alone)
     return tvm.transform.Sequential([replaced])(reference)
 
 

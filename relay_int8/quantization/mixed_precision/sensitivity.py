@@ -22,7 +22,13 @@ from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.quantize import QuantizedModel
-from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation, from_rows
+from relay_int8.quantization.refine.network import (
+    Arrays,
+    NumpyNetwork,
+    Simulation,
+    Weights,
+    from_rows,
+)
 
 SAMPLES = 16
 
@@ -163,7 +169,8 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
         rows = group.weight_rows
         s = group.weight.scale.astype(np.float64).reshape(-1, *(1,) * (rows.ndim - 1))
         steps = np.clip(np.rint(rows / s), -127, 127)
-        weights[group.name] = from_rows(group, (steps * s).astype(np.float32))
+        integers = from_rows(group, steps.astype(np.float32))
+        weights[group.name] = Weights(integers=integers, scales=group.weight.scale)
         if group.bias is not None:
             biases[group.name] = group.bias
     return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)

@@ -41,6 +41,13 @@ def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModul
     if how == "none":
         return mod
     maxima = channel_maxima(NumpyNetwork(with_batch(mod, 1)), islice(data, IMAGES))
+    return equalized_by(mod, maxima, how)
+
+
+def equalized_by(mod: IRModule, maxima: Mapping[str, Array], how: Equalization) -> IRModule:
+    """Return ``mod`` equalized, its tensors' maxima being known (:func:`channel_maxima`)."""
+    if how == "none":
+        return mod
     return equalized(mod, maxima) if how == "cross-layer" else smoothed(mod, maxima)
 
 

@@ -22,6 +22,7 @@ from relay_int8.data.dataset import Dataset, Image
 from relay_int8.errors import AccuracyError, ConfigError, Int8Error
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.plan import LayerPlan
+from relay_int8.notices import notice
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.mixed_precision.fewest_floats import fewest_floats
 from relay_int8.quantization.mixed_precision.harm import by_harm
@@ -111,6 +112,8 @@ class DemandTrial:
                 f"{self._demand} is demanded; all in integers the network has {int8:.4g}, with all "
                 f"{len(order)} layers in float {least:.4g} (FP32: {self._fp32:.4g}); demand less"
             )
+        if floats and not any(layer.integer for layer in self._best.plan.layers):
+            notice(f"{self._demand} is demanded, and every layer is in float for it")
         reached = self._measured(quantized, floats, data, progress)
         return self._best, self._met(quantized, self._best, int8, reached)
 

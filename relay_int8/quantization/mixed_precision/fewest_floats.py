@@ -26,7 +26,8 @@ def fewest_floats(
     macs
         Layer -> its multiplications: what leaving it in float costs.
     holds
-        Measures whether the demand holds with some layers in float.
+        Measures whether the demand holds with some layers in float; may be asked twice. The last
+        ones that it holds for are what is returned.
     """
     if holds(()):
         return ()

@@ -15,7 +15,7 @@ from relay_int8.quantization.mixed_precision.sensitivity import simulation_of
 from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
 from relay_int8.quantization.refine.network import NumpyNetwork
 
-IMAGES = 8  # at most
+IMAGES = 4  # at most
 MACS = 2 * 10**11  # that all runs of the images may take, where they are more than one
 
 

@@ -62,8 +62,6 @@ def test_a_demand_by_the_command_line(invoke, tmp_path):
     demand = json.loads(out)["demand"]
     assert demand["floats"] == [HARMED] and demand["reached"] >= 0.98 > demand["int8"]
     assert json.loads((tmp_path / "report.json").read_text())["demand"] == demand
-    code, out, _ = invoke("report", "report.json")
-    assert code == 0 and "in float for it" in out
     given = ("--data", "images.npy", "--labels", "classes.txt", "--fp32", "wide.onnx")
     code, _, err = invoke("evaluate", "wide.ri8", *given, "--max-drop", 2)
     assert code == 0, err

@@ -17,6 +17,8 @@ from relay_int8.report.summary import print_summary
 from tests.reference import run
 from tests.wide_network import HARMED, HARMED_ROOT, OUTPUT, wide_images, wide_network
 
+CONFIG = QuantConfig(method="max")  # one pass over the data
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
@@ -42,7 +44,7 @@ def data(fp32):
 def spared(model, data):
     calibration, x, labels = data
     demand = Demand(max_drop=2, labels=labels, data=x)
-    return relay_int8.quantize(model, calibration, demand=demand)
+    return relay_int8.quantize(model, calibration, CONFIG, demand=demand)
 
 
 def test_the_layer_that_integers_harm_is_left_in_float(spared, model, data):
@@ -53,7 +55,7 @@ def test_the_layer_that_integers_harm_is_left_in_float(spared, model, data):
     assert met.fp32 == 1 and met.int8 < 0.9 and met.reached >= 0.98
     assert met.float_macs == pytest.approx(64 * 36 / ((32 + 64 + 64) * 36 + 40))
     assert [layer.name for layer in spared.network.plan.layers if not layer.integer] == [HARMED]
-    by_hand = relay_int8.quantize(model, data[0], QuantConfig(exclude=(HARMED_ROOT,)))
+    by_hand = relay_int8.quantize(model, data[0], QuantConfig(method="max", exclude=(HARMED_ROOT,)))
     assert by_hand.network.digest == spared.digest
 
 
@@ -79,7 +81,7 @@ def test_the_report_says_how(spared):
 
 def test_decibels_on_calibration_images_that_were_held_out(model, fp32):
     images = wide_images(30, seed=2)
-    made = relay_int8.quantize(model, [images], demand=Demand(min_snr_db=12))
+    made = relay_int8.quantize(model, [images], CONFIG, demand=Demand(min_snr_db=12))
     met = made.met
     assert met.int8 < 12 <= met.reached and HARMED in met.floats and met.fp32 == float("inf")
     assert (met.images, met.held_out, made.table.images) == (15, True, 15)
@@ -103,7 +105,7 @@ def test_a_metric_of_the_user(model, data):
         return np.float32(np.mean(found == labels))
 
     made = relay_int8.quantize(
-        model, calibration, demand=Demand(metric=right, minimum=0.97, data=[x])
+        model, calibration, CONFIG, demand=Demand(metric=right, minimum=0.97, data=[x])
     )
     assert made.met.floats == (HARMED,) and made.met.measure == "right"
     assert made.met.demand == "right at least 0.97"
@@ -113,7 +115,7 @@ def test_a_metric_of_the_user(model, data):
 def test_a_demand_that_integers_meet_costs_nothing(model, data):
     calibration, x, labels = data
     demand = Demand(max_drop=90, labels=labels, data=x)
-    made = relay_int8.quantize(model, calibration, demand=demand)
+    made = relay_int8.quantize(model, calibration, CONFIG, demand=demand)
     assert made.met.floats == () and made.met.measurements == 1
     assert made.met.reached == made.met.int8 < 1
     assert made.network.config.exclude == ()
@@ -127,7 +129,7 @@ def test_nothing_in_integers_is_said(model, monkeypatch):
     monkeypatch.setattr(meet_demand, "fewest_floats", everything)
     demand = Demand(min_snr_db=300)
     with pytest.warns(Notice, match="every layer is in float for it"):
-        made = relay_int8.quantize(model, wide_images(24), demand=demand)
+        made = relay_int8.quantize(model, wide_images(24), CONFIG, demand=demand)
     assert made.met.float_macs == 1
 
 
@@ -159,20 +161,20 @@ def failing_after(calls, first, then):
 def test_metrics_that_fail(model, metric, message):
     demand = Demand(metric=metric, max_drop=0.1, data=wide_images(4))
     with pytest.raises(ConfigError, match=message):
-        relay_int8.quantize(model, wide_images(8), demand=demand)
+        relay_int8.quantize(model, wide_images(8), CONFIG, demand=demand)
 
 
 def test_demands_that_nothing_meets(model, monkeypatch):
     demand = Demand(metric=failing_after(1, 0.5, 0), minimum=0.6, data=wide_images(4))
     with pytest.raises(AccuracyError, match=r"at least 0\.6 is demanded, and FP32 itself has 0\.5"):
-        relay_int8.quantize(model, wide_images(8), demand=demand)
+        relay_int8.quantize(model, wide_images(8), CONFIG, demand=demand)
     demand = Demand(metric=failing_after(1, 0.7, 0.5), minimum=0.6, data=wide_images(4))
     monkeypatch.setattr(meet_demand, "by_harm", lambda *_: (HARMED,))
     message = (
         r"all in integers the network has 0\.5, with all 1 layers in float 0\.5 \(FP32: 0\.7\)"
     )
     with pytest.raises(AccuracyError, match=message):
-        relay_int8.quantize(model, wide_images(8), demand=demand)
+        relay_int8.quantize(model, wide_images(8), CONFIG, demand=demand)
 
 
 @pytest.mark.fast

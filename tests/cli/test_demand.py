@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import relay_int8
+from relay_int8.errors import AccuracyError
 from tests.wide_network import HARMED, OUTPUT, wide_images, wide_network
 
 
@@ -50,12 +51,23 @@ def test_a_table_alone_has_no_images_to_measure_on(invoke):
     assert code == 2 and "there are no images" in " ".join(err.replace("│", " ").split())
 
 
+@pytest.mark.fast
+def test_a_demand_that_nothing_meets_has_an_exit_code(invoke, tmp_path, monkeypatch):
+    def compile_model(*_, demand, **__):
+        raise AccuracyError(f"{demand} is demanded")
+
+    monkeypatch.setattr(relay_int8, "compile_model", compile_model, raising=False)
+    data = ("--data", tmp_path / "x.npy", "-o", tmp_path / "a.ri8")
+    code, _, err = invoke("quantize", tmp_path / "a.onnx", *data, "--min-snr", 20)
+    assert code == 3 and "error: SNR at least 20 dB is demanded" in err
+
+
 @pytest.mark.usefixtures("files")
 def test_a_demand_by_the_command_line(invoke, tmp_path):
     code, out, err = invoke(
         "quantize", "wide.onnx", "--data", "calibration.npy", "-o", "wide.ri8",
         "--max-drop", 2, "--labels", "classes.txt", "--eval-data", "images.npy", "--json",
-        "--report", "report.json", "--samples", 0,
+        "--report", "report.json", "--samples", 0, "--method", "max",
     )  # fmt: skip
     assert code == 0, err
     assert "demanded: top-1 at most 2 percentage points below FP32" in err

@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.fast
 
 WITH_EXAMPLES = (
+    "relay_int8.api.demand",
     "relay_int8.api.model",
     "relay_int8.data.dataset",
     "relay_int8.data.natural_order",

@@ -5,6 +5,7 @@
     Int8Error
     ├── ConfigError          an option, a flag or a combination of them makes no sense
     ├── FrontendError        a model file cannot be read
+    ├── AccuracyError        an accuracy that was demanded cannot be reached
     ├── CalibrationError     calibration data or a table does not fit the model
     ├── UnsupportedOpError   operators that cannot be imported or compiled
     │   └── CoverageError    layers that were required to be int8 stay in float
@@ -46,6 +47,10 @@ class CalibrationError(Int8Error):
     """Calibration data or a table does not fit the model."""
 
 
+class AccuracyError(Int8Error):
+    """An accuracy that was demanded cannot be reached, whatever is left in float."""
+
+
 class UnsupportedOpError(Int8Error):
     """Operators cannot be imported or compiled."""
 
@@ -71,6 +76,7 @@ ERRORS = (
     ConfigError,
     FrontendError,
     CalibrationError,
+    AccuracyError,
     UnsupportedOpError,
     CoverageError,
     RecordError,

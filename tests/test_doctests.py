@@ -9,6 +9,7 @@ import relay_int8
 from tests.docs.pages import ROOT, steps
 
 ALONE = (
+    "relay_int8.api.demand",
     "relay_int8.data.dataset",
     "relay_int8.data.natural_order",
     "relay_int8.data.preprocessing",

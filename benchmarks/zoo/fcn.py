@@ -33,8 +33,9 @@ class FCN(ResNet):
     def middle(self, net: Network, x: Tensor, name: str, width: int, stride: int) -> Tensor:
         """Add the 3x3 of a bottleneck."""
         dilation = DILATION.get(name, DILATION.get(name.partition(".")[0], 1))
-        window = {"stride": stride, "padding": dilation, "dilation": dilation}
-        return net.conv(x, f"{name}.conv2", width, 3, **window)
+        return net.conv(
+            x, f"{name}.conv2", width, 3, stride=stride, padding=dilation, dilation=dilation
+        )
 
 
 FCN_RESNET_50 = FCN((3, 4, 6, 3), (1, 1, 2, 1), bottleneck=True)

@@ -215,7 +215,11 @@ def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None =
     if options.require_tuned and resolved.records is not None:
         _require_tuned(built, resolved.records)
     report = report_of(quantized.network, built, resolved.records, quantized.model.name)
-    report = dataclasses.replace(report, model_bytes=quantized.model.file_bytes)
+    report = dataclasses.replace(
+        report,
+        model_bytes=quantized.model.file_bytes,
+        demand=quantized.met.to_dict() if quantized.met else {},
+    )
     manifest = _manifest(quantized, built, report, options)
     return Artifact(quantized=quantized, built=built, report=report, manifest=manifest)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from relay_int8.api.build import Artifact, BuildOptions, build, library_bytes, resolve_options
 from relay_int8.api.clock import StageClock
+from relay_int8.api.demand import Demand
 from relay_int8.api.measure import measure, require_sensitivity_inputs
 from relay_int8.api.model import Model, load_model
 from relay_int8.api.quantize import Source, quantize
@@ -35,6 +36,7 @@ def compile_model(
     options: BuildOptions | None = None,
     preprocessing: Preprocessing | None = None,
     plan: str | Path | None = None,
+    demand: Demand | None = None,
     samples: int = 8,
     sensitivity: int = 0,
     report: str | Path | None = None,
@@ -49,7 +51,7 @@ def compile_model(
     ----------
     model
         File of a format that :func:`relay_int8.load_model` reads.
-    data, config, preprocessing, plan
+    data, config, preprocessing, plan, demand
         As :func:`relay_int8.quantize` takes them.
     output
         The artifact to write.
@@ -108,6 +110,7 @@ def compile_model(
             config,
             preprocessing=preprocessing,
             plan=plan,
+            demand=demand,
             keep_histograms=is_page(report),
             progress=clock.step,
         )

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relay_int8.cli.demand import (
+    DemandLabels,
+    EvalData,
+    MaxDrop,
+    MinSnr,
+    check_demand,
+    chosen_demand,
+)
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     INTEGERS,
@@ -30,6 +38,7 @@ from relay_int8.files import require_outputs
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from relay_int8.api.demand import Demand
     from relay_int8.graph.pixels import PixelLayout
     from relay_int8.quantization.config import QuantConfig
 
@@ -198,6 +207,10 @@ def quantize(
     rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
     strict: Strict = False,
+    max_drop: MaxDrop = None,
+    min_snr: MinSnr = None,
+    labels: DemandLabels = None,
+    eval_data: EvalData = None,
     inputs: Inputs = None,
     params: Params = None,
     pixels: RawPixels = None,
@@ -223,8 +236,10 @@ def quantize(
     """
     layout = _pixel_layout(pixels)
     sums = chosen_requantize(requantize, rounding)
+    accuracy = (max_drop, min_snr, labels, eval_data, data)
+    check_demand(*accuracy)
     written = (output, report, save_table, qdq)
-    require_outputs(*written, read=(model, data, table, plan, params))
+    require_outputs(*written, read=(model, data, table, plan, params, labels, eval_data))
     source = chosen_source(data, table, method)
     # Here, not above: help and usage errors must not wait for NumPy and TVM.
     from relay_int8.quantization.config import QuantConfig, chosen_tools
@@ -258,10 +273,11 @@ def quantize(
         records=records,
         require_tuned=require_tuned,
     )
+    demand = chosen_demand(*accuracy)
     console = terminal(error=as_json)
     console.print(f"{model} -> {output}", soft_wrap=True)
     _print_resolved(
-        console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess
+        console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess, demand
     )
     with progress_report() as progress:
         result = relay_int8.compile_model(
@@ -273,6 +289,7 @@ def quantize(
             options=options,
             preprocessing=recipe,
             plan=plan,
+            demand=demand,
             samples=samples,
             sensitivity=sensitivity,
             report=report,
@@ -294,6 +311,7 @@ def _print_resolved(
     plan: Path | None,
     target: str,
     preprocess: str | None,
+    demand: Demand | None,
 ) -> None:
     floats = [*config.exclude, *([f"those of {plan}"] if plan else [])]
     resolved = {
@@ -303,6 +321,7 @@ def _print_resolved(
         "requantize": config.requantize_text,
         "target": target,
         "in float": ", ".join(floats) or "nothing",
+        **({} if demand is None else {"demanded": str(demand)}),
         "images": "as given" if preprocess is None else f"prepared ({preprocess})",
     }
     console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)

@@ -6,7 +6,8 @@ from tvm import relax
 
 from relay_int8.calibration.methods.base import Function
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import operator_of
 

@@ -141,7 +141,7 @@ def evaluate(
             wanted.append(_output_of(reference(batch), output)[:count])
     scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
     if labels is not None:
-        _require_labels(labels, *scores.shape)
+        require_labels(labels, *scores.shape)
     if labels is not None:
         tell_of_labels(scores.argmax(axis=1), labels, scores.shape[1])
     result = _compare(
@@ -150,7 +150,8 @@ def evaluate(
     return replace(result, digest=module.manifest.model_digest)
 
 
-def _require_labels(labels: Array, images: int, classes: int) -> None:
+def require_labels(labels: Array, images: int, classes: int) -> None:
+    """Raise a ConfigError if labels are not one for each image, or none of the classes."""
     if labels.shape != (images,):
         raise ConfigError(
             f"{images} images, but labels of shape {labels.shape}; give one integer for each image"

@@ -24,7 +24,7 @@ from relay_int8.report.pages.page import (
 from relay_int8.report.reasons import first_names
 from relay_int8.report.tensor_sections import tensor_sections
 from relay_int8.report.verdict import verdict
-from relay_int8.report.wording import decibels, gpu_rows, shares
+from relay_int8.report.wording import decibels, demand_rows, gpu_rows, shares
 
 
 def is_page(path: Path | str | None) -> bool:
@@ -76,6 +76,7 @@ def _facts(report: Report) -> dict[str, str]:
     return {
         "Quantized model": report.digest,
         "Layers in integers": f"{coverage['int8_layers']} of {layers}{share}",
+        **{title.capitalize(): text for title, text in demand_rows(report.demand)},
         **outputs,
         **{name: f"{size / 1e6:.2f} MB" for name, size in sizes.items() if size},
         **{f"Latency {name}": f"{ms:.3f} ms" for name, ms in report.latency_ms.items()},

@@ -23,7 +23,7 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import concat
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_name
-from schedules.cpu.contraction import axes
+from schedules.bodies.prim_func import axes
 from schedules.cpu.elementwise import on_cpu
 from schedules.spec import Concat
 from schedules.template import Layouts

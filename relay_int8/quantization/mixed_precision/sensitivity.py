@@ -20,8 +20,7 @@ from relay_int8.graph.batch import with_batch
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import least_snr_db
-from relay_int8.quantization.annotate import annotate
-from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
 from relay_int8.quantization.refine.network import (
     Arrays,
     NumpyNetwork,
@@ -104,14 +103,7 @@ class Variants:
 
     def plan(self, floats: Sequence[str]) -> Plan:
         """Return the plan with the layers ``floats`` left in float, beside those that are."""
-        excluded = (*self.quantized.config.exclude, *floats)
-        refused = {
-            layer.name: layer.reason
-            for layer in self.quantized.plan.layers
-            if layer.reason and layer.cause == "unsupported"
-        }
-        config = replace(self.quantized.config, exclude=excluded)
-        return annotate(self._mod, config, refused)
+        return planned_with_floats(self.quantized, floats)[1]
 
     def fit(self, plan: Plan) -> Fit:
         """Return how near the network of ``plan`` is to FP32."""

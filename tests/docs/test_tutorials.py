@@ -36,7 +36,7 @@ def follow(path, folder, monkeypatch):
             printed = squeezed(result.stdout)
         elif step.kind == "text":
             missing = [line for line in step.text.splitlines() if squeezed(line) not in printed]
-            assert not missing, f"{where}: not printed: {missing}"
+            assert not missing, f"{where}: not printed: {missing}; but: {printed}"
 
 
 def squeezed(text):

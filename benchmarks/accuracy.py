@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from benchmarks.segmentation import mean_iou, read_labels
 from relay_int8 import ImportOptions, QuantConfig, float_network, import_onnx, load_model
 from relay_int8.calibration import open_data
 from relay_int8.compiler.build import compile_module, virtual_machine
@@ -39,8 +40,8 @@ class Score:
     Parameters
     ----------
     metric
-        Top-1; for a detector, the fraction of images on which it agrees with FP32 that there is
-        something.
+        Top-1; for a segmentation, mean intersection over union; for a detector, the fraction of
+        images on which it agrees with FP32 that there is something.
     snr_db
         Of the outputs against FP32, over all images; the worst output's.
     """
@@ -110,13 +111,19 @@ class Subject:
         if first.ndim == 3:  # boxes: (images, boxes, classes), class 0 is "nothing"
             same = (first[:, :, 1].max(axis=1) > FACE) == (reference[:, :, 1].max(axis=1) > FACE)
             return float(same.mean())
+        if first.ndim == 4:  # a score for each class and pixel, of which the last is no class
+            labels = read_labels(self._images(), self._splits[1])
+            return mean_iou(first.argmax(axis=1), labels, first.shape[1] - 1)
         chosen = first[:, self._network.first_class :].argmax(axis=1)
         return float((chosen == self._labels()).mean())
 
     def _labels(self) -> Array:
-        with np.load(self.model.parent.parent / "images" / self._network.images) as data:
+        with np.load(self._images()) as data:
             labels: Array = data["label"][data[f"{self._splits[1]}_idx"]]
         return labels
+
+    def _images(self) -> Path:
+        return self.model.parent.parent / "images" / str(self._network.images)
 
 
 def compiled(model: QuantizedModel, name: str) -> Run:

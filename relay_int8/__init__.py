@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from relay_int8.api.build import Artifact, BuildOptions, build
     from relay_int8.api.calibrate import calibrate_model
     from relay_int8.api.compile import compile_model
+    from relay_int8.api.demand import Demand
     from relay_int8.api.export import export_model
     from relay_int8.api.float_network import float_network
     from relay_int8.api.measure import measure
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Artifact",
     "BuildOptions",
+    "Demand",
     "Endpoint",
     "Evaluation",
     "ImportOptions",
@@ -82,6 +84,7 @@ _HOMES = {
     "Module": "runtime.module",
     "Artifact": "api.build",
     "BuildOptions": "api.build",
+    "Demand": "api.demand",
     "Evaluation": "report.accuracy",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",

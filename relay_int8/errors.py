@@ -5,6 +5,7 @@
     Int8Error
     ├── ConfigError          an option, a flag or a combination of them makes no sense
     ├── FrontendError        a model file cannot be read
+    ├── AccuracyError        an accuracy that was demanded cannot be reached
     ├── CalibrationError     calibration data or a table does not fit the model
     ├── UnsupportedOpError   operators that cannot be imported or compiled
     │   └── CoverageError    layers that were required to be int8 stay in float
@@ -22,7 +23,16 @@ Importing them needs nothing, so that the command line can answer before TVM is 
 
 
 class Int8Error(Exception):
-    """Base of everything that relay_int8 raises on purpose."""
+    """Base of everything that relay_int8 raises on purpose.
+
+    Examples
+    --------
+    >>> try:
+    ...     relay_int8.load("missing.ri8")
+    ... except relay_int8.Int8Error as error:
+    ...     print(error)
+    missing.ri8: no such file; relay-int8 quantize writes artifacts (.ri8)
+    """
 
 
 class ConfigError(Int8Error):
@@ -35,6 +45,10 @@ class FrontendError(Int8Error):
 
 class CalibrationError(Int8Error):
     """Calibration data or a table does not fit the model."""
+
+
+class AccuracyError(Int8Error):
+    """An accuracy that was demanded cannot be reached, whatever is left in float."""
 
 
 class UnsupportedOpError(Int8Error):
@@ -62,6 +76,7 @@ ERRORS = (
     ConfigError,
     FrontendError,
     CalibrationError,
+    AccuracyError,
     UnsupportedOpError,
     CoverageError,
     RecordError,

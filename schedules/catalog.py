@@ -10,6 +10,7 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
+from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
 from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32, PRODUCT_F32
@@ -17,7 +18,6 @@ from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cpu.layout_flexible import (
     BINARY_CPU,
     BOUND_CPU,
-    CONCAT_CPU,
     DEQUANTIZE_CPU,
     GELU_CPU,
     INTERPOLATE_CPU,

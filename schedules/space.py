@@ -100,15 +100,15 @@ def point(kernel: Kernel, choices: Choices) -> Point:
     def _choose(position: int, options: Options) -> Option:
         return choices[position] if position < len(choices) else -1
 
-    found = trace(kernel, _choose)
-    if len(found.choices) != len(choices):
+    point = trace(kernel, _choose)
+    if len(point.choices) != len(choices):
         raise ScheduleError(
-            f"{kernel.template.name} makes {len(found.choices)} choices, {len(choices)} are given"
+            f"{kernel.template.name} makes {len(point.choices)} choices, {len(choices)} are given"
         )
-    reason = exceeded(found.schedule, kernel.target)
+    reason = exceeded(point.schedule, kernel.target)
     if reason:
         raise ScheduleError(f"{kernel.template.name} with {list(choices)}: {reason}")
-    return found
+    return point
 
 
 def first(kernel: Kernel) -> Point:
@@ -151,18 +151,18 @@ class _EnoughError(Exception):
 
 
 def _options_after(kernel: Kernel, prefix: Choices) -> Options:
-    found: list[Options] = []
+    all_options: list[Options] = []
 
     def _choose(position: int, options: Options) -> Option:
         if position == len(prefix):
-            found.append(options)
+            all_options.append(options)
             raise _EnoughError
         return prefix[position]
 
     try:
         trace(kernel, _choose)
     except _EnoughError:
-        return found[0]
+        return all_options[0]
     raise ScheduleError(f"{kernel.template.name} makes {len(prefix)} choices here, elsewhere more")
 
 

@@ -44,6 +44,10 @@ def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:
     return params
 
 
+def _of_one_size(spec: Kernel, layouts: Layouts) -> tuple[Kernel, Layouts]:
+    return spec, layouts
+
+
 def _as_scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func
 
@@ -73,6 +77,9 @@ class ScheduleTemplate:
     pack
         ``(spec, params)`` -> the constants as ``kernel`` reads them, from their logical form;
         corrections that the instruction needs (zero point, sign) are folded into the bias here.
+    general
+        ``(spec, layouts)`` -> those of the kernel that computes it for tensors of any size, in the
+        same memory, so that calls of many sizes are compiled once; by default itself.
     x_types
         The types of x its instruction can take.
     finish
@@ -87,5 +94,6 @@ class ScheduleTemplate:
     default: Callable[[Schedule, Kernel, Target], None]
     space: Callable[[Schedule, Kernel, Target], None]
     pack: Callable[[Kernel, Arrays], Arrays] = field(default=_as_it_is)
+    general: Callable[[Kernel, Layouts], tuple[Kernel, Layouts]] = field(default=_of_one_size)
     x_types: tuple[str, ...] = ("uint8", "int8", "float32")
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=_as_scheduled)

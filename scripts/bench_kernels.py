@@ -28,7 +28,6 @@ from schedules.peak import peak
 from schedules.spec import Conv2d
 from schedules.targets import native_target
 from schedules.template import Layouts, ScheduleTemplate
-from schedules.work import multiplications
 from schedules.x86.avx2 import CONV2D_AVX2
 from schedules.x86.dots import AVX2, VNNI
 from schedules.x86.vnni import CONV2D_VNNI
@@ -222,7 +221,7 @@ def main() -> None:
             spec = replace(spec_of(layer, x), batch=options.batch)
             median, spread, compiled = time_layer(template, spec, target, options.repeats)
             compile_s += compiled
-            macs = multiplications(spec)
+            macs = spec.multiplications
             share = macs / median / top
             counts = macs >= COMPUTE_BOUND
             if counts:

@@ -3,13 +3,12 @@
 A residual network small enough for NumPy: images are NHWC, a convolution is one matrix product on
 shifted copies of its input. Every layer appends what undoes it to a tape, read backwards.
 
-    python scripts/train_demo_model.py relay_int8/demo
+    python -m scripts.train_demo_model relay_int8/demo
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,15 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 
+from scripts.digits_training import Array, Course, Step, report_accuracy, train
+
 SEED = 7
 TEST_IMAGES, CALIBRATION_IMAGES = 800, 300
-EPOCHS, BATCH, RATE, MOMENTUM, DECAY = 40, 50, 0.1, 0.9, 5e-4
+COURSE = Course(epochs=40, batch=50, rate=0.1)
+MOMENTUM, DECAY = 0.9, 5e-4
 EPSILON, STATISTICS_RATE = 1e-5, 0.1
 # Name, input channels, output channels, stride of each residual block.
 BLOCKS = (("block1", 16, 16, 1), ("block2", 16, 32, 2), ("block3", 32, 32, 1))
-Array = np.ndarray
-Backward = Callable[[Array], Array]
 
 
 class Model:
@@ -55,7 +55,7 @@ class Model:
         self.statistics[f"{name}.mean"] = np.zeros(c_out, "float32")
         self.statistics[f"{name}.var"] = np.ones(c_out, "float32")
 
-    def forward(self, x: Array, *, training: bool) -> tuple[Array, Backward]:
+    def forward(self, x: Array, *, training: bool = False) -> Step:
         """Return logits, and what turns their gradient into those of the parameters."""
         x, stem = self._conv_norm_relu(x, "stem", 1, training)
         undo = [stem]
@@ -76,9 +76,7 @@ class Model:
 
         return logits, backward
 
-    def _block(
-        self, x: Array, name: str, stride: int, shortcut: bool, training: bool
-    ) -> tuple[Array, Backward]:
+    def _block(self, x: Array, name: str, stride: int, shortcut: bool, training: bool) -> Step:
         y, first = self._conv_norm_relu(x, f"{name}.1", stride, training)
         y, second = self._conv_norm(y, f"{name}.2", 1, training)
         side, third = (
@@ -94,16 +92,12 @@ class Model:
 
         return y, backward
 
-    def _conv_norm_relu(
-        self, x: Array, name: str, stride: int, training: bool
-    ) -> tuple[Array, Backward]:
+    def _conv_norm_relu(self, x: Array, name: str, stride: int, training: bool) -> Step:
         y, undo = self._conv_norm(x, name, stride, training)
         y = np.maximum(y, 0)
         return y, lambda d: undo(d * (y > 0))
 
-    def _conv_norm(
-        self, x: Array, name: str, stride: int, training: bool
-    ) -> tuple[Array, Backward]:
+    def _conv_norm(self, x: Array, name: str, stride: int, training: bool) -> Step:
         c, undo_conv = self._conv(x, f"{name}.weight", stride)
         gamma, beta = self.parameters[f"{name}.gamma"], self.parameters[f"{name}.beta"]
         if training:
@@ -125,7 +119,7 @@ class Model:
 
         return normal * gamma + beta, backward
 
-    def _conv(self, x: Array, name: str, stride: int) -> tuple[Array, Backward]:
+    def _conv(self, x: Array, name: str, stride: int) -> Step:
         w = self.parameters[name]
         k, _, c_in, c_out = w.shape
         pad = k // 2
@@ -156,32 +150,6 @@ class Model:
             d = self.gradients[name] + (DECAY * value if name.endswith("weight") else 0)
             self._momenta[name] = MOMENTUM * self._momenta.get(name, 0) + d
             self.parameters[name] = (value - rate * self._momenta[name]).astype("float32")
-
-
-def train(model: Model, x: Array, labels: Array, rng: np.random.Generator) -> None:
-    """Train by stochastic gradient descent; images are shifted by up to one pixel."""
-    steps = EPOCHS * (len(x) // BATCH)
-    step = 0
-    for epoch in range(EPOCHS):
-        order = rng.permutation(len(x))
-        losses = []
-        for start in range(0, len(x) - BATCH + 1, BATCH):
-            chosen = order[start : start + BATCH]
-            batch = np.stack([_shifted(x[i], rng) for i in chosen])
-            logits, backward = model.forward(batch, training=True)
-            p = np.exp(logits - logits.max(1, keepdims=True))
-            p /= p.sum(1, keepdims=True)
-            target = np.eye(10, dtype="float32")[labels[chosen]]
-            losses.append(-np.log((p * target).sum(1) + 1e-9).mean())
-            backward((p - target) / BATCH)
-            model.step(RATE * 0.5 * (1 + np.cos(np.pi * step / steps)))
-            step += 1
-        print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}")
-
-
-def _shifted(image: Array, rng: np.random.Generator) -> Array:
-    top, left = rng.integers(0, 3, 2)
-    return np.pad(image, ((1, 1), (1, 1), (0, 0)))[top : top + 8, left : left + 8]
 
 
 def to_onnx(model: Model) -> onnx.ModelProto:
@@ -236,10 +204,9 @@ def main() -> None:
     x = images[..., None].astype("float32") / 16
 
     model = Model(rng)
-    train(model, x[TEST_IMAGES:], labels[TEST_IMAGES:], rng)
-    logits, _ = model.forward(x[:TEST_IMAGES], training=False)
-    accuracy = (logits.argmax(1) == labels[:TEST_IMAGES]).mean()
-    print(f"accuracy on {TEST_IMAGES} held-out images: {accuracy:.4f}")
+    train(model, x[TEST_IMAGES:], labels[TEST_IMAGES:], rng, COURSE)
+    logits, _ = model.forward(x[:TEST_IMAGES])
+    report_accuracy(logits, labels[:TEST_IMAGES])
 
     proto = to_onnx(model)
     onnx.checker.check_model(proto, full_check=True)

@@ -10,7 +10,6 @@ that into the gradient of its input.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from math import prod
 from pathlib import Path
 
@@ -23,15 +22,13 @@ from sklearn.datasets import load_digits
 from benchmarks.zoo.tokens import TokenNetwork
 from benchmarks.zoo.vit import ViT
 from relay_int8.demo import load_images
+from scripts.digits_training import Array, Course, Step, report_accuracy, softmax, train
 
 NETWORK = ViT(patch=2, width=32, hidden=64, blocks=2, heads=2, channels=1, size=8, classes=10)
 SEED = 7
-EPOCHS, BATCH, RATE, DECAY = 300, 50, 3e-3, 0.5
+COURSE = Course(epochs=300, batch=50, rate=3e-3, smoothing=0.1, report_every=20)
+DECAY = 0.5
 BETAS = 0.9, 0.99
-SMOOTHING = 0.1  # of the labels, so that logits stay small
-Array = np.ndarray
-Backward = Callable[[Array], Array]
-Step = tuple[Array, Backward]
 
 
 class Model:
@@ -68,8 +65,11 @@ class Model:
         onnx.checker.check_model(self.proto, full_check=True)
         onnx.save(self.proto, file)
 
-    def forward(self, images: Array) -> Step:
-        """Return the logits of images (n, 8, 8), and what takes their gradient back."""
+    def forward(self, images: Array, *, training: bool = False) -> Step:
+        """Return the logits of images (n, 8, 8), and what takes their gradient back.
+
+        It is the same network whether it learns or not.
+        """
         n, side, p = len(images), NETWORK.size // NETWORK.patch, NETWORK.patch
         patches = images.reshape(n, side, p, side, p).transpose(0, 1, 3, 2, 4)
         x, embed = self._dense(patches.reshape(n, side * side, p * p), "conv_proj")
@@ -114,7 +114,7 @@ class Model:
         qkv, project = self._dense(x, f"{name}.in_proj")
         q, k, v = qkv.reshape(shape).transpose(2, 0, 3, 1, 4)
         scale = (width // NETWORK.heads) ** -0.5
-        p = _softmax(q @ k.swapaxes(2, 3) * scale)
+        p = softmax(q @ k.swapaxes(2, 3) * scale)
         y, out = self._dense((p @ v).swapaxes(1, 2).reshape(n, tokens, width), f"{name}.out_proj")
 
         def backward(d: Array) -> Array:
@@ -172,37 +172,6 @@ def _gelu(x: Array) -> Step:
     return x * gate, lambda d: d * (gate + x * density)
 
 
-def _softmax(x: Array) -> Array:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def train(model: Model, images: Array, labels: Array, rng: np.random.Generator) -> None:
-    """Train on images that are shifted by up to one pixel; the rate falls as a cosine."""
-    steps = EPOCHS * (len(images) // BATCH)
-    step = 0
-    for epoch in range(EPOCHS):
-        order = rng.permutation(len(images))
-        losses = []
-        for start in range(0, len(images) - BATCH + 1, BATCH):
-            chosen = order[start : start + BATCH]
-            logits, backward = model.forward(np.stack([_shifted(images[i], rng) for i in chosen]))
-            p = _softmax(logits)
-            target = np.eye(10, dtype="float32")[labels[chosen]]
-            target = (1 - SMOOTHING) * target + SMOOTHING / 10
-            losses.append(-(np.log(p + 1e-9) * target).sum(1).mean())
-            backward((p - target) / BATCH)
-            model.step(RATE * 0.5 * (1 + np.cos(np.pi * step / steps)))
-            step += 1
-        if epoch % 20 == 19:
-            print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}")
-
-
-def _shifted(image: Array, rng: np.random.Generator) -> Array:
-    top, left = rng.integers(0, 3, 2)
-    return np.pad(image, 1)[top : top + 8, left : left + 8]
-
-
 def untrained() -> onnx.ModelProto:
     """Return the network with the zoo's weights."""
     net = TokenNetwork(batch=1, seed=SEED, opset=NETWORK.opset)
@@ -220,10 +189,9 @@ def main() -> None:
     kept = [index for index, image in enumerate(images) if image[None].tobytes() not in tests]
 
     model = Model(untrained())
-    train(model, images[kept], digits.target[kept], np.random.default_rng(SEED))
+    train(model, images[kept], digits.target[kept], np.random.default_rng(SEED), COURSE)
     logits, _ = model.forward(held_out.test[:, 0])
-    accuracy = (logits.argmax(1) == held_out.labels).mean()
-    print(f"accuracy on {len(logits)} held-out images: {accuracy:.4f}")
+    report_accuracy(logits, held_out.labels)
     model.write(file)
 
 

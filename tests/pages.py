@@ -61,7 +61,7 @@ class Drawn(NamedTuple):
     result: str | None
 
 
-def drawn(path, script=None):
+def drawn(path, script=None, width=1280):
     """Return what a headless browser makes of a page; skip where there is none.
 
     ``script`` runs when the page is whole, as a user who sets ``result`` to what it saw.
@@ -75,7 +75,7 @@ def drawn(path, script=None):
         used = f"{script}; document.title = JSON.stringify(result);"
         path.write_text(f"{text}<script>{{ {used} }}</script></body></html>", encoding="utf-8")
     done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,800",
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},800",
          "--dump-dom", path.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip

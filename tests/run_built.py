@@ -10,17 +10,18 @@ from tvm.relax import VMInstrumentReturnKind
 from relay_int8.compiler.build import Built, virtual_machine
 from relay_int8.compiler.kernel_calls import KernelCall
 from schedules.layout import LAYOUTS
-from schedules.spec import Move
+from schedules.spec import Concat, Move
 
 
 def _may_be_view(call: KernelCall) -> bool:
-    return isinstance(call.spec, Move)
+    return isinstance(call.spec, Concat | Move)
 
 
 def run_built(built: Built, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the results of all kernel calls by their names, and the outputs as "outputs:<i>".
 
-    A move that has become a view is never called and is not among them.
+    A move that has become a view, or a concat that its inputs were written into, is never called
+    and is not among them.
     """
     machine = virtual_machine(built)
     pending = list(built.calls)

@@ -98,6 +98,23 @@ def branches() -> tvm.IRModule:
     return net.module(net.conv("f", ceil, 4, 1))
 
 
+def dense_blocks() -> tvm.IRModule:
+    """A dense block whose concats list every tensor, one whose concats nest, both read in between."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 16, 3, padding=1))
+    parts = [net.emit("pool", nn.max_pool2d(a, pool_size=3, strides=2, padding=1))]
+    for layer in range(3):
+        y = net.emit(f"list{layer}", relax.op.concat(parts, axis=1)) if layer else parts[0]
+        b = net.relu(f"b{layer}", net.conv(f"b{layer}/bias", y, 12, 1))
+        parts.append(net.conv(f"new{layer}", b, 16, 3, padding=1))
+    whole = net.emit("whole", relax.op.concat(parts, axis=1))
+    nested = net.conv("c", whole, 16, 1)
+    for layer in range(3):
+        d = net.relu(f"d{layer}", net.conv(f"d{layer}/bias", nested, 16, 3, padding=1))
+        nested = net.emit(f"nest{layer}", relax.op.concat([nested, d], axis=1))
+    return net.module(net.conv("e", nested, 4, 1))
+
+
 def depthwise() -> tvm.IRModule:
     """Depthwise, grouped and ragged-group convolutions, ReLU6, an inverted residual."""
     net = NetworkWriter()
@@ -294,6 +311,7 @@ def borders() -> tvm.IRModule:
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
+    "dense blocks": dense_blocks,
     "depthwise": depthwise,
     "moves": moves,
     "activations": activations,

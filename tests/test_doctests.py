@@ -5,10 +5,11 @@ from importlib import import_module
 
 import pytest
 
-pytestmark = pytest.mark.fast
+import relay_int8
+from tests.docs.pages import ROOT, steps
 
-WITH_EXAMPLES = (
-    "relay_int8.api.model",
+ALONE = (
+    "relay_int8.api.demand",
     "relay_int8.data.dataset",
     "relay_int8.data.natural_order",
     "relay_int8.data.preprocessing",
@@ -18,19 +19,78 @@ WITH_EXAMPLES = (
     "relay_int8.remote.address",
     "relay_int8.report.html_table",
 )
+IN_ORDER = (
+    "relay_int8.api.model",
+    "relay_int8.api.preview",
+    "relay_int8.api.quantize",
+    "relay_int8.api.build",
+    "relay_int8.api.measure",
+    "relay_int8.runtime.artifact",
+    "relay_int8.runtime.streams",
+    "relay_int8.api.float_network",
+    "relay_int8.report.accuracy",
+    "relay_int8.api.calibrate",
+    "relay_int8.api.export",
+    "relay_int8.api.compile",
+    "relay_int8.frontend.onnx",
+    "relay_int8.errors",
+)
+"""Those of the public functions follow each other, and the first lines of their page."""
+PAGE = ROOT / "docs" / "reference" / "python.md"
+WITHOUT = {
+    "__version__",
+    "Endpoint",  # of deploy and tune
+    "Evaluation",  # of evaluate
+    "Module",  # of load
+    "TuneOptions",
+    "analyze_layers",  # a minute
+    "deploy",  # needs a device
+    "import_mxnet",
+    "import_tflite",
+    "import_torch",  # as import_onnx
+    "tune",  # minutes
+}
+"""Public names whose docstrings have no example, and why."""
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@pytest.mark.fast
+@pytest.mark.parametrize("name", ALONE)
 def test_examples(name):
     failed, tried = doctest.testmod(import_module(name))
     assert tried and not failed
 
 
+def test_examples_of_the_public_functions(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(next(step.text for step in steps(PAGE) if step.kind == "python"), names)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for module in IN_ORDER:
+        tests = doctest.DocTestFinder().find(import_module(module))
+        for test in sorted((each for each in tests if each.examples), key=lambda each: each.lineno):
+            test.globs = names
+            runner.run(test, clear_globs=False)
+    assert runner.summarize(verbose=False) == doctest.TestResults(0, runner.tries)
+
+
+@pytest.mark.fast
 def test_all_modules_with_examples_are_listed(pytestconfig):
     package = pytestconfig.rootpath / "relay_int8"
     found = {
-        ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
         for path in package.rglob("*.py")
         if "\n    >>> " in path.read_text(encoding="utf-8") or "\n        >>> " in path.read_text()
     }
-    assert found == set(WITH_EXAMPLES)
+    assert found == {*ALONE, *IN_ORDER}
+
+
+@pytest.mark.fast
+def test_public_names_have_examples():
+    """Their own, or those of a stage that takes or gives them."""
+    shown = "".join(
+        test.docstring
+        for module in (*IN_ORDER, *ALONE)
+        for test in doctest.DocTestFinder().find(import_module(module))
+        if test.examples
+    )
+    assert {name for name in relay_int8.__all__ if name not in shown} <= WITHOUT

@@ -13,7 +13,9 @@ import onnx
 from benchmarks.zoo.bert import BERT_BASE, DISTILBERT, DISTILBERT_3
 from benchmarks.zoo.convnext import CONVNEXT_T
 from benchmarks.zoo.deformable import DCN_RESNET_101, DCN_V2_RESNET_101
+from benchmarks.zoo.densenet import DenseNet
 from benchmarks.zoo.drn import DRN
+from benchmarks.zoo.fcn import FCN_RESNET_50
 from benchmarks.zoo.gated import EfficientNet, MobileNetV3
 from benchmarks.zoo.inception import InceptionV3
 from benchmarks.zoo.mobilenet import MobileNetV2
@@ -23,12 +25,14 @@ from benchmarks.zoo.resnet import RESNET_18, RESNET_50, RESNEXT_50
 from benchmarks.zoo.segformer import SEGFORMER_B0
 from benchmarks.zoo.swin import SWIN_T
 from benchmarks.zoo.tokens import Input, TokenNetwork, Tokens
+from benchmarks.zoo.unet import UNet
 from benchmarks.zoo.vgg import VGG
 from benchmarks.zoo.vit import VIT_B_32, VIT_S_16
 from relay_int8.errors import ConfigError
 
 __all__ = [
     "NETWORKS",
+    "SEGMENTED",
     "TRANSFORMERS",
     "Builder",
     "Cost",
@@ -42,7 +46,9 @@ __all__ = [
 ]
 
 Depth = Literal["full", "cut"]
-CLASSES = 1000  # of ImageNet, as all convolutional networks here were published
+CLASSES = 1000  # of ImageNet, as most convolutional networks here were published
+SEGMENTED = {"unet": 1, "fcn_resnet50": 21}
+"""Networks that end in a map for each class, and how many these are."""
 
 
 class Builder(Protocol):
@@ -88,6 +94,9 @@ NETWORKS: dict[str, Builder] = {
     "mobilenet_v2": MobileNetV2(),
     "mobilenet_v3_large": MobileNetV3(),
     "efficientnet_b0": EfficientNet(),
+    "densenet121": DenseNet(),
+    "unet": UNet(),
+    "fcn_resnet50": FCN_RESNET_50,
     "dcn_resnet101": DCN_RESNET_101,
     "dcn_v2_resnet101": DCN_V2_RESNET_101,
 }
@@ -184,7 +193,8 @@ def _write(
         return _write_transformer(name, size, batch, depth, classes, seed)
     net = Network(batch=batch, seed=seed)
     x = net.input(3, size)
-    return net, _builder(name).write(net, x, cut=depth == "cut", classes=classes or CLASSES)
+    classes = classes or SEGMENTED.get(name, CLASSES)
+    return net, _builder(name).write(net, x, cut=depth == "cut", classes=classes)
 
 
 def _write_transformer(

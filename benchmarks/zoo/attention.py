@@ -92,6 +92,34 @@ def attend(
     return net.product(p, v, f"{name}.attended", ATTENDED * v.square)
 
 
+def attention_of_layers(
+    net: TokenNetwork,
+    x: Tokens,
+    name: str,
+    heads: int,
+    *,
+    context: Tokens | None = None,
+    mask: Tokens | None = None,
+    projections: str | None = None,
+    output: str | None = None,
+) -> Tokens:
+    """Add attention over (batch, tokens, channels) with four dense layers, as Hugging Face has it.
+
+    Parameters
+    ----------
+    context
+        What keys and values are made of; ``x`` by default.
+    mask
+        As of :func:`attend`.
+    projections, output
+        Names of the first three layers, before ``.query`` and so on, and of the last one.
+    """
+    q, k, v = separate_heads(net, x, x if context is None else context, projections or name, heads)
+    y = attend(net, q, transposed_keys(net, k, name), v, name, mask=mask)
+    y = merge_heads(net, y, name)
+    return net.linear(y, output or f"{name}.out", x.shape[-1], gain=BRANCH_GAIN)
+
+
 def masked(net: TokenNetwork, allowed: Tokens, name: str) -> Tokens:
     """Return zeros where a boolean mask is true, else the lowest number."""
     zero = net.constant(f"{name}.zero", np.array(0, np.float32))

@@ -10,15 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.zoo.attention import (
-    BRANCH_GAIN,
-    attend,
-    masked,
-    merge_heads,
-    perceptron,
-    separate_heads,
-    transposed_keys,
-)
+from benchmarks.zoo.attention import attention_of_layers, masked, perceptron
 from benchmarks.zoo.tokens import TokenNetwork, Tokens
 
 POSITIONS = 512
@@ -101,10 +93,14 @@ class Bert:
 
     def _block(self, net: TokenNetwork, x: Tokens, mask: Tokens, name: str) -> Tokens:
         part = f"{name}.attention"
-        q, k, v = separate_heads(net, x, x, f"{part}.self", self.heads)
-        y = attend(net, q, transposed_keys(net, k, part), v, part, mask=mask)
-        y = net.linear(
-            merge_heads(net, y, part), f"{part}.output.dense", self.width, gain=BRANCH_GAIN
+        y = attention_of_layers(
+            net,
+            x,
+            part,
+            self.heads,
+            mask=mask,
+            projections=f"{part}.self",
+            output=f"{part}.output.dense",
         )
         x = net.plus(y, x, f"{part}.add")
         x = net.layer_norm(x, f"{part}.output.LayerNorm", epsilon=EPSILON)

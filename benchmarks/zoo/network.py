@@ -112,6 +112,23 @@ class Network:
         self.cost.macs += channels * fan_in * height * width
         return _image(name, channels, height, width, 1.0)
 
+    def deconv(self, x: Tensor, name: str, channels: int, kernel: int) -> Tensor:
+        """Add a transposed convolution with bias whose stride is its kernel."""
+        names = [x.name, f"{name}.weight", f"{name}.bias"]
+        shape = (x.channels, channels, kernel, kernel)
+        self._normal(names[1], shape, (x.channels * x.square) ** -0.5)
+        self._normal(names[2], (channels,), 0.1)
+        self._add("ConvTranspose", names, name, kernel_shape=[kernel] * 2, strides=[kernel] * 2)
+        self.cost.macs += x.channels * channels * kernel**2 * x.height * x.width
+        return _image(name, channels, x.height * kernel, x.width * kernel, 1.0)
+
+    def resize(self, x: Tensor, name: str, height: int, width: int) -> Tensor:
+        """Add a bilinear resize by whole factors, between the centers of pixels."""
+        scales = np.array([1, 1, height / x.height, width / x.width], np.float32)
+        self._constant(f"{name}.scales", scales)
+        self._add("Resize", [x.name, "", f"{name}.scales"], name, mode="linear")
+        return replace(x, name=name, height=height, width=width)
+
     def deform_conv(
         self,
         x: Tensor,
@@ -250,7 +267,8 @@ class Network:
 
     def finish(self, name: str, output: Tensor) -> onnx.ModelProto:
         """Return the model that ends in ``output``."""
-        dims = (self._batch, output.channels)
+        size = (output.height, output.width)
+        dims = (self._batch, output.channels, *(() if size == (1, 1) else size))
         outputs = [helper.make_tensor_value_info(output.name, TensorProto.FLOAT, dims)]
         graph = helper.make_graph(self._nodes, name, self._inputs, outputs, self._weights)
         deformable = any(node.op_type == "DeformConv" for node in self._nodes)

@@ -32,6 +32,11 @@ class ResNet:
 
     def write(self, net: Network, x: Tensor, *, cut: bool, classes: int) -> Tensor:
         """Add the network and return its logits."""
+        x = self.features(net, x, cut=cut)
+        return net.dense(net.flatten(net.global_pool(x, "avgpool"), "flatten"), "fc", classes)
+
+    def features(self, net: Network, x: Tensor, *, cut: bool) -> Tensor:
+        """Add what precedes the head."""
         x = net.conv(x, "conv1", 64, 7, stride=2, padding=3)
         x = net.relu(net.batch_norm(x, "bn1"), "relu")
         x = net.max_pool(x, "maxpool", 3, 2, 1)
@@ -39,7 +44,7 @@ class ResNet:
             for block in range(count):
                 stride = 1 if block else self.stride_of(stage)
                 x = self._block(net, x, f"layer{stage + 1}.{block}", 64 << stage, stride)
-        return net.dense(net.flatten(net.global_pool(x, "avgpool"), "flatten"), "fc", classes)
+        return x
 
     def _block(self, net: Network, x: Tensor, name: str, planes: int, stride: int) -> Tensor:
         channels = 4 * planes if self.bottleneck else planes

@@ -8,10 +8,7 @@ import numpy as np
 
 from benchmarks.zoo.attention import (
     BRANCH_GAIN,
-    attend,
-    merge_heads,
-    separate_heads,
-    transposed_keys,
+    attention_of_layers,
 )
 from benchmarks.zoo.network import Tensor
 from benchmarks.zoo.tokens import TokenNetwork, Tokens
@@ -94,9 +91,7 @@ class SegFormer:
             image = net.image(_image(net, x, extents, part))
             image = net.conv(image, f"{part}.conv", x.shape[-1], ratio, stride=ratio, bias=True)
             context = net.layer_norm(_tokens(net, image, f"{part}.tokens"), f"{part}.layer_norm")
-        q, k, v = separate_heads(net, x, context, name, self.heads[stage])
-        y = attend(net, q, transposed_keys(net, k, name), v, name)
-        return net.linear(merge_heads(net, y, name), f"{name}.out", x.shape[-1], gain=BRANCH_GAIN)
+        return attention_of_layers(net, x, name, self.heads[stage], context=context)
 
     def _head(self, net: TokenNetwork, stages: list[Tensor], classes: int) -> Tokens:
         extents, resized = (stages[0].height, stages[0].width), []

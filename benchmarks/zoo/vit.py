@@ -13,11 +13,9 @@ import numpy as np
 from benchmarks.zoo.attention import (
     BRANCH_GAIN,
     attend,
+    attention_of_layers,
     masked,
-    merge_heads,
     perceptron,
-    separate_heads,
-    transposed_keys,
 )
 from benchmarks.zoo.tokens import SHARPNESS, TokenNetwork, Tokens
 
@@ -129,9 +127,7 @@ class HuggingFaceViT(ViT):
 
     def attention(self, net: TokenNetwork, x: Tokens, name: str, shared: Tokens | None) -> Tokens:
         """Add attention over (batch, tokens, width)."""
-        q, k, v = separate_heads(net, x, x, name, self.heads)
-        y = attend(net, q, transposed_keys(net, k, name), v, name, mask=shared)
-        return net.linear(merge_heads(net, y, name), f"{name}.out", self.width, gain=BRANCH_GAIN)
+        return attention_of_layers(net, x, name, self.heads, mask=shared)
 
 
 VIT_B_32 = ViT(patch=32, width=768, hidden=3072, blocks=12, heads=12)

@@ -194,6 +194,13 @@ def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None =
         If no template computes some kernel on the target.
     RecordError
         With ``require_tuned``, if a kernel has no record.
+
+    Examples
+    --------
+    >>> artifact = relay_int8.build(quantized, relay_int8.BuildOptions(threads=1))
+    >>> artifact
+    <Artifact of digits.onnx for ...: 11 kernels, <Report of digits.onnx: ...>>
+    >>> manifest = artifact.save("digits.ri8")
     """
     resolved = options if isinstance(options, ResolvedOptions) else resolve_options(options)
     options = resolved.options
@@ -208,7 +215,11 @@ def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None =
     if options.require_tuned and resolved.records is not None:
         _require_tuned(built, resolved.records)
     report = report_of(quantized.network, built, resolved.records, quantized.model.name)
-    report = dataclasses.replace(report, model_bytes=quantized.model.file_bytes)
+    report = dataclasses.replace(
+        report,
+        model_bytes=quantized.model.file_bytes,
+        demand=quantized.met.to_dict() if quantized.met else {},
+    )
     manifest = _manifest(quantized, built, report, options)
     return Artifact(quantized=quantized, built=built, report=report, manifest=manifest)
 

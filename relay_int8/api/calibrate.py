@@ -33,6 +33,7 @@ from relay_int8.graph.layers import averaged_tensors
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.quantize import require_ranges_alone
 from relay_int8.version import __version__
 from schedules.targets import native_target, target_config
@@ -82,6 +83,15 @@ def calibrate_model(
     ------
     Int8Error
         One of its kinds, by what is wrong.
+
+    Examples
+    --------
+    >>> options = relay_int8.ImportOptions(batch=1)
+    >>> table = relay_int8.calibrate_model(
+    ...     "digits.onnx", images.calibration[:20], "table.json", imports=options
+    ... )
+    >>> table.images
+    20
     """
     config, imports = config or QuantConfig(), imports or ImportOptions()
     require_outputs(output, read=(model, imports.params))
@@ -101,6 +111,7 @@ def calibrate_model(
             recipe.schemes,
             images,
             method=config.method,
+            functions=read_functions(reference["main"], annotate(reference, config)),
             model_hash=digest(recipe.mod),
             keep_histograms=keep_histograms,
             checkpoint=checkpoint,

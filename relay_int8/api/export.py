@@ -30,6 +30,15 @@ def export_model(
 
     Parameters are those of :func:`relay_int8.compile_model`; ``bias`` and ``open_batch`` are those
     of :meth:`relay_int8.Quantized.save_qdq`.
+
+    Examples
+    --------
+    >>> options = relay_int8.ImportOptions(batch=1)
+    >>> data = images.calibration[:20]
+    >>> relay_int8.export_model("digits.onnx", data, "qdq.onnx", imports=options)
+    <Quantized digits.onnx: <QuantizedModel ...: 11 of 11 layers in integers (...)>>
+    >>> relay_int8.load_model("qdq.onnx", options).is_quantized
+    True
     """
     imports = imports or ImportOptions()
     require_outputs(output, read=(model, imports.params))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm import IRModule
 
 from relay_int8.api.model import Model
 from relay_int8.compiler.build import compile_module, virtual_machine
@@ -29,15 +30,35 @@ def float_network(
 
     The function raises a ConfigError for arrays of other names, shapes or types than the model's
     inputs, and for integers that are no valid indices.
+
+    Examples
+    --------
+    >>> run = relay_int8.float_network(model)
+    >>> run({"image": images.test[:1]})["logits"].shape
+    (1, 10)
     """
     mod = normalize()(model.module)
     inputs_found = inputs_of(mod)
+    network = compiled_network(mod)
+
+    def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        _require_fit(inputs_found, arrays)
+        return network(arrays)
+
+    return _run
+
+
+def compiled_network(mod: IRModule) -> Network:
+    """Return a normalized float module, or a QDQ one, as a function on this computer.
+
+    Inputs are taken as they are: who calls it has checked them.
+    """
+    inputs = inputs_of(mod)
     outputs = [str(var.name) for var in dataflow.results(mod["main"])]
     main = virtual_machine(compile_module(mod, native_target(cpu_flags())))["main"]
 
     def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
-        _require_fit(inputs_found, arrays)
-        given = (np.asarray(arrays[info.name], order="C") for info in inputs_found)
+        given = (np.asarray(arrays[info.name], order="C") for info in inputs)
         result = main(*map(tvm.runtime.tensor, given))
         tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
         return {name: tensor.numpy() for name, tensor in zip(outputs, tensors, strict=True)}

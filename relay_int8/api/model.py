@@ -78,6 +78,11 @@ def load_model(source: str | Path, options: ImportOptions | None = None) -> Mode
         The file cannot be read.
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed.
+
+    Examples
+    --------
+    >>> relay_int8.load_model("digits.onnx", relay_int8.ImportOptions(batch=1))
+    <Model digits.onnx: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     options = options or ImportOptions()
     module = import_model(source, batch=options.batch, inputs=options.inputs, params=options.params)

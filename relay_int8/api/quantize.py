@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay_int8.api.demand import Demand, DemandMet
+from relay_int8.api.meet_demand import DemandTrial, every_second, require_halves
 from relay_int8.api.model import Model
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
@@ -42,12 +44,15 @@ class Quantized:
         The calibration images; None where ranges came from a table, or from the model itself.
     preprocessing
         From picture to input, where the images were pictures.
+    met
+        How the accuracy was reached that was demanded, if any was.
     """
 
     model: Model
     network: QuantizedModel
     images: Dataset | None = None
     preprocessing: Preprocessing | None = None
+    met: DemandMet | None = None
 
     def __repr__(self) -> str:
         """Return the name of the model and what became of it."""
@@ -99,6 +104,7 @@ def quantize(
     *,
     preprocessing: Preprocessing | None = None,
     plan: str | Path | None = None,
+    demand: Demand | None = None,
     keep_histograms: bool = False,
     progress: Progress | None = None,
 ) -> Quantized:
@@ -117,6 +123,9 @@ def quantize(
         From picture to input, for a folder of pictures.
     plan
         Plan file, as ``relay-int8 sensitivity`` writes it; what it leaves in float by choice stays.
+    demand
+        An accuracy to reach: layers stay in float as far as it needs them to. ``Quantized.met``
+        says which, and what was measured.
     keep_histograms
         Whether the table that is made of images carries the counts; the integers are the same.
     progress
@@ -127,11 +136,25 @@ def quantize(
     ConfigError, CoverageError, CalibrationError, RecordError
         By what is wrong: the configuration, an operator without integers where all must be
         integers, images or table, the plan.
+    AccuracyError
+        If the demand is not met even in float.
+
+    Examples
+    --------
+    >>> quantized = relay_int8.quantize(model, images.calibration)
+    >>> quantized.network
+    <QuantizedModel ...: 11 of 11 layers in integers (int8-asymmetric, mse-affine)>
+    >>> quantized.save_table("table.json")
     """
     config = config or QuantConfig()
     find_method(config.method)
     config = config if plan is None else with_plan(config, plan, model.module)
+    _check_demand(model, config, demand)
     source = _opened(model, data, preprocessing)
+    trial = None
+    if demand is not None:
+        trial, source = _tried(model, demand, source, preprocessing)
+    met: DemandMet | None = None
     if model.is_quantized:
         network = adopt(model.module, config)
     else:
@@ -139,12 +162,53 @@ def quantize(
         network = quantization.quantize(
             model.module, source, config, keep_histograms=keep_histograms, progress=progress
         )
+        if trial is not None:
+            network, met = trial.meet(network, source, progress)
     return Quantized(
         model=model,
         network=network,
+        met=met,
         images=source if isinstance(source, Dataset) else None,
         preprocessing=preprocessing,
     )
+
+
+def _check_demand(model: Model, config: QuantConfig, demand: Demand | None) -> None:
+    """Refuse a demand where no layer may be left in float for it."""
+    if demand is None:
+        return
+    if model.is_quantized:
+        raise ConfigError(
+            f"{demand} is demanded, but the model is quantized already and keeps its own scales; "
+            "give the float model"
+        )
+    if config.require_int8:
+        raise ConfigError(
+            f"int8 is required of every layer, and {demand}, for which layers are left in float; "
+            "demand one of the two"
+        )
+
+
+def _tried(
+    model: Model,
+    demand: Demand,
+    source: Dataset | CalibrationTable | None,
+    preprocessing: Preprocessing | None,
+) -> tuple[DemandTrial, Dataset | CalibrationTable | None]:
+    """Return the trial of a demand, and what is left to calibrate with."""
+    if demand.data is not None:
+        is_folder = isinstance(demand.data, str | Path) and Path(demand.data).is_dir()
+        inputs = open_inputs(model.module)
+        images = open_images(inputs, demand.data, preprocessing if is_folder else None)
+        return DemandTrial(model.module, demand, images, held_out=False), source
+    if not isinstance(source, Dataset):
+        raise ConfigError(
+            f"{demand} is demanded, and ranges come from a table: there are no images to measure "
+            "on; give some (--eval-data, Demand.data)"
+        )
+    require_halves(source)
+    trial = DemandTrial(model.module, demand, source, held_out=True)
+    return trial, every_second(source, 0)
 
 
 def _opened(

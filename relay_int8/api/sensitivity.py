@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tvm import IRModule
@@ -26,7 +26,7 @@ from relay_int8.quantization.mixed_precision.sensitivity import (
     Variants,
     measure_sensitivity,
 )
-from relay_int8.quantization.quantize import QuantizedModel, quantize
+from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats, quantize
 from schedules.targets import native_target
 
 
@@ -103,7 +103,7 @@ def _verified(
 ) -> Verified:
     """Quantize anew by the plan that was found, measure its fit, and time the whole network."""
     base = variants.quantized
-    config = replace(base.config, exclude=(*base.config.exclude, *mixed.floats))
+    config, _ = planned_with_floats(base, mixed.floats)
     model = quantize(mod, data, config)
     fit = Variants(model, data, variants.samples).fit(model.plan)
     times = run_times_ms([base.mod, model.mod, base.reference], target)

@@ -7,6 +7,7 @@ the counts have forgotten.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ def alternatives(entry: Entry) -> dict[str, Entry]:
     if histogram is None or not histogram.total:
         return {}
     return {
-        name: choose(entry.scheme, entry.observed, histogram, method)
+        name: replace(entry, histogram=None)
+        if entry.method == str(method)  # which may have known what reads the tensor
+        else choose(entry.scheme, entry.observed, histogram, method)
         for name, method in METHODS.items()
         if _counts_alike(method, entry, histogram)
     }

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from relay_int8.calibration.checkpoint import Checkpoint
-from relay_int8.calibration.choose import choose
+from relay_int8.calibration.choose import FLOAT32_MAX, choose
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
@@ -29,6 +29,7 @@ from relay_int8.calibration.mapper import (
     smallest_grids,
 )
 from relay_int8.calibration.methods import Method, find_method
+from relay_int8.calibration.methods.base import Function
 from relay_int8.calibration.observe import Progress, Runner
 from relay_int8.calibration.statistics import Tally
 from relay_int8.calibration.table import CalibrationTable
@@ -38,7 +39,6 @@ from relay_int8.numerics.qparams import PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
 NO_TENSOR = "no layer is in integers, so no image was looked at"
-FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def calibrate(
@@ -47,6 +47,7 @@ def calibrate(
     data: Iterable[Image],
     *,
     method: str | Method = "max",
+    functions: Mapping[str, Function] | None = None,
     model_hash: str = "",
     keep_histograms: bool = False,
     checkpoint: Checkpoint | None = None,
@@ -65,6 +66,9 @@ def calibrate(
         Images; iterated once a pass, so a :class:`~relay_int8.data.dataset.Dataset`.
     method
         A name of ``METHODS``, or a method with its own parameters.
+    functions
+        Name -> what reads the tensor, of those that nothing but a function of real numbers reads
+        (:func:`relay_int8.quantization.functions.read_functions`).
     model_hash
         Of the float model, kept in the table.
     keep_histograms
@@ -92,6 +96,7 @@ def calibrate(
             tally.observed[name],
             tally.histograms[name],
             chosen,
+            function=(functions or {}).get(name),
             keep_histogram=keep_histograms,
         )
         for name, scheme in schemes.items()

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 def bench(
     artifact: Artifact,
     repeats: Annotated[int, typer.Option(min=1, help="Runs that are measured.")] = 50,
-    warmup: Annotated[int, typer.Option(min=0, help="Runs before them.")] = 5,
+    warmup: Annotated[int, typer.Option(min=0, help="Runs before those that are measured.")] = 5,
     threads: Annotated[
         list[int] | None,
         typer.Option(
             min=1,
             max=MAX_THREADS,
-            help="Threads; repeat it to compare. The runtime's choice if absent.",
+            help="Threads to run on; repeat the option to compare. By default the runtime chooses.",
         ),
     ] = None,
     streams: Annotated[
         int | None,
-        typer.Option(min=1, help="Also run so many at a time, each on one thread."),
+        typer.Option(min=1, help="Also measure this many runs at a time, each on one thread."),
     ] = None,
     batch: Annotated[
         int,
-        typer.Option(min=1, help="Images in a run, of an artifact for any batch (--max-batch)."),
+        typer.Option(min=1, help="Images in each run, if the artifact was made with --max-batch."),
     ] = 1,
     as_json: AsJson = False,
 ) -> None:

@@ -26,20 +26,22 @@ def calibrate(
     shapes: Inputs = None,
     params: Params = None,
     keep_histograms: Annotated[
-        bool, typer.Option("--keep-histograms", help="Write the counts behind each range too.")
+        bool, typer.Option("--keep-histograms", help="Also write the histogram behind each range.")
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where a run that was killed left OUTPUT.partial."),
+        typer.Option("--resume", help="Continue a run that was killed, from its OUTPUT.partial."),
     ] = False,
     checkpoint_seconds: Annotated[
-        float, typer.Option(min=0, help="Write OUTPUT.partial so often while it runs.")
+        float,
+        typer.Option(min=0, help="Seconds between two writes of OUTPUT.partial while it runs."),
     ] = 10.0,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler; its workers share the images.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Share the images among processes of this computer.")
+        int | None,
+        typer.Option(min=1, help="Number of processes of this computer to share the images among."),
     ] = None,
 ) -> None:
     """Calibrate a model: find the range of every tensor, and write the table.

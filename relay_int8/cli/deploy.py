@@ -35,7 +35,8 @@ def deploy(
             "--input",
             "-i",
             metavar="[NAME=]FILE",
-            help="A .npy file; NAME for several inputs. Random numbers if absent.",
+            help="A .npy file for an input; NAME is needed if there are several. Without it: "
+            "random numbers.",
         ),
     ] = None,
     output: Annotated[
@@ -45,13 +46,13 @@ def deploy(
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="Artifact of the same quantized model that runs here, to compare with; "
-            "the artifact itself if absent."
+            help="Artifact of the same quantized model for this computer, to compare with; "
+            "by default the artifact itself."
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Series of runs that are timed.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, help="How often a series of runs is timed.")] = 10,
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds after which the device is given up.")
+        float, typer.Option(min=1, help="Seconds to wait for an answer of the device.")
     ] = 120.0,
     as_json: AsJson = False,
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from relay_int8.errors import CoverageError, Int8Error
+from relay_int8.errors import AccuracyError, CoverageError, Int8Error
 from relay_int8.notices import printed_notices
 
 FAILED, UNMET = 1, 3
@@ -21,7 +21,7 @@ FAILED, UNMET = 1, 3
 class ErrorGroup(TyperGroup):
     """Commands whose errors, and the system's, end the program with a message and an exit code.
 
-    3 where the user demanded more int8 layers than there can be, 1 for any other.
+    3 where the user demanded more int8 layers or accuracy than there can be, 1 for any other.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -33,7 +33,7 @@ class ErrorGroup(TyperGroup):
             raise  # the reader of a pipe has gone: nobody is left to tell
         except (Int8Error, OSError) as error:  # OSError: a full disk, a file that may not be read
             typer.echo(f"error: {error}", err=True)
-            code = UNMET if isinstance(error, CoverageError) else FAILED
+            code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error
         except Exception as error:
             if not noted or isinstance(error, typer.Exit):

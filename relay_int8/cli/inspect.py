@@ -34,7 +34,10 @@ def inspect(
     as_json: AsJson = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", help="Say what rewrites of a model left alone, and why."),
+        typer.Option(
+            "--verbose",
+            help="Also list rewrites that nearly applied to the model, and why they did not.",
+        ),
     ] = False,
 ) -> None:
     """Show what an artifact takes, gives and needs; or which layers of a model become integers.

@@ -54,15 +54,15 @@ Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
-        help="Shape of an input that the model file does not hold or leaves open, as "
-        "data=1,3,224,224; may be repeated.",
+        help="Shape of an input, if the model file does not contain it or leaves it open: "
+        "data=1,3,224,224. May be repeated.",
         rich_help_panel=MODEL_FILE,
     ),
 ]
 Params = Annotated[
     Path | None,
     typer.Option(
-        help="File of the weights, where it is another one and not beside the model.",
+        help="File of the weights, if it cannot be found beside the model.",
         rich_help_panel=MODEL_FILE,
     ),
 ]

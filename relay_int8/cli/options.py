@@ -57,7 +57,7 @@ BiasCorrection = Annotated[
     bool,
     typer.Option(
         "--bias-correction/--no-bias-correction",
-        help="Take the mean error of quantized weights out of each layer's bias.",
+        help="Correct each layer's bias by the mean error that quantized weights cause.",
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -65,8 +65,8 @@ RequantizeName = Annotated[
     str,
     typer.Option(
         "--requantize",
-        help="How sums become integers: float, by float32 multipliers, or fixed, by integers "
-        "alone, for devices without floats.",
+        help="How int32 sums become 8-bit integers: float (float32 multipliers) or fixed (integer "
+        "multipliers and shifts, for devices without floats).",
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -74,7 +74,8 @@ RoundingName = Annotated[
     str | None,
     typer.Option(
         "--rounding",
-        help=f"Of --requantize fixed: {', '.join(ROUNDINGS)}; {ROUNDINGS[0]} if not given.",
+        help=f"Rounding with --requantize fixed: {', '.join(ROUNDINGS)}; {ROUNDINGS[0]} if not "
+        "given.",
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -84,14 +85,15 @@ AsJson = Annotated[
 MAX_THREADS = 1024
 """More would only exhaust the threads of a process, which aborts it."""
 Batch = Annotated[
-    int | None, typer.Option(min=1, help="Batch, if the model leaves it open; else 1.")
+    int | None,
+    typer.Option(min=1, help="Batch to use if the model leaves it open; 1 if not given."),
 ]
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="Classes: a .npy file, or text with one a line, in the order of the images; a .csv or "
-        ".json file of file names and classes; or the folder of the pictures, whose subfolders are "
-        "the classes then."
+        help="Classes: a .npy file, or a text file with one class on each line, in the order of "
+        "the images; a .csv or .json file of file names and classes; or the folder of the "
+        "pictures, if its subfolders are the classes."
     ),
 ]
 
@@ -144,7 +146,7 @@ def chosen_source(
     exchange, form = read_table(table)
     if form.name == NCNN:
         raise ConfigError(
-            f"{table}: ncnn names layers and holds the ranges of their inputs; find the tensors "
+            f"{table}: a table of ncnn lists layers, but a table of tensors is needed; convert it "
             f"with: relay-int8 table convert {table} table.json --model MODEL"
         )
     return exchange.table

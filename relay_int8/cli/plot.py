@@ -28,13 +28,16 @@ def plot(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="For layers a report (quantize --report), else a calibration table with counts "
+            help="A report (quantize --report) for the kind layers, otherwise a calibration "
+            "table with counts "
             "(calibrate --keep-histograms).",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG file to write.")],
     kind: Annotated[Kind, typer.Option(help="Which figure.")] = Kind.histogram,
-    tensor: Annotated[str | None, typer.Option(help="Whose figure, but for layers.")] = None,
+    tensor: Annotated[
+        str | None, typer.Option(help="Tensor to draw; not for the kind layers.")
+    ] = None,
 ) -> None:
     """Draw one figure of a report as a PNG picture.
 

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relay_int8.cli.demand import (
+    DemandLabels,
+    EvalData,
+    MaxDrop,
+    MinSnr,
+    check_demand,
+    chosen_demand,
+)
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     INTEGERS,
@@ -30,6 +38,7 @@ from relay_int8.files import require_outputs
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from relay_int8.api.demand import Demand
     from relay_int8.graph.pixels import PixelLayout
     from relay_int8.quantization.config import QuantConfig
 
@@ -37,7 +46,7 @@ TARGET = "For the target"
 FILES = "Report and files"
 
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Artifact to write; by custom NAME.ri8.")
+    Path, typer.Option("--output", "-o", help="Artifact to write, usually NAME.ri8.")
 ]
 RawPixels = Annotated[
     str | None,
@@ -57,8 +66,8 @@ Target = Annotated[
 Architectures = Annotated[
     str,
     typer.Option(
-        help="For GPUs, whose code the artifact holds: native (those of this computer), all, "
-        "or names as in sm_80,sm_90. Kernels are chosen for the oldest; newer ones get PTX.",
+        help="For GPUs: the architectures to include code for: native (the GPUs of this computer), "
+        "all, or names such as sm_80,sm_90. Kernels are chosen for the oldest of them.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -66,7 +75,7 @@ CudaGraphs = Annotated[
     bool,
     typer.Option(
         "--cuda-graphs/--no-cuda-graphs",
-        help="For GPUs: launch kernels together.",
+        help="For GPUs: launch kernels together, as CUDA graphs.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -74,21 +83,28 @@ Float16 = Annotated[
     bool,
     typer.Option(
         "--float16",
-        help="For GPUs: layers that stay in float multiply float16, sum float32.",
+        help="For GPUs: layers that stay in float multiply float16 numbers and sum in float32.",
         rich_help_panel=TARGET,
     ),
 ]
 PlanFile = Annotated[
     Path | None,
     typer.Option(
-        help="Plan file, as sensitivity writes it: what it leaves in float stays.",
+        help="Plan file of the command sensitivity; layers that it leaves in float stay in float.",
         rich_help_panel=INTEGERS,
     ),
 ]
 ToolSettings = Annotated[
     list[str] | None,
     typer.Option(
-        help="Setting of an accuracy tool, as equalization=smooth; may be repeated.",
+        help="Setting of an accuracy tool, such as equalization=smooth; may be repeated.",
+        rich_help_panel=INTEGERS,
+    ),
+]
+SearchSeconds = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds after which --preset auto takes the best that it has tried so far.",
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -138,7 +154,7 @@ SensitivitySamples = Annotated[
 TuningLogs = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of tuning logs, used before those that are shipped; see tune.",
+        help="Folder of tuning logs, used before those that come with relay-int8; see tune.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -146,7 +162,7 @@ UseRecords = Annotated[
     bool,
     typer.Option(
         "--records/--no-records",
-        help="Use tuning logs, or default schedules alone.",
+        help="Use tuning logs, or only default schedules.",
         rich_help_panel=TARGET,
     ),
 ]
@@ -158,7 +174,7 @@ RequireTuned = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads that it will run on; all cores if not given."),
+    typer.Option(min=1, help="Threads that the network will run on; all cores if not given."),
 ]
 QdqFile = Annotated[
     Path | None,
@@ -180,6 +196,7 @@ def quantize(
     threads: Threads = None,
     report: ReportFile = None,
     preset: Preset = PRESET,
+    budget: SearchSeconds = None,
     method: Method = METHOD,
     table: Table = None,
     exclude: Exclude = None,
@@ -190,6 +207,10 @@ def quantize(
     rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
     strict: Strict = False,
+    max_drop: MaxDrop = None,
+    min_snr: MinSnr = None,
+    labels: DemandLabels = None,
+    eval_data: EvalData = None,
     inputs: Inputs = None,
     params: Params = None,
     pixels: RawPixels = None,
@@ -215,8 +236,10 @@ def quantize(
     """
     layout = _pixel_layout(pixels)
     sums = chosen_requantize(requantize, rounding)
+    accuracy = (max_drop, min_snr, labels, eval_data, data)
+    check_demand(*accuracy)
     written = (output, report, save_table, qdq)
-    require_outputs(*written, read=(model, data, table, plan, params))
+    require_outputs(*written, read=(model, data, table, plan, params, labels, eval_data))
     source = chosen_source(data, table, method)
     # Here, not above: help and usage errors must not wait for NumPy and TVM.
     from relay_int8.quantization.config import QuantConfig, chosen_tools
@@ -229,6 +252,7 @@ def quantize(
         tools=chosen_tools(preset, tool or ()),
         requantize=sums,
         require_int8=require_int8,
+        budget=budget,
     )
     import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
@@ -249,10 +273,11 @@ def quantize(
         records=records,
         require_tuned=require_tuned,
     )
+    demand = chosen_demand(*accuracy)
     console = terminal(error=as_json)
     console.print(f"{model} -> {output}", soft_wrap=True)
     _print_resolved(
-        console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess
+        console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess, demand
     )
     with progress_report() as progress:
         result = relay_int8.compile_model(
@@ -264,6 +289,7 @@ def quantize(
             options=options,
             preprocessing=recipe,
             plan=plan,
+            demand=demand,
             samples=samples,
             sensitivity=sensitivity,
             report=report,
@@ -285,14 +311,17 @@ def _print_resolved(
     plan: Path | None,
     target: str,
     preprocess: str | None,
+    demand: Demand | None,
 ) -> None:
     floats = [*config.exclude, *([f"those of {plan}"] if plan else [])]
     resolved = {
         "preset": config.preset,
+        **({"budget": f"{config.budget:g} s"} if config.budget else {}),
         "method": config.method if table is None else f"table {table}",
         "requantize": config.requantize_text,
         "target": target,
         "in float": ", ".join(floats) or "nothing",
+        **({} if demand is None else {"demanded": str(demand)}),
         "images": "as given" if preprocess is None else f"prepared ({preprocess})",
     }
     console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)

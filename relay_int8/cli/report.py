@@ -12,20 +12,27 @@ from relay_int8.errors import CalibrationError
 
 
 def report(
-    source: Annotated[Path, typer.Argument(metavar="REPORT.json", help="Of quantize --report.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="REPORT.json", help="What quantize --report wrote.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")],
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Calibration table of that run, of quantize --save-table or calibrate: ranges, "
-            "and histograms if it holds counts."
+            help="Calibration table of that run (quantize --save-table, or calibrate): adds "
+            "ranges, "
+            "and histograms if the table has counts."
         ),
     ] = None,
     evaluation: Annotated[
-        Path | None, typer.Option(help="Of evaluate --report: accuracy, with its uncertainty.")
+        Path | None,
+        typer.Option(help="What evaluate --report wrote: adds accuracy, with its uncertainty."),
     ] = None,
     sensitivity: Annotated[
-        Path | None, typer.Option(help="Of sensitivity --report: what each layer's integers cost.")
+        Path | None,
+        typer.Option(
+            help="What sensitivity --report wrote: adds what each layer costs in accuracy."
+        ),
     ] = None,
 ) -> None:
     """Show a report as a page that opens offline.

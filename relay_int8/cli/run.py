@@ -23,12 +23,15 @@ def run(
     artifact: Artifact,
     pictures: Annotated[
         list[Path] | None,
-        typer.Argument(help="Pictures to run one after the other, for an artifact of one input."),
+        typer.Argument(help="Pictures to run, one after the other, if the artifact has one input."),
     ] = None,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--input", "-i", metavar="[NAME=]FILE", help="A .npy file; NAME for several inputs."
+            "--input",
+            "-i",
+            metavar="[NAME=]FILE",
+            help="A .npy file for an input; NAME is needed if there are several.",
         ),
     ] = None,
     output: Annotated[
@@ -37,16 +40,21 @@ def run(
             "--output",
             "-o",
             help="Where to write the outputs: .npz, or .npy for a single one. Without it the "
-            "greatest values of the first are printed.",
+            "largest values of the first output are printed.",
         ),
     ] = None,
     preprocess: Preprocess = None,
     classes: Annotated[
-        Path | None, typer.Option(help="Names of the classes, one a line, to print with them.")
+        Path | None,
+        typer.Option(
+            help="Text file with the name of a class on each line, to print with the values."
+        ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_THREADS, help="Threads; the runtime's choice if not given."),
+        typer.Option(
+            min=1, max=MAX_THREADS, help="Threads to run on; by default the runtime chooses."
+        ),
     ] = None,
 ) -> None:
     """Run an artifact on pictures or arrays: print the classes it finds, or save what comes out.

@@ -29,11 +29,15 @@ def sensitivity(
     samples: Annotated[int, typer.Option(min=1, help="Images to measure on.")] = 16,
     min_snr: Annotated[
         float | None,
-        typer.Option(help="Find a plan whose outputs are so near to FP32, in dB."),
+        typer.Option(
+            help="Find a plan with at least this signal-to-noise ratio against FP32, in dB."
+        ),
     ] = None,
     min_agreement: Annotated[
         float | None,
-        typer.Option(help="Find a plan that agrees with FP32 on such a fraction of the images."),
+        typer.Option(
+            help="Find a plan with the same class as FP32 on at least this fraction of the images."
+        ),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(help="Where to write the plan, for quantize --plan.")

@@ -17,7 +17,7 @@ KEY_VARIABLE = "RELAY_INT8_KEY"
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this computer's own need a key.")
+        str, typer.Option(help="Address to listen on; any but this computer's own needs a key.")
     ] = ServeOptions.host,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any that is free.")
@@ -26,7 +26,8 @@ def serve(
         str,
         typer.Option(
             envvar=KEY_VARIABLE,
-            help="Word that clients must know; the kind of device for a tracker or a proxy.",
+            help="Word that clients must know; for a tracker or a proxy, the name of this kind "
+            "of device.",
         ),
     ] = "",
     tracker: Annotated[

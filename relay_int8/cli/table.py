@@ -62,8 +62,8 @@ def convert(
     exchange, found = read_table(source, find_format(source_format) if source_format else None)
     if model is None and (form.name == NCNN) != (found.name == NCNN):
         raise ConfigError(
-            f"{source}: ncnn names layers and holds the ranges of their inputs, {found.name} and "
-            f"{form.name} do not agree on that; give --model, which knows the inputs of each layer"
+            f"{source}: {found.name} found, {form.name} is to be written: a table of ncnn lists "
+            "layers, others list tensors; give --model, which has the input of each layer"
         )
     told = exchange.table.notes
     if model is not None:

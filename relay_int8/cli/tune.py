@@ -36,12 +36,14 @@ Trials = Annotated[
     int, typer.Option(min=1, help="Schedules to measure, those of earlier runs included.")
 ]
 Minutes = Annotated[
-    float | None, typer.Option(min=0, help="Stop after so long, if trials are still left.")
+    float | None, typer.Option(min=0, help="Stop after this many minutes, even if trials are left.")
 ]
-Target = Annotated[str, typer.Option(help="As for quantize; what measures must be able to run it.")]
+Target = Annotated[
+    str, typer.Option(help="As for quantize; the device that measures has to be able to run it.")
+]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads that the network will run on; the target's if not given."),
+    typer.Option(min=1, help="Threads that the network will run on; by default the target's."),
 ]
 UnsignedInput = Annotated[
     bool, typer.Option("--unsigned-input", help="The network's input is never negative.")
@@ -49,12 +51,12 @@ UnsignedInput = Annotated[
 SearchName = Annotated[
     str, typer.Option(help=f"How to choose what to measure: {', '.join(SEARCHES)}.")
 ]
-Seed = Annotated[int, typer.Option(min=1, help="Of the search.")]
+Seed = Annotated[int, typer.Option(min=1, help="Seed of the search.")]
 LogName = Annotated[
-    str | None, typer.Option(help="Of the log's folder; the model's name if not given.")
+    str | None, typer.Option(help="Name of the log's folder; by default the model's name.")
 ]
 Logs = Annotated[Path, typer.Option(help="Folder of all logs.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the log there is.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the log of an earlier run.")]
 WarmStart = Annotated[
     list[Path] | None,
     typer.Option(help="Folder of logs that the cost model learns from first; repeatable."),
@@ -64,19 +66,22 @@ PageFile = Annotated[
 ]
 Flush = Annotated[bool, typer.Option("--flush", help="Empty the caches before each run.")]
 MinRepeatMs = Annotated[
-    int, typer.Option(min=1, help="Milliseconds of runs that one time is the mean of.")
+    int, typer.Option(min=1, help="Milliseconds of runs over which one time is averaged.")
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that compile; one a core if not given.")
+    int | None, typer.Option(min=1, help="Processes that compile; by default one for each core.")
 ]
 Tracker = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Tracker that lends devices.")
 ]
 Rpc = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="One device: relay-int8 serve there.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A single device, where relay-int8 serve listens."),
 ]
 Key = Annotated[str, typer.Option(envvar=KEY_VARIABLE, help="The key that the devices serve with.")]
-Devices = Annotated[int, typer.Option(min=1, help="Devices of the tracker to measure on at once.")]
+Devices = Annotated[
+    int, typer.Option(min=1, help="Number of the tracker's devices to measure on at the same time.")
+]
 Patience = Annotated[
     float, typer.Option(min=1, help="Seconds to wait for a lost device before giving up.")
 ]

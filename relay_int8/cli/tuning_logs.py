@@ -108,7 +108,7 @@ def prune(
         bool,
         typer.Option(
             "--database/--no-database",
-            help="Keep MetaSchedule's files, 100 kB a kernel; --resume makes them again.",
+            help="Keep MetaSchedule's files, 100 kB for each kernel; --resume makes them again.",
         ),
     ] = True,
 ) -> None:

@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.gpu_code import GpuCode, gpu_code
 from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
+from relay_int8.compiler.kernel_library import linked
 from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
@@ -72,6 +73,7 @@ def compile_module(
     *,
     cuda_graphs: bool = True,
     float16: bool = False,
+    shared: bool = False,
 ) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
 
@@ -96,7 +98,11 @@ def compile_module(
     try:
         with target, device_code(target, architectures) as compiled:
             final = finalized(lowered, graphs)
-            executable = tvm.compile(final, target=target, relax_pipeline=None)
+            executable = (
+                tvm.compile(final, target=target, relax_pipeline=None)
+                if target.kind.name == "cuda"
+                else linked(final, target, alone=not shared)
+            )
             gpu = gpu_code(final, compiled)
     except ScheduleError as error:
         raise ConfigError(str(error)) from error

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.multipliers import MULTIPLIERS, multiplier_constants
 from relay_int8.numerics.qparams import QParams

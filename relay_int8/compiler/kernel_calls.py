@@ -79,8 +79,8 @@ def timed_calls(
     calls
         Of the compiled network, in the order of execution.
     kernels
-        What :func:`kernel_times` gave. A call that has become a view (a
-        reshape) is not among them, and takes no time.
+        What :func:`kernel_times` gave. A call that has become a view (a reshape, a concat whose
+        inputs were written into it) is not among them, and takes no time.
     """
     running = iter(calls)
     found = [

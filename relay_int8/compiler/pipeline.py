@@ -15,6 +15,7 @@ from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.place_concats import PlaceConcats
 from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
 from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
@@ -123,6 +124,7 @@ def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
+        PlaceConcats(),
         relax.transform.StaticPlanBlockMemory(),
         *([relax.transform.RewriteCUDAGraph()] if cuda_graphs else []),
         relax.transform.LowerAllocTensor(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.notices import notice
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+AHEAD = 4  # pictures that are decoded before they are asked for
 # Everything Pillow raises for a file that is damaged, truncated or no picture.
 _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, Picture.DecompressionBombError)
 
@@ -51,8 +54,19 @@ class PictureFolder:
                 f"{self.path}: no picture found ({', '.join(SUFFIXES)} expected); name a folder of "
                 "calibration pictures"
             )
-        for path in paths:
-            yield str(path), read_picture(path, self.preprocessing)
+        # Pictures are decoded while the network runs on those before. By one thread: what Pillow
+        # warns of is silenced for the whole process, which two threads would undo for each other.
+        with ThreadPoolExecutor(1) as pool:
+            waiting: deque[tuple[Path, Future[npt.NDArray[Any]]]] = deque()
+            try:
+                for path in paths:
+                    waiting.append((path, pool.submit(read_picture, path, self.preprocessing)))
+                    if len(waiting) > AHEAD:
+                        yield _next(waiting)
+                while waiting:
+                    yield _next(waiting)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def __len__(self) -> int:
         """Return how many pictures there are."""
@@ -63,6 +77,13 @@ class PictureFolder:
         found = (path for path in self.path.rglob("*") if path.suffix.lower() in SUFFIXES)
         files = (path.relative_to(self.path) for path in found if path.is_file())
         return [self.path / path for path in naturally_sorted(files)]
+
+
+def _next(
+    waiting: deque[tuple[Path, Future[npt.NDArray[Any]]]],
+) -> tuple[str, npt.NDArray[Any]]:
+    path, picture = waiting.popleft()
+    return str(path), picture.result()
 
 
 def read_picture(path: Path, preprocessing: Preprocessing) -> npt.NDArray[Any]:

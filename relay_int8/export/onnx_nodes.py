@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,3 +92,17 @@ class NodeWriter:
     def integers(self, name: str, values: Sequence[int]) -> str:
         """Write an int64 initializer."""
         return self.array(name, np.array(values, np.int64))
+
+
+Writer = Callable[[NodeWriter, Operation], object]
+"""Writes the nodes of one operator."""
+
+
+def ints(values: Any) -> list[int]:
+    """Return an attribute as integers."""
+    return [int(value) for value in values]
+
+
+def scalar(writer: NodeWriter, op: Operation, name: str, value: float) -> str:
+    """Write one number of the type of the result; ``name`` says what it is."""
+    return writer.array(f"{op.output}:{name}", np.array(value, dataflow.dtype(op.call)))

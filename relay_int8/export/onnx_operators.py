@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
 from onnx import helper
 
-from relay_int8.export.onnx_nodes import NodeWriter, Operation
+from relay_int8.export.onnx_activations import ACTIVATIONS
+from relay_int8.export.onnx_nodes import NodeWriter, Operation, Writer, ints
+from relay_int8.export.onnx_norms import NORMS
 from relay_int8.export.onnx_samples import write_samples
-from relay_int8.export.onnx_windows import WINDOWS, ints
+from relay_int8.export.onnx_windows import WINDOWS
 from relay_int8.graph import dataflow
-
-Converter = Callable[[NodeWriter, Operation], object]
 
 SAME: Mapping[str, str] = MappingProxyType(
     {
@@ -83,13 +82,13 @@ REDUCTIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def converter(operator: str) -> Converter | None:
+def converter(operator: str) -> Writer | None:
     """Return what writes a Relax operator (its name without ``relax.``), or None."""
     if operator in SAME:
         return lambda writer, op: writer.node(SAME[operator], op.inputs, op.output)
     if operator in REDUCTIONS:
         return lambda writer, op: _reduce(writer, op, REDUCTIONS[operator])
-    return WINDOWS.get(operator) or _OTHERS.get(operator)
+    return _TABLE.get(operator)
 
 
 def _reduce(writer: NodeWriter, op: Operation, name: str) -> str:
@@ -98,7 +97,7 @@ def _reduce(writer: NodeWriter, op: Operation, name: str) -> str:
     return writer.node(name, [*op.inputs, *axes], op.output, keepdims=int(bool(op.attrs.keepdims)))
 
 
-def _arg_reduce(name: str) -> Converter:
+def _arg_reduce(name: str) -> Writer:
     def _write(writer: NodeWriter, op: Operation) -> str:
         x, axis = op.inputs[0], op.attrs.axis
         if axis is None:
@@ -159,32 +158,8 @@ def _cast(writer: NodeWriter, op: Operation) -> str:
     return writer.node("Cast", op.inputs[:1], op.output, to=to)
 
 
-def _clip(writer: NodeWriter, op: Operation) -> str:
-    dtype = dataflow.dtype(op.call)
-    bounds = [
-        writer.array(f"{op.output}:{name}", np.array(dataflow.number(value), dtype))
-        for name, value in zip(("min", "max"), op.call.args[1:], strict=True)
-    ]
-    return writer.node("Clip", [op.inputs[0], *bounds], op.output)
-
-
-def _leaky_relu(writer: NodeWriter, op: Operation) -> str:
-    return writer.node("LeakyRelu", op.inputs, op.output, alpha=float(op.attrs.alpha))
-
-
-def _prelu(writer: NodeWriter, op: Operation) -> str:
-    trailing = len(op.shape) - 1 - int(op.attrs.axis) % len(op.shape)
-    shape = writer.integers(f"{op.output}:slope_shape", [-1] + [1] * trailing)
-    slope = writer.node("Reshape", [op.inputs[1], shape], f"{op.output}/slope")
-    return writer.node("PRelu", [op.inputs[0], slope], op.output)
-
-
-def _softmax(name: str) -> Converter:
+def _softmax(name: str) -> Writer:
     return lambda writer, op: writer.node(name, op.inputs, op.output, axis=int(op.attrs.axis))
-
-
-def _scalar(writer: NodeWriter, op: Operation, name: str, value: float) -> str:
-    return writer.array(f"{op.output}:{name}", np.array(value, dataflow.dtype(op.call)))
 
 
 def _rsqrt(writer: NodeWriter, op: Operation) -> str:
@@ -197,90 +172,12 @@ def _square(writer: NodeWriter, op: Operation) -> str:
     return writer.node("Mul", op.inputs * 2, op.output)
 
 
-def _silu(writer: NodeWriter, op: Operation) -> str:
-    gate = writer.node("Sigmoid", op.inputs, f"{op.output}/gate")
-    return writer.node("Mul", [*op.inputs, gate], op.output)
-
-
-def _gelu(writer: NodeWriter, op: Operation) -> str:
-    half = writer.node(
-        "Mul", [*op.inputs, _scalar(writer, op, "scale", math.sqrt(0.5))], f"{op.output}/scaled"
-    )
-    return _gated(writer, op, writer.node("Erf", [half], f"{op.output}/erf"))
-
-
-def _gelu_tanh(writer: NodeWriter, op: Operation) -> str:
-    (x,), y = op.inputs, op.output
-    cube = writer.node("Mul", [writer.node("Mul", [x, x], f"{y}/square"), x], f"{y}/cube")
-    bent = writer.node("Mul", [cube, _scalar(writer, op, "bend", 0.044715)], f"{y}/bent")
-    total = writer.node("Add", [x, bent], f"{y}/total")
-    scale = _scalar(writer, op, "scale", math.sqrt(2 / math.pi))
-    scaled = writer.node("Mul", [total, scale], f"{y}/scaled")
-    return _gated(writer, op, writer.node("Tanh", [scaled], f"{y}/tanh"))
-
-
-def _gated(writer: NodeWriter, op: Operation, gate: str) -> str:
-    """Write ``0.5 * x * (1 + gate)``."""
-    one = writer.node("Add", [gate, _scalar(writer, op, "one", 1.0)], f"{op.output}/one")
-    half = writer.node("Mul", [op.inputs[0], _scalar(writer, op, "half", 0.5)], f"{op.output}/half")
-    return writer.node("Mul", [half, one], op.output)
-
-
 def _not_equal(writer: NodeWriter, op: Operation) -> str:
     return writer.node("Not", [writer.node("Equal", op.inputs, f"{op.output}/equal")], op.output)
 
 
 def _floor_divide(writer: NodeWriter, op: Operation) -> str:
     return writer.node("Floor", [writer.node("Div", op.inputs, f"{op.output}/ratio")], op.output)
-
-
-def _layer_norm(writer: NodeWriter, op: Operation) -> str:
-    rank, axes = len(op.shape), [axis % len(op.shape) for axis in ints(op.attrs.axes)]
-    if sorted(axes) != list(range(min(axes), rank)):
-        raise NotImplementedError(f"it normalizes axes {axes}, which are not the last ones")
-    epsilon = float(op.attrs.epsilon)
-    return writer.node("LayerNormalization", op.inputs, op.output, axis=min(axes), epsilon=epsilon)
-
-
-def _rms_norm(writer: NodeWriter, op: Operation) -> str:
-    """Write what opset 23 has an operator for."""
-    x, gamma = op.inputs
-    rank, y = len(op.shape), op.output
-    axes = writer.integers(f"{y}:axes", [axis % rank for axis in ints(op.attrs.axes)])
-    squares = writer.node("Mul", [x, x], f"{y}/squares")
-    mean = writer.node("ReduceMean", [squares, axes], f"{y}/mean", keepdims=1)
-    epsilon = _scalar(writer, op, "epsilon", float(op.attrs.epsilon))
-    root = writer.node("Sqrt", [writer.node("Add", [mean, epsilon], f"{y}/sum")], f"{y}/root")
-    return writer.node("Mul", [writer.node("Div", [x, root], f"{y}/unit"), gamma], y)
-
-
-def _group_norm(writer: NodeWriter, op: Operation) -> str:
-    """Write norms of instances whose channels are groups, then gamma and beta."""
-    axes, y = sorted(axis % len(op.shape) for axis in ints(op.attrs.axes)), op.output
-    if int(op.attrs.channel_axis) != 1 or axes != list(range(2, len(op.shape))):
-        raise NotImplementedError(f"it normalizes axes {axes} of channel {op.attrs.channel_axis}")
-    groups = int(op.attrs.num_groups)
-    cut = [op.inputs[0], writer.integers(f"{y}:groups", [0, groups, -1])]
-    neutral = [np.ones(groups, np.float32), np.zeros(groups, np.float32)]
-    factors = [writer.array(f"{y}:neutral", array) for array in neutral]
-    inner = [writer.node("Reshape", cut, f"{y}/groups"), *factors]
-    epsilon = float(op.attrs.epsilon)
-    norm = writer.node("InstanceNormalization", inner, f"{y}/norm", epsilon=epsilon)
-    dims = writer.integers(f"{y}:shape", [0, *op.shape[1:]])
-    value = writer.node("Reshape", [norm, dims], f"{y}/joined")
-    channels = writer.integers(f"{y}:channels", [-1] + [1] * len(axes))
-    for node, factor, name in zip(("Mul", "Add"), op.inputs[1:], (f"{y}/scaled", y), strict=True):
-        along = writer.node("Reshape", [factor, channels], f"{name}/factor")
-        value = writer.node(node, [value, along], name)
-    return value
-
-
-def _instance_norm(writer: NodeWriter, op: Operation) -> str:
-    axes = sorted(axis % len(op.shape) for axis in ints(op.attrs.axes))
-    if int(op.attrs.channel_axis) != 1 or axes != list(range(2, len(op.shape))):
-        raise NotImplementedError(f"it normalizes axes {axes} of channel {op.attrs.channel_axis}")
-    epsilon = float(op.attrs.epsilon)
-    return writer.node("InstanceNormalization", op.inputs, op.output, epsilon=epsilon)
 
 
 def _take(writer: NodeWriter, op: Operation) -> str:
@@ -317,14 +214,16 @@ def _topk(writer: NodeWriter, op: Operation) -> str:
     return writer.node("TopK", [op.inputs[0], k], *op.outputs, axis=axis, largest=largest)
 
 
-_OTHERS: Mapping[str, Converter] = MappingProxyType(
+_TABLE: Mapping[str, Writer] = MappingProxyType(
     {
+        **WINDOWS,
+        **ACTIVATIONS,
+        **NORMS,
         "argmax": _arg_reduce("ArgMax"),
         "argmin": _arg_reduce("ArgMin"),
         "astype": _cast,
         "broadcast_to": _broadcast,
         "call_dps_packed": write_samples,
-        "clip": _clip,
         "concat": _concat,
         "cumsum": _cumsum,
         "expand_dims": _reshape,
@@ -332,16 +231,7 @@ _OTHERS: Mapping[str, Converter] = MappingProxyType(
         "floor_divide": _floor_divide,
         "gather_elements": _gather_elements,
         "gather_nd": _gather_nd,
-        "nn.gelu": _gelu,
-        "nn.gelu_tanh": _gelu_tanh,
-        "nn.group_norm": _group_norm,
-        "nn.instance_norm": _instance_norm,
-        "nn.layer_norm": _layer_norm,
-        "nn.leakyrelu": _leaky_relu,
         "nn.log_softmax": _softmax("LogSoftmax"),
-        "nn.prelu": _prelu,
-        "nn.rms_norm": _rms_norm,
-        "nn.silu": _silu,
         "nn.softmax": _softmax("Softmax"),
         "not_equal": _not_equal,
         "permute_dims": _transpose,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from relay_int8.export.onnx_nodes import NodeWriter, Operation
+from relay_int8.export.onnx_nodes import NodeWriter, Operation, Writer, ints
 from relay_int8.graph import dataflow
 
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -21,11 +21,6 @@ NEAREST_MODES = {
     "round_prefer_ceil": "round_prefer_ceil",
 }
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
-
-
-def ints(values: Any) -> list[int]:
-    """Return an attribute as integers."""
-    return [int(value) for value in values]
 
 
 def conv_attributes(call: Any) -> dict[str, Any]:
@@ -158,14 +153,14 @@ def _ranks(name: str) -> Sequence[str]:
     return [name.replace("*", str(rank)) for rank in (1, 2, 3)]
 
 
-_BY_PATTERN: Mapping[str, Callable[[NodeWriter, Operation], str]] = {
+_BY_PATTERN: Mapping[str, Writer] = {
     "nn.conv*d": _conv,
     "nn.conv*d_transpose": _conv_transpose,
     "nn.max_pool*d": _max_pool,
     "nn.avg_pool*d": _average_pool,
     "nn.adaptive_avg_pool*d": _adaptive_average_pool,
 }
-WINDOWS: Mapping[str, Callable[[NodeWriter, Operation], str]] = MappingProxyType(
+WINDOWS: Mapping[str, Writer] = MappingProxyType(
     {name: write for pattern, write in _BY_PATTERN.items() for name in _ranks(pattern)}
     | {"image.resize2d": _resize, "nn.pad": _pad, "strided_slice": _slice}
 )

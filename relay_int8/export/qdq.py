@@ -9,8 +9,8 @@ relu or clip that the type's own bounds imply is left out, because runtimes comp
 quantization in integers only where nothing stands between. Ranges narrower than their type have no
 place in ONNX: they are in the metadata ``int8.qrange``, which the frontend reads back.
 
-How close a runtime comes (docs/guide.md says why): from equal integers each operator gives integers
-at most one step away.
+How close a runtime comes (docs/how-to/qdq.md says why): from equal integers each operator gives
+integers at most one step away.
 """
 
 from __future__ import annotations
@@ -30,8 +30,13 @@ from relay_int8.export.onnx_operators import converter
 from relay_int8.export.onnx_windows import conv_attributes
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import QRANGE
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.numerics import qparams
+from relay_int8.operators.conv2d import Conv2d
+from relay_int8.operators.dense import Dense
+from relay_int8.operators.linear import Linear
+from relay_int8.operators.registry import operator_of
 from relay_int8.version import __version__
 
 OPSET, IR_VERSION = 19, 9
@@ -90,7 +95,7 @@ class _Exporter:
         self._biased = {
             group.members[1]: group
             for group in find_groups(func)
-            if group.kind in ("conv2d", "dense") and group.bias is not None
+            if isinstance(operator_of(group), Linear) and group.bias is not None
         }
         self._absorbed = {group.members[0] for group in self._biased.values()}
         self._names = self._named()
@@ -232,7 +237,7 @@ class _Exporter:
         """Write a convolution or product with its bias."""
         root = self._values[group.members[0]]
         inputs, bias = self._inputs(group.members[0], root), self._bias(group)
-        if group.kind == "conv2d":
+        if isinstance(operator_of(group), Conv2d):
             attributes = conv_attributes(root)
             self._writer.node("Conv", [*inputs, bias], self._names[var], **attributes)
         elif len(dataflow.shape(root.args[0])) == 2:
@@ -245,7 +250,8 @@ class _Exporter:
         """Write the bias of a layer, quantized by ``s_x * s_w`` where its operands are."""
         assert group.weight is not None and group.bias is not None
         name, s_x, s_w = f"{group.name}:bias", self._input_scale(group), group.weight.scale
-        is_product = group.kind == "dense" and len(dataflow.shape(group.inputs[0])) != 2
+        is_matrix = len(dataflow.shape(group.inputs[0])) == 2
+        is_product = isinstance(operator_of(group), Dense) and not is_matrix
         if self._bias_form == "float" or s_x is None or s_w is None or is_product:
             return self._writer.array(name, group.bias)
         s_w = np.broadcast_to(s_w, group.bias.shape)

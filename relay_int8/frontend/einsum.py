@@ -29,18 +29,22 @@ class _Labels:
 
     @property
     def batch(self) -> str:
+        """Labels of both operands and the result: one product for each of their indices."""
         return "".join(label for label in self.y if label in self.a and label in self.b)
 
     @property
     def rows(self) -> str:
+        """Labels of the result that the second operand lacks: rows of the product."""
         return "".join(label for label in self.y if label not in self.b)
 
     @property
     def columns(self) -> str:
+        """Labels of the result that the first operand lacks: columns of the product."""
         return "".join(label for label in self.y if label not in self.a)
 
     @property
     def summed(self) -> str:
+        """Labels that the result lacks: the product sums over them."""
         return "".join(label for label in self.a if label not in self.y)
 
 

@@ -17,7 +17,6 @@ residual.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,28 @@ import tvm
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.attention import Attention, find_attention
+from relay_int8.graph.attention import find_attention
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.graph.functions import Function, find_functions
-from relay_int8.graph.matrix_products import MatrixProduct, Surroundings, find_products
+from relay_int8.graph.group import (
+    AFFINE,
+    CONV2D,
+    DENSE,
+    INTERPOLATE,
+    SAMPLE,
+    Clip,
+    Group,
+    Leaky,
+    Weight,
+)
+from relay_int8.graph.matrix_products import Surroundings, find_products
 from relay_int8.graph.shuffles import Shuffle, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
 
 KINDS = {
-    "nn.conv2d": "conv2d",
-    "matmul": "dense",
+    "nn.conv2d": CONV2D,
+    "matmul": DENSE,
     "add": "add",
     "subtract": "sub",
     "multiply": "mul",
@@ -66,83 +76,8 @@ KINDS = {
 PAIRS = ("add", "sub", "mul", "div", "max", "min")
 """Kinds that compute each element from one of either operand."""
 
-AFFINE = "affine"
-"""Kind of ``a * x + b`` with one a and b a channel."""
-
-
-SAMPLE = Sample2d.kind
-"""Of the call that samples for a deformable convolution: a spec from the frontend on."""
-
-INTERPOLATE = "interpolate"
-"""Kind of a bilinear resize; "resize" moves pixels."""
-
-
-@dataclass(frozen=True)
-class Clip:
-    """Clamp to [low, high]; ReLU is [0, inf]."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Leaky:
-    """Multiply negative values by ``slope``, float64, one value or one per channel."""
-
-    slope: np.ndarray
-
-
-@dataclass(frozen=True)
-class Weight:
-    """Constant weights in float, and their scales (one per output channel) if they have Q/DQ."""
-
-    values: np.ndarray
-    scale: np.ndarray | None = None
-    zero_point: np.ndarray | None = None
-
-
-@dataclass
-class Group:
-    """Operators that become one kernel.
-
-    ``inputs`` are the activations it reads, the residual last (none where its operand is constant);
-    ``output`` is what it gives.
-    ``floats`` are read as float32 even by an integer kernel: offsets and masks.
-    """
-
-    kind: str
-    root: relax.Expr
-    inputs: list[relax.Var]
-    output: relax.Var
-    members: list[relax.Var] = field(default_factory=list)
-    weight: Weight | None = None
-    bias: np.ndarray | None = None
-    residual: bool = False
-    floats: list[relax.Var] = field(default_factory=list)
-    activation: Clip | Leaky | None = None
-    function: Function | None = None
-    affine: ChannelAffine | None = None
-    shuffle: Shuffle | None = None
-    attention: Attention | None = None
-    product: MatrixProduct | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the tensor it computes."""
-        return str(self.output.name)
-
-    @property
-    def weight_rows(self) -> np.ndarray:
-        """Constant weights with output channels first: (oc, ic, kh, kw) or (oc, k)."""
-        assert self.weight is not None
-        values: np.ndarray = np.moveaxis(self.weight.values, 0 if self.kind == "conv2d" else 1, 0)
-        return values
-
-    @property
-    def bias_or_zero(self) -> np.ndarray:
-        """(oc,): the bias, or float32 zeros."""
-        zeros = np.zeros(len(self.weight_rows), np.float32)
-        return zeros if self.bias is None else self.bias
+BOUNDED = (CONV2D, DENSE, "avg_pool2d", AFFINE, *PAIRS)
+"""Kinds whose kernels clamp their result, so that an activation behind them is theirs."""
 
 
 class _Reader:
@@ -183,19 +118,6 @@ class _Reader:
         return None if array is None else Weight(array, scale, zero)
 
 
-def pad_value(group: Group) -> float:
-    """Return what a pad puts around its input; 0 for any other group, and where it adds nothing."""
-    if group.kind != "pad" or group.root.attrs.pad_mode != "constant":
-        return 0.0
-    args = group.root.args
-    return dataflow.number(args[1]) if len(args) > 1 else float(group.root.attrs.pad_value)
-
-
-def adds_values(group: Group) -> bool:
-    """Say whether a group puts values beside those of its input that its parameters may lack."""
-    return pad_value(group) != 0
-
-
 def find_groups(
     func: relax.Function, alone: Collection[str] = (), *, attention: bool = True
 ) -> list[Group]:
@@ -227,7 +149,7 @@ def find_groups(
             group.bias = biases[add]
             _append(group, add, absorbed)
     for group in _by_output(groups, reader):
-        if group.kind == "conv2d" and group.output.name not in alone:
+        if group.kind == CONV2D and group.output.name not in alone:
             _absorb_residual(reader, group, groups, absorbed, alone)
     for group in groups.values():
         _absorb_activation(reader, group, absorbed)
@@ -296,7 +218,7 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
         kind = INTERPOLATE
     inputs = [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
     group = Group(kind=kind, root=value, inputs=inputs, output=var, members=[var])
-    if kind in ("conv2d", "dense"):
+    if group.is_layer:
         group.weight = reader.weight(value.args[1])
         if group.weight is not None:
             group.inputs = [arg for arg in value.args[:1] if isinstance(arg, relax.Var)]
@@ -318,11 +240,11 @@ def _biases(reader: _Reader) -> dict[relax.Var, np.ndarray]:
         kind = KINDS.get(dataflow.operator(value))
         if add is None or dataflow.operator(reader.values[add]) != "add":
             continue
-        if kind not in ("conv2d", "dense") or not reader.is_weight(value.args[1]):
+        if kind not in (CONV2D, DENSE) or not reader.is_weight(value.args[1]):
             continue
         arrays = [dataflow.constant(argument) for argument in reader.values[add].args]
         bias = next((array for array in arrays if array is not None), None)
-        axis = 1 if kind == "conv2d" else -1
+        axis = 1 if kind == CONV2D else -1
         if bias is not None and _per_channel(bias, dataflow.shape(add), axis):
             found[add] = np.broadcast_to(bias.reshape(-1), (dataflow.shape(add)[axis],)).copy()
     return found
@@ -356,7 +278,7 @@ def _absorb_residual(
 
 def _is_rival(var: relax.Var, groups: dict[relax.Var, Group], reader: _Reader) -> bool:
     """Say whether ``var`` comes from a convolution that could absorb the addition itself."""
-    convolutions = (group for group in groups.values() if group.kind == "conv2d")
+    convolutions = (group for group in groups.values() if group.kind == CONV2D)
     return reader.sole_reader(var) is not None and any(
         rival.output.same_as(var) for rival in convolutions
     )
@@ -366,17 +288,17 @@ def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) 
     follower = reader.sole_reader(group.output)
     if follower is None or follower in absorbed or group.activation is not None:
         return
-    if group.kind not in ("conv2d", "dense", "avg_pool2d", AFFINE, *PAIRS):
+    if group.kind not in BOUNDED:
         return
-    if group.kind in ("conv2d", "dense") and group.weight is None:
+    if group.is_layer and group.weight is None:
         return
     activation = _activation(reader.values[follower])
     if isinstance(activation, Leaky):
-        if group.kind not in ("conv2d", "dense") or group.residual:
+        if not group.is_layer or group.residual:
             return
         # The channels of a product are its last axis, those of PReLU axis 1.
         rank = len(dataflow.shape(follower))
-        if group.kind == "dense" and rank != 2 and activation.slope.size > 1:
+        if group.kind == DENSE and rank != 2 and activation.slope.size > 1:
             return
     if activation is not None:
         group.activation = activation

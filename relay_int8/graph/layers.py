@@ -5,7 +5,8 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import DENSE, Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.channel_means import LAST_AXIS
 
@@ -28,5 +29,5 @@ def averaged_tensors(func: relax.Function, plan: Plan) -> list[str]:
 def means_of(layer: Group) -> str:
     """Return the name of the means along the axis that ``layer`` reduces."""
     x = layer.inputs[0]
-    last = layer.kind == "dense" and len(dataflow.shape(x)) == 4
+    last = layer.kind == DENSE and len(dataflow.shape(x)) == 4
     return f"{x.name}{LAST_AXIS}" if last else str(x.name)

@@ -64,13 +64,13 @@ class Plan:
 
     @property
     def exclusions(self) -> tuple[str, ...]:
-        """The layers that stay in float by choice.
+        """The layers that stay in float by choice, by their first operators.
 
         Those with a ``reason``, unless its ``cause`` says that there was no choice. Who edits a
         plan gives a layer a reason to leave it in float, and null to have it in integers.
         """
         return tuple(
-            layer.name
+            layer.root  # the name of one that ends in a residual addition means that addition alone
             for layer in self.layers
             if layer.reason is not None and layer.cause in ("", "excluded")
         )

@@ -36,69 +36,91 @@ WARM_UP = 0.2
 
 def nearest(w: Array, s: Array, a: Array, p: Array) -> Array:
     """Return the integers nearest to ``w / s``; arguments as :func:`descent`."""
-    return np.clip(np.rint(w / s[:, None]), -WEIGHT_MAX, WEIGHT_MAX)
+    return np.clip(np.rint(w / s[..., None]), -WEIGHT_MAX, WEIGHT_MAX)
 
 
 def descent(w: Array, s: Array, a: Array, p: Array) -> Array:
     """Return float64 (oc, k): integers by coordinate descent.
 
     From two starts, the better result of each channel: the nearest integers, and the float weights,
-    which the first sweep rounds one after the other, each making up for those before it.
+    which the first sweep rounds one after the other, each making up for those before it. Problems
+    of one size, as the groups of a convolution are, may be stacked along axes in front.
 
     Parameters
     ----------
     w
-        (oc, k) float weights.
+        (..., oc, k) float weights.
     s
-        (oc,) their scales.
+        (..., oc) their scales.
     a
-        (k, k) second moments of the inputs, their means taken out.
+        (..., k, k) second moments of the inputs, their means taken out.
     p
-        (oc, k) moments of inputs and wanted outputs.
+        (..., oc, k) moments of inputs and wanted outputs.
     """
     w = np.asarray(w, np.float64)
+    channels = w.shape[-2]
     a, p = _regularized(w, a, p)
     bounds = _neighbours(w, s)
-    rounded = _descend(np.clip(np.rint(w / s[:, None]), *bounds), s, a, p, bounds)
-    fed_back = _descend(np.clip(w / s[:, None], *bounds), s, a, p, bounds)
-    better = error(fed_back, s, a, p) < error(rounded, s, a, p)
-    return np.where(better[:, None], fed_back, rounded)
+    real = w / s[..., None]
+    starts = np.concatenate([np.clip(np.rint(real), *bounds), np.clip(real, *bounds)], axis=-2)
+    s, p = np.concatenate([s, s], axis=-1), np.concatenate([p, p], axis=-2)
+    low, high = (np.concatenate([bound, bound], axis=-2) for bound in bounds)
+    q = _descend(starts, s, a, p, (low, high))
+    errors = error(q, s, a, p)
+    rounded, fed_back = q[..., :channels, :], q[..., channels:, :]
+    better = errors[..., channels:] < errors[..., :channels]
+    return np.where(better[..., None], fed_back, rounded)
 
 
 def _descend(q: Array, s: Array, a: Array, p: Array, bounds: tuple[Array, Array]) -> Array:
     """Return ``q`` after sweeps in which each integer takes the better of its two values.
 
     What a step does to the others' gradients is added up for ``BLOCK`` columns and applied at once.
+    Columns come first, so that what a step touches lies together in memory.
     """
-    q = q.copy()
-    slope = (s[:, None] * q) @ a - p  # half the gradient by the weights
+    slope = _columns_first((s[..., None] * q) @ a - p)  # half the gradient by the weights
+    a = _columns_first(a.swapaxes(-1, -2))  # which is a: it is symmetric, and often no copy then
+    low, high, q = (_columns_first(array) for array in (*bounds, q))
     for _ in range(SWEEPS):
-        before = q.copy()
-        for start in range(0, q.shape[1], BLOCK):
+        changed = False
+        for start in range(0, len(q), BLOCK):
             columns = slice(start, start + BLOCK)
             block = _round_block(
-                q[:, columns],
+                q[columns],
                 s,
-                a[columns, columns],
-                slope[:, columns],
-                (bounds[0][:, columns], bounds[1][:, columns]),
+                a[columns, ..., columns],
+                slope[columns],
+                (low[columns], high[columns]),
             )
-            slope += (s[:, None] * (block - q[:, columns])) @ a[columns]
-            q[:, columns] = block
-        if np.array_equal(before, q):
+            steps = s * (block - q[columns])
+            if not steps.any():
+                continue
+            changed = True
+            q[columns] = block
+            moved = np.moveaxis(a[columns], 0, -2), np.moveaxis(steps, 0, -2)
+            slope += np.moveaxis(np.matmul(moved[0].swapaxes(-1, -2), moved[1]), -2, 0)
+        if not changed:
             break
-    return q
+    result: Array = np.moveaxis(q, 0, -1)
+    return result
+
+
+def _columns_first(array: Array) -> Array:
+    return np.ascontiguousarray(np.moveaxis(array, -1, 0))
 
 
 def _round_block(q: Array, s: Array, a: Array, slope: Array, bounds: tuple[Array, Array]) -> Array:
-    """Return a block of columns after one step of each."""
+    """Return a block of columns, which come first, after one step of each."""
     q, slope = q.copy(), slope.copy()
-    for j in range(q.shape[1]):
-        low, high = bounds[0][:, j], bounds[1][:, j]
-        best = q[:, j] - slope[:, j] / (s * a[j, j]) if a[j, j] > 0 else q[:, j]
+    for j in range(len(q)):
+        low, high = bounds[0][j], bounds[1][j]
+        own = a[j, ..., j][..., None]
+        best = q[j] - np.divide(slope[j], s * own, out=np.zeros_like(slope[j]), where=own > 0)
         chosen = np.where(best - low <= high - best, low, high)
-        slope += (s * (chosen - q[:, j]))[:, None] * a[j]
-        q[:, j] = chosen
+        step = s * (chosen - q[j])
+        if step.any():
+            slope[j + 1 :] += step * a[j + 1 :, ..., j][..., None]
+        q[j] = chosen
     return q
 
 
@@ -109,6 +131,9 @@ def adaround(w: Array, s: Array, a: Array, p: Array, iterations: int = 1000) -> 
     after the first fifth of the iterations, in units of the layer's own error.
     """
     w = np.asarray(w, np.float64)
+    if w.ndim > 2:  # groups
+        problems = zip(w, s, a, p, strict=True)
+        return np.stack([adaround(*problem, iterations) for problem in problems])
     a, p = _regularized(w, a, p)
     low, high = _neighbours(w, s)
     span = np.where(high > low, high - low, 1.0)
@@ -133,9 +158,9 @@ def adaround(w: Array, s: Array, a: Array, p: Array, iterations: int = 1000) -> 
 
 
 def error(q: Array, s: Array, a: Array, p: Array) -> Array:
-    """Return (oc,): the quadratic form above, its constant left out."""
-    w = s[:, None] * q
-    form: Array = ((w @ a) * w).sum(axis=1) - 2 * (w * p).sum(axis=1)
+    """Return (..., oc): the quadratic form above, its constant left out."""
+    w = s[..., None] * q
+    form: Array = ((w @ a) * w).sum(axis=-1) - 2 * (w * p).sum(axis=-1)
     return form
 
 
@@ -144,17 +169,20 @@ ROUNDINGS: Mapping[str, Rounding] = {"nearest": nearest, "adaround": adaround, "
 
 
 def _regularized(w: Array, a: Array, p: Array) -> tuple[Array, Array]:
-    ridge = RIDGE * float(np.trace(a)) / max(len(a), 1)
-    return np.asarray(a, np.float64) + ridge * np.eye(len(a)), p + ridge * w
+    a = np.array(a, np.float64)
+    k = a.shape[-1]
+    ridge = RIDGE * np.trace(a, axis1=-2, axis2=-1)[..., None] / max(k, 1)
+    a[..., np.arange(k), np.arange(k)] += ridge
+    return a, p + ridge[..., None] * w
 
 
 def _neighbours(w: Array, s: Array) -> tuple[Array, Array]:
-    real = w / s[:, None]
+    real = w / s[..., None]
     low = np.clip(np.floor(real), -WEIGHT_MAX, WEIGHT_MAX)
     high = np.clip(np.ceil(real), -WEIGHT_MAX, WEIGHT_MAX)
     # The largest weight makes the scale: it stays, or the others would change with it.
     whole = np.abs(real - np.rint(real)) < 1e-4
-    whole |= np.abs(real) == np.abs(real).max(axis=1, keepdims=True)
+    whole |= np.abs(real) == np.abs(real).max(axis=-1, keepdims=True)
     near = np.clip(np.rint(real), -WEIGHT_MAX, WEIGHT_MAX)
     return np.where(whole, near, low), np.where(whole, near, high)
 

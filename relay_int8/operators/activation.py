@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, Leaky
+from relay_int8.graph.group import Clip, Group, Leaky
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import activate
@@ -30,6 +30,10 @@ class Activation(Operator):
         if isinstance(group.activation, Leaky) and len(dataflow.shape(group.root)) < 2:
             return "its slopes are those of channels, and a vector has none"
         return None
+
+    def is_bound(self, group: Group) -> bool:
+        """Say whether it has no slopes."""
+        return isinstance(group.activation, Clip)
 
     def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
         """Return a rescale: one multiplier, or two a channel."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import AFFINE, Group
+from relay_int8.graph.group import AFFINE, Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import activate

@@ -8,85 +8,65 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.attention import Attention as Found
-from relay_int8.graph.groups import Group
+from relay_int8.graph.attention import Attention as AttentionParts
+from relay_int8.graph.attention import Mask
+from relay_int8.graph.group import Group
 from relay_int8.numerics.qparams import QParams
-from relay_int8.operators.kernel import Kernel, clamp_steps, zero_points
-from relay_int8.operators.operator import Operator
-from relay_int8.operators.product import too_deep
+from relay_int8.operators.activation_product import ActivationProduct, memory, scaling
+from relay_int8.operators.kernel import F32, Kernel
 from schedules.spec import Attention as Spec
 
 
-class Attention(Operator):
+class Attention(ActivationProduct):
     """``softmax(factor * q k' + mask) v``."""
 
     kind = "attention"
-    pays_alone = True
-    requantizes = True
     in_fixed_point = False  # its powers and quotients are of float32
 
-    def refusal(self, group: Group) -> str | None:
-        """Say where a sum of products may leave int32."""
-        found = _found(group)
-        return too_deep(max(found.depth, found.keys))
+    def depth(self, group: Group) -> int:
+        """Return how many products the longer sums have, of scores or of values."""
+        attention = _attention(group)
+        return max(attention.depth, attention.keys)
 
     def macs(self, group: Group) -> int:
         """Return those of both products."""
-        found = _found(group)
-        batch = found.outer.batch
-        matrices = found.outer.heads * (batch if isinstance(batch, int) else 1)
-        return matrices * found.queries * found.keys * (found.depth + found.width)
-
-    def gives_float(self, group: Group) -> bool:
-        """Say yes."""
-        return True
+        attention = _attention(group)
+        batch = attention.outer.batch
+        matrices = attention.outer.heads * (batch if isinstance(batch, int) else 1)
+        return matrices * attention.queries * attention.keys * (attention.depth + attention.width)
 
     def constant_tensors(self, group: Group) -> list[np.ndarray]:
         """Return a constant mask."""
-        mask = _found(group).mask
+        mask = _attention(group).mask
         return [] if mask is None or mask.values is None else [mask.values]
 
     def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
         """Return the kernel; powers are of 2, so that log2(e) is part of the scores' multiplier."""
-        found, mask = _found(group), _found(group).mask
+        attention = _attention(group)
         q, k, v = xs
-        scores = np.float64(q.scale) * np.float64(k.scale) * found.factor * math.log2(math.e)
-        mean = np.float64(v.scale) * found.gain / (1.0 if y is None else np.float64(y.scale))
-        constants = {
-            "m_scores": np.asarray(scores, np.float32),
-            "m": np.array([mean]),
-            "z": np.append(zero_points(q, k, v), np.int32(y.zero_point if y else 0)),
-            "clamp": clamp_steps(None, y),
-        }
-        mask_shape = None
-        if mask is not None:
-            tensor, values = mask.tensor, mask.values
-            mask_shape = dataflow.shape(tensor) if values is None else tuple(values.shape)
+        scores = np.float64(q.scale) * np.float64(k.scale) * attention.factor * math.log2(math.e)
+        mean = np.float64(v.scale) * attention.gain / (1.0 if y is None else np.float64(y.scale))
+        m_scores = np.asarray(scores, np.float32)
         spec = Spec(
-            batch=found.outer.batch,
-            heads=found.outer.heads,
-            queries=found.queries,
-            keys=found.keys,
-            depth=found.depth,
-            width=found.width,
-            q_shape=dataflow.shape(found.q.tensor),
-            k_shape=dataflow.shape(found.k.tensor),
-            v_shape=dataflow.shape(found.v.tensor),
-            y_shape=dataflow.shape(found.y.tensor),
-            q_strides=found.q.strides,
-            k_strides=found.k.strides,
-            v_strides=found.v.strides,
-            y_strides=found.y.strides,
-            mask_shape=mask_shape,
-            mask_strides=None if mask is None else mask.strides,
+            queries=attention.queries,
+            keys=attention.keys,
+            depth=attention.depth,
+            width=attention.width,
+            **memory(attention.outer, q=attention.q, k=attention.k, v=attention.v, y=attention.y),
+            mask_shape=None if attention.mask is None else _mask_shape(attention.mask),
+            mask_strides=None if attention.mask is None else attention.mask.strides,
             q=q.dtype,
             k=k.dtype,
             v=v.dtype,
-            y=y.dtype if y else "float32",
+            y=y.dtype if y else F32,
         )
-        return spec, constants
+        return spec, {"m_scores": m_scores, **scaling(np.array([mean]), xs, y)}
 
 
-def _found(group: Group) -> Found:
+def _mask_shape(mask: Mask) -> tuple[int, ...]:
+    return dataflow.shape(mask.tensor) if mask.values is None else tuple(mask.values.shape)
+
+
+def _attention(group: Group) -> AttentionParts:
     assert group.attention is not None
     return group.attention

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import F32, Kernel
 from relay_int8.operators.operator import Array, Holds, Operator
@@ -32,6 +32,17 @@ class Concat(Operator):
     def lends_range(self, group: Group) -> bool:
         """Say yes: what feeds it alone is not rescaled then."""
         return True
+
+    def is_part(self, group: Group, whole: Group) -> bool:
+        """Say whether ``whole`` joins the result of ``group``, or begins with what that joins.
+
+        Dense blocks are written either way.
+        """
+        if whole.kind != self.kind or self.axis(group) != self.axis(whole):
+            return False
+        count = len(group.inputs)
+        begins = count < len(whole.inputs) and whole.inputs[:count] == group.inputs
+        return begins or group.output in whole.inputs
 
     def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
         """Look at all operands."""
@@ -57,7 +68,11 @@ class Concat(Operator):
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return it, images along the first axis."""
-        return np.concatenate(operands(group, xs), axis=self.axis(group))
+        axis, parts = self.axis(group), operands(group, xs)
+        if axis:  # what is made of constants is there once, for all images
+            images = max(map(len, parts))
+            parts = [np.broadcast_to(x, (images, *x.shape[1:])) for x in parts]
+        return np.concatenate(parts, axis=axis)
 
     def is_batched(self, group: Group) -> bool:
         """Say whether it joins along another axis than that of images."""

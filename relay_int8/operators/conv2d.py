@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
-from relay_int8.operators.images import product, rows, windows
+from relay_int8.graph.group import Group
+from relay_int8.operators.images import EXACT_F32, rows, windows
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array
 from schedules.spec import Conv2d as Spec
+
+CACHED = 2**16  # results of a depthwise layer that are computed at a time: 256 KiB
+PATCH_BYTES = 2**20  # of patches that are multiplied at a time
+FEWEST_PATCHES = 256  # whatever they take, so that products are of matrices
 
 
 class Conv2d(Linear):
@@ -76,17 +82,45 @@ class Conv2d(Linear):
 
     def products(self, group: Group, x: Array, w: Array) -> Array:
         """Return (n, oc, oh, ow) of rows (n, ic, h, w)."""
-        fields = self.fields(group)
-        groups, (kh, kw) = fields["groups"], fields["kernel"]
+        return self._products(group, x, w, np.float64)
+
+    def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
+        """Return (n, oc, oh, ow) of rows (n, ic, h, w); nine taps of depthwise layers are exact."""
+        return self._products(group, x, w, np.float32 if largest < EXACT_F32 else np.float64)
+
+    def _products(self, group: Group, x: Array, w: Array, dtype: type) -> Array:
+        groups, taps = self.groups(group), self._taps(group, x)
+        if groups == taps.shape[1] == len(w):
+            return _depthwise(taps, w)
+        return _grouped(taps, w.reshape(groups, len(w) // groups, -1).astype(dtype))
+
+    def positions(self, group: Group) -> int:
+        """Return oh * ow."""
+        return math.prod(dataflow.shape(group.members[0])[2:])
+
+    def sampled_patches(self, group: Group, x: Array, positions: Array) -> Array:
+        """Return (groups, k, len(positions)) of n rows of images."""
+        fields, (oh, ow) = self.fields(group), dataflow.shape(group.members[0])[2:]
+        taps = self._taps(group, x)
+        image, row, column = np.unravel_index(positions, (len(taps), oh, ow))
+        sampled = taps[image, :, row, column].reshape(len(positions), fields["groups"], -1)
+        return np.ascontiguousarray(sampled.transpose(1, 2, 0))
+
+    def patch_sums(self, group: Group, x: Array) -> Array:
+        """Return float64 (groups, k): the patches of the sum of all rows, summed."""
+        images = rows(x, dataflow.shape(group.inputs[0]))
+        total = np.zeros((1, *images.shape[1:]))
+        for image in images:  # faster than a float64 sum along the first axis
+            total += image
+        fields, taps = self.fields(group), self._taps(group, total)[0]
+        sums: Array = taps.sum(axis=(1, 2)).reshape(fields["groups"], -1)
+        return sums
+
+    def _taps(self, group: Group, x: Array) -> Array:
+        """Return a view (n, c, oh, ow, kh, kw)."""
+        x = rows(x, dataflow.shape(group.inputs[0]))
         oh, ow = dataflow.shape(group.members[0])[2:]
-        if groups == fields["in_channels"] == fields["out_channels"]:
-            taps = windows(x, fields, (oh, ow), 0.0)
-            y = np.zeros((len(x), len(w), oh, ow), np.float32)
-            for i, j in np.ndindex(kh, kw):
-                y += taps[..., i, j] * w[:, 0, i, j, None, None]
-            return y
-        w_rows = w.reshape(groups, len(w) // groups, -1)
-        return product(w_rows[None], self.patches(group, x)).reshape(len(x), len(w), oh, ow)
+        return windows(x, self.fields(group), (oh, ow), 0.0)
 
     def patches(self, group: Group, x: Array) -> Array:
         """Return (n, groups, k, positions) of n rows of images."""
@@ -96,8 +130,52 @@ class Conv2d(Linear):
         groups, is_pointwise = fields["groups"], fields["kernel"] == fields["strides"] == (1, 1)
         if is_pointwise and not any(fields["padding"]):
             return x.reshape(len(x), groups, -1, oh * ow)
-        taps = windows(x, fields, (oh, ow), 0.0).transpose(0, 1, 4, 5, 2, 3)
+        taps = self._taps(group, x).transpose(0, 1, 4, 5, 2, 3)
         return taps.reshape(len(x), groups, -1, oh * ow)
+
+
+def _grouped(taps: Array, w: Array) -> Array:
+    """Return float32 (n, oc, oh, ow): products of as many patches as the cache holds, row by row.
+
+    Parameters
+    ----------
+    taps
+        (n, c, oh, ow, kh, kw), a view.
+    w
+        (groups, channels of a group, k), of the type that sums have.
+    """
+    n, c, oh, ow, kh, kw = taps.shape
+    k = c * kh * kw
+    cached = PATCH_BYTES // (k * ow * w.itemsize)
+    size = min(oh, max(cached, -(-FEWEST_PATCHES // ow)))
+    buffer = np.empty(k * size * ow, w.dtype)
+    y = np.empty((n, w.shape[0] * w.shape[1], oh, ow), np.float32)
+    for image, first in itertools.product(range(n), range(0, oh, size)):
+        block = slice(first, min(first + size, oh))
+        count = block.stop - first
+        patches = buffer[: k * count * ow].reshape(c, kh, kw, count, ow)
+        np.copyto(patches, taps[image, :, block].transpose(0, 3, 4, 1, 2))
+        products = np.matmul(w, patches.reshape(len(w), -1, count * ow))
+        y[image, :, block] = products.reshape(-1, count, ow)
+    return y
+
+
+def _depthwise(taps: Array, w: Array) -> Array:
+    """Return float32 (n, c, oh, ow): tap after tap, for as many channels as the cache holds."""
+    n, c, oh, ow, kh, kw = taps.shape
+    y = np.empty((n, c, oh, ow), np.float32)
+    size = max(1, CACHED // (oh * ow))
+    product_of_tap = np.empty((min(size, c), oh, ow), np.float32)
+    for image, first in np.ndindex(n, -(-c // size)):
+        channels = slice(first * size, (first + 1) * size)
+        sums = y[image, channels]
+        products = product_of_tap[: len(sums)]
+        np.multiply(taps[image, channels, ..., 0, 0], w[channels, 0, 0, 0, None, None], out=sums)
+        for i, j in list(np.ndindex(kh, kw))[1:]:
+            tap = taps[image, channels, ..., i, j]
+            np.multiply(tap, w[channels, 0, i, j, None, None], out=products)
+            sums += products
+    return y
 
 
 def _ints(values: Any) -> tuple[int, ...]:

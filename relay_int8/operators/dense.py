@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
-from relay_int8.operators.images import product
+from relay_int8.graph.group import Group
+from relay_int8.operators.images import integer_product, product
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array
 from schedules.spec import Dense as Spec
@@ -56,6 +56,26 @@ class Dense(Linear):
     def products(self, group: Group, x: Array, w: Array) -> Array:
         """Return (..., n)."""
         return product(x, w)
+
+    def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
+        """Return (..., n)."""
+        return integer_product(x, w, largest)
+
+    def positions(self, group: Group) -> int:
+        """Return the rows of an image."""
+        return math.prod(dataflow.shape(group.inputs[0])[:-1])
+
+    def sampled_patches(self, group: Group, x: Array, positions: Array) -> Array:
+        """Return (1, k, len(positions))."""
+        sampled = x.reshape(-1, dataflow.shape(group.inputs[0])[-1])[positions]
+        return np.ascontiguousarray(sampled.T[None])
+
+    def patch_sums(self, group: Group, x: Array) -> Array:
+        """Return float64 (1, k)."""
+        sums: Array = x.reshape(-1, dataflow.shape(group.inputs[0])[-1]).sum(
+            axis=0, dtype=np.float64
+        )
+        return sums[None]
 
     def patches(self, group: Group, x: Array) -> Array:
         """Return (1, 1, k, rows)."""

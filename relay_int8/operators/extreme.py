@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import Constants, Kernel, clamp_steps, zero_points

@@ -4,9 +4,10 @@ Images stand along the first axis. A tensor that has one row an image, (1, ...),
 images; one of any other shape, as a channel shuffle makes, is (n, *shape). Operators with weights
 take such tensors as they are; others that would mix the images are computed one image at a time.
 
-float32 tensors, sums of products in float64: their order is the library's, and differs with the CPU
-and its threads, but not in what is left of them in float32. So a search, which runs these again and
-again, finds the same everywhere. Nothing that a network computes in the end comes from here.
+float32 tensors. Products of whole numbers are exact, in float32 where their sums stay below 2^24;
+those of reals are summed in float64: their order is the library's, and differs with the CPU and its
+threads, but not in what is left of them in float32. So a search, which runs these again and again,
+finds the same everywhere. Nothing that a network computes in the end comes from here.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from relay_int8.graph.groups import Clip, Leaky
+from relay_int8.graph.group import Clip, Leaky
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
+EXACT_F32 = 2.0**24  # whole numbers up to here are float32
 
 
 def batched(images: Sequence[Array], shape: Sequence[int]) -> Array:
@@ -45,6 +47,23 @@ def rows(x: Array, shape: Sequence[int]) -> Array:
 def product(a: Array, b: Array) -> Array:
     """Return the matrix product, summed in float64 and rounded to float32."""
     y: Array = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    return y
+
+
+def integer_product(a: Array, b: Array, largest: float) -> Array:
+    """Return the exact matrix product of integers in float32, rounded to float32.
+
+    Parameters
+    ----------
+    a, b
+        float32 matrices of whole numbers.
+    largest
+        What no sum of magnitudes of products exceeds. Below 2^24 every partial sum is a float32, in
+        whatever order a library adds.
+    """
+    if largest >= EXACT_F32:
+        return product(a, b)
+    y: Array = np.matmul(a, b)
     return y
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.normalization import ChannelGroups
 
 

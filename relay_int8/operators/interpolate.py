@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import INTERPOLATE, Group
+from relay_int8.graph.group import INTERPOLATE, Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.interpolation import COORDINATES, UNIT, axis_pairs, axis_taps
 from relay_int8.numerics.qparams import QParams

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from relay_int8.graph.groups import Clip, Leaky
+from relay_int8.graph.group import Clip, Leaky
 from relay_int8.numerics.qparams import QParams
 from schedules.spec import Spec
 

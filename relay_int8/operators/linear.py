@@ -10,7 +10,7 @@ import numpy as np
 
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, Leaky
+from relay_int8.graph.group import Group, Leaky
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import activate, rows, tail
@@ -50,6 +50,28 @@ class Linear(Operator):
 
         k runs over the channels of a group and the taps, as a row of the weights has them.
         """
+
+    @abstractmethod
+    def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
+        """Return :meth:`products` of whole numbers, exact; sums of magnitudes are ``largest``."""
+
+    @abstractmethod
+    def sampled_patches(self, group: Group, x: Array, positions: Array) -> Array:
+        """Return (groups, k, len(positions)): the patches of some positions, (n * positions) all.
+
+        Parameters
+        ----------
+        positions
+            Ascending indices of output positions of all rows, row by row.
+        """
+
+    @abstractmethod
+    def patch_sums(self, group: Group, x: Array) -> Array:
+        """Return float64 (groups, k): the sum of the patches of all positions of all rows."""
+
+    @abstractmethod
+    def positions(self, group: Group) -> int:
+        """Return how many output positions an image has."""
 
     @abstractmethod
     def by_input(self, group: Group, w: np.ndarray) -> np.ndarray:
@@ -143,6 +165,34 @@ class Linear(Operator):
             (channels,), or None.
         """
         y = self.products(group, rows(xs[0], dataflow.shape(group.inputs[0])), w)
+        return self._finished(group, xs, y, b)
+
+    def evaluate_integers(
+        self, group: Group, xs: Sequence[Array], w: Array, s: Array, b: Array | None, largest: float
+    ) -> Array:
+        """Return the layer of an integer input and integer weights: exact sums, times scales.
+
+        Parameters
+        ----------
+        xs
+            Its input, whole numbers in float32, and the residual in reals where it adds one.
+        w
+            Whole numbers in float32, shaped as ``group.weight.values``.
+        s
+            (channels,) float32: the scale of the sums.
+        b
+            (channels,) in reals, or None.
+        largest
+            The largest magnitude of the input.
+        """
+        bound = float(np.abs(self.by_output(w)).sum(axis=1, dtype=np.float64).max()) * largest
+        x = rows(xs[0], dataflow.shape(group.inputs[0]))
+        y = self.integer_products(group, x, w, bound)
+        y *= self.addend(s)
+        return self._finished(group, xs, y, b)
+
+    def _finished(self, group: Group, xs: Sequence[Array], y: Array, b: Array | None) -> Array:
+        """Return products ``y`` with bias, residual and activation, images along the first axis."""
         if b is not None:
             y += self.addend(b)
         if group.residual:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import F32, Kernel
 from relay_int8.operators.operator import Array

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.extreme import Extreme
 from relay_int8.operators.operator import Array, Holds
 from relay_int8.operators.pair import operand_signs

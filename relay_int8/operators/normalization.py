@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.kernel import F32, Kernel
 from relay_int8.operators.unsupported import Unsupported
 from schedules.spec import Normalize

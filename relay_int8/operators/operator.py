@@ -11,7 +11,7 @@ from tvm import relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.contractions import multiply_accumulates
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import Kernel
 
@@ -23,7 +23,7 @@ Holds = Callable[[np.ndarray], bool]
 class Operator:
     """One kind of group; a subclass overrides what is true of it.
 
-    ``kind`` is that of :class:`relay_int8.graph.groups.Group`. Records hold no state.
+    ``kind`` is that of :class:`relay_int8.graph.group.Group`. Records hold no state.
     """
 
     kind: ClassVar[str] = ""
@@ -76,8 +76,16 @@ class Operator:
         """Say whether what feeds ``group`` alone had better take the parameters of its result."""
         return False
 
+    def is_part(self, group: Group, whole: Group) -> bool:
+        """Say whether the result of ``whole`` contains that of ``group``, of this kind."""
+        return False
+
     def passes_factors(self, group: Group) -> bool:
         """Say whether factors of channels pass through, so that they may move to its readers."""
+        return False
+
+    def is_bound(self, group: Group) -> bool:
+        """Say whether it only moves values into bounds."""
         return False
 
     def gives_float(self, group: Group) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, adds_values, pad_value
+from relay_int8.graph.group import Group, adds_values, pad_value
 from relay_int8.operators.channels import keeps_channels
 from relay_int8.operators.move import Move
 from relay_int8.operators.operator import Array, Holds

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.channels import keeps_channels
 from relay_int8.operators.images import windows
 from relay_int8.operators.operator import Array, Holds, Operator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.unary import UNARY
 from relay_int8.operators.activation import Activation
 from relay_int8.operators.add import Add

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.channels import channels_of
 from relay_int8.operators.images import tail
 from relay_int8.operators.move import Move

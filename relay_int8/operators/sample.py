@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tvm import relax
 
-from relay_int8.graph.groups import SAMPLE, Group
+from relay_int8.graph.group import SAMPLE, Group
 from relay_int8.graph.spec_calls import spec_of
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams

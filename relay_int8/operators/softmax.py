@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.kernel import F32, Kernel
 from relay_int8.operators.normalization import row_refusal
 from relay_int8.operators.unsupported import Unsupported

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.move import Move
 from relay_int8.operators.operator import Array
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.operator import Operator
 
 

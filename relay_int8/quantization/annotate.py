@@ -3,8 +3,9 @@
 A convolution or matrix product with constant weights is always worth integers. Any other operator
 is computed in integers where that saves a conversion: its inputs are integers already (or inputs
 of the network, or given by a norm, which rounds its floats itself), and an integer operator reads
-its result. So the last layer gives float directly, and an operator that only moves the network's
-results stays in float.
+its result. So the last layer gives float directly, an operator that only moves the network's
+results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
+alone, since a convolution with a fused sum gives integers, and takes integers to add.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Clip, Group, Leaky, adds_values, find_groups
+from relay_int8.graph.group import Group, Leaky, adds_values
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal
@@ -46,9 +48,14 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             "as it is; there is nothing to calibrate or choose"
         )
     func = mod["main"]
-    groups = find_groups(func, alone=_excluded_additions(func, config))
+    alone = _excluded_additions(func, config)
+    groups = find_groups(func, alone=alone)
     _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
+    while unread := _unread_sums(groups, reasons):
+        alone |= unread
+        groups = find_groups(func, alone=alone)
+        reasons = _reasons(groups, config, refused or {})
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
         LayerPlan(
@@ -94,6 +101,18 @@ def _excluded_additions(func: relax.Function, config: QuantConfig) -> set[str]:
         var.name for var, value in dataflow.calls(func) if dataflow.operator(value) == "add"
     }
     return additions if "add" in config.exclude else additions.intersection(config.exclude)
+
+
+def _unread_sums(groups: list[Group], reasons: Mapping[str, str | None]) -> set[str]:
+    """Return the additions that integer convolutions absorb for no integer reader."""
+    integer = [group for group in groups if reasons[group.name] is None]
+    read = {var for group in integer for var in group.inputs}
+    return {_sum_of(group) for group in integer if group.residual and group.output not in read}
+
+
+def _sum_of(group: Group) -> str:
+    """Return the name of a residual sum: an activation may stand behind it."""
+    return str(group.members[-1 if group.activation is None else -2].name)
 
 
 def _excluded(group: Group, config: QuantConfig) -> bool:
@@ -148,9 +167,9 @@ def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[s
     found: set[str] = set()
     for group in groups:
         sources = [producer[var].name for var in group.inputs if var in producer]
-        is_bound = group.kind == "activation" and isinstance(group.activation, Clip)
-        is_norm = operator_of(group).rounds and float_refusal(group) is None
-        if is_norm or (is_bound and found.intersection(sources)):
+        record = operator_of(group)
+        is_norm = record.rounds and float_refusal(group) is None
+        if is_norm or (record.is_bound(group) and found.intersection(sources)):
             found.add(group.name)
     return found
 
@@ -160,7 +179,6 @@ def _tensors(
 ) -> dict[str, TensorPlan]:
     """Return the scheme of every tensor that an integer group reads, or has to give."""
     wanted = dict.fromkeys(var for group in integer for var in group.inputs)
-    wanted |= dict.fromkeys(group.output for group in integer if group.residual)
     unify = config.applied.unify
     like = _shared(integer, wanted, func, unify)
     # What feeds a unified activation has its range, and reaches below zero as far as above.
@@ -184,29 +202,50 @@ def _shared(
     """Return, for each tensor with the parameters of another one, that other one.
 
     Parameters pass forward through moves, and backward from a concat, and from a pad with a value,
-    to what feeds it alone; with ``unify`` backward through leaky activations too. (Not through
-    ReLU: its result is unsigned, and what a chain of others makes of negative values would be
-    lost.)
+    to what feeds it alone, or it and concats that are parts of it; with ``unify`` backward through
+    leaky activations too. (Not through ReLU: its result is unsigned, and what a chain of others
+    makes of negative values would be lost.)
     """
     producer = {group.output: group for group in integer}
     readers = dataflow.consumers(func)
-    like: dict[relax.Var, relax.Var] = {}
+    like = _parts(integer, readers)
+    lends = {group.output: group for group in integer if operator_of(group).lends_range(group)}
     for group in integer:
         record = operator_of(group)
         if record.keeps_range(group) and group.output in wanted:
             like[group.output] = group.inputs[0]
-        if record.lends_range(group):
+        if group.output in lends:
+            whole = _follow(group.output, like)
             for var in group.inputs:
                 source = producer.get(var)
                 free = _requantizes(source) if source else _is_padded_input(group, var, func)
-                if free and len(readers[var]) == 1:
-                    like[var] = group.output
+                if free and all(
+                    reader in lends and _follow(reader, like) == whole for reader in readers[var]
+                ):
+                    like[var] = whole
         if unify and isinstance(group.activation, Leaky) and group.output in wanted:
             source = producer.get(group.inputs[0])
             alone = len(group.members) == len(readers[group.inputs[0]]) == 1
             if alone and source and _requantizes(source):
                 like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
+
+
+def _parts(
+    integer: list[Group], readers: Mapping[relax.Var, list[relax.Var]]
+) -> dict[relax.Var, relax.Var]:
+    """Return, for each concat of a dense block, the last concat that it is a part of.
+
+    Each is read by a layer, and joined again. One that is joined again and nothing else keeps its
+    own range: it is rescaled once, as its branches may need.
+    """
+    lending = [group for group in integer if operator_of(group).lends_range(group)]
+    return {
+        group.output: whole.output
+        for group in lending
+        for whole in lending
+        if operator_of(group).is_part(group, whole) and readers[group.output] != [whole.output]
+    }
 
 
 def _is_padded_input(group: Group, var: relax.Var, func: relax.Function) -> bool:

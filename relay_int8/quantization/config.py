@@ -135,6 +135,9 @@ class QuantConfig:
         "tflite" or "tpu-mlir" (``numerics.fixed_point``). Accuracy tools simulate "float".
     require_int8
         Make a layer that stays in float for any reason but ``exclude`` an error.
+    budget
+        Seconds after which preset "auto" tries nothing more and takes the best so far; None: it
+        tries all. What is chosen then depends on the computer.
 
     Raises
     ------
@@ -154,8 +157,10 @@ class QuantConfig:
     tools: Tools | None = None
     requantize: Requantize = "float"
     require_int8: bool = False
+    budget: float | None = None
 
     def __post_init__(self) -> None:
+        self._require_budget()
         if self.requantize not in REQUANTIZE:
             known = ", ".join(REQUANTIZE)
             raise ConfigError(f"requantize {self.requantize!r} is unknown; choose one of {known}")
@@ -167,6 +172,17 @@ class QuantConfig:
                 f"unify=yes makes two tensors share a threshold of both signs, and preset "
                 f"{self.preset} gives each sign its own; choose preset int8 or int8-symmetric"
             )
+
+    def _require_budget(self) -> None:
+        if self.budget is None:
+            return
+        if self.preset != AUTO:
+            raise ConfigError(
+                f"a budget of {self.budget} s was given, and preset {self.preset} searches "
+                f"nothing; leave it out, or choose preset {AUTO}"
+            )
+        if not self.budget > 0:
+            raise ConfigError(f"the budget is {self.budget} s; a number above zero is expected")
 
     @property
     def requantize_text(self) -> str:

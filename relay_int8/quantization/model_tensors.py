@@ -17,7 +17,7 @@ from relay_int8.errors import CalibrationError
 from relay_int8.frontend.model import import_model
 from relay_int8.frontend.options import Shapes
 from relay_int8.graph.digest import float_digest, tensor_names
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.graph.layers import linear_layers
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.conv2d import Conv2d

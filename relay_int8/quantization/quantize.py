@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,8 @@ from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.digest import digest, float_digest, tensor_names
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
@@ -35,6 +36,7 @@ from relay_int8.numerics.qparams import PlannedScheme, QParams
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
+from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.refine.auto import Choice, choose_config
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
@@ -113,6 +115,7 @@ class QuantizedModel:
         if self.table_given:
             methods = {item.method.partition(" ")[0]: None for item in self.table.entries.values()}
             fields["method"] = f"of the given table ({', '.join(methods)})"
+        del fields["budget"]  # of the search; its choices say what there was no time for
         if self.choices:
             fields["choices"] = [str(choice) for choice in self.choices]
         return fields
@@ -169,16 +172,10 @@ def quantize(
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), float_digest(reference))
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
-    params = {name: table.entries[name].qparams() for name in plan.calibrated}
-    corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = _out_of_range(corrected, plan, params)
-    if refused:
-        plan = _without(refused, plan, reference, config)
-        corrected = _corrected(reference, plan, table, config, data, progress)
+    plan, corrected = _in_range(reference, plan, table, config, data, progress)
     if config.require_int8:
         require_integers(plan)
-    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
-    quantized = with_requantize(quantized, config.requantize)
+    quantized = _with_pairs(corrected, plan, table, config)
     return QuantizedModel(
         mod=quantized,
         reference=reference,
@@ -191,6 +188,89 @@ def quantize(
         declined=declined,
         table_given=isinstance(data, CalibrationTable),
     )
+
+
+def planned_with_floats(
+    quantized: QuantizedModel, layers: Collection[str]
+) -> tuple[QuantConfig, Plan]:
+    """Return configuration and plan of a quantized model with more layers in float, by name.
+
+    What stays in integers keeps the parameters of its tensors.
+    """
+    # By their first operators: the name of a layer that ends in a residual addition excludes that
+    # addition alone, and leaves the convolution in integers.
+    roots = [layer.root for layer in quantized.plan.layers if layer.name in layers]
+    config = replace(quantized.config, exclude=(*quantized.config.exclude, *roots))
+    refused = {
+        layer.name: layer.reason
+        for layer in quantized.plan.layers
+        if layer.reason and layer.cause == "unsupported"
+    }
+    return config, _without(refused, quantized.plan, quantized.reference, config)
+
+
+def leave_in_float(
+    quantized: QuantizedModel,
+    layers: Collection[str],
+    data: Dataset | CalibrationTable,
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Return a quantized model with more layers in float; tensors keep their ranges.
+
+    Biases and weights that tools chose are chosen anew, as they make up for the error of the layers
+    before them.
+
+    Parameters
+    ----------
+    quantized
+        What :func:`quantize` returned.
+    layers
+        Names of the layers.
+    data
+        What it was quantized with.
+    progress
+        Called as tools go on.
+    """
+    config, plan = planned_with_floats(quantized, layers)
+    reference = quantized.reference
+    plan, corrected = _in_range(reference, plan, quantized.table, config, data, progress)
+    entries = {name: quantized.table.entries[name] for name in plan.calibrated}
+    mod = _with_pairs(corrected, plan, quantized.table, config)
+    return replace(
+        quantized,
+        mod=mod,
+        plan=plan,
+        table=replace(quantized.table, entries=entries),
+        digest=digest(mod),
+        config=config,
+    )
+
+
+def _in_range(
+    reference: IRModule,
+    plan: Plan,
+    table: CalibrationTable,
+    config: QuantConfig,
+    data: Dataset | CalibrationTable,
+    progress: Progress | None,
+) -> tuple[Plan, IRModule]:
+    """Return the plan without layers that have no integers, and the network to be quantized."""
+    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    corrected = _corrected(reference, plan, table, config, data, progress)
+    refused = _out_of_range(corrected, plan, params)
+    if refused:
+        plan = _without(refused, plan, reference, config)
+        corrected = _corrected(reference, plan, table, config, data, progress)
+    return plan, corrected
+
+
+def _with_pairs(
+    corrected: IRModule, plan: Plan, table: CalibrationTable, config: QuantConfig
+) -> IRModule:
+    """Return the QDQ module."""
+    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
+    return with_requantize(quantized, config.requantize)
 
 
 def _calibrated(
@@ -213,6 +293,7 @@ def _calibrated(
         schemes,
         data,
         method=method,
+        functions=read_functions(reference["main"], plan),
         model_hash=digest(single),
         keep_histograms=tuned or keep_histograms,
         progress=progress,
@@ -260,7 +341,8 @@ def _corrected(
     network = NumpyNetwork(with_batch(reference, 1), alone)
     simulation = Simulation(plan=plan, params=params)
     found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
-    replaced = ReplaceWeights(found.weights, found.biases, alone)
+    weights = {name: w.reals(network.layers[name]) for name, w in found.weights.items()}
+    replaced = ReplaceWeights(weights, found.biases, alone)
     return tvm.transform.Sequential([replaced])(reference)
 
 

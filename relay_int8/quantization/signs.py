@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.groups import Clip, Group, Leaky
+from relay_int8.graph.group import Clip, Group, Leaky
 from relay_int8.operators.registry import operator_of
 
 TYPICAL = 8.0  # activations of trained networks seldom reach further

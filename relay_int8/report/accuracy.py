@@ -118,6 +118,17 @@ def evaluate(
     ConfigError
         If there is no such output, labels and images differ in number, or a label is none of the
         output's classes.
+
+    Examples
+    --------
+    >>> result = relay_int8.evaluate(
+    ...     network,
+    ...     [{"image": image[None]} for image in images.test[:100]],
+    ...     labels=images.labels[:100],
+    ...     reference=relay_int8.float_network(model),
+    ... )
+    >>> result.top1, result.agreement
+    (0.99, 0.99)
     """
     names = [info.name for info in module.manifest.outputs]
     output = names[0] if output is None else output
@@ -130,7 +141,7 @@ def evaluate(
             wanted.append(_output_of(reference(batch), output)[:count])
     scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
     if labels is not None:
-        _require_labels(labels, *scores.shape)
+        require_labels(labels, *scores.shape)
     if labels is not None:
         tell_of_labels(scores.argmax(axis=1), labels, scores.shape[1])
     result = _compare(
@@ -139,7 +150,8 @@ def evaluate(
     return replace(result, digest=module.manifest.model_digest)
 
 
-def _require_labels(labels: Array, images: int, classes: int) -> None:
+def require_labels(labels: Array, images: int, classes: int) -> None:
+    """Raise a ConfigError if labels are not one for each image, or none of the classes."""
     if labels.shape != (images,):
         raise ConfigError(
             f"{images} images, but labels of shape {labels.shape}; give one integer for each image"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
+from tvm import IRModule
 
 from relay_int8.calibration.observe import Progress
-from relay_int8.compiler.build import Built
+from relay_int8.compiler.build import Built, compile_module, virtual_machine
 from relay_int8.compiler.kernel_calls import KernelCall, timed_calls, times_by_tensor
 from relay_int8.data.dataset import Dataset
+from relay_int8.graph.interface import inputs_of
 from relay_int8.graph.plan import Plan
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import cpu_flags, cpu_name
@@ -28,6 +32,8 @@ from relay_int8.runtime.profiling import random_inputs
 from relay_int8.runtime.tvm_runtime import set_threads
 from relay_int8.tuning.records import Records
 from schedules.targets import native_target, target_config
+
+WARM_UP, REPEATS = 3, 20  # runs of a network that is timed
 
 
 def report_of(
@@ -126,25 +132,46 @@ def with_sensitivity(
 
 
 def with_times(
-    report: Report, built: Built, artifact: str | Path, wanted: int | None = None
+    report: Report,
+    built: Built,
+    artifact: str | Path,
+    wanted: int | None = None,
+    reference: IRModule | None = None,
 ) -> Report:
-    """Add the artifact's times on this computer.
+    """Add the artifact's times on this computer, and that of the FP32 ``reference`` beside it.
 
     With the ``wanted`` threads, or as many as the runtime of this process has; the report says how
-    many they were.
+    many they were. The reference is not timed beside an artifact for GPUs or any batch.
     """
     module = load(artifact)
     most = module.threads
     set_threads(min(wanted or most, most))
     try:
-        return _timed(report, built, module)
+        report = _timed(report, built, module)
+        if reference is None or built.gpu or module.manifest.max_batch:
+            return report
+        latency_ms = {**report.latency_ms, "float32": _float_ms(reference)}
+        return dataclasses.replace(report, latency_ms=latency_ms)
     finally:
         set_threads(most)
 
 
+def _float_ms(reference: IRModule) -> float:
+    """Return the median milliseconds of the FP32 network on random inputs."""
+    target = native_target(cpu_flags())
+    main = virtual_machine(compile_module(reference, target, shared=True))["main"]
+    inputs = [tvm.runtime.tensor(x) for x in random_inputs(inputs_of(reference)).values()]
+    times_ms = []
+    for _ in range(WARM_UP + REPEATS):
+        start = time.perf_counter_ns()
+        main(*inputs)
+        times_ms.append((time.perf_counter_ns() - start) / 1e6)
+    return float(np.median(times_ms[WARM_UP:]))
+
+
 def _timed(report: Report, built: Built, module: Module) -> Report:
     inputs = random_inputs(module.manifest.inputs)
-    latency_ms = {"int8": float(np.median(module.time(inputs, repeats=20)))}
+    latency_ms = {"int8": float(np.median(module.time(inputs, repeats=REPEATS)))}
     timed = [] if module.has_graph else timed_calls(built.calls, module.profile(inputs))
     times_us = times_by_tensor(timed)
     names = {layer.name for layer in report.layers}

@@ -130,18 +130,22 @@ class Report:
         Median microseconds of the kernels that belong to no layer: quantize, dequantize, repacks.
     evaluation
         Accuracy, where it was measured.
+    demand
+        With an accuracy demanded: the demand, what was measured on how many images, the values of
+        FP32, of the network all in integers and of this one, and what is in float for it.
     samples
         Images that the signal-to-noise ratios were measured with: of those that calibrated the
         network, if any did.
     model_bytes, artifact_bytes
         Sizes of the source file and of the artifact.
     latency_ms
-        Median milliseconds of the whole network, by "int8" and "float32"; batch and threads stand
-        in ``machine``.
+        Median milliseconds of the whole network, by "int8" and "float32", which the same compiler
+        makes with its default schedules; batch and threads stand in ``machine``.
     machine
         What times were measured on: CPU, threads, batch.
     seconds
-        Wall time of each stage that made the artifact.
+        Wall time of each stage that made the artifact; those of calibration's passes ("ranges",
+        "histograms") from their first image on, which are part of "quantize".
     """
 
     model: str
@@ -158,6 +162,7 @@ class Report:
     gpu: Mapping[str, Any] = field(default_factory=dict)
     other_us: Mapping[str, float] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    demand: Mapping[str, Any] = field(default_factory=dict)
     samples: int = 0
     model_bytes: int = 0
     artifact_bytes: int = 0

@@ -20,7 +20,7 @@ from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.fit import unseen
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.graph.layers import linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams

@@ -23,7 +23,8 @@ from relay_int8.report.pages.page import (
 )
 from relay_int8.report.reasons import first_names
 from relay_int8.report.tensor_sections import tensor_sections
-from relay_int8.report.wording import decibels, gpu_rows, shares
+from relay_int8.report.verdict import verdict
+from relay_int8.report.wording import decibels, demand_rows, gpu_rows, shares
 
 
 def is_page(path: Path | str | None) -> bool:
@@ -56,7 +57,7 @@ def write_report_page(report: Report, ranges: CalibrationTable, path: Path | str
     ]
     sections[-1] = Section(title=sections[-1].title, parts=(*sections[-1].parts, SCRIPT))
     try:
-        write_page(path, f"{report.model} in integers", _facts(report), sections)
+        write_page(path, f"{report.model} in integers", _facts(report), sections, verdict(report))
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error}") from error
 
@@ -75,6 +76,7 @@ def _facts(report: Report) -> dict[str, str]:
     return {
         "Quantized model": report.digest,
         "Layers in integers": f"{coverage['int8_layers']} of {layers}{share}",
+        **{title.capitalize(): text for title, text in demand_rows(report.demand)},
         **outputs,
         **{name: f"{size / 1e6:.2f} MB" for name, size in sizes.items() if size},
         **{f"Latency {name}": f"{ms:.3f} ms" for name, ms in report.latency_ms.items()},

@@ -10,7 +10,7 @@ from rich.table import Table
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, Report
 from relay_int8.report.reasons import first_names
 from relay_int8.report.terminal import show, table
-from relay_int8.report.wording import decibels, gpu_rows
+from relay_int8.report.wording import decibels, demand_rows, gpu_rows
 
 
 def print_summary(
@@ -88,6 +88,8 @@ def _totals_table(report: Report, console: Console) -> Table:
     all_macs = coverage["int8_macs"] + coverage["float_macs"]
     share = f", {coverage['int8_macs'] / all_macs:.2%} of the MACs" if all_macs else ""
     rows.add_row("integer layers", f"{coverage['int8_layers']} of {all_layers}{share}")
+    for title, text in demand_rows(report.demand):
+        rows.add_row(title, text)
     for output in report.outputs:
         rows.add_row(
             f"output {output.name}",

@@ -8,17 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from relay_int8.report.pages.page import Section, figure, paragraph, table, write_page
+from relay_int8.report.pages.page import HEIGHT_PX, Section, figure, paragraph, table, write_page
 from relay_int8.tuning.session import results
 from relay_int8.tuning.trial_log import Manifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.tuner import BATCH
 from relay_int8.tuning.winner import Winner, by_task, fastest_s, winner
 from schedules.task import Task
-from schedules.work import multiplications
 
+# Told apart by people who see colours differently too: Okabe and Ito's, then four darker ones.
+COLOURS = (
+    *("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#000000"),
+    *("#7f4f00", "#5b3a8c", "#8a1c1c", "#4d7d2e"),
+)
+LEGEND_ROW_PX = 19  # on a phone each entry of the legend has a row of its own
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
 
 
@@ -72,7 +78,7 @@ class _Kernel:
     @property
     def of_peak(self) -> str:
         """The share of the peak that it reaches, in percent; empty where no peak applies."""
-        macs = multiplications(self.task.operator)
+        macs = self.task.operator.multiplications
         if not macs or not self._peak_macs_s or self.task.template.endswith("_f32"):
             return ""
         return f"{macs / self.winner.seconds / self._peak_macs_s:.0%}"
@@ -119,21 +125,40 @@ def _standing(manifest: Manifest, kernels: Sequence[_Kernel]) -> Section:
 
 
 def _progress(kernels: Sequence[_Kernel]) -> Section:
+    searched = [kernel for kernel in kernels if len(kernel.best_us) > 1]
+    named, others = searched[: len(COLOURS)], searched[len(COLOURS) :]
     traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "line": {"shape": "hv"},
-            "name": f"{kernel.task.title}, {kernel.task.template}",
-            "x": list(range(len(kernel.best_us))),
-            "y": [best / kernel.best_us[0] for best in kernel.best_us],
-            "customdata": kernel.best_us,
-            "hovertemplate": "trial %{x}: %{customdata:.1f} us",
-        }
-        for kernel in kernels
+        *(_best_times(kernel, "#c8c8c8", showlegend=False) for kernel in others),
+        *(_best_times(*pair) for pair in zip(named, COLOURS, strict=False)),
     ]
-    plot = figure(traces, name="progress", x="trials of the kernel", y="best time / default's")
-    return Section(title="Best time over trials", parts=(plot,))
+    text = (
+        f"{len(searched)} of {len(kernels)} kernels were searched. Those that take most time have "
+        "colours; the others are grey, and their names appear under the pointer."
+    )
+    plot = figure(
+        traces,
+        name="progress",
+        x="trials of the kernel",
+        y="best time / default's",
+        legend={"yanchor": "top", "y": -0.15},
+        height=HEIGHT_PX + LEGEND_ROW_PX * len(named),
+    )
+    return Section(title="Best time over trials", parts=(paragraph(text), plot))
+
+
+def _best_times(kernel: _Kernel, colour: str, **more: Any) -> dict[str, Any]:
+    name = f"{kernel.task.title}, {kernel.task.template}"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"shape": "hv", "color": colour},
+        "name": name,
+        "x": list(range(len(kernel.best_us))),
+        "y": [best / kernel.best_us[0] for best in kernel.best_us],
+        "customdata": kernel.best_us,
+        "hovertemplate": "trial %{x}: %{customdata:.1f} us",
+        **more,
+    }
 
 
 def _model(trials: Sequence[Trial]) -> Section:

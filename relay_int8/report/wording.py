@@ -23,6 +23,30 @@ def shares(evaluation: Evaluation, share: float | None) -> tuple[str, str]:
     return f"{share:.4f}", f"{low:.4f} to {high:.4f}"
 
 
+def demand_rows(demand: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how a demand on accuracy was met, as title and text; none where there was none."""
+    if not demand:
+        return []
+
+    def _score(name: str) -> str:
+        value = float(demand[name])  # a report's file has infinite ones as text
+        return f"{decibels(value)} dB" if demand["measure"] == "SNR" else f"{value:.4f}"
+
+    kind = "calibration images held out" if demand["held_out"] else "images"
+    before = "" if demand["measure"] == "SNR" else f"FP32 {_score('fp32')}, "
+    floats = demand["floats"]
+    cost = f"{len(floats)} layers, {demand['float_macs']:.2%} of the MACs: {', '.join(floats)}"
+    return [
+        ("demanded", f"{demand['demand']}, on {demand['images']} {kind}"),
+        (
+            "reached",
+            f"{demand['measure']} {_score('reached')} ({before}all in integers {_score('int8')}), "
+            f"{demand['measurements']} networks measured",
+        ),
+        ("in float for it", cost if floats else "nothing"),
+    ]
+
+
 def gpu_rows(gpu: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what there is to say of code for GPUs, as title and text."""
     if not gpu:

@@ -79,6 +79,12 @@ def read_manifest(path: Path | str) -> Manifest:
     ------
     ArtifactError
         If the file is absent, damaged, altered or of a newer format.
+
+    Examples
+    --------
+    >>> manifest = relay_int8.read_manifest("digits.ri8")
+    >>> manifest.inputs[0].name, manifest.inputs[0].shape
+    ('image', (1, 1, 8, 8))
     """
     return read_artifact(path)[0]
 
@@ -105,6 +111,12 @@ def load(path: Path | str, *, threads: int | None = None, gpu: int = 0) -> Modul
         another computer or another GPU than there is.
     ConfigError
         If the runtime's pool exists already and is smaller than ``threads``.
+
+    Examples
+    --------
+    >>> network = relay_int8.load("digits.ri8")
+    >>> network.run({"image": images.test[:1]})["logits"].shape
+    (1, 10)
     """
     manifest, code = read_artifact(path)
     return Module(path=Path(path), manifest=manifest, library=code, threads=threads, gpu=gpu)

@@ -24,7 +24,7 @@ class Streams:
 
     Kernels of one run need not wait for each other's threads, so ``count`` streams give more images
     a second than ``count`` threads in one stream; each image takes longer. Build the artifact for
-    one thread (``compile_model(..., threads=1)``), as that is what runs it.
+    one thread (``BuildOptions(threads=1)``), as that is what runs it.
 
     Use it as a context, or call :meth:`close`.
 
@@ -41,6 +41,13 @@ class Streams:
         As :func:`relay_int8.load` does.
     ConfigError
         If ``count`` is less than 1, or the artifact runs on a GPU.
+
+    Examples
+    --------
+    >>> with relay_int8.Streams("digits.ri8", 2) as streams:
+    ...     digits = [out["logits"].argmax() for out in streams.map(images.test[:4, None])]
+    >>> bool((digits == images.labels[:4]).all())
+    True
     """
 
     def __init__(self, path: Path | str, count: int) -> None:

@@ -29,6 +29,7 @@ from schedules.spec import (
     Normalize,
     Pool2d,
     Product,
+    Quantize,
     Requantizing,
     Softmax,
     Spec,
@@ -40,8 +41,8 @@ SEED = 20
 TAIL = 0.025  # of the outputs that saturate at each end
 TELLING_OUTPUTS = 60  # outputs of a channel from which its share of saturating ones can be told
 FLOAT_TOLERANCE = 1e-5  # of the largest output: float sums depend on their order
-SUMMED = ("pool2d", "binary", "interpolate", "product", "attention")
-"""Kinds whose one multiplier follows from what they sum."""
+SUMMED = (Pool2d, Binary, Interpolate, Product, Attention)
+"""Specs whose one multiplier follows from what they sum."""
 Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8": 131, "int8": 5}
 
 
@@ -75,7 +76,7 @@ def problem(kernel: Kernel, seed: int = SEED) -> Problem:
     """Return the problem of a kernel whose sizes are all known."""
     spec, layouts, rng = kernel.spec, kernel.layouts, np.random.default_rng(seed)
     tensors = {name: _values(rng, spec.shape(name), spec.dtype(name)) for name in spec.tensors}
-    if spec.kind == "quantize":  # multiples of half a step; 5 % leave the type
+    if isinstance(spec, Quantize):  # multiples of half a step; 5 % leave the type
         tensors = {name: np.rint(x * 128) / np.float32(32) for name, x in tensors.items()}
     if isinstance(spec, Softmax):
         tensors = {"x": _with_quarters(tensors["x"])}
@@ -161,7 +162,7 @@ def _params(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
         params |= {"m_a": _f32(1.0625), "m_b": _f32(1.0625)}  # no sum helps them to saturate
     elif isinstance(spec, Bound):
         params["m"] = _f32(1.25)  # one end saturates alone: the constant hides the other
-    elif "m" in spec.params and spec.kind in SUMMED:
+    elif "m" in spec.params and isinstance(spec, SUMMED):
         acc = _accumulators(spec, tensors, params)
         params["m"] = np.full_like(params["m"], _dyadic(_fit(acc, params["clamp"])))
     return {name: params[name] for name in spec.params}

@@ -19,13 +19,13 @@ LANES = 16
 
 def _find(x: Expr, parts: Sequence[Expr]) -> Expr:
     dtype = f"int8x{LANES}"
-    found = tirx.call_llvm_pure_intrin(dtype, "llvm.aarch64.neon.tbl4", *parts[:4], x)
+    entries = tirx.call_llvm_pure_intrin(dtype, "llvm.aarch64.neon.tbl4", *parts[:4], x)
     for first in range(4, len(parts), 4):
         entry = x - byte_everywhere(LANES * first, LANES)
-        found = tirx.call_llvm_pure_intrin(
-            dtype, "llvm.aarch64.neon.tbx4", found, *parts[first : first + 4], entry
+        entries = tirx.call_llvm_pure_intrin(
+            dtype, "llvm.aarch64.neon.tbx4", entries, *parts[first : first + 4], entry
         )
-    return found
+    return entries
 
 
 TABLE_TBL = table_template(

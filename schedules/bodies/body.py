@@ -60,7 +60,7 @@ def template_name(kind: str) -> str:
 def template_blocks(sch: Schedule) -> list[SBlockRV]:
     """Return the blocks of the kernel that carry a template's name."""
     blocks = sch.get_child_blocks(sch.get_sblock("root"))
-    found = [block for block in blocks if "template" in sch.get(block).annotations]
-    if not found:
+    marked = [block for block in blocks if "template" in sch.get(block).annotations]
+    if not marked:
         raise ScheduleError("no block carries a template's name; was the kernel scheduled before?")
-    return found
+    return marked

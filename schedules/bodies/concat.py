@@ -33,14 +33,22 @@ def refuses(spec: Concat) -> str | None:
 
 def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
-    if _is_aligned(spec, layouts):
+    if is_aligned(spec, layouts):
         rank = len(layouts.output.physical_shape(spec.shape("y")))
-        run = rank - 1 - _physical_axis(spec, layouts)
+        run = rank - 1 - physical_axis(spec, layouts)
         return elementwise_kernel(spec, layouts, _aligned, run)
     return elementwise_kernel(spec, layouts, _gathered, 0)
 
 
-def _physical_axis(spec: Concat, layouts: Layouts) -> int:
+def adjoins(spec: Concat, layouts: Layouts) -> bool:
+    """Say whether the inputs lie in y one behind the other, each in one piece."""
+    if not is_aligned(spec, layouts):
+        return False
+    outer = layouts.output.physical_shape(spec.shape("y"))[: physical_axis(spec, layouts)]
+    return all(isinstance(size, int) and size == 1 for size in outer)
+
+
+def physical_axis(spec: Concat, layouts: Layouts) -> int:
     """Return the axis in memory that the concatenated one becomes."""
     index = [0] * len(spec.shape("y"))
     index[spec.axis] = max(layouts.output.block, 1)
@@ -48,7 +56,7 @@ def _physical_axis(spec: Concat, layouts: Layouts) -> int:
     return next(axis for axis, position in enumerate(moved) if position)
 
 
-def _is_aligned(spec: Concat, layouts: Layouts) -> bool:
+def is_aligned(spec: Concat, layouts: Layouts) -> bool:
     """Say whether every boundary falls between blocks of one common layout."""
     if any(layout != layouts.output for layout in layouts.inputs):
         return False
@@ -57,27 +65,27 @@ def _is_aligned(spec: Concat, layouts: Layouts) -> bool:
 
 
 def _aligned(point: Point) -> Expr:
-    axis = _physical_axis(point.spec, point.layouts)
+    axis = physical_axis(point.spec, point.layouts)
     sizes = [
         layout.physical_shape(shape)[axis]
         for layout, shape in zip(point.layouts.inputs, point.spec.shapes, strict=True)
     ]
-    place = point.physical
+    index = point.physical
 
     def _read(name: str, start: int) -> Expr:
-        return point.tensors[name](*place[:axis], place[axis] - start, *place[axis + 1 :])
+        return point.tensors[name](*index[:axis], index[axis] - start, *index[axis + 1 :])
 
-    return _chosen(point.spec.tensors, sizes, place[axis], _read)
+    return _chosen(point.spec.tensors, sizes, index[axis], _read)
 
 
 def _gathered(point: Point) -> Expr:
-    axis, place = point.spec.axis, point.logical
+    axis, index = point.spec.axis, point.logical
     sizes = [int(shape[axis]) for shape in point.spec.shapes]
 
     def _read(name: str, start: int) -> Expr:
-        return point.at(name, (*place[:axis], place[axis] - start, *place[axis + 1 :]))
+        return point.at(name, (*index[:axis], index[axis] - start, *index[axis + 1 :]))
 
-    return _chosen(point.spec.tensors, sizes, place[axis], _read)
+    return _chosen(point.spec.tensors, sizes, index[axis], _read)
 
 
 def _chosen(

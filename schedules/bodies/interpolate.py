@@ -35,10 +35,10 @@ def kernel(spec: Interpolate, layouts: Layouts) -> tirx.PrimFunc:
 
 
 def _interpolated(point: Point) -> Expr:
-    n, c, *place = point.logical
+    n, c, *position = point.logical
     rows, columns = (
         [point.param(name, part * size + at) for part in range(3)]
-        for name, size, at in zip(AXES, point.spec.out_size, place, strict=True)
+        for name, size, at in zip(AXES, point.spec.out_size, position, strict=True)
     )
 
     def _along(row: Expr) -> Expr:

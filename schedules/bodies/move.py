@@ -71,10 +71,10 @@ def _shuffle(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
     turned = [digits[axis] for axis in axes]
     values: list[Any] = [0] * len(digits)
     places: list[Any] = [i + begin for i, begin in zip(index[1:], begins, strict=True)]
-    for place, run in zip(places, digit_runs(turned, joined), strict=True):
+    for coordinate, run in zip(places, digit_runs(turned, joined), strict=True):
         for at in reversed(run):
-            values[axes[at]] = place % turned[at] if at != run[0] else place
-            place = place // turned[at]
+            values[axes[at]] = coordinate % turned[at] if at != run[0] else coordinate
+            coordinate = coordinate // turned[at]
     source: list[Any] = [index[0]]
     for run in digit_runs(digits, spec.x_shape[1:]):
         source.append(0)

@@ -54,8 +54,8 @@ def kernel(spec: Pool2d, layouts: Layouts) -> tirx.PrimFunc:
     def _compute(
         value: Callable[[Point], Expr], name: str, attrs: dict[str, str | int]
     ) -> te.Tensor:
-        def _element(*place: Expr) -> Expr:
-            return value(Point(spec, layouts, tensors, params, place))
+        def _element(*index: Expr) -> Expr:
+            return value(Point(spec, layouts, tensors, params, index))
 
         return te.compute(shape, _element, name=name, attrs=attrs)
 
@@ -109,8 +109,8 @@ def _source(point: Point, window: list[tirx.IterVar]) -> list[Expr]:
 def _read(point: Point, row: Expr, col: Expr) -> Expr:
     """Read x at another place of the same channel."""
     first = 1 if point.layouts.output == NHWC else 2
-    place = (*point.physical[:first], row, col, *point.physical[first + 2 :])
-    return point.tensors["x"](*place)
+    index = (*point.physical[:first], row, col, *point.physical[first + 2 :])
+    return point.tensors["x"](*index)
 
 
 def _read_or(point: Point, row: Expr, col: Expr, outside: Expr) -> Expr:

@@ -15,15 +15,13 @@ from tvm import tirx
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
 from schedules.bodies.body import symbolic_axis
+from schedules.bodies.buffers import declare_operator
 from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
 from schedules.bodies.exponential import exp
-from schedules.layout import ROW
 from schedules.spec import Normalize, Softmax
-from schedules.spec.functions import SMALLEST
-from schedules.spec.normalizing import LARGEST
-from schedules.template import Layouts
+from schedules.spec.functions import LEAST_EXP_ARGUMENT
+from schedules.spec.operator_spec import FLOAT32_MAX
 
 RowSpec = Normalize | Softmax
 
@@ -39,25 +37,12 @@ def refuses(spec: RowSpec) -> str | None:
     return None if spec.size > 0 else "a row has no element"
 
 
-def layouts(spec: RowSpec, wanted: Layouts) -> Layouts:
-    """Return row major, where a row is contiguous."""
-    return Layouts(inputs=(ROW,), output=ROW)
-
-
 def declare(spec: RowSpec) -> dict[str, Any]:
     """Declare the arguments into the function that is open; return the buffers by name."""
     lengths = {"clamp": 2}
     if isinstance(spec, Normalize):
         lengths |= {"gamma": spec.channels, "beta": spec.channels}
-    shapes = {
-        "x": (spec.dims, "float32"),
-        **{name: ((lengths.get(name, 1),), spec.constant_dtype(name)) for name in spec.params},
-        "y": (spec.dims, spec.y),
-    }
-    return {
-        name: T.arg(name, T.buffer(int64(dims), dtype, layout=None))
-        for name, (dims, dtype) in shapes.items()
-    }
+    return declare_operator(spec, lengths)
 
 
 def deviation(spec: Normalize, x: Expr, mean: Expr) -> Expr:
@@ -87,13 +72,13 @@ def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
 
 def finite(top: Expr) -> Expr:
     """Return the largest element of a row, moved into the finite numbers."""
-    return tirx.max(tirx.min(top, _number(LARGEST)), _number(-LARGEST))
+    return tirx.max(tirx.min(top, _number(FLOAT32_MAX)), _number(-FLOAT32_MAX))
 
 
 def exponential(x: Expr, top: Expr) -> Expr:
     """Return exp(x - top), zero where that is no normal number; binds parts of it."""
     count = lanes(x)
-    zero, smallest = (broadcast(_number(value), count) for value in (0, SMALLEST))
+    zero, smallest = (broadcast(_number(value), count) for value in (0, LEAST_EXP_ARGUMENT))
     a = T.bind(tirx.min(x - broadcast(top, count), zero))
     return tirx.Select(a < smallest, zero, exp(tirx.max(a, smallest), held=T.bind))
 

@@ -30,9 +30,9 @@ from schedules.template import Layouts
 
 def layouts(spec: Sample2d, wanted: Layouts) -> Layouts:
     """Return what is wanted of offsets and y, and x as y where that moves whole blocks."""
-    found = any_layouts(spec, wanted)
-    first = found.output if moves_blocks(spec, found.output) else found.inputs[0]
-    return Layouts(inputs=(first, *found.inputs[1:]), output=found.output)
+    layouts = any_layouts(spec, wanted)
+    first = layouts.output if moves_blocks(spec, layouts.output) else layouts.inputs[0]
+    return Layouts(inputs=(first, *layouts.inputs[1:]), output=layouts.output)
 
 
 def moves_blocks(spec: Sample2d, layout: Layout) -> bool:

@@ -26,23 +26,33 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_operator, ramp, whole
 from schedules.bodies.epilogue import broadcast, cast, fma, requantized
 from schedules.bodies.matrices import (
     Matrix,
-    arguments,
     attention_refusal,
     outer_count,
-    template_of,
-    whole,
 )
 from schedules.bodies.powers import power
-from schedules.cpu import matrices
-from schedules.cpu.contraction import axes, ramp
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.row_major import row_major_template
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.matrices import Panels, Rows, Tile
-from schedules.cpu.product import SERIAL_PRODUCTS, first_row, store_lanes, tasks
+from schedules.cpu.matrix_tasks import tasks
+from schedules.cpu.matrix_tiles import (
+    Row,
+    Rows,
+    Tile,
+    accumulate,
+    by_blocks,
+    first_row,
+    store_lanes,
+    tile_of,
+)
+from schedules.cpu.panels import Panels
+from schedules.cpu.signs import SIGN, moved_zero, row_type
 from schedules.spec import Attention
-from schedules.spec.product import LOWEST, MASKED
+from schedules.spec.operator_spec import FLOAT32_MAX
+from schedules.spec.product import MASKED_SCORE
 from schedules.template import ScheduleTemplate
 
 
@@ -51,27 +61,21 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
     name = f"attention_{dot.name}"
 
     def _refuses(spec: Attention, target: Target) -> str | None:
-        return dot.refuses(matrices.row_type(dot), target) or attention_refusal(spec)
+        return dot.refuses(row_type(dot), target) or attention_refusal(spec)
 
     def _kernel(spec: Attention) -> tirx.PrimFunc:
         return kernel(dot, name, spec)
 
-    return template_of("attention", name, _refuses, _kernel)
+    return row_major_template("attention", name, _refuses, _kernel, ("uint8", "int8"))
 
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
-        buffers = arguments(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
+    with prim_func(estimated_flops=2 * spec.multiplications) as builder:
+        buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
     return builder.get()
-
-
-def _products(spec: Attention) -> int:
-    batch = spec.batch if isinstance(spec.batch, int) else 1
-    return batch * spec.heads * spec.queries * spec.keys * (spec.depth + spec.width)
 
 
 class _Emitter:
@@ -87,7 +91,7 @@ class _Emitter:
         self.values = Panels(
             dot=dot, columns=spec.width, depth=spec.keys, steps=self.padded // width
         )
-        height = matrices.tile_of(dot, spec.queries, self.keys.blocks).rows
+        height = tile_of(dot, spec.queries, self.keys.blocks).rows
         self.queries = Rows(
             dot=dot,
             source=self._matrix("q", spec.queries, spec.depth),
@@ -95,12 +99,10 @@ class _Emitter:
             steps=self.keys.steps,
         )
         self.height = height
-        self.powers = matrices.row_type(dot)
-        self.shift = 0 if self.powers == "uint8" else matrices.SIGN
+        self.powers = row_type(dot)
+        self.shift = 0 if self.powers == "uint8" else SIGN
         self.scores = "int32" if spec.mask_strides is None else "float32"
         self.outer = outer_count(spec)
-        symbolic = not isinstance(spec.batch, int)
-        self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
 
     def emit(self) -> None:
         """Emit the panels, then the tiles of queries."""
@@ -108,7 +110,7 @@ class _Emitter:
         rows_of_v = self._matrix("v", self.spec.keys, self.spec.width)
         values = self._packed("v", self.values, rows_of_v.turned)
         tiles = -(-self.spec.queries // self.height)
-        with tasks(self.outer * tiles, self.parallel) as task, T.sblock("attention"):
+        with tasks(self.spec, self.outer * tiles) as task, T.sblock("attention"):
             (t,) = axes("t", [self.outer * tiles], [task])
             read = [self.buffers[name] for name in ("q", *self.spec.tensors[3:], *self.spec.params)]
             T.reads(*map(whole, (*keys, *values, *read)))
@@ -131,7 +133,7 @@ class _Emitter:
         """Emit the region that packs one operand; return its panels and sums."""
         packed, sums = panels.allocate(self.outer, f"{name}_panels")
         count = self.outer * panels.blocks
-        with tasks(count, self.parallel) as task, T.sblock(f"{name}_panels"):
+        with tasks(self.spec, count) as task, T.sblock(f"{name}_panels"):
             (t,) = axes("t", [count], [task])
             T.reads(whole(self.buffers[name]))
             T.writes(whole(packed), whole(sums))
@@ -154,30 +156,30 @@ class _Emitter:
         """Emit the scores of a tile of queries."""
         spec, (panels, sums) = self.spec, keys
         row = self.queries.reader(outer, first)
-        z_q = matrices.moved_zero(self.buffers["z"][0], spec.q, self.queries.dtype)
-        z_k = matrices.moved_zero(self.buffers["z"][1], spec.k, self.keys.dtype)
+        z_q = moved_zero(self.buffers["z"][0], spec.q, self.queries.dtype)
+        z_k = moved_zero(self.buffers["z"][1], spec.k, self.keys.dtype)
         corrections = self.queries.corrections(row, z_q, z_k)
         mask = self._mask(outer, first)
 
         def _blocks(block: Expr, count: int) -> None:
-            found = self._products(self.keys, panels, outer, block, count, row)
+            accumulators = self._products(self.keys, panels, outer, block, count, row)
             for j in range(count):
                 of_keys = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_q, LANES))
                 for r in range(self.height):
-                    acc = found[r][j] - of_keys - broadcast(corrections[T.int64(r)], LANES)
+                    acc = accumulators[r][j] - of_keys - broadcast(corrections[T.int64(r)], LANES)
                     value = (
                         self._counted(acc, block + j) if mask is None else mask(acc, r, block + j)
                     )
                     T.buffer_store(scores, value, [T.int64(r), ramp(LANES, (block + j) * LANES)])
 
-        blocks = matrices.tile_of(self.dot, spec.queries, self.keys.blocks).blocks
-        matrices.by_blocks(self.keys.blocks, blocks, _blocks)
+        blocks = tile_of(self.dot, spec.queries, self.keys.blocks).blocks
+        by_blocks(self.keys.blocks, blocks, _blocks)
 
     def _products(
-        self, panels: Panels, packed: Any, outer: Expr, block: Expr, count: int, row: matrices.Row
+        self, panels: Panels, packed: Any, outer: Expr, block: Expr, count: int, row: Row
     ) -> list[list[Expr]]:
         lanes = LANES * self.dot.width
-        return matrices.accumulate(
+        return accumulate(
             self.dot,
             Tile(rows=self.height, blocks=count),
             panels.steps,
@@ -193,7 +195,9 @@ class _Emitter:
         """Return scores, lanes past the last key far below all others."""
         if self.spec.keys == self.padded:
             return acc
-        return tirx.Select(self._exist(block), acc, broadcast(tirx.const(MASKED, "int32"), LANES))
+        return tirx.Select(
+            self._exist(block), acc, broadcast(tirx.const(MASKED_SCORE, "int32"), LANES)
+        )
 
     def _exist(self, block: Expr) -> Expr:
         """Say of each lane of a block whether there is such a key."""
@@ -212,12 +216,12 @@ class _Emitter:
         ragged = self.spec.keys != self.padded
 
         def _masked(acc: Expr, r: int, block: Expr) -> Expr:
-            place = start + (first + r) * down
+            offset = start + (first + r) * down
             # What stands past the last key is not read: the last mask is, again.
             last = self.spec.keys - LANES
             if across == 1 and last >= 0:
                 begin = tirx.min(block * LANES, T.int64(last)) if ragged else block * LANES
-                value = flat[ramp(LANES, place + begin)]
+                value = flat[ramp(LANES, offset + begin)]
                 if ragged:
                     value = self._shifted(value, block, last)
             else:
@@ -225,7 +229,7 @@ class _Emitter:
                     tirx.min(block * LANES + i, T.int64(self.spec.keys - 1)) for i in range(LANES)
                 ]
                 value = tirx.Shuffle(
-                    [flat[place + key * across] for key in keys], list(range(LANES))
+                    [flat[offset + key * across] for key in keys], list(range(LANES))
                 )
             logarithmic = value * broadcast(tirx.const(math.log2(math.e), "float32"), LANES)
             score = fma(cast(acc, "float32"), m, logarithmic)
@@ -247,7 +251,7 @@ class _Emitter:
 
     def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
         """Emit the powers of one row of scores, and their sum."""
-        low = MASKED if self.scores == "int32" else LOWEST
+        low = MASKED_SCORE if self.scores == "int32" else -FLOAT32_MAX
         most = self._scratch("most", (LANES,), self.scores)
         sum_of = self._scratch("sum", (LANES,), "int32")
         all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)
@@ -263,18 +267,14 @@ class _Emitter:
                 below = cast(below, "float32") * broadcast(self._factor(outer), LANES)
             u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
-            value = (
-                u
-                if self.powers == "uint8"
-                else u - broadcast(tirx.const(matrices.SIGN, "int32"), LANES)
-            )
+            value = u if self.powers == "uint8" else u - broadcast(tirx.const(SIGN, "int32"), LANES)
             T.buffer_store(powers, cast(value, self.powers), [r, ramp(LANES, block * LANES)])
         T.buffer_store(totals, _joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 
     def _mix(self, outer: Expr, first: Expr, values: Any, powers: Any, totals: Any) -> None:
         """Emit the means of values, and y."""
         spec, (panels, sums) = self.spec, values
-        z_v = matrices.moved_zero(self.buffers["z"][2], spec.v, self.values.dtype)
+        z_v = moved_zero(self.buffers["z"][2], spec.v, self.values.dtype)
         y = self._matrix("y", spec.queries, spec.width)
         flat, start = y.flat(), T.Bind(y.start(outer))
         _, _, _, down, across = spec.y_strides
@@ -285,12 +285,12 @@ class _Emitter:
             return powers[T.int64(r), ramp(width, step * width)]
 
         def _blocks(block: Expr, count: int) -> None:
-            found = self._products(self.values, panels, outer, block, count, _row)
+            accumulators = self._products(self.values, panels, outer, block, count, _row)
             for j in range(count):
                 left = spec.width - (block + j) * LANES if spec.width % LANES else LANES
                 for r in range(self.height):
                     total = totals[T.int64(r)]
-                    acc = found[r][j] - broadcast(total * z_v, LANES)
+                    acc = accumulators[r][j] - broadcast(total * z_v, LANES)
                     if self.shift:
                         shift = broadcast(tirx.const(self.shift, "int32"), LANES)
                         acc = acc + sums[outer, block + j, ramp(LANES)] * shift
@@ -298,12 +298,12 @@ class _Emitter:
                     divisor = broadcast(whole_of.astype("float32"), LANES)
                     mean = cast(acc, "float32") / divisor
                     scaled = mean * broadcast(self.buffers["m"][0], LANES)
-                    place = start + (first + r) * down + (block + j) * (LANES * across)
+                    offset = start + (first + r) * down + (block + j) * (LANES * across)
                     result = requantized(scaled, self.buffers["z"][3], bounds, spec.y)
-                    store_lanes(flat, result, place, across, left)
+                    store_lanes(flat, result, offset, across, left)
 
-        blocks = matrices.tile_of(self.dot, spec.queries, self.values.blocks).blocks
-        matrices.by_blocks(self.values.blocks, blocks, _blocks)
+        blocks = tile_of(self.dot, spec.queries, self.values.blocks).blocks
+        by_blocks(self.values.blocks, blocks, _blocks)
 
 
 def _joined(value: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:

@@ -24,7 +24,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_arguments, ramp, whole
 from schedules.bodies.epilogue import epilogue
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.conv_arguments import clear_tail
 from schedules.cpu.dot import LANES, Dot
 from schedules.spec import Conv2d, Dense
@@ -85,12 +87,8 @@ class Contraction:
 
 def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": _flops(dot, parts)})
-        buffers = {
-            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
-            for name, (shape, dtype) in parts.buffers.items()
-        }
+    with prim_func(estimated_flops=_flops(dot, parts)) as builder:
+        buffers = declare_arguments(parts.buffers)
         with T.sblock("root"):
             source = {**buffers, "x": parts.stage(buffers)} if parts.stage else buffers
             acc = _accumulate(dot, parts, source)
@@ -104,21 +102,6 @@ def _flops(dot: Dot, parts: Contraction) -> int:
     return 2 * LANES * dot.width * prod(size for size in extents if isinstance(size, int))
 
 
-def ramp(count: int, start: Expr | None = None) -> Expr:
-    """Return the index of ``count`` neighbouring elements; of one, a scalar index."""
-    start = T.int64(0) if start is None else start
-    return start if count == 1 else tirx.Ramp(start, T.int64(1), count)
-
-
-def axes(names: str, extents: Sequence[Any], loops: Any, reduce: bool = False) -> list[Any]:
-    """Declare block axes that are the loops, one by one."""
-    axis = T.axis.reduce if reduce else T.axis.spatial
-    return [
-        IRBuilder.name(name, axis((T.int64(0), extent), loop, "int64"))
-        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
-    ]
-
-
 def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
     spatial, reduction = int64(parts.spatial), int64(parts.reduction)
     dtype = "float32" if dot.float32 else "int32"
@@ -128,8 +111,8 @@ def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
         p = axes("n o h w", spatial, loops[:4])
         k = axes("k0 k1 k2 k3"[: 3 * len(reduction) - 1], reduction, loops[4:], reduce=True)
         x = buffers["x"]
-        constants = [_whole(buffers[name]) for name in ("w", "bias", "z") if name in buffers]
-        T.reads(x[tuple(parts.staged(p, k))] if parts.staged else _whole(x), *constants)
+        constants = [whole(buffers[name]) for name in ("w", "bias", "z") if name in buffers]
+        T.reads(x[tuple(parts.staged(p, k))] if parts.staged else whole(x), *constants)
         T.writes(acc[tuple(p)])
         T.sblock_attr({"template": parts.template})
         with T.init():
@@ -158,7 +141,7 @@ def _store(
     with T.grid(*spatial) as loops, T.sblock(STORE):
         p = axes("n o h w", spatial, loops)
         read = [name for name in buffers if name not in ("x", "w", "bias", "y")]
-        T.reads(acc[tuple(p)], *(_whole(buffers[name]) for name in read))
+        T.reads(acc[tuple(p)], *(whole(buffers[name]) for name in read))
         T.writes(_lanes_of(buffers["y"], parts.y(p)))
 
         def _load(name: str, element: int | None = None) -> Expr:
@@ -174,10 +157,6 @@ def _store(
 
 def _store_lanes(parts: Contraction) -> Callable[[Any, Index, Expr], None]:
     return lambda buffer, p, y: T.buffer_store(buffer, y, parts.y(p))
-
-
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 
 
 def _lanes_of(buffer: Any, index: Index) -> Any:

@@ -25,8 +25,9 @@ from tvm.tirx import Expr
 
 from schedules.bodies.arguments import constants
 from schedules.bodies.border import Axis, axes_of
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
-from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
+from schedules.cpu.contraction import Contraction, Index, contraction_kernel
 from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
 from schedules.cpu.tile_rule import Row

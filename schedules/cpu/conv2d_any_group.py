@@ -27,7 +27,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import epilogue, fma, type_refusal
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.conv_arguments import (
     LANES,
     blocked,
@@ -36,8 +38,6 @@ from schedules.cpu.conv_arguments import (
     declare,
     image,
     pack_with,
-    ramp,
-    spatial,
 )
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.spec import PER_CHANNEL, Conv2d
@@ -48,12 +48,11 @@ BLOCK = "pixels"
 
 def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc: one block of pixels."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        inputs = spec.in_channels // spec.groups
-        shape = (-(-spec.out_channels // LANES), *spec.kernel, inputs, LANES)
-        batch = spec.batch if isinstance(spec.batch, int) else 1
-        flops = 2 * batch * prod(shape) * prod(spec.out_size)
-        T.func_attr({"tirx.noalias": True, "estimated_flops": flops})
+    inputs = spec.in_channels // spec.groups
+    shape = (-(-spec.out_channels // LANES), *spec.kernel, inputs, LANES)
+    batch = spec.batch if isinstance(spec.batch, int) else 1
+    flops = 2 * batch * prod(shape) * prod(spec.out_size)
+    with prim_func(estimated_flops=flops) as builder:
         buffers = declare(spec, shape, "float32" if spec.x == "float32" else "int8")
         with T.sblock("root"):
             _Emitter(spec, buffers).emit(name)
@@ -71,40 +70,40 @@ class _Emitter:
         """Sum in 16 lanes, and store them; ``name`` is the template's."""
         y, extents = self.buffers["y"], image(self.spec, "y")[:-1]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
-            place = spatial("n c h w", extents, loops)
-            T.reads(*self._reads(place))
-            T.writes(y[(*place, slice(0, LANES))])
+            position = axes("n c h w", extents, loops)
+            T.reads(*self._reads(position))
+            T.writes(y[(*position, slice(0, LANES))])
             T.sblock_attr({"template": name})
             acc = T.sblock_alloc_buffer((LANES,), self.buffers["bias"].dtype, layout=None)
             IRBuilder.name("acc", acc)
-            T.buffer_store(acc, self._load(place[1], "bias"), [ramp(LANES)])
-            self._sum(acc, place)
-            r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
-            value = epilogue(self.spec, acc[ramp(LANES)], partial(self._load, place[1]), r)
-            T.buffer_store(y, clear_tail(self.spec, place[1], value), [*place, ramp(LANES)])
+            T.buffer_store(acc, self._load(position[1], "bias"), [ramp(LANES)])
+            self._sum(acc, position)
+            r = self.buffers["r"][(*position, ramp(LANES))] if self.spec.residual else None
+            value = epilogue(self.spec, acc[ramp(LANES)], partial(self._load, position[1]), r)
+            T.buffer_store(y, clear_tail(self.spec, position[1], value), [*position, ramp(LANES)])
 
     def _load(self, c: Expr, name: str, index: int | None = None) -> Expr:
         buffer = self.buffers[name]
         return buffer[c, ramp(LANES)] if index is None else buffer[index]
 
-    def _reads(self, place: list[Any]) -> list[Any]:
+    def _reads(self, position: list[Any]) -> list[Any]:
         """Return all that a pixel reads; of x, more than it does."""
-        n, c, _h, _w = place
+        n, c, _h, _w = position
         regions = []
         for name, buffer in self.buffers.items():
             rest = [slice(0, extent) for extent in buffer.shape]
             if name == "x":
                 regions.append(buffer[(n, *rest[1:])])
             elif name == "r":
-                regions.append(buffer[(*place, rest[-1])])
+                regions.append(buffer[(*position, rest[-1])])
             elif name != "y":
                 lead = [c] if name == "w" or name in PER_CHANNEL else rest[:1]
                 regions.append(buffer[(*lead, *rest[1:])])
         return regions
 
-    def _sum(self, acc: Any, place: list[Any]) -> None:
+    def _sum(self, acc: Any, position: list[Any]) -> None:
         """Add the products of the taps that lie in the image."""
-        spec, (n, c, h, w) = self.spec, place
+        spec, (n, c, h, w) = self.spec, position
         (top, left), (sh, sw), (dh, dw) = spec.padding[:2], spec.strides, spec.dilation
         inputs = spec.in_channels // spec.groups
         with T.grid(*int64(spec.kernel)) as (kh, kw):

@@ -26,8 +26,10 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.border import Axis, axes_of
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
-from schedules.cpu.contraction import Contraction, Index, axes, contraction_kernel, ramp
+from schedules.bodies.prim_func import axes
+from schedules.cpu.contraction import Contraction, Index, contraction_kernel
 from schedules.cpu.conv2d import buffers_of, folded_bias
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot

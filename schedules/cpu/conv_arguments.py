@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants, int64
+from schedules.bodies.buffers import declare_arguments
 from schedules.layout import NCHW16C
 from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts
@@ -48,36 +48,19 @@ def pack_with(weights: np.ndarray, params: Arrays) -> Arrays:
 
 def declare(spec: Conv2d, weights: Sequence[int], dtype: str) -> dict[str, Any]:
     """Declare the arguments of the PrimFunc that is being built; return its buffers by name."""
-    names = (*spec.tensors, *spec.params, "y")
-    return {name: _declare(spec, name, weights, dtype) for name in names}
-
-
-def _declare(spec: Conv2d, name: str, weights: Sequence[int], weight_dtype: str) -> Any:
-    if name in (*spec.tensors, "y"):
-        return T.arg(name, T.buffer(image(spec, name), spec.dtype(name), layout=None))
     channels = (-(-spec.out_channels // LANES), LANES)
-    if name == "w":
-        return T.arg(name, T.buffer(int64(weights), weight_dtype, layout=None))
-    shape, dtype = constants(spec, channels)[name]
-    return T.arg(name, T.buffer(int64(shape), dtype, layout=None))
+    shapes: dict[str, tuple[Sequence[Any], str]] = {
+        **{name: (image(spec, name), spec.dtype(name)) for name in spec.tensors},
+        "w": (weights, dtype),
+        **constants(spec, channels),
+        "y": (image(spec, "y"), spec.dtype("y")),
+    }
+    return declare_arguments(shapes)
 
 
 def image(spec: Conv2d, name: str) -> list[Any]:
     """Return the physical shape of an activation."""
     return int64(NCHW16C.physical_shape(spec.shape(name)))
-
-
-def ramp(count: int) -> Expr:
-    """Return the index of the first ``count`` elements."""
-    return tirx.Ramp(T.int64(0), T.int64(1), count)
-
-
-def spatial(names: str, extents: Sequence[Any], loops: Any) -> list[Any]:
-    """Declare the axes of the block that is being built."""
-    return [
-        IRBuilder.name(name, T.axis.spatial((T.int64(0), extent), loop, "int64"))
-        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
-    ]
 
 
 def clear_tail(spec: Conv2d, c: Expr, y: Expr) -> Expr:

@@ -23,8 +23,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
-from schedules.cpu.contraction import Contraction, Index, contraction_kernel, ramp
+from schedules.cpu.contraction import Contraction, Index, contraction_kernel
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.register_tiles import UNROLLED_STEPS

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from schedules.bodies.binary import BINARY
 from schedules.bodies.bound import BOUND
-from schedules.bodies.concat import CONCAT
 from schedules.bodies.dequantize import DEQUANTIZE
-from schedules.bodies.gelu import GELU
+from schedules.bodies.functions import GELU, SIGMOID
 from schedules.bodies.interpolate import INTERPOLATE
 from schedules.bodies.move import MOVE
 from schedules.bodies.quantize import QUANTIZE
 from schedules.bodies.rescale import RESCALE
-from schedules.bodies.sigmoid import SIGMOID
 from schedules.bodies.table import TABLE
 from schedules.cpu.elementwise import on_cpu
 
@@ -21,7 +19,6 @@ RESCALE_CPU = on_cpu(RESCALE)
 TABLE_CPU = on_cpu(TABLE)
 QUANTIZE_CPU = on_cpu(QUANTIZE)
 DEQUANTIZE_CPU = on_cpu(DEQUANTIZE)
-CONCAT_CPU = on_cpu(CONCAT)
 MOVE_CPU = on_cpu(MOVE)
 SIGMOID_CPU = on_cpu(SIGMOID)
 GELU_CPU = on_cpu(GELU)

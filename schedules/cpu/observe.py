@@ -19,7 +19,7 @@ Exact:  minima, maxima and counts do not depend on the order. Floats are compare
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -29,6 +29,7 @@ from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.bodies.body import template_blocks
+from schedules.bodies.buffers import whole
 from schedules.bodies.expressions import is_ragged
 from schedules.cpu.elementwise import Tiles, refuses_kind
 from schedules.layout import ROW, Layout
@@ -80,6 +81,8 @@ class Memory:
 
 def _memory(spec: Observe, layout: Layout) -> Memory:
     shape = layout.physical_shape(spec.dims)
+    if spec.tasks:
+        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
     ragged = is_ragged(layout, spec.dims)
     kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
     rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
@@ -96,14 +99,24 @@ def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
     return Layouts(inputs=wanted.inputs, output=ROW)
 
 
+def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
+    """Return the kernel for tensors of any size, counted by one task or by as many as there are.
+
+    A network has tensors of dozens of sizes, and LLVM takes a tenth of a second for each.
+    """
+    is_open = any(not isinstance(size, int) for size in spec.dims)
+    if is_open or is_ragged(layouts.inputs[0], spec.dims):
+        return spec, layouts
+    memory = _memory(spec, layouts.inputs[0])
+    dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(len(memory.shape)))
+    tasks = 1 if memory.tasks == 1 else MAX_TASKS
+    return replace(spec, dims=dims, tasks=tasks), Layouts(inputs=(ROW,), output=ROW)
+
+
 def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
     memory = _memory(spec, layouts.inputs[0])
     return _range(memory) if spec.statistic == "range" else _histogram(spec, memory)
-
-
-def _whole(buffer: tirx.Buffer) -> Any:
-    return buffer[tuple(slice(0, size) for size in buffer.shape)]
 
 
 def _sortable(bits: Expr) -> Expr:
@@ -117,7 +130,7 @@ def _is_finite(x: Expr) -> Expr:
 
 def _range(memory: Memory) -> tirx.PrimFunc:
     tasks, total_size = T.int64(memory.tasks), memory.rows * memory.size
-    first, length, load, whole = memory.first, memory.length, memory.load, _whole
+    first, length, load = memory.first, memory.length, memory.load
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
 
     def _key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
@@ -176,7 +189,7 @@ def _range(memory: Memory) -> tirx.PrimFunc:
 
 def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
     tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
-    first, length, whole = memory.first, memory.length, _whole
+    first, length = memory.first, memory.length
     copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
 
     def _left(item: Expr, chunk: Expr) -> Expr:
@@ -263,5 +276,6 @@ OBSERVE_CPU = ScheduleTemplate(
     kernel=kernel,
     default=default,
     space=space,
+    general=general,
     x_types=("float32",),
 )

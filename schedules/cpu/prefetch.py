@@ -71,20 +71,20 @@ def _prefetch(loop: tirx.For, blocks: int, rows: int) -> tirx.Stmt:
 
 def _update(loop: tirx.For) -> Any:
     """Return the block realize inside ``loop``."""
-    found: list[Any] = []
+    blocks: list[Any] = []
 
     def _note(node: object) -> None:
         if hasattr(node, "iter_values"):
-            found.append(node)
+            blocks.append(node)
 
     tvm_ffi.structural_walk(loop.body, (object, _note))
-    return found[0]
+    return blocks[0]
 
 
 def _first(loop: tirx.For, value: ir.Expr) -> Any:
     """Return ``value`` in the first iteration of the loops inside ``loop``."""
     inner: list[Any] = []
-    tvm_ffi.structural_walk(loop.body, (tirx.For, lambda found: inner.append(found.loop_var)))
+    tvm_ffi.structural_walk(loop.body, (tirx.For, lambda nested: inner.append(nested.loop_var)))
     zeros = {var: tirx.const(0, str(var.ty.dtype)) for var in inner}
     return tvm_ffi.structural_map(value, (tirx.Var, lambda var: zeros.get(var, var)))
 

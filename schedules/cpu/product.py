@@ -18,29 +18,35 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.buffers import declare_operator, ramp, whole
 from schedules.bodies.epilogue import broadcast, cast, requantized
 from schedules.bodies.fixed_point import to_integer, wide
 from schedules.bodies.matrices import (
     Matrix,
-    arguments,
     outer_count,
     product_refusal,
-    template_of,
-    whole,
 )
-from schedules.cpu import matrices
-from schedules.cpu.contraction import axes, ramp
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.row_major import row_major_template
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.matrices import Panels, Rows, Tile
+from schedules.cpu.matrix_tasks import tasks
+from schedules.cpu.matrix_tiles import (
+    Rows,
+    Tile,
+    accumulate,
+    by_blocks,
+    first_row,
+    store_lanes,
+    tile_of,
+)
+from schedules.cpu.panels import Panels
+from schedules.cpu.signs import moved_zero, row_type
 from schedules.spec import Product
 from schedules.template import ScheduleTemplate
-
-SERIAL_PRODUCTS = 1 << 16  # below, waking other threads costs more than they save
 
 
 def product_template(dot: Dot) -> ScheduleTemplate:
@@ -54,60 +60,21 @@ def product_template(dot: Dot) -> ScheduleTemplate:
         return kernel(dot, name, spec)
 
     types = ("float32",) if dot.float32 else ("uint8", "int8")
-    return template_of("product", name, _refuses, _kernel, types)
+    return row_major_template("product", name, _refuses, _kernel, types)
 
 
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": 2 * _products(spec)})
-        buffers = arguments(spec, {"z": 3, "clamp": 2})
+    with prim_func(estimated_flops=2 * spec.multiplications) as builder:
+        buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _Emitter(dot, name, spec, buffers).emit()
     return builder.get()
 
 
-def tasks(extent: Any, parallel: bool) -> Any:
-    """Return the loop over tasks."""
-    return (T.parallel if parallel else T.serial)(extent)
-
-
-def first_row(tile: Expr, height: int, rows: int) -> Expr:
-    """Return the row with which a tile begins, early enough that all of its rows exist."""
-    return tirx.min(tile * height, T.int64(rows - height))
-
-
-def store_lanes(buffer: Any, value: Expr, start: Expr, step: int, left: Expr | int) -> None:
-    """Emit the store of 16 lanes ``step`` apart, of which ``left`` exist (all, if it is an int)."""
-    if step == 1 and isinstance(left, int):
-        T.buffer_store(buffer, value, [ramp(LANES, start)])
-        return
-    bound = T.Bind(value)
-
-    def _one_by_one() -> None:
-        for lane in range(LANES):
-            with T.If(lane < left), T.Then():
-                element = tirx.Shuffle([bound], [lane])
-                T.buffer_store(buffer, element, [start + lane * step])
-
-    if step != 1:
-        _one_by_one()
-        return
-    with T.If(left >= LANES):
-        with T.Then():
-            T.buffer_store(buffer, bound, [ramp(LANES, start)])
-        with T.Else():
-            _one_by_one()
-
-
 def _multiplied(dot: Dot, dtype: str) -> str:
     """Return the type that ``dot`` is given for rows of ``dtype``."""
-    return dtype if dtype == "float32" or dot.float32 else matrices.row_type(dot)
-
-
-def _products(spec: Product) -> int:
-    batch = spec.batch if isinstance(spec.batch, int) else 1
-    return batch * spec.heads * spec.rows * spec.columns * spec.depth
+    return dtype if dtype == "float32" or dot.float32 else row_type(dot)
 
 
 class _Emitter:
@@ -119,16 +86,14 @@ class _Emitter:
         self.panels = Panels(dot=dot, columns=spec.columns, depth=spec.depth, steps=steps)
         self.a = self._matrix("a", spec.rows)
         self.b = self._matrix("b", spec.columns)
-        tile = matrices.tile_of(dot, spec.rows, self.panels.blocks)
+        tile = tile_of(dot, spec.rows, self.panels.blocks)
         self.rows = Rows(dot=dot, source=self.a, tile=tile, steps=steps)
         self.outer = outer_count(spec)
-        symbolic = not isinstance(spec.batch, int)
-        self.parallel = symbolic or _products(spec) >= SERIAL_PRODUCTS
 
     def emit(self) -> None:
         """Emit the panels, then the products."""
         panels, sums = self.panels.allocate(self.outer, "panels")
-        with tasks(self.outer * self.panels.blocks, self.parallel) as task, T.sblock("panels"):
+        with tasks(self.spec, self.outer * self.panels.blocks) as task, T.sblock("panels"):
             (t,) = axes("t", [self.outer * self.panels.blocks], [task])
             T.reads(whole(self.buffers["b"]))
             T.writes(whole(panels), whole(sums))
@@ -136,7 +101,7 @@ class _Emitter:
             self.panels.pack(self.b, t // blocks, t % blocks, panels, sums)
         height = self.rows.tile.rows
         tiles = -(-self.spec.rows // height)
-        with tasks(self.outer * tiles, self.parallel) as task, T.sblock("product"):
+        with tasks(self.spec, self.outer * tiles) as task, T.sblock("product"):
             (t,) = axes("t", [self.outer * tiles], [task])
             T.reads(whole(panels), whole(sums), *map(whole, self._read()))
             T.writes(whole(self.buffers["y"]))
@@ -168,14 +133,14 @@ class _Emitter:
         )
         flat, start = y.flat(), T.Bind(y.start(outer))
         if integer:
-            z_a = matrices.moved_zero(self.buffers["z"][0], spec.a, self.rows.dtype)
-            z_b = matrices.moved_zero(self.buffers["z"][1], spec.b, self.panels.dtype)
+            z_a = moved_zero(self.buffers["z"][0], spec.a, self.rows.dtype)
+            z_b = moved_zero(self.buffers["z"][1], spec.b, self.panels.dtype)
             corrections = self.rows.corrections(row, z_a, z_b)
 
         def _blocks(block: Expr, count: int) -> None:
             part = Tile(rows=tile.rows, blocks=count)
             width = LANES * self.dot.width
-            found = matrices.accumulate(
+            accumulators = accumulate(
                 self.dot,
                 part,
                 self.panels.steps,
@@ -187,14 +152,14 @@ class _Emitter:
                     of_columns = T.Bind(sums[outer, block + j, ramp(LANES)] * broadcast(z_a, LANES))
                 left = spec.columns - (block + j) * LANES if spec.columns % LANES else LANES
                 for r in range(tile.rows):
-                    acc = found[r][j]
+                    acc = accumulators[r][j]
                     if integer:
                         acc = acc - of_columns - broadcast(corrections[T.int64(r)], LANES)
-                    place = start + (first + r) * spec.y_strides[3]
-                    place = place + (block + j) * (LANES * spec.y_strides[4])
-                    store_lanes(flat, self._result(acc), place, spec.y_strides[4], left)
+                    offset = start + (first + r) * spec.y_strides[3]
+                    offset = offset + (block + j) * (LANES * spec.y_strides[4])
+                    store_lanes(flat, self._result(acc), offset, spec.y_strides[4], left)
 
-        matrices.by_blocks(self.panels.blocks, tile.blocks, _blocks)
+        by_blocks(self.panels.blocks, tile.blocks, _blocks)
 
     def _result(self, acc: Expr) -> Expr:
         """Return lanes of y from lanes of the exact sum."""

@@ -27,21 +27,22 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import rows
 from schedules.bodies.body import template_blocks, template_name
+from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.epilogue import broadcast
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
-from schedules.cpu.conv_arguments import spatial
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.spec import Normalize, Softmax
-from schedules.spec.normalizing import LARGEST, PARTS
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.spec.normalizing import PARTIAL_SUMS
+from schedules.spec.operator_spec import FLOAT32_MAX
 
 Piece = Callable[[Expr, int, int, int], None]
 Scaled = Callable[[Expr, Expr, Expr, int], None]
@@ -52,16 +53,15 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
     return refuses_cpu(target) or rows.refuses(spec)
 
 
-def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
+def kernel(spec: RowSpec) -> tirx.PrimFunc:
     """Return the unscheduled kernel: one block, a row of x each."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         buffers = rows.declare(spec)
         count = math.prod(buffers["x"].shape) // spec.size
         with T.sblock("root"), T.serial(count) as loop, T.sblock("row"):
-            (row,) = spatial("row", [count], [loop])
-            T.reads(*(_whole(buffer) for name, buffer in buffers.items() if name != "y"))
-            T.writes(_whole(buffers["y"]))
+            (row,) = axes("row", [count], [loop])
+            T.reads(*(whole(buffer) for name, buffer in buffers.items() if name != "y"))
+            T.writes(whole(buffers["y"]))
             T.sblock_attr({"template": template_name(spec.kind)})
             emitter = _Row(spec, buffers, row)
             _EMIT[spec.kind](emitter)
@@ -79,11 +79,11 @@ class _Row:
     y: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.x, self.y = (_flat(self.buffers[name]) for name in "xy")
+        self.x, self.y = (flat(self.buffers[name]) for name in "xy")
 
-    def place(self, first: Expr, count: int) -> Expr:
+    def indices(self, first: Expr, count: int) -> Expr:
         """Return where elements of the row lie."""
-        return _ramp(self.row * self.spec.size + first, count)
+        return ramp(count, self.row * self.spec.size + first)
 
     def load(self, name: str, index: int | None = None, /) -> Expr:
         """Return one element of a constant."""
@@ -91,7 +91,7 @@ class _Row:
 
     def write(self, first: Expr, t: Expr, count: int) -> None:
         """Store elements of y."""
-        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.place(first, count)])
+        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.indices(first, count)])
 
     def joined(
         self,
@@ -101,13 +101,13 @@ class _Row:
         source: Callable[[Expr, int], Expr] | None = None,
     ) -> Expr:
         """Return the partial results of a row by ``step``, joined by the tree."""
-        parts = _registers(PARTS, "float32")
-        everywhere = _ramp(T.int64(0), PARTS)
-        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTS), [everywhere])
+        parts = _registers(PARTIAL_SUMS, "float32")
+        everywhere = ramp(PARTIAL_SUMS)
+        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTIAL_SUMS), [everywhere])
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
-            own = _ramp(T.int64(lane), count)
-            value = self.x[self.place(first, count)] if source is None else source(first, count)
+            own = ramp(count, T.int64(lane))
+            value = self.x[self.indices(first, count)] if source is None else source(first, count)
             if seen:
                 value = _without(value, seen, start)
             T.buffer_store(parts, step(value, parts[own]), [own])
@@ -122,12 +122,12 @@ def each_piece(size: int, emit: Piece) -> None:
     ``emit`` gets the first element, the lane of the first, how many there are, and how many of
     these were in the vector before.
     """
-    whole, rest = divmod(size, PARTS)
+    whole, rest = divmod(size, PARTIAL_SUMS)
     if whole:
         with T.serial(T.int64(0), T.int64(whole)) as i:
-            emit(i * PARTS, 0, PARTS, 0)
+            emit(i * PARTIAL_SUMS, 0, PARTIAL_SUMS, 0)
         if rest:
-            emit(T.int64(size - PARTS), 0, PARTS, PARTS - rest)
+            emit(T.int64(size - PARTIAL_SUMS), 0, PARTIAL_SUMS, PARTIAL_SUMS - rest)
         return
     first = 0
     for count in (8, 4, 2, 1):
@@ -143,7 +143,7 @@ def _normalize(row: _Row) -> None:
         mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.load))
 
     def _deviation(first: Expr, count: int) -> Expr:
-        return rows.deviation(spec, row.x[row.place(first, count)], mean)
+        return rows.deviation(spec, row.x[row.indices(first, count)], mean)
 
     squares = row.joined(0, _sum, rows.square_added, _deviation)
     inv = T.bind(rows.inverse(squares, row.load))
@@ -160,7 +160,7 @@ def _by_element(row: _Row, scaled: Scaled) -> None:
     gamma, beta = (row.buffers[name] for name in ("gamma", "beta"))
 
     def _own(first: Expr, _lane: int, count: int, _seen: int) -> None:
-        here = _ramp(first, count)
+        here = ramp(count, first)
         scaled(first, gamma[here], beta[here], count)
 
     each_piece(row.spec.size, _own)
@@ -183,18 +183,18 @@ def _by_channel(row: _Row, scaled: Scaled) -> None:
 
 def _softmax(row: _Row) -> None:
     spec: Softmax = row.spec
-    top = T.bind(rows.finite(row.joined(-LARGEST, tirx.max, tirx.max)))
+    top = T.bind(rows.finite(row.joined(-FLOAT32_MAX, tirx.max, tirx.max)))
     is_float = spec.y == "float32"
     kept = row.y if is_float else _registers(spec.size, "float32")
 
-    def _place(first: Expr, count: int) -> Expr:
-        return row.place(first, count) if is_float else _ramp(first, count)
+    def _indices(first: Expr, count: int) -> Expr:
+        return row.indices(first, count) if is_float else ramp(count, first)
 
     exponentials: list[Expr] = []
 
     def _kept(first: Expr, count: int) -> Expr:
-        e = T.bind(rows.exponential(row.x[row.place(first, count)], top))
-        T.buffer_store(kept, e, [_place(first, count)])
+        e = T.bind(rows.exponential(row.x[row.indices(first, count)], top))
+        T.buffer_store(kept, e, [_indices(first, count)])
         exponentials.append(e)
         return e
 
@@ -202,7 +202,7 @@ def _softmax(row: _Row) -> None:
 
     # The loop divides some of the last vector in y: it is taken from registers.
     def _share(first: Expr, _lane: int, count: int, seen: int) -> None:
-        e = exponentials[-1] if seen else kept[_place(first, count)]
+        e = exponentials[-1] if seen else kept[_indices(first, count)]
         row.write(first, rows.share(e, total), count)
 
     each_piece(spec.size, _share)
@@ -217,35 +217,23 @@ def _sum(value: Expr, total: Expr) -> Expr:
 
 def _without(value: Expr, seen: int, start: float) -> Expr:
     """Return a vector from its element ``seen`` on, moved to the first lanes; ``start`` behind."""
-    nothing = broadcast(tirx.const(start, "float32"), PARTS)
-    return tirx.Shuffle([value, nothing], [*range(seen, PARTS), *range(PARTS, PARTS + seen)])
+    nothing = broadcast(tirx.const(start, "float32"), PARTIAL_SUMS)
+    return tirx.Shuffle(
+        [value, nothing], [*range(seen, PARTIAL_SUMS), *range(PARTIAL_SUMS, PARTIAL_SUMS + seen)]
+    )
 
 
 def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
     """Return the lanes of a vector joined: l and l + 8, l and l + 4, l and l + 2, the last two."""
-    half = PARTS // 2
+    half = PARTIAL_SUMS // 2
     while half:
         parts = T.bind(join(shuffle(parts, range(half, 2 * half)), shuffle(parts, range(half))))
         half //= 2
     return parts
 
 
-def _ramp(first: Expr, count: int) -> Expr:
-    """Return the index of ``count`` neighbouring elements."""
-    return first if count == 1 else tirx.Ramp(first, T.int64(1), count)
-
-
 def _registers(count: int, dtype: str) -> Any:
     return T.sblock_alloc_buffer((T.int64(count),), dtype, scope="local", layout=None)
-
-
-def _flat(buffer: Any) -> Any:
-    size = math.prod(buffer.shape)
-    return T.decl_buffer((size,), buffer.dtype, data=buffer.data, layout=None)
-
-
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, size) for size in buffer.shape)]
 
 
 def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
@@ -256,18 +244,9 @@ def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
         sch.parallel(row)
 
 
-def _template(kind: str) -> ScheduleTemplate:
-    return ScheduleTemplate(
-        name=template_name(kind),
-        kind=kind,
-        refuses=refuses,
-        layouts=rows.layouts,
-        kernel=kernel,
-        default=_schedule,
-        space=_schedule,
-        x_types=("float32",),
-    )
-
-
-NORMALIZE_CPU = _template("normalize")
-SOFTMAX_CPU = _template("softmax")
+NORMALIZE_CPU = row_major_template(
+    "normalize", template_name("normalize"), refuses, kernel, ("float32",), _schedule
+)
+SOFTMAX_CPU = row_major_template(
+    "softmax", template_name("softmax"), refuses, kernel, ("float32",), _schedule
+)

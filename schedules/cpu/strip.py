@@ -25,8 +25,10 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import cast, epilogue
-from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image, ramp, spatial
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.spec import PER_CHANNEL, Conv2d
 
@@ -106,10 +108,9 @@ class Strip:
 
 def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of ``strip``."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        # MetaSchedule cannot count the operations of vectors itself.
-        flops = 2 * strip.elements * strip.steps(spec)
-        T.func_attr({"tirx.noalias": True, "estimated_flops": flops})
+    # MetaSchedule cannot count the operations of vectors itself.
+    flops = 2 * strip.elements * strip.steps(spec)
+    with prim_func(estimated_flops=flops) as builder:
         shape = (-(-spec.out_channels // LANES), strip.vectors, strip.elements)
         buffers = declare(spec, shape, strip.lanes.weights)
         with T.sblock("root"):
@@ -144,7 +145,7 @@ class _Emitter:
         padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)
         IRBuilder.name("rows", padded)
         with T.grid(*extents) as loops, T.sblock(PADDED):
-            n, c, h, w, lane = spatial("n c h w lane", extents, loops)
+            n, c, h, w, lane = axes("n c h w lane", extents, loops)
             h_x = h - spec.padding[0]
             columns = slice(w * width, w * width + width), slice(lane * LANES, lane * LANES + LANES)
             region = padded[(n, c, h, *columns)]
@@ -185,7 +186,7 @@ class _Emitter:
         windows = spec.out_size[1] // strip.phases
         extents = [*image(spec, "y")[:2], *int64((spec.out_size[0], windows))]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
-            n, c, h, w = spatial("n c h w", extents, loops)
+            n, c, h, w = axes("n c h w", extents, loops)
             (rows, cols), h_x = strip.reach, h * spec.strides[0]
             w_x, w_y = w * (strip.phases * spec.strides[1]), w * strip.phases
             region = padded[n, c, h_x : h_x + rows, w_x : w_x + cols, 0:LANES]
@@ -219,9 +220,9 @@ class _Emitter:
                 regions.append(buffer[0 : buffer.shape[0]])
         return regions
 
-    def _pixel(self, window: Any, place: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
+    def _pixel(self, window: Any, position: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
         """Emit one output pixel: its sum, its epilogue, its store."""
-        c = place[1]
+        c = position[1]
 
         def _load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
@@ -229,9 +230,9 @@ class _Emitter:
 
         acc = T.Bind(self._sum(window, c, taps, _load("bias")))
         IRBuilder.name("acc", acc)
-        r = self.buffers["r"][(*place, ramp(LANES))] if self.spec.residual else None
+        r = self.buffers["r"][(*position, ramp(LANES))] if self.spec.residual else None
         y = clear_tail(self.spec, c, epilogue(self.spec, acc, _load, r))
-        T.buffer_store(self.buffers["y"], y, [*place, ramp(LANES)])
+        T.buffer_store(self.buffers["y"], y, [*position, ramp(LANES)])
 
     def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:
         """Return the accumulators of one output pixel, which are ``parts`` registers on the way."""

@@ -22,7 +22,6 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
@@ -30,9 +29,10 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_blocks
+from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.elementwise import first_layout
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.table import ENTRIES
-from schedules.cpu.conv_arguments import spatial
 from schedules.cpu.elementwise import extents, refuses_kind
 from schedules.spec import Table
 from schedules.template import Layouts, ScheduleTemplate
@@ -98,8 +98,7 @@ def _refuses(lookup: Lookup, spec: Table, target: Target) -> str | None:
 
 
 def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         shape = int64(layouts.output.physical_shape(spec.dims))
         x = T.arg("x", T.buffer(shape, spec.x, layout=None))
         table = T.arg("table", T.buffer(int64([ENTRIES]), spec.y, layout=None))
@@ -107,24 +106,22 @@ def _kernel(lookup: Lookup, spec: Table, layouts: Layouts) -> tirx.PrimFunc:
         size, lanes = math.prod(shape), T.int64(lookup.lanes)
         vectors = tirx.ceildiv(size, lanes)
         with T.sblock("root"), T.serial(vectors) as loop, T.sblock("lookup"):
-            (vector,) = spatial("vector", [vectors], [loop])
-            T.reads(_all_of(x), _all_of(table))
-            T.writes(_all_of(y))
+            (vector,) = axes("vector", [vectors], [loop])
+            T.reads(whole(x), whole(table))
+            T.writes(whole(y))
             T.sblock_attr({"template": lookup.name})
-            sources, results = (
-                T.decl_buffer((size,), b.dtype, data=b.data, layout=None) for b in (x, y)
-            )
-            here = _ramp(tirx.min(vector * lanes, size - lanes), lookup.lanes)
-            found = lookup.find(_bytes(sources, here), _parts(lookup, spec, table))
+            sources, results = flat(x), flat(y)
+            here = ramp(lookup.lanes, tirx.min(vector * lanes, size - lanes))
+            entries = lookup.find(_bytes(sources, here), _parts(lookup, spec, table))
             dtype = f"{spec.y}x{lookup.lanes}"
-            T.buffer_store(results, tirx.reinterpret(dtype, found), [here])
+            T.buffer_store(results, tirx.reinterpret(dtype, entries), [here])
     return builder.get()
 
 
 def _parts(lookup: Lookup, spec: Table, table: Any) -> list[Expr]:
     """Return the table as vectors, in the order of x taken as unsigned."""
     firsts = range(0, ENTRIES, lookup.part)
-    parts = [_bytes(table, _ramp(T.int64(first), lookup.part)) for first in firsts]
+    parts = [_bytes(table, ramp(lookup.part, T.int64(first))) for first in firsts]
     middle = len(parts) // 2 if spec.x == "int8" else 0  # -128, the first entry's, is byte 128
     return parts[middle:] + parts[:middle]
 
@@ -132,14 +129,6 @@ def _parts(lookup: Lookup, spec: Table, table: Any) -> list[Expr]:
 def _bytes(buffer: Any, where: Expr) -> Expr:
     """Return the elements of ``buffer`` at a ramp, bound, as a vector of int8."""
     return T.Bind(tirx.reinterpret(f"int8x{where.lanes}", buffer[where]))
-
-
-def _ramp(first: Expr, count: int) -> Expr:
-    return tirx.Ramp(first, T.int64(1), count)
-
-
-def _all_of(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, size) for size in buffer.shape)]
 
 
 def _schedule(lookup: Lookup, sch: Schedule, spec: Table, target: Target) -> None:

@@ -23,22 +23,23 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_operator, whole
 from schedules.bodies.epilogue import fma
 from schedules.bodies.expressions import clamp, to_integer
 from schedules.bodies.matrices import (
-    arguments,
     attention_refusal,
     outer_count,
-    template_of,
-    whole,
 )
 from schedules.bodies.powers import power
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.row_major import row_major_template
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device.limits import STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, accumulator, dot, grid, matrix_of
 from schedules.spec import Attention
-from schedules.spec.product import LOWEST, MASKED
+from schedules.spec.operator_spec import FLOAT32_MAX
+from schedules.spec.product import MASKED_SCORE
 
 NAME = "attention_cuda"
 THREADS = 128
@@ -56,18 +57,15 @@ def refuses(spec: Attention, target: Target) -> str | None:
 
 def kernel(spec: Attention) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
-        buffers = arguments(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
+    with prim_func() as builder:
+        buffers = declare_operator(spec, {"z": 4, "clamp": 2, "m_scores": spec.heads})
         with T.sblock("root"):
             total = outer_count(spec) * spec.queries
             with grid(total, THREADS) as (block, thread), T.sblock(NAME):
-                t = IRBuilder.name("t", T.axis.spatial((T.int64(0), total), block, "int64"))
-                lane = T.axis.spatial((T.int64(0), T.int64(THREADS)), thread, "int64")
+                t, lane = axes("t lane", [total, T.int64(THREADS)], [block, thread])
                 T.reads(*(whole(buffers[name]) for name in (*spec.tensors, *spec.params)))
                 T.writes(whole(buffers["y"]))
                 T.sblock_attr({"template": NAME})
-                IRBuilder.name("lane", lane)
                 _Emitter(spec, buffers, lane).emit(t // spec.queries, t % spec.queries)
     return for_cuda(builder.get())
 
@@ -88,7 +86,7 @@ class _Emitter:
         self._each(self.spec.keys, lambda key: self._score(outer, query, key))
         self._store_largest()
         _barrier()
-        top = T.Bind(self._joined(self.most, tirx.max, MASKED, LOWEST))
+        top = T.Bind(self._joined(self.most, tirx.max, MASKED_SCORE, -FLOAT32_MAX))
         self._store_powers(outer, top)
         _barrier()
         total = T.Bind(self._joined(self.sums, lambda a, b: a + b, 0, 0))
@@ -113,8 +111,8 @@ class _Emitter:
         score = dot(lines[0], q_start, lines[1], k_start, spec.depth)
         if spec.mask_strides is not None:
             mask = matrix_of(spec, self.buffers, "mask")
-            place = mask.start(outer) + query * mask.strides[3] + key * mask.strides[4]
-            logarithmic = mask.flat()[place] * tirx.const(math.log2(math.e), "float32")
+            offset = mask.start(outer) + query * mask.strides[3] + key * mask.strides[4]
+            logarithmic = mask.flat()[offset] * tirx.const(math.log2(math.e), "float32")
             score = fma(score.astype("float32"), self._factor(outer), logarithmic)
         T.buffer_store(self.scores, score, [key])
 
@@ -124,7 +122,7 @@ class _Emitter:
 
     def _store_largest(self) -> None:
         """Store the largest of this thread's scores, which it has written itself."""
-        low = MASKED if self.score == "int32" else LOWEST
+        low = MASKED_SCORE if self.score == "int32" else -FLOAT32_MAX
         T.buffer_store(self.most, tirx.const(low, self.score), [self.lane])
 
         def _compare(key: Expr) -> None:
@@ -151,12 +149,12 @@ class _Emitter:
     ) -> Expr:
         """Emit what all threads' values make together; every thread finds it by itself."""
         dtype = str(shared.dtype)
-        found = T.sblock_alloc_buffer(int64((1,)), dtype, scope="local", layout=None)
+        joined = T.sblock_alloc_buffer(int64((1,)), dtype, scope="local", layout=None)
         low = whole_low if dtype == "int32" else real_low
-        T.buffer_store(found, tirx.const(low, dtype), [T.int64(0)])
+        T.buffer_store(joined, tirx.const(low, dtype), [T.int64(0)])
         with T.serial(T.int64(THREADS)) as other:
-            T.buffer_store(found, join(found[T.int64(0)], shared[other]), [T.int64(0)])
-        return found[T.int64(0)]
+            T.buffer_store(joined, join(joined[T.int64(0)], shared[other]), [T.int64(0)])
+        return joined[T.int64(0)]
 
     def _mean(self, outer: Expr, query: Expr, column: Expr, total: Expr) -> None:
         spec, z = self.spec, self.buffers["z"]
@@ -172,8 +170,8 @@ class _Emitter:
         bounds = (self.buffers["clamp"][0], self.buffers["clamp"][1])
         is_float = spec.y == "float32"
         result = clamp(scaled, bounds) if is_float else to_integer(scaled, z[3], bounds, spec.y)
-        place = y.start(outer) + query * y.strides[3] + column * y.strides[4]
-        T.buffer_store(y.flat(), result, [place])
+        offset = y.start(outer) + query * y.strides[3] + column * y.strides[4]
+        T.buffer_store(y.flat(), result, [offset])
 
 
 def _shared(name: str, count: int, dtype: str) -> Any:
@@ -185,4 +183,4 @@ def _barrier() -> None:
     T.evaluate(T.tvm_storage_sync("shared"))
 
 
-ATTENTION_CUDA = template_of("attention", NAME, refuses, kernel)
+ATTENTION_CUDA = row_major_template("attention", NAME, refuses, kernel, ("uint8", "int8"))

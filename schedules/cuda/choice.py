@@ -21,13 +21,13 @@ from schedules.cuda.dp4a.channel_groups import ChannelGroups
 from schedules.cuda.dp4a.intrin import LANES
 from schedules.cuda.dp4a.split_reduction import slices
 from schedules.cuda.mma import conv2d_mma, dense_mma
-from schedules.cuda.mma.estimate import START, default_tiles, estimated_us
+from schedules.cuda.mma.estimate import START_CYCLES, default_tiles, estimated_us
 from schedules.spec import Conv2d, Dense
 from schedules.template import Measured, not_measured
 
-REACHED = 0.5  # of that peak by a kernel that fills the GPU
-OWN = 16  # sums of a thread
-BUSY = 512  # threads that fill a multiprocessor
+REACHED_SHARE = 0.5  # of that peak by a kernel that fills the GPU
+THREAD_SUMS = 16
+BUSY_THREADS = 512  # fill a multiprocessor
 LEAST_GAIN = 0.02  # of the time of what is estimated to be faster; less may be chance
 
 
@@ -41,10 +41,12 @@ def dp4a_us(spec: Conv2d | Dense, target: Target) -> float:
     else:
         words, taps = -(-spec.k // LANES), 1
         outputs = _images(spec.rows) * spec.n
-    threads = outputs * slices(words, taps, outputs // LANES or 1) / OWN
-    parallel = min(1.0, threads / (gpu.cores * BUSY))
-    cycles = outputs * words * LANES * taps / (gpu.cores * gpu.dp4a * LANES * REACHED * parallel)
-    return (START + cycles) / gpu.mhz
+    threads = outputs * slices(words, taps, outputs // LANES or 1) / THREAD_SUMS
+    parallel = min(1.0, threads / (gpu.cores * BUSY_THREADS))
+    cycles = (
+        outputs * words * LANES * taps / (gpu.cores * gpu.dp4a * LANES * REACHED_SHARE * parallel)
+    )
+    return (START_CYCLES + cycles) / gpu.mhz
 
 
 def _images(batch: Any) -> int:

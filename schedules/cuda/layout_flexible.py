@@ -6,13 +6,12 @@ from schedules.bodies.binary import BINARY
 from schedules.bodies.bound import BOUND
 from schedules.bodies.concat import CONCAT
 from schedules.bodies.dequantize import DEQUANTIZE
-from schedules.bodies.gelu import GELU
+from schedules.bodies.functions import GELU, SIGMOID
 from schedules.bodies.interpolate import INTERPOLATE
 from schedules.bodies.move import MOVE
 from schedules.bodies.pool2d import POOL2D
 from schedules.bodies.quantize import QUANTIZE
 from schedules.bodies.rescale import RESCALE
-from schedules.bodies.sigmoid import SIGMOID
 from schedules.bodies.table import TABLE
 from schedules.cuda.elementwise import on_cuda
 

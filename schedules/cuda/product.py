@@ -11,19 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
+from schedules.bodies.buffers import declare_operator, whole
 from schedules.bodies.expressions import clamp, requantize
 from schedules.bodies.matrices import (
-    arguments,
     outer_count,
     product_refusal,
-    template_of,
-    whole,
 )
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.row_major import row_major_template
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, dot, grid, matrix_of
@@ -35,9 +34,8 @@ THREADS = 256
 
 def kernel(spec: Product) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
-        buffers = arguments(spec, {"z": 3, "clamp": 2})
+    with prim_func() as builder:
+        buffers = declare_operator(spec, {"z": 3, "clamp": 2})
         with T.sblock("root"):
             _emit(spec, buffers)
     return for_cuda(builder.get())
@@ -48,9 +46,9 @@ def _emit(spec: Product, buffers: dict[str, Any]) -> None:
     outer, inside = outer_count(spec), spec.rows * spec.columns
     total = outer * inside
     with grid((total + THREADS - 1) // THREADS, THREADS) as (block, thread), T.sblock(NAME):
-        place = block * THREADS + thread
-        t = IRBuilder.name("t", T.axis.spatial((T.int64(0), total), place, "int64"))
-        T.where(place < total)
+        position = block * THREADS + thread
+        (t,) = axes("t", [total], [position])
+        T.where(position < total)
         read = [buffers[name] for name in (*spec.tensors, *spec.params)]
         T.reads(*map(whole, read))
         T.writes(whole(buffers["y"]))
@@ -76,8 +74,8 @@ def _element(spec: Product, buffers: dict[str, Any], outer: Expr, row: Expr, col
         value = requantize(spec, acc, factors, zeros[2], bounds)
     else:
         value = clamp(acc, bounds)
-    place = y.start(outer) + row * y.strides[3] + column * y.strides[4]
-    T.buffer_store(y.flat(), value, [place])
+    position = y.start(outer) + row * y.strides[3] + column * y.strides[4]
+    T.buffer_store(y.flat(), value, [position])
 
 
 def refuses(spec: Product, target: Target) -> str | None:
@@ -85,5 +83,5 @@ def refuses(spec: Product, target: Target) -> str | None:
     return refuses_cuda(target) or product_refusal(spec)
 
 
-TYPES = ("uint8", "int8", "float32")
-PRODUCT_CUDA = template_of("product", NAME, refuses, kernel, TYPES)
+X_TYPES = ("uint8", "int8", "float32")
+PRODUCT_CUDA = row_major_template("product", NAME, refuses, kernel, X_TYPES)

@@ -22,22 +22,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import rows
+from schedules.bodies.buffers import flat
+from schedules.bodies.prim_func import prim_func
+from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
 from schedules.spec import Normalize
-from schedules.spec.normalizing import LARGEST, PARTS
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.spec.normalizing import PARTIAL_SUMS
+from schedules.spec.operator_spec import FLOAT32_MAX
 
-ROWS, MANY_ROWS = 2, 8  # of a block: few rows had better have many multiprocessors
-MANY = 2048
+ROWS_IF_FEW, ROWS_IF_MANY = 2, 8  # of a block: few rows had better have many multiprocessors
+FEW_ROWS = 2048
 
 
 def refuses(spec: RowSpec, target: Target) -> str | None:
@@ -45,43 +46,44 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
     return refuses_cuda(target) or rows.refuses(spec)
 
 
-def kernel(spec: RowSpec, layouts: Layouts) -> tirx.PrimFunc:
+def kernel(spec: RowSpec) -> tirx.PrimFunc:
     """Return the kernel, bound to threads already."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
+    with prim_func() as builder:
         buffers = rows.declare(spec)
         count = math.prod(buffers["x"].shape) // spec.size
         with T.sblock("root"):
             T.reads()
             T.writes()
             T.sblock_attr({"template": f"{spec.kind}_cuda"})
-            own_rows = rows_of_block(count)
-            blocks = tirx.ceildiv(count, T.int64(own_rows))
+            block_rows = rows_of_block(count)
+            blocks = tirx.ceildiv(count, T.int64(block_rows))
             with (
                 T.thread_binding(T.int64(0), blocks, "blockIdx.x") as block,
-                T.thread_binding(T.int64(0), T.int64(own_rows * PARTS), "threadIdx.x") as thread,
+                T.thread_binding(
+                    T.int64(0), T.int64(block_rows * PARTIAL_SUMS), "threadIdx.x"
+                ) as thread,
             ):
-                own, lane = thread // PARTS, thread % PARTS
-                row = tirx.min(block * own_rows + own, count - 1)
-                _EMIT[spec.kind](_Thread(spec, buffers, own_rows, row, own, lane))
+                row_in_block, lane = thread // PARTIAL_SUMS, thread % PARTIAL_SUMS
+                row = tirx.min(block * block_rows + row_in_block, count - 1)
+                _EMIT[spec.kind](_Thread(spec, buffers, block_rows, row, row_in_block, lane))
     return for_cuda(builder.get())
 
 
 def rows_of_block(count: Any) -> int:
     """Return how many rows a block of threads has; ``count`` may be open."""
     known = isinstance(count, int | tirx.IntImm)
-    return ROWS if known and int(count) <= MANY else MANY_ROWS
+    return ROWS_IF_FEW if known and int(count) <= FEW_ROWS else ROWS_IF_MANY
 
 
 @dataclass(frozen=True)
 class _Thread:
-    """Emits what one thread does: a lane of a row, which is ``own`` in its block."""
+    """Emits what one thread does: a lane of a row, which is ``row_in_block`` in its block."""
 
     spec: Any
     buffers: dict[str, Any]
     block_rows: int
     row: Expr
-    own: Expr
+    row_in_block: Expr
     lane: Expr
 
     def load(self, name: str, index: int | None = None, /) -> Expr:
@@ -90,9 +92,9 @@ class _Thread:
 
     def each(self, emit: Callable[[Expr], None]) -> None:
         """Emit a loop over the elements of the lane; ``emit`` gets where in the row they are."""
-        with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTS))) as i:
-            element = i * PARTS + self.lane
-            if self.spec.size % PARTS == 0:
+        with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTIAL_SUMS))) as i:
+            element = i * PARTIAL_SUMS + self.lane
+            if self.spec.size % PARTIAL_SUMS == 0:
                 emit(element)
                 return
             with T.If(element < self.spec.size), T.Then():
@@ -100,12 +102,12 @@ class _Thread:
 
     def x(self, element: Expr) -> Expr:
         """Return an element of the row."""
-        return _flat(self.buffers["x"])[self.row * self.spec.size + element]
+        return flat(self.buffers["x"])[self.row * self.spec.size + element]
 
     def write(self, element: Expr, t: Expr) -> None:
         """Store an element of y."""
         y = rows.stored(self.spec, t, self.load)
-        T.buffer_store(_flat(self.buffers["y"]), y, [self.row * self.spec.size + element])
+        T.buffer_store(flat(self.buffers["y"]), y, [self.row * self.spec.size + element])
 
     def joined(
         self,
@@ -118,10 +120,10 @@ class _Thread:
         part = _memory(1, "local")
         T.buffer_store(part, tirx.const(start, "float32"), [0])
         self.each(lambda element: T.buffer_store(part, step(source(element), part[0]), [0]))
-        shared = _memory(self.block_rows * PARTS, "shared")
-        T.buffer_store(shared, part[0], [self.own * PARTS + self.lane])
+        shared = _memory(self.block_rows * PARTIAL_SUMS, "shared")
+        T.buffer_store(shared, part[0], [self.row_in_block * PARTIAL_SUMS + self.lane])
         T.evaluate(T.tvm_storage_sync("shared"))
-        parts = [shared[self.own * PARTS + lane] for lane in range(PARTS)]
+        parts = [shared[self.row_in_block * PARTIAL_SUMS + lane] for lane in range(PARTIAL_SUMS)]
         while len(parts) > 1:
             half = len(parts) // 2
             parts = [join(b, a) for a, b in zip(parts[:half], parts[half:], strict=True)]
@@ -153,7 +155,7 @@ def _normalize(thread: _Thread) -> None:
 
 
 def _softmax(thread: _Thread) -> None:
-    top = T.bind(rows.finite(thread.joined(-LARGEST, tirx.max, tirx.max, thread.x)))
+    top = T.bind(rows.finite(thread.joined(-FLOAT32_MAX, tirx.max, tirx.max, thread.x)))
 
     def _exponential(element: Expr) -> Expr:
         return rows.exponential(thread.x(element), top)
@@ -177,27 +179,5 @@ def _memory(count: int, scope: str) -> Any:
     return T.sblock_alloc_buffer((T.int64(count),), "float32", scope=scope, layout=None)
 
 
-def _flat(buffer: Any) -> Any:
-    size = math.prod(buffer.shape)
-    return T.decl_buffer((size,), buffer.dtype, data=buffer.data, layout=None)
-
-
-def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
-    """Leave the kernel as it is: its threads are what the sums are made of."""
-
-
-def _template(kind: str) -> ScheduleTemplate:
-    return ScheduleTemplate(
-        name=f"{kind}_cuda",
-        kind=kind,
-        refuses=refuses,
-        layouts=rows.layouts,
-        kernel=kernel,
-        default=_schedule,
-        space=_schedule,
-        x_types=("float32",),
-    )
-
-
-NORMALIZE_CUDA = _template("normalize")
-SOFTMAX_CUDA = _template("softmax")
+NORMALIZE_CUDA = row_major_template("normalize", "normalize_cuda", refuses, kernel, ("float32",))
+SOFTMAX_CUDA = row_major_template("softmax", "softmax_cuda", refuses, kernel, ("float32",))

@@ -29,7 +29,7 @@ from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "sample2d_cuda"
 WARP = 32
-BLOCKS = 8  # of channels that one thread computes for its place
+CHANNEL_BLOCKS = 8  # of channels that one thread computes for its place
 
 
 def refuses(spec: Sample2d, target: Target) -> str | None:
@@ -83,7 +83,7 @@ def _places(sch: Schedule, spec: Sample2d, block: SBlockRV, sampled: bool) -> tu
     tap, channels = sch.split(column, [None, blocks])
     tiles = [blocks // divisor(blocks), divisor(blocks)]
     if sampled:
-        tiles = sch.sample_perfect_tile(channels, n=2, max_innermost_factor=2 * BLOCKS)
+        tiles = sch.sample_perfect_tile(channels, n=2, max_innermost_factor=2 * CHANNEL_BLOCKS)
     some, several = sch.split(channels, tiles)
     words, lane = sch.split(lane, [None, LANES])
     sch.reorder(n, tap, some, row, col, several, words, lane)
@@ -101,8 +101,8 @@ def _threads(sch: Schedule, places: LoopRV) -> int:
 
 
 def divisor(blocks: int) -> int:
-    """Return the largest number up to ``BLOCKS`` that divides ``blocks``."""
-    return max(size for size in range(1, BLOCKS + 1) if blocks % size == 0)
+    """Return the largest number up to ``CHANNEL_BLOCKS`` that divides ``blocks``."""
+    return max(size for size in range(1, CHANNEL_BLOCKS + 1) if blocks % size == 0)
 
 
 SAMPLE2D_CUDA = ScheduleTemplate(

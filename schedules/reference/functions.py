@@ -10,10 +10,10 @@ from schedules.spec.functions import (
     ERFC_SERIES,
     ERFC_STEP,
     EXP_SERIES,
+    LEAST_EXP_ARGUMENT,
     LN2_HIGH,
     LN2_LOW,
     LOG2_E,
-    SMALLEST,
 )
 from schedules.template import Arrays
 
@@ -21,7 +21,7 @@ from schedules.template import Arrays
 def sigmoid(spec: Sigmoid, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return the logistic function of x, bit for bit."""
     x, one = tensors["x"], np.float32(1)
-    e = exp(np.maximum(-np.abs(x), np.float32(SMALLEST)))
+    e = exp(np.maximum(-np.abs(x), np.float32(LEAST_EXP_ARGUMENT)))
     return np.asarray(np.where(x >= 0, one, e) / (one + e))
 
 
@@ -34,7 +34,7 @@ def gelu(spec: Gelu, tensors: Arrays, params: Arrays) -> np.ndarray:
     for coefficient in ERFC_SERIES[1:]:
         p = fma(p, s, _number(coefficient))
     with np.errstate(over="ignore"):
-        e = exp(np.maximum(-(z * z), np.float32(SMALLEST)))
+        e = exp(np.maximum(-(z * z), np.float32(LEAST_EXP_ARGUMENT)))
     c = p * s * e * np.float32(0.5)
     return np.asarray(np.where(x >= 0, fma(-x, c, x), x * c))
 

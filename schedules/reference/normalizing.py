@@ -9,8 +9,9 @@ import numpy as np
 from schedules.reference.exact import fma, to_integer
 from schedules.reference.functions import exp
 from schedules.spec import Normalize, Softmax
-from schedules.spec.functions import SMALLEST
-from schedules.spec.normalizing import LARGEST, PARTS
+from schedules.spec.functions import LEAST_EXP_ARGUMENT
+from schedules.spec.normalizing import PARTIAL_SUMS
+from schedules.spec.operator_spec import FLOAT32_MAX
 from schedules.template import Arrays
 
 
@@ -29,7 +30,7 @@ def softmax(spec: Softmax, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return shares of one along the last axis, quantized where y is an integer."""
     x, one = tensors["x"], np.float32(1)
     rows = x.reshape(-1, spec.size)
-    largest, smallest = np.float32(LARGEST), np.float32(SMALLEST)
+    largest, smallest = np.float32(FLOAT32_MAX), np.float32(LEAST_EXP_ARGUMENT)
     top = np.clip(rows.max(axis=1, keepdims=True), -largest, largest)
     with np.errstate(over="ignore"):
         a = np.minimum(rows - top, np.float32(0))
@@ -42,9 +43,9 @@ def row_sums(
     rows: np.ndarray, step: Callable[[np.ndarray, np.ndarray], np.ndarray] = np.add
 ) -> np.ndarray:
     """Return the float32 sums (r, 1) of rows (r, n): partial sums by ``step``, then a tree."""
-    total = np.zeros((len(rows), PARTS), np.float32)
-    for first in range(0, rows.shape[1], PARTS):
-        part = rows[:, first : first + PARTS]
+    total = np.zeros((len(rows), PARTIAL_SUMS), np.float32)
+    for first in range(0, rows.shape[1], PARTIAL_SUMS):
+        part = rows[:, first : first + PARTIAL_SUMS]
         total[:, : part.shape[1]] = step(total[:, : part.shape[1]], part)
     while total.shape[1] > 1:
         half = total.shape[1] // 2

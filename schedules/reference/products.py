@@ -9,7 +9,8 @@ import numpy as np
 from schedules.reference.exact import clamp, fma, to_integer
 from schedules.reference.scaling import factors, scale
 from schedules.spec import Attention, Product, Strides
-from schedules.spec.product import EXP2_SERIES, LEAST_EXPONENT, LOWEST
+from schedules.spec.operator_spec import FLOAT32_MAX
+from schedules.spec.product import EXP2_SERIES, LEAST_EXPONENT
 from schedules.template import Arrays
 
 
@@ -43,7 +44,7 @@ def attention(spec: Attention, tensors: Arrays, params: Arrays) -> np.ndarray:
     else:
         mask = matrices(tensors["mask"], spec.mask_strides, (*outer, spec.queries, spec.keys))
         s = fma(acc.astype(np.float32), m, mask * np.float32(math.log2(math.e)))
-        t = s - np.maximum(s.max(-1, keepdims=True), np.float32(LOWEST))
+        t = s - np.maximum(s.max(-1, keepdims=True), np.float32(-FLOAT32_MAX))
     u = powers(t)
     total = np.maximum(u.sum(-1, keepdims=True, dtype=np.int32), 1)
     acc = _sums(u, np.zeros((), np.int32), v, z_v)

@@ -22,8 +22,8 @@ def factors(
     spec: Requantizing, params: Arrays, name: str, shape: tuple[int, ...] | None = None
 ) -> Factors:
     """Return multiplier ``name``, reshaped if there is a ``shape``."""
-    found = (params[part] for part in spec.scaled_by(name))
-    return tuple(part if shape is None else part.reshape(shape) for part in found)
+    factors = (params[part] for part in spec.scaled_by(name))
+    return tuple(part if shape is None else part.reshape(shape) for part in factors)
 
 
 def by_sign(acc: np.ndarray, factors: Factors, below_zero: Factors) -> Factors:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedules.spec.operator_spec import DType, Padding, Pair, Shape, Size, window_places
+from schedules.spec.operator_spec import (
+    DType,
+    Padding,
+    Pair,
+    Shape,
+    Size,
+    static_size,
+    window_places,
+)
 from schedules.spec.requantizing import Requantizing
 
 PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "alpha")
@@ -86,6 +94,21 @@ class Conv2d(Requantizing):
         return (self.batch, self.out_channels, *self.out_size)
 
     @property
+    def multiplications(self) -> int:
+        """How many products it sums up; taps in the padding are left out."""
+        filters = self.in_channels // self.groups * self.out_channels
+        return static_size(self.batch) * filters * self._taps(0) * self._taps(1)
+
+    def _taps(self, axis: int) -> int:
+        """Return how many taps along an axis meet the image, over all output positions."""
+        size = (self.height, self.width)[axis]
+        return sum(
+            0 <= i * self.strides[axis] - self.padding[axis] + tap * self.dilation[axis] < size
+            for i in range(self.out_size[axis])
+            for tap in range(self.kernel[axis])
+        )
+
+    @property
     def r(self) -> DType | None:
         """Element type of the residual."""
         return self.residual
@@ -120,6 +143,11 @@ class Dense(Requantizing):
     def zero_points(self) -> tuple[str, ...]:
         """Names of the activations whose zero points z holds."""
         return ZERO_POINTS
+
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up."""
+        return static_size(self.rows) * self.n * self.k
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

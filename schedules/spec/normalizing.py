@@ -1,7 +1,7 @@
 """Operators that see a row of values whole: norms and softmax, of float32.
 
-A row is summed in ``PARTS`` partial sums: lane l adds elements l, l + 16, l + 32, ... in order,
-from zero on; then lanes l and l + 8 are added, l and l + 4, l and l + 2, and the last two. So every
+A row is summed in sixteen partial sums: lane l adds elements l, l + 16, l + 32, ... in order, from
+zero on; then lanes l and l + 8 are added, l and l + 4, l and l + 2, and the last two. So every
 target has the same bits, whatever its vectors are.
 """
 
@@ -14,9 +14,8 @@ from typing import ClassVar
 from schedules.spec.operator_spec import DType, OperatorSpec, Shape
 from schedules.template import ScheduleError
 
-PARTS = 16
-LARGEST = 3.4028234663852886e38  # of float32
-QUANTIZING = ("s", "z", "clamp")
+PARTIAL_SUMS = 16
+QUANTIZE_PARAMS = ("s", "z", "clamp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +70,7 @@ class Normalize(OperatorSpec):
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        own = () if self.y == "float32" else QUANTIZING
+        own = () if self.y == "float32" else QUANTIZE_PARAMS
         return ("gamma", "beta", "epsilon", "count", *own)
 
     def shape(self, name: str) -> Shape:
@@ -88,9 +87,10 @@ class Softmax(OperatorSpec):
     """Softmax over the last axis; x is float32.
 
     ``top`` is the largest x, moved into the finite numbers; ``a = min(x - top, 0)``; ``e = exp(a)``
-    as :class:`Sigmoid` has it, 0 where a is below ``SMALLEST``; ``t = e / max(sum(e), 1)``; y is t,
-    or the integer that :class:`Quantize` makes of it. So a row of minus infinities gives zeros, and
-    several plus infinities share equally. No params, or those of :class:`Quantize`.
+    as :class:`Sigmoid` has it, 0 where a is below ``LEAST_EXP_ARGUMENT``;
+    ``t = e / max(sum(e), 1)``; y is t, or the integer that :class:`Quantize` makes of it. So a row
+    of minus infinities gives zeros, and several plus infinities share equally. No params, or those
+    of :class:`Quantize`.
     """
 
     kind: ClassVar[str] = "softmax"
@@ -105,7 +105,7 @@ class Softmax(OperatorSpec):
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        return () if self.y == "float32" else QUANTIZING
+        return () if self.y == "float32" else QUANTIZE_PARAMS
 
     def shape(self, name: str) -> Shape:
         """Logical shape of x and y."""

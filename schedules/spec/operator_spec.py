@@ -12,6 +12,12 @@ Size = int | tirx.Var  # a batch may be symbolic
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]  # top, left, bottom, right
 Shape = tuple[Size, ...]
+FLOAT32_MAX = 3.4028234663852886e38
+
+
+def static_size(size: Size) -> int:
+    """Return ``size``, or 1 where it is symbolic."""
+    return size if isinstance(size, int) else 1
 
 
 def window_places(
@@ -45,6 +51,14 @@ class OperatorSpec:
     def zero_points(self) -> tuple[str, ...]:
         """Names of the activations whose zero points the constant z holds, in its order."""
         return (*(name for name in self.tensors if self.dtype(name) != "float32"), "y")
+
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up, a symbolic size taken as 1; 0 where it sums none.
+
+        Taps in the padding are left out: a kernel may skip them, and none may count them.
+        """
+        return 0
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name``, one of ``tensors`` or "y"."""

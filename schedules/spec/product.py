@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedules.spec.operator_spec import DType, OperatorSpec, QType, Shape, Size
+from schedules.spec.operator_spec import DType, OperatorSpec, QType, Shape, Size, static_size
 from schedules.spec.requantizing import Requantizing
 
 Strides = tuple[int, int, int, int, int]
@@ -23,9 +23,8 @@ MOST_DEPTH = 16512
 EXP2_SERIES = tuple(255 * math.log(2) ** k / math.factorial(k) for k in (4, 3, 2, 1, 0))
 """Of 255 * 2**f, highest power first: within a hundredth where |f| <= 1/2."""
 LEAST_EXPONENT = -126.0
-MASKED = -(1 << 30)
+MASKED_SCORE = -(1 << 30)
 """The sum of products in place of one that does not count."""
-LOWEST = -3.4028234663852886e38  # of float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +65,11 @@ class Product(Requantizing):
         """Names of the constants it reads."""
         return ("clamp",) if self.a == "float32" else (*self.scaled_by("m"), "z", "clamp")
 
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up."""
+        return static_size(self.batch) * self.heads * self.rows * self.columns * self.depth
+
     def shape(self, name: str) -> Shape:
         """Shape of activation ``name`` in memory."""
         return {"a": self.a_shape, "b": self.b_shape, "y": self.y_shape}[name]
@@ -80,7 +84,7 @@ class Attention(OperatorSpec):
 
     - without a mask ``t = float32(acc - max over j of acc) * m_scores``, that of the head;
     - with one ``s = fma(float32(acc), m_scores, mask * log2(e))``, ``t = s - max over j of s``,
-      where that maximum is LOWEST at least;
+      where that maximum is -FLOAT32_MAX at least;
     - ``u = rint(255 * 2**t)``, uint8: t is LEAST_EXPONENT at least, ``n = rint(t)``, p by fma from
       EXP2_SERIES of ``t - n``, n added to its exponent bits;
     - ``y = requantize((sum u * (v - z_v)) / max(sum u, 1), m)``: sums in int32, their quotient in
@@ -124,6 +128,12 @@ class Attention(OperatorSpec):
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
         return ("m_scores", "m", "z", "clamp")
+
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up."""
+        scores = static_size(self.batch) * self.heads * self.queries * self.keys
+        return scores * (self.depth + self.width)
 
     def shape(self, name: str) -> Shape:
         """Shape of activation ``name`` in memory."""

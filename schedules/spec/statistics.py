@@ -18,6 +18,8 @@ class Observe(OperatorSpec):
     histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32
     with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out. Where inverse
     is zero nothing is counted, and no time taken.
+    It is counted in ``tasks`` parts, at the same time where there are threads; 0 leaves that to the
+    template, which knows the size then: dims are symbolic otherwise.
     Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width) for histogram.
     """
 
@@ -26,6 +28,7 @@ class Observe(OperatorSpec):
     dims: Shape
     bins: int = 0
     absolute: bool = False
+    tasks: int = 0
 
     @property
     def params(self) -> tuple[str, ...]:

@@ -24,13 +24,13 @@ PART = 16
 
 def _find(instruction: str, lanes: int, x: Expr, parts: Sequence[Expr]) -> Expr:
     dtype, limit = f"int8x{lanes}", byte_everywhere(128 - PART, lanes)
-    found = byte_everywhere(0, lanes)
+    entries = byte_everywhere(0, lanes)
     for number, part in enumerate(parts):
         repeated = shuffle(part, list(range(PART)) * (lanes // PART))
         own = x ^ byte_everywhere(PART * number, lanes)
         entry = tirx.call_llvm_pure_intrin(dtype, "llvm.uadd.sat", own, limit)
-        found = found | tirx.call_llvm_pure_intrin(dtype, instruction, repeated, entry)
-    return found
+        entries = entries | tirx.call_llvm_pure_intrin(dtype, instruction, repeated, entry)
+    return entries
 
 
 def _template(name: str, feature: str, lanes: int, instruction: str) -> ScheduleTemplate:

@@ -74,7 +74,16 @@ def test_report_is_measured(compiled, fp32, digits):
     timed = sum(layer.time_us or 0 for layer in report.layers) + sum(report.other_us.values())
     assert 0 < timed < 1e6
     assert report.artifact_bytes == (folder / "digits.ri8").stat().st_size
-    assert set(report.seconds) == {"import", "quantize", "build", "export", "compare", "measure"}
+    assert set(report.seconds) == {
+        "import",
+        "quantize",
+        "build",
+        "export",
+        "compare",
+        "measure",
+        "ranges",
+        "histograms",
+    }
 
 
 @pytest.mark.fast

@@ -4,10 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from tvm import relax
 
 from relay_int8.calibration import ArrayRunner, calibrate
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.network import CalibrationNetwork, CalibrationRecipe
+from relay_int8.compiler.pipeline import lower
 from relay_int8.errors import CalibrationError
 from schedules.targets import named_target, native_target
 from tests.small_networks import NetworkWriter
@@ -42,6 +44,32 @@ def test_kernels_count_what_numpy_does(method):
         for runner in (kernels, numpy)
     )
     assert found == expected
+
+
+def test_statistics_of_all_sizes_are_compiled_once():
+    net = NetworkWriter((1, 16, 9, 11))
+    a = net.conv("a", net.x, 32, 3)
+    b = net.conv("b", a, 16, 3)
+    schemes = dict.fromkeys(("a", "b"), "u8")
+    network = CalibrationNetwork(net.module(b), schemes, [], native_target(), find_method("kl"))
+    lowered = lower(native_target())(network._observed)
+    kernels = {str(name.name_hint) for name in lowered.get_global_vars()}
+    assert sum(name.startswith("observe_cpu") for name in kernels) == 2  # a range, a histogram
+
+
+def test_what_lies_in_a_concat_is_observed_there():
+    net = NetworkWriter((1, 16, 9, 11))
+    a, b = net.conv("a", net.x, 16, 3), net.conv("b", net.x, 16, 3)
+    joined = net.emit("c", relax.op.concat([a, b], axis=1))
+    schemes = dict.fromkeys(("a", "b", "c"), "s8")
+    network = CalibrationNetwork(
+        net.module(net.conv("d", joined, 4, 1)), schemes, [], native_target()
+    )
+    image = np.random.default_rng(3).normal(size=(1, 16, 9, 11)).astype(np.float32)
+    found = network.statistics({"x": image}).ranges
+    (low_a, high_a, _), (low_b, high_b, _), (low, high, _) = (found[name] for name in "abc")
+    assert low_a != low_b and high_a != high_b
+    assert (low, high) == (min(low_a, low_b), max(high_a, high_b))
 
 
 def test_a_recipe_that_was_sent_makes_the_same_network():

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from relay_int8.calibration import Preprocessing, open_data
+from relay_int8.data import picture_folder
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
@@ -86,6 +87,33 @@ def test_pictures_are_preprocessed(tmp_path):
     save_pictures(tmp_path / "in", ["a.png"])
     data = open_data(tmp_path / "in", [X], Preprocessing(mean=(3,), deviation=(2,)))
     np.testing.assert_array_equal(stacked(data), np.full((1, 3, 4, 4), -1.5))
+
+
+def test_pictures_are_read_a_few_ahead_in_their_order(tmp_path, monkeypatch):
+    save_pictures(tmp_path, [f"{place}.png" for place in range(12)])
+    read = []
+    whole = picture_folder.read_picture
+
+    def _noted(path, preprocessing):
+        read.append(path.name)
+        return whole(path, preprocessing)
+
+    monkeypatch.setattr(picture_folder, "read_picture", _noted)
+    found = iter(PictureFolder(tmp_path, Preprocessing())())
+    first, _ = next(found)
+    assert first.endswith("0.png")
+    found.close()
+    assert read == [f"{place}.png" for place in range(len(read))]
+    assert 1 <= len(read) <= picture_folder.AHEAD + 1
+
+
+def test_a_damaged_picture_is_reported_where_it_stands(tmp_path):
+    save_pictures(tmp_path, [f"{place}.png" for place in range(8)])
+    (tmp_path / "6.png").write_bytes(b"no picture")
+    found = iter(PictureFolder(tmp_path, Preprocessing())())
+    assert [next(found)[0][-5:] for _ in range(6)] == [f"{place}.png" for place in range(6)]
+    with pytest.raises(CalibrationError, match=r"6\.png"):
+        next(found)
 
 
 @pytest.mark.parametrize("damage", [b"", b"no picture", "cut"])

@@ -9,8 +9,8 @@ from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.network import CalibrationNetwork
 from relay_int8.calibration.observe import ArrayRunner
 from relay_int8.numerics.channel_means import LAST_AXIS, channel_means
+from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
 from relay_int8.quantization.refine.network import NumpyNetwork
-from relay_int8.quantization.refine.runner import StackRunner
 from schedules.targets import native_target
 from tests.small_networks import NetworkWriter
 
@@ -71,7 +71,8 @@ def test_kernels_report_what_numpy_does(dims):
     x = np.random.default_rng(2).normal(size=dims).astype(F) + F(3)
     found = runner.statistics({"x": x})
     np.testing.assert_array_equal(found.means["x"], channel_means(x))
-    stacked = StackRunner(NumpyNetwork(mod), ["x"], wanted).statistics({"x": x}).means
+    floats = FloatTensors(NumpyNetwork(mod), [{"x": x}])
+    stacked = KnownRunner(floats, ["x"], wanted).statistics(*floats).means
     arrays = ArrayRunner(lambda image: image, wanted).statistics({"x": x}).means
     for name in wanted:
         by_image = len(dims) == 4 and name == "x"

@@ -1,12 +1,15 @@
 """mse-affine against the sum over all values, candidate by candidate, and what is degenerate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from relay_int8.calibration import Grid, Histogram, Range
 from relay_int8.calibration.choose import choose
 from relay_int8.calibration.methods import METHODS
-from relay_int8.calibration.methods.mse_affine import STRIDE, squared_errors
+from relay_int8.calibration.methods.mse_affine import CUT, STRIDE, errors_behind, squared_errors
+from relay_int8.numerics.qparams import quantize
 
 pytestmark = pytest.mark.fast
 F = np.float32
@@ -103,3 +106,120 @@ def test_the_range_of_a_tensor_stays_within_what_was_observed():
     entry = choose("asymmetric", observed, two_sided(counts, -0.3, 20), METHOD)
     assert entry.low == F(-0.3) and 3 < entry.high < 8
     assert entry.method == "mse-affine"
+
+
+def test_few_values_leave_room_for_others_beyond_them():
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal(768).astype(F)
+    entry = chosen(values, "asymmetric")
+    assert 1.1 < entry.low / values.min() < 1.26 and 1.1 < entry.high / values.max() < 1.26
+    unseen = rng.standard_normal(100_000).astype(F)
+    assert mean_error(unseen, entry) < mean_error(unseen, replace(entry, **extremes(values))) / 2
+
+
+@pytest.mark.parametrize("scheme", ["u8", "s8", "asymmetric"])
+def test_many_values_leave_none(scheme):
+    values = (np.random.default_rng(6).random((4, 200_000)).sum(axis=0) - 2).astype(F)
+    values = np.abs(values) if scheme == "u8" else values
+    entry = chosen(values, scheme)
+    largest = np.abs(values).max()
+    assert entry.high <= {"u8": largest, "s8": largest, "asymmetric": values.max()}[scheme]
+
+
+def test_bounds_of_functions_are_not_passed():
+    values = np.clip(np.random.default_rng(7).standard_normal(500), -1, 0.5).astype(F)
+    entry = chosen(values, "asymmetric")
+    assert (entry.low, entry.high) == (-1, 0.5)
+
+
+@pytest.mark.parametrize("scheme", ["u8", "s8"])
+def test_magnitudes_have_room_above_alone(scheme):
+    values = np.abs(np.random.default_rng(8).standard_normal(300)).astype(F)
+    entry = chosen(values, scheme)
+    assert 1.05 < entry.high / values.max() <= 1.2501
+    assert entry.low == (0 if scheme == "u8" else -entry.high)
+
+
+def test_an_end_that_cuts_does_not_move():
+    values = np.random.default_rng(9).standard_normal(200_000).astype(F)
+    entry = chosen(values, "asymmetric")
+    assert values.min() < entry.low and entry.high < values.max()
+
+
+def test_too_few_values_and_the_largest_floats():
+    assert chosen(np.array([-1, 2, 3], F), "asymmetric").high == 3
+    largest = np.finfo(F).max
+    values = np.append(np.linspace(-1, 1, 40), [0.99]).astype(F) * largest
+    assert np.isfinite(chosen(values, "s8").high)
+
+
+def chosen(values, scheme, function=None):
+    """Return the entry that calibration makes of some values."""
+    observed = Range.from_statistic(Range.statistic(values))
+    grid = METHOD.grid(scheme, observed)
+    return choose(scheme, observed, Histogram.of(values, grid), METHOD, function=function)
+
+
+def behind(counts, function, edges, low, high, steps):
+    """Return the error of one range, bin by bin: of a function, and of what it reads."""
+    width, total = edges[1] - edges[0], 0.0
+    for place, count in enumerate(counts):
+        y = function(edges[place] + width / 2)
+        slope = function(edges[place + 1]) - function(edges[place])
+        if place < low:
+            total += CUT * count * (y - function(edges[low])) ** 2
+        elif place >= high:
+            total += CUT * count * (y - function(edges[high])) ** 2
+        else:
+            total += count * (slope * (high - low) / steps) ** 2 / 12
+    return total
+
+
+def test_errors_behind_a_function_are_those_of_every_bin():
+    counts = np.random.default_rng(3).integers(0, 1000, 64)
+    edges = np.linspace(-3, 5, 65)
+    lows, highs = np.array([0, 8, 16]), np.array([64, 48, 32])
+    expected = [[behind(counts, np.tanh, edges, low, high, 255) for high in highs] for low in lows]
+    values = np.tanh(edges[:-1] + 1 / 16)
+    found = errors_behind(counts, np.tanh(edges), values, 24.0, lows, highs, 255)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def swish(x):
+    return x / (1 + np.exp(-x))
+
+
+def test_a_range_need_not_hold_what_a_function_makes_nothing_of():
+    values = (np.random.default_rng(4).standard_normal(100_000) * 3).astype(F)
+    entry, plain = chosen(values, "asymmetric", swish), chosen(values, "asymmetric")
+    assert -9 < entry.low < -4 and plain.low < entry.low - 2
+    assert entry.high > 9
+    errors = [
+        np.square(swish(seen(values, each)) - swish(values)).mean() for each in (entry, plain)
+    ]
+    assert errors[0] < 0.75 * errors[1]
+
+
+@pytest.mark.parametrize("scheme", ["asymmetric", "s8"])
+def test_a_function_without_values_everywhere_changes_nothing(scheme):
+    values = np.random.default_rng(5).standard_normal(100_000).astype(F)
+    assert chosen(values, scheme, np.log) == chosen(values, scheme)
+
+
+def test_magnitudes_of_both_signs_have_no_function():
+    values = (np.random.default_rng(4).standard_normal(100_000) * 3).astype(F)
+    assert chosen(values, "s8", swish) == chosen(values, "s8")
+
+
+def extremes(values):
+    return {"low": values.min(), "high": values.max()}
+
+
+def seen(values, entry):
+    """Return what the integers of some values stand for."""
+    params = entry.qparams()
+    return (quantize(values, params).astype(F) - params.zero_point) * params.scale
+
+
+def mean_error(values, entry):
+    return float(np.square(seen(values, entry) - values).mean())

@@ -1,28 +1,22 @@
 """Every command that the documents show can be typed as it stands: no option is unknown."""
 
-import shlex
-from pathlib import Path
-
 import pytest
 import typer
 from typer.core import TyperGroup
 
 from relay_int8.cli import app
+from tests.docs.pages import ROOT, steps
 
 pytestmark = pytest.mark.fast
 
-ROOT = Path(__file__).parents[2]
 UsageError = typer.BadParameter.__base__
-PROMPT = "    relay-int8 "
 
 
 def documented():
     """Return the commands in code blocks, those of several lines joined, comments left out."""
     commands = []
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-        lines = [line for line in text.splitlines() if line.startswith(PROMPT)]
-        commands += [shlex.split(line, comments=True)[1:] for line in lines]
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        commands += [step.words for step in steps(path) if step.kind == "command"]
     return commands
 
 

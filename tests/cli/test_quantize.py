@@ -55,6 +55,15 @@ def test_quantize_then_evaluate(invoke, images, tmp_path):
 
 
 @pytest.mark.fast
+def test_a_budget_is_for_a_search(invoke, images, tmp_path):
+    data = images / "calibration.npy"
+    command = "quantize", MODEL, "--data", data, "-o", tmp_path / "a.ri8", "--budget", 60
+    code, _, err = invoke(*command)
+    assert code == 1 and "choose preset auto" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fast
 def test_blank_images_are_a_hazard_and_with_strict_an_error(invoke, images, tmp_path):
     blank = tmp_path / "blank.npy"
     np.save(blank, np.zeros_like(np.load(images / "calibration.npy")))
@@ -141,7 +150,8 @@ def test_excluded_layer_is_no_failure(invoke, table, tmp_path):
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["settings"]["exclude"] == ["logits", "pool"]
     floats = [layer["name"] for layer in report["layers"] if not layer["integer"]]
-    assert floats == ["pool", "flatten", "logits"]
+    # the sum before the pool too: no integers read it any more
+    assert floats == ["block3.relu", "pool", "flatten", "logits"]
     assert "In float, and why" in out
     assert "compare" not in err
     assert report["layers"][0]["snr_db"] is None

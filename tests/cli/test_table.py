@@ -94,7 +94,11 @@ def test_names_of_layers_are_not_taken_for_tensors(invoke, tmp_path):
     mine.write_text('{"conv1": 254}')
     for arguments in ((ncnn, tmp_path / "b.json"), (mine, tmp_path / "b.table")):
         code, _, err = invoke("table", "convert", *arguments)
-        assert code == 1 and "ncnn names layers" in err and "--model" in err
+        assert (
+            code == 1
+            and "a table of ncnn lists layers" in " ".join(err.split())
+            and "--model" in err
+        )
         assert not arguments[1].exists()
     code, _, err = invoke(
         "quantize", MODEL, "--batch", 1, "--table", ncnn, "-o", tmp_path / "a.ri8"

@@ -18,7 +18,7 @@ from tvm.s_tir import Schedule
 
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.dp4a.dense import DENSE_DP4A
-from schedules.cuda.dp4a.tiles import ORDERS as OURS
+from schedules.cuda.dp4a.tiles import LOOP_ORDERS as OURS
 from schedules.space import Kernel, Option, point, tilings, trace
 from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts

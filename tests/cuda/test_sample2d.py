@@ -14,8 +14,8 @@ from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61, Built, Case, build
 from tests.deformable_networks import modulated
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
+from tests.schedules.test_functions import values
 from tests.schedules.test_sample2d import KINDS, params_of, tensors_of
-from tests.schedules.test_sigmoid import values
 
 LAYOUTS = {"row": ROW, "words": NCHW4C, "blocks": NCHW16C}
 CASES = {

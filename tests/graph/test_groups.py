@@ -5,7 +5,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8.graph.groups import Clip, Group, Leaky, find_groups
+from relay_int8.graph.group import Clip, Group, Leaky
+from relay_int8.graph.groups import find_groups
 from tests.small_networks import NetworkWriter, constants, functions, nn
 
 pytestmark = pytest.mark.fast

@@ -43,6 +43,15 @@ def test_a_gain_on_one_image_does_not():
     assert not second.beats(first, 0.1)
 
 
+def test_a_small_gain_that_most_images_have_wins():
+    hard = [1.0, 0.9, *[0.1] * 6]
+    first, second = judgement(hard), judgement([0.99, 0.88, *[0.095] * 6])
+    assert 0.1 < second.ratio_db - first.ratio_db < 0.2
+    assert second.beats(first, 0.1)
+    one_worse = judgement([0.99, 0.88, *[0.095] * 3, *[0.12] * 3])
+    assert not one_worse.beats(first, 0.15)
+
+
 def test_without_noise():
     exact, noisy = judgement([0.0] * 8), judgement([0.1] * 8)
     assert exact.ratio_db == np.inf

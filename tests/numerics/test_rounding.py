@@ -103,3 +103,12 @@ def test_descent_never_gets_worse_than_nearest():
         a_ridged, p_ridged = a + ridge * np.eye(40), p + ridge * w
         found = error(descent(w, s, a, p), s, a_ridged, p_ridged)
         assert (found <= error(nearest(w, s, a, p), s, a_ridged, p_ridged) + 1e-12).all()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", ["nearest", "descent", "adaround"])
+def test_groups_are_rounded_as_each_alone(name):
+    problems = [problem(3, 9, seed=seed) for seed in range(4)]
+    together = ROUNDINGS[name](*(np.stack(arrays) for arrays in zip(*problems, strict=True)))
+    alone = [ROUNDINGS[name](*one) for one in problems]
+    np.testing.assert_array_equal(together, np.stack(alone))

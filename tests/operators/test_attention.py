@@ -9,7 +9,8 @@ from relay_int8.compiler.pipeline import normalize
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import FunctionWriter
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from schedules.rounding import ROUNDINGS

@@ -10,7 +10,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.graph.plan import Plan
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from tests.small_networks import NETWORKS, NetworkWriter, branches, nn, residual
+from tests.small_networks import NETWORKS, NetworkWriter, branches, dense_blocks, nn, residual
 
 pytestmark = pytest.mark.fast
 
@@ -54,6 +54,35 @@ def test_concat_shares_what_it_can():
     assert like["pool"] == like["a"] == "a"  # has other readers: the concat rescales it
 
 
+def test_a_dense_block_has_one_scale():
+    tensors = annotate(dense_blocks(), QuantConfig()).tensors
+    like = {name: tensor.like for name, tensor in tensors.items()}
+    assert {like[name] for name in ("new0", "new1", "new2", "list1", "list2")} == {"whole"}
+    assert like["pool"] == "a"  # it gives what it reads
+    assert like["d0"] == like["d1"] == like["nest0"] == like["nest1"] == "nest2"
+    assert like["c"] == "c"  # a convolution reads it too
+
+
+def test_a_concat_that_is_joined_again_alone_keeps_its_range():
+    net = NetworkWriter()
+    a, b, c = (net.conv(name, net.x, 16, 1) for name in "abc")
+    inner = net.emit("inner", relax.op.concat([a, b], axis=1))
+    outer = net.emit("outer", relax.op.concat([c, inner], axis=1))
+    tensors = annotate(net.module(net.conv("d", outer, 4, 1)), QuantConfig()).tensors
+    assert tensors["a"].like == tensors["b"].like == tensors["inner"].like == "inner"
+    assert tensors["c"].like == "outer"
+
+
+def test_concats_that_are_no_parts_have_scales_of_their_own():
+    net = NetworkWriter()
+    a, b, c = (net.conv(name, net.x, 16, 1) for name in "abc")
+    first = net.conv("e", net.emit("d", relax.op.concat([a, b], axis=1)), 4, 1)
+    second = net.conv("g", net.emit("f", relax.op.concat([b, c], axis=1)), 4, 1)
+    tensors = annotate(net.module(first, second), QuantConfig()).tensors
+    like = {name: tensor.like for name, tensor in tensors.items()}
+    assert like == {"x": "x", "a": "d", "b": "b", "c": "f", "d": "d", "f": "f"}
+
+
 def test_every_layer_has_its_macs():
     macs = {layer.name: layer.macs for layer in annotate(residual(), QuantConfig()).layers}
     assert macs["a"] == 20 * 3 * 9 * 6 * 5
@@ -66,7 +95,7 @@ def test_every_layer_has_its_macs():
     [
         (("d",), {"d"}),
         (("a/bias/conv",), {"a"}),
-        (("dense",), {"logits", "pool", "flat"}),
+        (("dense",), {"logits", "pool", "flat", "f"}),
         (("conv2d",), {"a", "b0", "b", "d", "e", "f", "pool", "flat"}),
     ],
 )
@@ -75,6 +104,23 @@ def test_exclusions(exclude: tuple[str, ...], floats: set[str]):
     found = {layer.name for layer in plan.layers if layer.reason is not None}
     assert found <= floats and {name for name in exclude if "/" not in name} & floats <= found
     assert any(layer.cause == "excluded" for layer in plan.layers)
+
+
+def test_a_sum_that_no_integer_layer_reads_stays_float():
+    """What an image has added in the end, or coordinates, is not rounded to 256 values."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/bias", net.x, 8, 3, padding=1))
+    moved = net.emit("moved", relax.op.add(net.conv("b", a, 8, 1), a))
+    again = net.emit("again", relax.op.add(net.conv("c", a, 8, 1), moved))
+    plan = annotate(net.module(net.relu("y", again)), QuantConfig())
+    assert reasons(plan) == {
+        "a": None,
+        "b": None,
+        "moved": "no integer operator reads its result",
+        "c": None,
+        "y": "no integer operator reads its result",
+    }
+    assert set(plan.tensors) == {"x", "a"}
 
 
 def test_excluded_addition_stands_alone():

@@ -123,6 +123,22 @@ def test_the_rest_of_the_report(page):
         assert part in page.text, part
 
 
+def test_the_verdict_comes_before_all_facts(page):
+    verdict = page.text.index("1.500 ms (batch 1, 2 threads)")
+    assert verdict < page.text.index("Quantized model")
+    assert "conv1 (31.2 dB)" in page.text[: page.text.index("Quantized model")]
+
+
+FITS = """
+const result = {page: document.documentElement.scrollWidth, window: window.innerWidth};
+"""
+
+
+def test_a_phone_scrolls_in_one_direction(path):
+    found = json.loads(drawn(path, FITS, width=420).result)
+    assert found["page"] <= found["window"] < 700
+
+
 def test_hazards_come_first(tmp_path):
     pytest.importorskip("plotly")
     hazard = Hazard(kind="few-images", name="", message="only 3 images")

@@ -5,12 +5,15 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.layout_flexible import CONCAT_CPU, MOVE_CPU
+from schedules.cpu.concat import CONCAT_CPU
+from schedules.cpu.layout_flexible import MOVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.spec import Concat, Move
+from schedules.targets import TARGETS
 from schedules.template import Layouts
 from tests.schedules.any_layout_runs import build, check, random_tensors, run
+from tests.x86_targets import X86
 
 FILL = {"fill": np.array([7], np.uint8)}
 LAYOUTS = [ROW, NHWC, NCHW4C, NCHW16C]
@@ -166,6 +169,33 @@ def test_concat(sizes, axis, layout):
 def test_concat_of_blocks_is_parallel():
     shapes = ((1, 64, 20, 20), (1, 32, 20, 20))
     check(Concat(shapes=shapes, axis=1, x="int8"), {}, NCHW16C)
+
+
+MANY = (16, 32, 16, 16, 48, 16, 16, 16, 32, 16)
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_concat_of_many(layout, target):
+    target = Target(TARGETS[target])
+    for sizes, axis, dtype in ((MANY, 1, "uint8"), ((*MANY, 5), 1, "float32"), (MANY, 2, "int8")):
+        check(concat(sizes, axis, dtype), {}, layout, target=target)
+    check(concat((3, *MANY), 1, "float32"), {}, layout, target=target)  # between lanes of blocks
+    check(concat(MANY, 1, "uint8"), {}, layout, target=target, searched=True)
+
+
+def test_concat_of_many_images():
+    """As many as there are when it runs; parts that are worth threads and parts that are not."""
+    batch = tirx.Var("n", "int64")
+    shapes = tuple((batch, channels, 20, 20) for channels in MANY)
+    spec = Concat(shapes=shapes, axis=1, x="int8")
+    wanted = Layouts(inputs=(NCHW16C,) * len(MANY), output=NCHW16C)
+    built, layouts = build(spec, wanted)
+    for count in (1, 3):
+        tensors = random_tensors(spec, count)
+        memory = run(built, spec, layouts, tensors, {})
+        expected = reference(spec, tensors, {})
+        np.testing.assert_array_equal(NCHW16C.unpack(memory, expected.shape), expected)
 
 
 @pytest.mark.fast

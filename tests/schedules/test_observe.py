@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import tvm
 from tvm import tirx
 
+from schedules.cpu.observe import OBSERVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
-from schedules.spec import Observe
+from schedules.space import Kernel
+from schedules.spec import Observe, to_json
 from schedules.targets import named_target
 from schedules.template import Layouts
-from tests.schedules.any_layout_runs import build, check, f32, run
+from tests.schedules.any_layout_runs import NATIVE, build, check, f32, run
 
 LAYOUTS = [ROW, NHWC, NCHW4C, NCHW16C]
 HISTOGRAM = {"low": f32(-2.5), "inverse": f32(100 / 5.1)}
@@ -59,6 +62,36 @@ def test_ragged_sizes(size):
     x = np.random.default_rng(1).standard_normal(size).astype(np.float32)
     check(Observe(statistic="range", dims=(size,)), {}, tensors={"x": x})
     check(histogram((size,)), HISTOGRAM, tensors={"x": x})
+
+
+LARGE, SMALL = (1, 32, 130, 70), (2, 16, 5, 7)
+
+
+@pytest.mark.parametrize("statistic", ["range", "histogram"])
+@pytest.mark.parametrize(("first", "second"), [(LARGE, (1, 16, 200, 90)), (SMALL, (1, 48, 1, 1))])
+def test_one_kernel_serves_every_size(first, second, statistic):
+    params = HISTOGRAM if statistic == "histogram" else {}
+    bins = 100 if params else 0
+    specs = [Observe(statistic=statistic, dims=dims, bins=bins) for dims in (first, second)]
+    asked = Layouts(inputs=(NCHW16C,), output=ROW)
+    texts = {to_json(OBSERVE_CPU.general(spec, asked)[0]) for spec in specs}
+    assert len(texts) == 1
+    general, layouts = OBSERVE_CPU.general(specs[0], asked)
+    kernel = Kernel(template=OBSERVE_CPU, spec=general, layouts=layouts, target=NATIVE)
+    built = tvm.compile(kernel.default().mod, target=NATIVE)
+    for spec in specs:
+        x = values(spec.dims, 3)["x"]
+        y = tvm.runtime.tensor(np.full(spec.shape("y"), 77, spec.dtype("y")))
+        arrays = [NCHW16C.pack(x), *(params[name] for name in spec.params)]
+        built["main"](*(tvm.runtime.tensor(array) for array in arrays), y)
+        np.testing.assert_array_equal(y.numpy(), reference(spec, {"x": x}, params))
+
+
+def test_ragged_and_open_sizes_have_kernels_of_their_own():
+    asked = Layouts(inputs=(NCHW16C,), output=ROW)
+    for dims in ((1, 20, 9, 9), (tirx.Var("n", "int64"), 16, 9, 9)):
+        spec = Observe(statistic="range", dims=dims)
+        assert OBSERVE_CPU.general(spec, asked) == (spec, asked)
 
 
 def test_nothing_finite():

@@ -6,10 +6,19 @@ import pytest
 from tvm import tirx
 
 from schedules.spec import Binary, Concat, Conv2d, Dense, Move, Quantize, from_json, sized, to_json
+from tests.schedules.product_cases import attention_of, product_of
 
 pytestmark = pytest.mark.fast
 
 CONV = {"batch": 2, "in_channels": 3, "height": 9, "width": 8, "out_channels": 4, "kernel": (3, 2)}
+SQUARE = {
+    "batch": 2,
+    "in_channels": 4,
+    "height": 3,
+    "width": 3,
+    "out_channels": 8,
+    "kernel": (3, 3),
+}
 
 
 @pytest.mark.parametrize(
@@ -52,3 +61,20 @@ def test_shapes_and_types():
     assert [spec.dtype(name) for name in ("x", "r", "y")] == ["uint8", "uint8", "int8"]
     assert Concat(shapes=((1, 2), (1, 4)), axis=1, x="uint8").shape("y") == (1, 6)
     assert Quantize(dims=(1,), y="int8").dtype("x") == "float32"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        # Rows 0 and 2 of 3 x 3 windows leave a row out, columns likewise: 7 taps an axis, not 9.
+        (Conv2d(**SQUARE, padding=(1, 1, 1, 1), x="uint8", y="uint8"), 2 * 4 * 8 * 7 * 7),
+        (Conv2d(**SQUARE, x="uint8", y="uint8"), 2 * 4 * 8 * 3 * 3),
+        (Conv2d(**(SQUARE | {"batch": tirx.Var("n", "int64")}), x="int8", y="int8"), 4 * 8 * 9),
+        (Dense(rows=3, n=4, k=5, x="float32", y="float32"), 60),
+        (product_of(3, 4, 5, heads=2), 120),
+        (attention_of(3, 4, 5, 6, heads=2), 2 * 3 * 4 * (5 + 6)),
+        (Quantize(dims=(1, 2), y="uint8"), 0),
+    ],
+)
+def test_multiplications_leave_the_padding_out(spec, expected):
+    assert spec.multiplications == expected

@@ -5,7 +5,12 @@ import re
 import pytest
 
 from relay_int8.errors import RecordError
-from relay_int8.report.tuning_page import rank_correlation, round_correlations, write_tuning_page
+from relay_int8.report.tuning_page import (
+    COLOURS,
+    rank_correlation,
+    round_correlations,
+    write_tuning_page,
+)
 from relay_int8.tuning.session import results
 from relay_int8.tuning.trial_log import Log, read_manifest, read_trials
 from relay_int8.tuning.tuner import Tuner
@@ -36,6 +41,12 @@ def path(log):
 @pytest.fixture(scope="module")
 def page(path):
     return Reader(path.read_text())
+
+
+def test_no_two_lines_have_one_colour(path):
+    assert len(set(COLOURS)) == len(COLOURS)
+    found = re.findall(r'"line":\{"color":"(#\w{6})","shape":"hv"\}', path.read_text())
+    assert len(found) == len(set(found)) == len(TASKS)
 
 
 def test_nothing_is_fetched(page):

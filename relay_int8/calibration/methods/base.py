@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy.typing as npt
 
 from relay_int8.calibration.histogram import BINS, Grid, Histogram, Range
 from relay_int8.numerics.qparams import Scheme
+
+Function = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+"""Of real numbers, element by element, float64."""
 
 
 class Method(ABC):
@@ -48,6 +54,19 @@ class Method(ABC):
         Over ``|x|`` low is zero and high is the threshold T, for both signs. Values beyond
         saturate. The caller cuts the result to the range that was observed.
         """
+
+    def thresholds_behind(
+        self, function: Function, histogram: Histogram, scheme: Scheme
+    ) -> tuple[float, float]:
+        """Return :meth:`thresholds` of a tensor that nothing but a function of it reads."""
+        return self.thresholds(histogram, scheme)
+
+    def margins(self, histogram: Histogram, scheme: Scheme) -> tuple[float, float]:
+        """Return how much further than what was observed to reach, below and above.
+
+        Only an end that is the observed one is moved. Over ``|x|`` below is zero.
+        """
+        return 0.0, 0.0
 
 
 class SymmetricMethod(Method):

@@ -22,7 +22,8 @@ from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
-from relay_int8.frontend.onnx.graph import NamedImporter, unsupported_nodes
+from relay_int8.frontend.onnx.graph import NamedImporter
+from relay_int8.frontend.onnx.operator_support import unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.widen import widen
@@ -65,6 +66,12 @@ def import_onnx(
         The file is not a whole ONNX model, its shapes stay open, its weights are not finite.
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed with their nodes.
+
+    Examples
+    --------
+    >>> module = relay_int8.import_onnx("digits.onnx", batch=1)
+    >>> relay_int8.Model(module=module, name="digits")
+    <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
     _check_weights(model.graph)

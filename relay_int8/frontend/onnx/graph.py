@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 import tvm
-from onnx.reference import ReferenceEvaluator
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
-from relay_int8.frontend.onnx.converters import CONVERTERS
-from relay_int8.frontend.onnx.functions import EXPANDED
-from relay_int8.frontend.onnx.indices import gathered_elements
-from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
+from relay_int8.frontend.onnx.constant_nodes import MOVES, attribute, evaluate
+from relay_int8.frontend.onnx.operator_support import BRANCH, OURS, title_of, unsupported_nodes
 from relay_int8.graph.dataflow import (
     FunctionWriter,
     arguments,
@@ -31,47 +27,6 @@ from relay_int8.graph.dataflow import (
     substitute,
 )
 
-MS = "com.microsoft"
-SEQUENCES = {
-    "ConcatFromSequence",
-    "SequenceAt",
-    "SequenceConstruct",
-    "SequenceEmpty",
-    "SequenceErase",
-    "SequenceInsert",
-    "SequenceLength",
-    "SplitToSequence",
-}
-"""Of lists of tensors: TVM's importer takes any operand for one, and no kernel here takes them."""
-UNTRIMMED = {"NonMaxSuppression"}
-"""TVM's importer gives as many rows as there could be, not those that there are."""
-CONTRIB = {"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization"}
-
-OURS = CONVERTERS | QUANTIZED | MICROSOFT
-
-# Operators that move values or make them of shapes: no rounding, whatever the type.
-MOVES = {
-    "Cast",
-    "Concat",
-    "ConstantOfShape",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "Identity",
-    "Range",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-}
-
-
-BRANCH = "If"
-"""Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
-
 ELEMENTS = {"bool", "bfloat16", "float16", "float32", "float64"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -82,22 +37,6 @@ INTEGERS = {
 }
 """As a file numbers their types."""
 ELEMENTS_SAID = "bool, integers of 8 to 64 bits and floats of 16 to 64"
-
-MAX_ELEMENTS = 1 << 24
-"""Of a constant that the graph computes; weights are in the file and have no such bound."""
-
-
-def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
-    """Return the operators that cannot be imported, each with the names of its nodes."""
-    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH}
-    standard_ones -= CONTRIB | SEQUENCES | UNTRIMMED | EXPANDED
-    known = {"": standard_ones - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
-    missing: dict[str, list[str]] = {}
-    for node in graph.node:
-        if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
-            operator_name = f"{node.domain}.{node.op_type}".removeprefix(".")
-            missing.setdefault(operator_name, []).append(_title(node))
-    return missing
 
 
 class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
@@ -176,7 +115,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         if name in self._left_out:
             node = self._left_out[name]
             raise UnsupportedOpError(
-                f"node {_title(node)} ({node.op_type}) of opset {self.opset}: its output {name} "
+                f"node {title_of(node)} ({node.op_type}) of opset {self.opset}: its output {name} "
                 f"(number {list(node.output).index(name) + 1}) is not supported; export the model "
                 "without what reads it"
             )
@@ -190,7 +129,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         except KeyError as err:
             self._refuse_left_out(err.args[0])
             raise FrontendError(
-                f"node {_title(node)} reads {err}, which nothing computes: the file is incomplete"
+                f"node {title_of(node)} reads {err}, which nothing computes: the file is incomplete"
             ) from err
         try:
             values = self._fold(node, list(inputs)) or self._convert(node, inputs)
@@ -199,7 +138,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         except CONVERTER_ERRORS as err:
             reason = str(err).strip().splitlines()
             raise UnsupportedOpError(
-                f"node {_title(node)} ({node.op_type}) of opset {self.opset} cannot be imported: "
+                f"node {title_of(node)} ({node.op_type}) of opset {self.opset} cannot be imported: "
                 f"{reason[-1] if reason else type(err).__name__}"
             ) from err
         self._left_out.update((name, node) for name in node.output[len(values) :] if name)
@@ -215,7 +154,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         condition = constant(self._nodes.get(node.input[0])) if node.input else None
         if condition is None:
             raise UnsupportedOpError(
-                f"node {_title(node)} (If) chooses by values of the input; a network has one "
+                f"node {title_of(node)} (If) chooses by values of the input; a network has one "
                 "branch: export it without the choice"
             )
         try:
@@ -229,13 +168,13 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 self._nodes[name] = self._nodes[value.name]
                 self._of_shapes.update({name} if value.name in self._of_shapes else ())
         except CONVERTER_ERRORS as err:
-            raise FrontendError(f"node {_title(node)} (If) has no whole branch: {err}") from err
+            raise FrontendError(f"node {title_of(node)} (If) has no whole branch: {err}") from err
 
     def _fold(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr] | None:
         """Compute a node of constants, unless it is float arithmetic: FoldConstants does that."""
         if node.op_type == "Shape" and inputs[0].ty.shape is not None:
             extents = np.array(shape(inputs[0]), "int64")
-            start, end = (_attribute(node, key) for key in ("start", "end"))
+            start, end = (attribute(node, key) for key in ("start", "end"))
             self._of_shapes.update(node.output)
             return [relax.const(extents[start:end], "int64")]
         arrays = [None if value is None else constant(value) for value in inputs]
@@ -248,7 +187,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             return None
         if of_shapes:
             self._of_shapes.update(node.output)
-        return [relax.const(a, str(a.dtype)) for a in _evaluate(node, arrays, self.opset)]
+        return [relax.const(a, str(a.dtype)) for a in evaluate(node, arrays, self.opset)]
 
     def _convert(self, node: onnx.NodeProto, inputs: Any) -> list[relax.Expr]:
         attributes = self._parse_attr(node.attribute)
@@ -297,46 +236,6 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         return writer.finish(list(func.params), outputs)
 
 
-def _evaluate(
-    node: onnx.NodeProto, arrays: list[np.ndarray | None], opset: int
-) -> list[np.ndarray]:
-    """Compute one node with ONNX's reference implementation."""
-    if (count := _elements(node.op_type, arrays)) > MAX_ELEMENTS:
-        raise ValueError(f"it makes a constant of {count} elements; {MAX_ELEMENTS} are the most")
-    if node.op_type == "GatherElements" and arrays[0] is not None and arrays[1] is not None:
-        return [gathered_elements(arrays[0], arrays[1], _attribute(node, "axis") or 0)]
-    given = {n: a for n, a in zip(node.input, arrays, strict=True) if a is not None}
-    graph = onnx.helper.make_graph(
-        [node],
-        "constant",
-        [
-            onnx.helper.make_tensor_value_info(
-                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-            )
-            for name, array in given.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.output],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, given)]
-
-
-def _elements(op_type: str, arrays: list[np.ndarray | None]) -> int:
-    """Return how many elements an operator makes that can make more than it reads."""
-    given = [np.zeros(0) if array is None else array for array in arrays]
-    if op_type == "ConstantOfShape":
-        return math.prod(int(extent) for extent in given[0].reshape(-1))
-    if op_type == "Tile":
-        return given[0].size * math.prod(int(count) for count in given[1].reshape(-1))
-    if op_type == "Expand":
-        target = [int(extent) for extent in given[1].reshape(-1)]
-        return math.prod(np.broadcast_shapes(given[0].shape, target))
-    if op_type == "Range":
-        start, limit, delta = (float(array.reshape(-1)[0]) for array in given)
-        return math.ceil((limit - start) / delta)
-    return 0
-
-
 def _check_computed(func: relax.Function, names: Mapping[relax.Var, str]) -> None:
     """Refuse a result that no input goes into: passes take it for a weight, and fold it away."""
     computed = set(func.params)
@@ -356,17 +255,8 @@ def _check_type(value: relax.Expr) -> None:
         raise NotImplementedError(f"elements of {dtype(value)}; only {ELEMENTS_SAID} are read")
 
 
-def _attribute(node: onnx.NodeProto, name: str) -> int | None:
-    return next((int(a.i) for a in node.attribute if a.name == name), None)
-
-
 def _is_static(value: relax.Expr) -> bool:
     """Whether the shape of a tensor is known; other values have none."""
     if not isinstance(value.ty, relax.TensorType):
         return True
     return value.ty.shape is not None and all(isinstance(n, int) for n in shape(value))
-
-
-def _title(node: onnx.NodeProto) -> str:
-    """Return a node's name, or its first output's where it has none."""
-    return str(node.name or node.output[0])

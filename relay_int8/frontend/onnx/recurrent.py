@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.recurrent import (
+from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
+from relay_int8.frontend.recurrent_cells import (
     Activation,
     Cell,
     GruCell,
     LstmCell,
     PlainCell,
     Weights,
-    check_steps,
     clipped,
     hard_sigmoid,
-    in_sequence,
-    part_of_state,
     relu,
-    run_layer,
     sigmoid,
     tanh,
 )

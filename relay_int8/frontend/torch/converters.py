@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relay_int8.frontend.torch.activations import ACTIVATIONS
 from relay_int8.frontend.torch.arithmetic import ARITHMETIC
 from relay_int8.frontend.torch.attention import ATTENTION
 from relay_int8.frontend.torch.creation import CREATION
@@ -13,10 +14,21 @@ from relay_int8.frontend.torch.logic import LOGIC
 from relay_int8.frontend.torch.moves import EXTENTS, MOVES
 from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
+from relay_int8.frontend.torch.reductions import REDUCTIONS
 from relay_int8.frontend.torch.step import Converter
 
 OPERATORS = (
-    LAYERS | RECURRENT | ATTENTION | ARITHMETIC | LOGIC | CREATION | INDEXING | MOVES | IMAGES
+    LAYERS
+    | RECURRENT
+    | ATTENTION
+    | ARITHMETIC
+    | ACTIVATIONS
+    | REDUCTIONS
+    | LOGIC
+    | CREATION
+    | INDEXING
+    | MOVES
+    | IMAGES
 )
 CONVERTERS: dict[str, Converter] = (
     {f"aten.{name}": converter for name, converter in OPERATORS.items()}

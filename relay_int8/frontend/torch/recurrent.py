@@ -6,18 +6,8 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from relay_int8.frontend.recurrent import (
-    Cell,
-    GruCell,
-    LstmCell,
-    PlainCell,
-    Weights,
-    check_steps,
-    in_sequence,
-    part_of_state,
-    relu,
-    run_layer,
-)
+from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
+from relay_int8.frontend.recurrent_cells import Cell, GruCell, LstmCell, PlainCell, Weights, relu
 from relay_int8.frontend.torch.step import Converter, Result, Step
 from relay_int8.graph.dataflow import shape
 

@@ -20,9 +20,14 @@ from relay_int8.graph.batch import with_batch
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import least_snr_db
-from relay_int8.quantization.annotate import annotate
-from relay_int8.quantization.quantize import QuantizedModel
-from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation, from_rows
+from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
+from relay_int8.quantization.refine.network import (
+    Arrays,
+    NumpyNetwork,
+    Simulation,
+    Weights,
+    from_rows,
+)
 
 SAMPLES = 16
 
@@ -98,14 +103,7 @@ class Variants:
 
     def plan(self, floats: Sequence[str]) -> Plan:
         """Return the plan with the layers ``floats`` left in float, beside those that are."""
-        excluded = (*self.quantized.config.exclude, *floats)
-        refused = {
-            layer.name: layer.reason
-            for layer in self.quantized.plan.layers
-            if layer.reason and layer.cause == "unsupported"
-        }
-        config = replace(self.quantized.config, exclude=excluded)
-        return annotate(self._mod, config, refused)
+        return planned_with_floats(self.quantized, floats)[1]
 
     def fit(self, plan: Plan) -> Fit:
         """Return how near the network of ``plan`` is to FP32."""
@@ -163,7 +161,8 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
         rows = group.weight_rows
         s = group.weight.scale.astype(np.float64).reshape(-1, *(1,) * (rows.ndim - 1))
         steps = np.clip(np.rint(rows / s), -127, 127)
-        weights[group.name] = from_rows(group, (steps * s).astype(np.float32))
+        integers = from_rows(group, steps.astype(np.float32))
+        weights[group.name] = Weights(integers=integers, scales=group.weight.scale)
         if group.bias is not None:
             biases[group.name] = group.bias
     return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)

@@ -10,12 +10,14 @@ better by ``GAIN_DB`` and by more than the choice of images explains
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import IRModule
 
@@ -30,36 +32,49 @@ from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.judgement import Judgement
+from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
-from relay_int8.quantization.refine.equalize import equalize
-from relay_int8.quantization.refine.network import Arrays, NumpyNetwork, Simulation
+from relay_int8.quantization.functions import read_functions
+from relay_int8.quantization.refine.equalize import channel_maxima, equalized_by
+from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
+from relay_int8.quantization.refine.network import Array, Arrays, NumpyNetwork, Simulation
+from relay_int8.quantization.refine.parallel import in_parallel
 from relay_int8.quantization.refine.reconstruct import reconstruct
-from relay_int8.quantization.refine.runner import StackRunner, Stacks
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
 
 GAIN_DB = 0.1
-IMAGES = 64  # at most, of both halves
-FEWEST_IMAGES = 16
-MACS = 10**11  # that one run of the images may take, where they are more than the fewest
+IMAGES = 64  # at most, that constants are made of, in halves
+JUDGING_IMAGES = 128  # at most
+FEWEST_IMAGES = 16  # whatever a run of them takes
+MACS = 10**10  # that a run of the images may take that constants are made of
+JUDGING_MACS = 3 * 10**10  # and of all those that answers are judged by
+THRESHOLD_IMAGES = 8  # of a half, that ranges are tried on; what is chosen looks at more
+LARGEST_K = 2304  # 3 x 3 x 256: wider layers are rounded to nearest until all is chosen
 IMAGE_BYTES = 2**28  # that these images may take
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One question, the answer that was picked, and the decibels that each answer reached."""
+    """One question, the answer that was picked, and the decibels that each answer reached.
+
+    ``untried`` are the answers that the budget left no time for.
+    """
 
     question: str
     picked: str
     tried: Mapping[str, float]
+    untried: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         tried = ", ".join(f"{answer} {ratio_db:.2f} dB" for answer, ratio_db in self.tried.items())
-        return f"{self.question}: {self.picked} (on images not seen: {tried})"
+        untried = f"; no time for {', '.join(self.untried)}" if self.untried else ""
+        return f"{self.question}: {self.picked} (on images not seen: {tried}{untried})"
 
 
 Answers = Mapping[str, QuantConfig]
+Run = Callable[[Arrays], Arrays]
 
 
 def choose_config(
@@ -77,28 +92,85 @@ def choose_config(
     data
         Calibration images, of which at most ``IMAGES`` are looked at.
     config
-        Exclusions and the like are kept.
+        Exclusions and the like are kept. Its ``budget`` ends the search before an answer that would
+        exceed it, judging by the longest so far; at least one is tried.
     progress
-        Called after every answer that was tried.
+        Called before and after every answer that is tried, with what it is and the seconds that
+        are left.
     """
     if config.method != QuantConfig.method or config.tools is not None:
         raise ConfigError(
             f"preset {AUTO} chooses method and tools itself; leave yours out, or take another "
             "preset"
         )
-    judged = lru_cache(maxsize=None)(_Trial(with_batch(mod, 1), data).judged)
-    chosen = replace(config, preset=QuantConfig.preset, tools=Tools())
+    search = _Search(_Trial(with_batch(mod, 1), data), config.budget, progress)
+    chosen = replace(config, preset=QuantConfig.preset, tools=Tools(), budget=None)
     choices = []
-    for done, (question, answers) in enumerate(_QUESTIONS.items()):
+    for question, answers in _QUESTIONS.items():
         options = answers(chosen)
-        tried = {name: judged(option) for name, option in options.items()}
+        tried = search.tried(question, options)
         picked = _picked(tried)
         chosen = options[picked]
         ratios_db = {name: judgement.ratio_db for name, judgement in tried.items()}
-        choices.append(Choice(question=question, picked=picked, tried=ratios_db))
-        if progress:
-            progress(AUTO, done + 1, len(_QUESTIONS))
+        untried = tuple(name for name in options if name not in tried)
+        choices.append(Choice(question=question, picked=picked, tried=ratios_db, untried=untried))
     return chosen, tuple(choices)
+
+
+class _Search:
+    """Answers that were tried, and the seconds that are left for others."""
+
+    def __init__(self, trial: _Trial, budget: float | None, progress: Progress | None) -> None:
+        self._trial = trial
+        self._budget = np.inf if budget is None else budget
+        self._progress = progress
+        self._judged: dict[QuantConfig, Judgement] = {}
+        self._seconds: list[float] = []
+        self._left = sum(MOST_TRIALS.values())
+        self._started = time.monotonic()
+
+    def tried(self, question: str, options: Answers) -> dict[str, Judgement]:
+        """Return the judgement of each answer that there is time for, one at least."""
+        self._left = sum(MOST_TRIALS[later] for later in _from(question))
+        tried = {}
+        for name, option in options.items():
+            if option not in self._judged and self._has_time:
+                self._judged[option] = self._judge(f"{question}, {name}", option)
+            if option in self._judged:
+                tried[name] = self._judged[option]
+        return tried
+
+    @property
+    def _has_time(self) -> bool:
+        """Whether one more trial, as long as the longest, ends within the budget."""
+        spent = time.monotonic() - self._started
+        return not self._seconds or spent + max(self._seconds) <= self._budget
+
+    def _judge(self, text: str, config: QuantConfig) -> Judgement:
+        stage = f"{AUTO}: {text}{self._estimate}"
+        self._left = max(self._left - 1, 0)
+        began = time.monotonic()
+        judgement = self._trial.judged(config, lambda *done: self._report(stage, *done))
+        self._seconds.append(time.monotonic() - began)
+        return judgement
+
+    @property
+    def _estimate(self) -> str:
+        """Return the seconds that the search may still take, as a progress line ends."""
+        if not self._seconds:
+            return ""
+        spent = time.monotonic() - self._started
+        left = min(self._left * float(np.mean(self._seconds)), max(self._budget - spent, 0))
+        return f" ({left:.0f} s left at most)" if left else ""
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if self._progress:
+            self._progress(stage, done, total)
+
+
+def _from(question: str) -> list[str]:
+    questions = list(_QUESTIONS)
+    return questions[questions.index(question) :]
 
 
 def _picked(tried: Mapping[str, Judgement]) -> str:
@@ -135,7 +207,6 @@ def _constants(config: QuantConfig) -> Answers:
         return {"as they are": config}
     return {
         "analytic correction": _with_tools(config, correction="analytic", rounding="nearest"),
-        "empirical correction": _with_tools(config, correction="empirical", rounding="nearest"),
         "empirical correction, weights by descent": _with_tools(
             config, correction="empirical", rounding="descent"
         ),
@@ -153,30 +224,57 @@ _QUESTIONS = {
 last: with equalized channels and better ranges, what weights lose may be what is left."""
 
 
+MOST_TRIALS = dict(zip(_QUESTIONS, (2, 2, 1, 3, 2), strict=True))
+"""How many answers of each question earlier ones have not tried, at most."""
+
+
 class _Trial:
-    """A network with two halves of images, each judged with what was made of the other."""
+    """A network with two halves of images, each judged with what was made of the other.
+
+    Judging takes a run, making constants several: where the network is large, images beside those
+    halves are judged too.
+    """
 
     def __init__(self, mod: IRModule, data: Iterable[Image]) -> None:
-        work = sum(operator_of(group).macs(group) for group in find_groups(mod["main"]))
-        images = list(islice(data, max(FEWEST_IMAGES, min(IMAGES, MACS // max(work, 1)))))
-        if not images:
+        work = max(sum(operator_of(group).macs(group) for group in find_groups(mod["main"])), 1)
+        judging = list(islice(data, _count(JUDGING_IMAGES, JUDGING_MACS // work)))
+        if not judging:
             raise CalibrationError("no image found; preset auto needs calibration images")
-        size = sum(array.nbytes for array in images[0].values())
-        images = images[: max(2, IMAGE_BYTES // max(size, 1))]
-        halves = (images[::2], images[1::2]) if len(images) > 1 else (images, images)
+        size = sum(array.nbytes for array in judging[0].values())
+        judging = judging[: max(2, IMAGE_BYTES // max(size, 1))]
+        fitting = _count(IMAGES, MACS // work)
+        halves = _halves(judging[:fitting])
+        others = _halves(judging[fitting:])
+        helds = [half + other for half, other in zip(halves[::-1], others, strict=True)]
         reference = NumpyNetwork(mod)
         self._halves = [
             (_Fit(mod, fit), [(chunk, reference.run(chunk)) for chunk in reference.images(held)])
-            for fit, held in (halves, halves[::-1])
+            for fit, held in zip(halves, helds, strict=True)
         ]
 
-    def judged(self, config: QuantConfig) -> Judgement:
+    def judged(self, config: QuantConfig, report: Callable[[int, int], None]) -> Judgement:
         """Return how near the outputs are to FP32, on images not seen."""
-        pairs = []
-        for fit, held in self._halves:
-            run = fit.quantized(config)
-            pairs += [(wanted, run(chunk)) for chunk, wanted in held]
+        report(0, 2)
+        ready = [(fit.calibrated(config), held) for fit, held in self._halves]
+        report(1, 2)
+        pairs = [pair for half in in_parallel(_outputs, ready) for pair in half]
+        report(2, 2)
         return Judgement.of(pairs)
+
+
+def _count(most: int, affordable: int) -> int:
+    return max(FEWEST_IMAGES, min(most, affordable))
+
+
+def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:
+    return (images[::2], images[1::2]) if len(images) > 1 else (images, images)
+
+
+def _outputs(half: tuple[Callable[[], Run], list[tuple[Arrays, Arrays]]]) -> list[Any]:
+    """Return the outputs of FP32 and of the network that is made, for each stack of images."""
+    made, held = half
+    found = in_parallel(made(), [chunk for chunk, _ in held])
+    return list(zip([wanted for _, wanted in held], found, strict=True))
 
 
 class _Fit:
@@ -186,53 +284,79 @@ class _Fit:
         self._mod = mod
         self._images = images
         self._equalized = lru_cache(maxsize=None)(self._equalize)
-        self._calibrated = lru_cache(maxsize=1)(self._calibrate)
+        self._floats = lru_cache(maxsize=1)(self._float_tensors)
+        self._calibrated = lru_cache(maxsize=None)(self._calibrate)
 
-    def quantized(self, config: QuantConfig) -> Callable[[Arrays], Arrays]:
-        """Return what runs the network quantized as ``config`` wants it."""
-        simulation = self._simulation(config)
-        network = self._network(config, simulation.plan)
-        return lambda images: network.run(images, simulation)
-
-    def _simulation(self, config: QuantConfig) -> Simulation:
+    def calibrated(self, config: QuantConfig) -> Callable[[], Run]:
+        """Return what makes the network quantized as ``config`` wants it, all by NumPy."""
         plan, table = self._calibrated(replace(config, tools=_of_ranges(config.applied)))
         params = {name: table.entries[name].qparams() for name in plan.calibrated}
         simulation = Simulation(plan=plan, params=params)
         tools = config.applied
-        if tools.correction == "none":
-            return simulation
+        floats = self._floats(tools.equalization, plan.additions)
         if tools.correction == "analytic":
-            mod = self._equalized(tools.equalization)
-            correct = CorrectBias(plan, params, table.means)
-            corrected = tvm.transform.Sequential([correct])(mod)
-            layers = linear_layers(corrected["main"], plan)
-            biases = {layer.name: layer.bias for layer in layers if layer.bias is not None}
-            return replace(simulation, biases=biases)
-        network = self._network(config, plan)
-        found = reconstruct(network, simulation, self._images, rounding=tools.rounding)
+            simulation = replace(simulation, biases=self._corrected(tools, plan, params, table))
+
+        def _made() -> Run:
+            made = simulation
+            if tools.correction == "empirical":
+                made = self._reconstructed(simulation, floats, tools.rounding)
+            return lambda images: floats.network.run(images, made)
+
+        return _made
+
+    def _corrected(
+        self, tools: Tools, plan: Plan, params: Mapping[str, QParams], table: CalibrationTable
+    ) -> dict[str, Array]:
+        correct = CorrectBias(plan, params, table.means)
+        corrected = tvm.transform.Sequential([correct])(self._equalized(tools.equalization))
+        layers = linear_layers(corrected["main"], plan)
+        return {layer.name: layer.bias for layer in layers if layer.bias is not None}
+
+    def _reconstructed(
+        self, simulation: Simulation, floats: FloatTensors, rounding: str
+    ) -> Simulation:
+        found = reconstruct(
+            floats.network,
+            simulation,
+            self._images,
+            rounding=rounding,
+            known=floats.kept,
+            largest_k=LARGEST_K,
+        )
         return replace(simulation, weights=found.weights, biases=found.biases)
 
-    def _network(self, config: QuantConfig, plan: Plan) -> NumpyNetwork:
-        return NumpyNetwork(self._equalized(config.applied.equalization), plan.additions)
+    def _float_tensors(self, equalization: Any, additions: tuple[str, ...]) -> FloatTensors:
+        network = NumpyNetwork(self._equalized(equalization), additions)
+        return FloatTensors(network, self._images)
 
     def _equalize(self, how: Any) -> IRModule:
-        return equalize(self._mod, self._images, how)
+        return self._mod if how == "none" else equalized_by(self._mod, self._maxima, how)
+
+    @cached_property
+    def _maxima(self) -> dict[str, Array]:
+        return channel_maxima(NumpyNetwork(self._mod), self._images)
 
     def _calibrate(self, config: QuantConfig) -> tuple[Plan, CalibrationTable]:
         mod = self._equalized(config.applied.equalization)
         plan = annotate(mod, config)
-        network = self._network(config, plan)
+        floats = self._floats(config.applied.equalization, plan.additions)
         schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
         means = averaged_tensors(mod["main"], plan)
         tuned = config.applied.thresholds == "output-error"
         table = calibrate(
-            StackRunner(network, schemes, means),
+            KnownRunner(floats, schemes, means),
             schemes,
-            Stacks(network, self._images),
+            floats,
             method=HISTOGRAMS if tuned else config.method,
+            functions=read_functions(mod["main"], plan),
             keep_histograms=tuned,
         )
-        return plan, tuned_thresholds(network, plan, table, self._images) if tuned else table
+        if not tuned:
+            return plan, table
+        return plan, tuned_thresholds(
+            floats.network, plan, table, self._images, images=THRESHOLD_IMAGES
+        )
 
 
 def _of_ranges(tools: Tools) -> Tools:

@@ -13,7 +13,8 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Clip, Group, find_groups
+from relay_int8.graph.group import Clip, Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.operators.concat import Concat
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.registry import linear_of, operator_of, refusal

@@ -19,7 +19,7 @@ from tvm import IRModule
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.data.dataset import Image
 from relay_int8.graph.batch import with_batch
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics.equalization import (
     cross_layer_factors,
     smoothing_factors,
@@ -41,6 +41,13 @@ def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModul
     if how == "none":
         return mod
     maxima = channel_maxima(NumpyNetwork(with_batch(mod, 1)), islice(data, IMAGES))
+    return equalized_by(mod, maxima, how)
+
+
+def equalized_by(mod: IRModule, maxima: Mapping[str, Array], how: Equalization) -> IRModule:
+    """Return ``mod`` equalized, its tensors' maxima being known (:func:`channel_maxima`)."""
+    if how == "none":
+        return mod
     return equalized(mod, maxima) if how == "cross-layer" else smoothed(mod, maxima)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from tvm import IRModule, relax
 from relay_int8.compiler.build import started
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
@@ -29,6 +31,29 @@ from schedules.targets import native_target
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
+_COMPILING = Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Integer weights of a layer.
+
+    Parameters
+    ----------
+    integers
+        Whole numbers in float32, shaped as the layer's weights.
+    scales
+        (channels,) float32, of each output channel.
+    """
+
+    integers: Array
+    scales: Array
+
+    def reals(self, group: Group) -> Array:
+        """Return what they stand for, float32."""
+        axis = linear_of(group).weight_axis
+        values: Array = np.moveaxis(np.moveaxis(self.integers, axis, -1) * self.scales, -1, axis)
+        return np.ascontiguousarray(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +67,14 @@ class Simulation:
     params
         Of the calibrated tensors; one that is missing stays in float.
     weights
-        Layer -> dequantized weights, shaped as the float ones; made by :func:`rounded` if missing.
+        Layer -> integers, made by :func:`rounded` if missing.
     biases
         Layer -> (channels,) bias, in place of the float one.
     """
 
     plan: Plan
     params: Mapping[str, QParams]
-    weights: Mapping[str, Array] = field(default_factory=dict)
+    weights: Mapping[str, Weights] = field(default_factory=dict)
     biases: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -75,7 +100,7 @@ class NumpyNetwork:
         self._evaluators: dict[str, Callable[[Sequence[Array]], Array]] = {}
         self._read_last = read_last(self.groups)
         tensors = (*func.params, *(group.output for group in self.groups))
-        self._shapes = {str(var.name): dataflow.shape(var) for var in tensors}
+        self.shapes = {str(var.name): dataflow.shape(var) for var in tensors}
 
     def run(
         self,
@@ -125,7 +150,7 @@ class NumpyNetwork:
     def stacked(self, images: Sequence[Mapping[str, Array]]) -> Arrays:
         """Return the inputs of some images as :meth:`run` takes them."""
         return {
-            name: batched([image[name] for image in images], self._shapes[name])
+            name: batched([image[name] for image in images], self.shapes[name])
             for name in self.inputs
         }
 
@@ -134,7 +159,7 @@ class NumpyNetwork:
 
         (n * shape[0], ...), where ``x`` is as :meth:`run` returns it; a vector is (n, k).
         """
-        return rows(x, self._shapes[name])
+        return rows(x, self.shapes[name])
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return the float result of a group, images along the first axis."""
@@ -185,9 +210,7 @@ class _State:
         if clean and group.name in self._known:
             y = self._known[group.name]
         else:
-            xs = [self.seen(name, integer=integer) for name in names]
-            xs += [self.seen(name, integer=False) for name in floats]
-            y = self._result(group, xs, integer)
+            y = self._result(group, names, floats, integer)
         if clean:
             self._clean.add(group.name)
         self._values[group.name] = y
@@ -197,8 +220,12 @@ class _State:
         """Return what an integer or a float reader sees of a tensor."""
         if name not in self._params or not (integer or name in self._integer):
             return self._values[name]
+        return self.integers(name) * self._params[name].scale
+
+    def integers(self, name: str) -> Array:
+        """Return the integers of a tensor less their zero point, float32."""
         if name not in self._quantized:
-            self._quantized[name] = fake_quantize(self._values[name], self._params[name])
+            self._quantized[name] = quantized(self._values[name], self._params[name])
         return self._quantized[name]
 
     def forget(self, name: str) -> None:
@@ -206,25 +233,58 @@ class _State:
         self._values.pop(name, None)
         self._quantized.pop(name, None)
 
-    def _result(self, group: Group, xs: Sequence[Array], integer: bool) -> Array:
+    def _result(
+        self, group: Group, names: Sequence[str], floats: Sequence[str], integer: bool
+    ) -> Array:
         if group.weight is None or not integer:
+            xs = [self.seen(name, integer=integer) for name in names]
+            xs += [self.seen(name, integer=False) for name in floats]
             return self._network.evaluate(group, xs)
         assert self._simulation is not None
+        x = self._params.get(names[0])
+        w = self._simulation.weights.get(group.name) or rounded(group, scale_of(x))
         b = self._simulation.biases.get(group.name, group.bias)
-        w = self._simulation.weights.get(group.name)
-        if w is None:
-            x = self._params.get(str(group.inputs[0].name))
-            w = rounded(group, np.float32(1) if x is None else x.scale)
-        record = linear_of(group)
-        return record.evaluate_with(group, xs, w, b)
+        xs = [self._values[names[0]] if x is None else self.integers(names[0])]
+        xs += [self.seen(name, integer=True) for name in names[1:]]
+        return of_integers(group, xs, x, w, b)
+
+
+def scale_of(x: QParams | None) -> np.float32:
+    """Return the scale of a layer's input; that of reals is 1."""
+    return np.float32(1) if x is None else x.scale
+
+
+def of_integers(
+    group: Group, xs: Sequence[Array], x: QParams | None, w: Weights, b: Array | None
+) -> Array:
+    """Return a layer's result in reals, float32.
+
+    Parameters
+    ----------
+    xs
+        The integers of its input, as :func:`quantized` returns them, and its residual in reals.
+    x
+        Of its input; None: that is reals.
+    w, b
+        Its weights and bias.
+    """
+    largest = np.inf if x is None else float(np.abs(x.clamp).max())
+    scales = scale_of(x) * w.scales
+    return linear_of(group).evaluate_integers(group, xs, w.integers, scales, b, largest)
+
+
+def quantized(x: Array, params: QParams) -> Array:
+    """Return the integers of ``x`` less their zero point, float32."""
+    low, high = params.clamp
+    q: Array = np.divide(x, params.scale)
+    np.rint(q, out=q)
+    np.clip(q, low, high, out=q)
+    return q
 
 
 def fake_quantize(x: Array, params: QParams) -> Array:
     """Return the reals that the integers of ``x`` stand for, float32."""
-    low, high = params.clamp
-    q = np.divide(x, params.scale)
-    np.rint(q, out=q)
-    np.clip(q, low, high, out=q)
+    q = quantized(x, params)
     q *= params.scale
     return q
 
@@ -235,12 +295,12 @@ def from_rows(group: Group, rows: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(rows, 0, record.weight_axis))
 
 
-def rounded(group: Group, s_x: np.float32) -> Array:
-    """Return the layer's weights as its integers stand for them, float32, nearest rounding."""
+def rounded(group: Group, s_x: np.float32) -> Weights:
+    """Return the layer's weights rounded to nearest, for an input of scale ``s_x``."""
     rows = group.weight_rows
     scales = qparams.weight_scales(rows, group.bias_or_zero, s_x)
-    steps = qparams.quantize_weight(rows, scales).astype(np.float32)
-    return from_rows(group, steps * scales.reshape(-1, *(1,) * (rows.ndim - 1)))
+    integers = qparams.quantize_weight(rows, scales).astype(np.float32)
+    return Weights(integers=from_rows(group, integers), scales=scales)
 
 
 def _with_whole_parts(groups: Iterable[Group]) -> list[Group]:
@@ -300,12 +360,13 @@ def _compiled(
     for member in group.members:
         done[member] = writer.emit(str(member.name), dataflow.substitute(values[member], done))
     mod, target = writer.finish(params, [done[group.output]]), native_target()
-    with target:
+    with _COMPILING, target:
         executable = tvm.compile(lower(target)(mod), target=target, relax_pipeline=finalize())
-    main = started(executable)["main"]
+    main, alone = started(executable)["main"], Lock()
 
     def _run(xs: Sequence[Array]) -> Array:
-        result: Array = main(*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in xs)).numpy()
+        with alone:  # a virtual machine has one stack
+            result: Array = main(*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in xs)).numpy()
         return result
 
     return _run

@@ -10,7 +10,8 @@ rounded is :mod:`relay_int8.numerics.rounding`'s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,32 +21,39 @@ import numpy.typing as npt
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.rounding import ROUNDINGS, Rounding, nearest
-from relay_int8.operators.images import product, rows
+from relay_int8.operators.images import rows
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.refine.network import (
     Arrays,
     NumpyNetwork,
     Simulation,
+    Weights,
     fake_quantize,
     from_rows,
+    of_integers,
+    quantized,
     read_last,
+    scale_of,
 )
+from relay_int8.quantization.refine.parallel import in_parallel
 
 Array = npt.NDArray[Any]
 MEMORY_BYTES = 2**30  # of activations that live at a time
 LARGEST_K = 4608  # a layer that sums more products (3 x 3 x 512) keeps its weights
-COLUMNS = 16384  # output positions that moments are taken from, spread over the images
+COLUMNS = 16384  # output positions that moments are taken from, at most, spread over the images
+FEWEST_COLUMNS = 2048
+COLUMNS_PER_INPUT = 32  # positions for each of the k weights of a channel: moments within a sixth
 CHUNK = 8
 
 
 class Layers(NamedTuple):
-    """Layer -> dequantized weights, and -> bias."""
+    """Layer -> integer weights, and -> bias."""
 
-    weights: dict[str, Array]
+    weights: dict[str, Weights]
     biases: dict[str, Array]
 
 
@@ -56,6 +64,8 @@ def reconstruct(
     *,
     rounding: str = "nearest",
     images: int = 128,
+    known: Mapping[str, Array] | None = None,
+    largest_k: int = LARGEST_K,
     progress: Progress | None = None,
 ) -> Layers:
     """Return weights and biases of the integer layers.
@@ -71,11 +81,23 @@ def reconstruct(
         activations (one gibibyte).
     rounding
         A name of ``ROUNDINGS``.
+    known
+        Tensors of the float network, of all ``data``; those that are missing are computed.
+    largest_k
+        Layers that sum more products keep their weights, rounded to nearest.
     progress
         Called after every layer.
     """
     count = min(images, max(1, MEMORY_BYTES // (2 * _peak_bytes(network))))
-    walk = _Walk(network, simulation, list(islice(data, count)), ROUNDINGS[rounding])
+    known = {name: values[:count] for name, values in (known or {}).items()}
+    walk = _Walk(
+        network,
+        simulation,
+        list(islice(data, count)),
+        rounding=ROUNDINGS[rounding],
+        known=known,
+        largest_k=largest_k,
+    )
     for done, group in enumerate(network.groups, 1):
         walk.step(group)
         if progress:
@@ -91,8 +113,13 @@ class _Walk:
         network: NumpyNetwork,
         simulation: Simulation,
         images: Sequence[Image],
+        *,
         rounding: Rounding,
+        known: Mapping[str, Array],
+        largest_k: int,
     ) -> None:
+        self._known = known
+        self._largest_k = largest_k
         self.found = Layers({}, {})
         self._network = network
         self._rounding = rounding
@@ -111,24 +138,27 @@ class _Walk:
         names, floats = ([str(var.name) for var in some] for some in (group.inputs, group.floats))
         xs = [self._float[name] for name in (*names, *floats)]
         integer = group.name in self._integer
-        seen = [self._seen(name, integer) for name in names]
-        seen += [self._seen(name, False) for name in floats]
-        y = self._evaluated(group, xs)
         if integer and group.weight is not None:
-            w, b = self._chosen(group, xs, seen)
-            self.found.weights[group.name], self.found.biases[group.name] = w, b
-            found = np.concatenate(
-                [
-                    linear_of(group).evaluate_with(group, chunk, w, b)
-                    for chunk in self._chunks(seen)
-                ],
-                axis=0,
-            )
+            found = self._of_chosen(group, xs, names)
         else:
+            seen = [self._seen(name, integer) for name in names]
+            seen += [self._seen(name, False) for name in floats]
             found = self._evaluated(group, seen)
-        self._float[group.name], self._quantized[group.name] = y, found
+        y = self._known.get(group.name)
+        self._float[group.name] = self._evaluated(group, xs) if y is None else y
+        self._quantized[group.name] = found
         for name in self._read_last.get(group.name, ()):
             del self._float[name], self._quantized[name]
+
+    def _of_chosen(self, group: Group, xs: Sequence[Array], names: Sequence[str]) -> Array:
+        """Choose a layer's constants; return what it gives with them."""
+        x, values = self._params.get(names[0]), self._quantized[names[0]]
+        q = [values if x is None else quantized(values, x)]
+        q += [self._seen(name, True) for name in names[1:]]
+        w, b = self._chosen(group, xs, q, x)
+        self.found.weights[group.name], self.found.biases[group.name] = w, b
+        parts = in_parallel(lambda chunk: of_integers(group, chunk, x, w, b), self._chunks(q))
+        return np.concatenate(parts)
 
     def _seen(self, name: str, integer: bool) -> Array:
         values = self._quantized[name]
@@ -137,32 +167,30 @@ class _Walk:
         return values
 
     def _evaluated(self, group: Group, xs: Sequence[Array]) -> Array:
-        return np.concatenate([self._network.evaluate(group, chunk) for chunk in self._chunks(xs)])
+        evaluate = partial(self._network.evaluate, group)
+        return np.concatenate(in_parallel(evaluate, self._chunks(xs)))
 
     def _chunks(self, xs: Sequence[Array]) -> Iterable[list[Array]]:
         for start in range(0, len(xs[0]), CHUNK):
             yield [x[start : start + CHUNK] for x in xs]
 
     def _chosen(
-        self, group: Group, xs: Sequence[Array], seen: Sequence[Array]
-    ) -> tuple[Array, Array]:
+        self, group: Group, xs: Sequence[Array], q: Sequence[Array], x: QParams | None
+    ) -> tuple[Weights, Array]:
         rows = group.weight_rows.astype(np.float64)
         bias = group.bias_or_zero.astype(np.float64)
-        params = self._params.get(str(group.inputs[0].name))
-        s_x = np.float32(1) if params is None else params.scale
-        scales = qparams.weight_scales(rows, bias, s_x).astype(np.float64)
+        scales = qparams.weight_scales(rows, bias, scale_of(x))
         groups = linear_of(group).groups(group)
         by_group = rows.reshape(groups, len(rows) // groups, -1)
-        rounding = self._rounding if by_group.shape[2] <= LARGEST_K else nearest
-        moments = _Moments(group, by_group, second=rounding is not nearest)
-        for x, q in zip(self._chunks(xs), self._chunks(seen), strict=True):
-            moments.add(x, q, len(xs[0]))
-        problems = zip(by_group, scales.reshape(groups, -1), moments.quadratic(), strict=True)
-        steps = np.concatenate([rounding(w, s, a, p) for w, s, (a, p) in problems])
-        steps = steps.reshape(rows.shape)
-        w = (steps * scales.reshape(-1, *(1,) * (rows.ndim - 1))).astype(np.float32)
-        b = bias + moments.shift(w.reshape(by_group.shape).astype(np.float64))
-        return from_rows(group, w), b.astype(np.float32)
+        rounding = self._rounding if by_group.shape[2] <= self._largest_k else nearest
+        moments = _Moments(group, by_group, scale_of(x), second=rounding is not nearest)
+        for x_chunk, q_chunk in zip(self._chunks(xs), self._chunks(q), strict=True):
+            moments.add(x_chunk, q_chunk, len(xs[0]))
+        s = scales.astype(np.float64).reshape(groups, -1)
+        integers = rounding(by_group, s, *moments.quadratic())
+        b = bias + moments.shift(integers * s[..., None])
+        w = from_rows(group, integers.reshape(rows.shape).astype(np.float32))
+        return Weights(integers=w, scales=scales), b.astype(np.float32)
 
 
 class _Moments:
@@ -175,70 +203,80 @@ class _Moments:
     ----------
     rows
         (groups, channels of a group, k) float weights.
+    scale
+        Of the layer's input.
     second
         Whether second moments are wanted.
     """
 
-    def __init__(self, group: Group, rows: Array, *, second: bool) -> None:
+    def __init__(self, group: Group, rows: Array, scale: np.float32, *, second: bool) -> None:
         self.rows = rows
         self._group = group
+        self._layer = linear_of(group)
+        self._scale = float(scale)
         g, oc, k = rows.shape
         self._square = np.zeros((g, k, k)) if second else None
         self._cross = np.zeros((g, oc, k))
         self._sums = np.zeros((g, k)), np.zeros((g, oc))  # of sampled columns
+        self._wanted = min(COLUMNS, max(FEWEST_COLUMNS, COLUMNS_PER_INPUT * k))
         self._sampled = 0
-        self._means = np.zeros((g, k)), np.zeros((g, oc))  # sums over everything
+        self._means = np.zeros((g, k)), np.zeros((g, k)), np.zeros((g, oc))  # over everything
         self._count = 0
         self._rng = np.random.default_rng(0)
 
-    def add(self, x: Sequence[Array], seen: Sequence[Array], images: int) -> None:
-        """Add some of ``images`` images."""
-        columns = _columns(self._group, seen[0])
-        wanted = product(self.rows, _columns(self._group, x[0]))
-        if self._group.residual:
-            lost = rows(x[1] - seen[1], dataflow.shape(self._group.inputs[1]))
-            wanted += (
-                lost.reshape(len(lost), *wanted.shape[:2], -1)
-                .transpose(1, 2, 0, 3)
-                .reshape(wanted.shape)
-            )
-        self._means[0][:] += columns.sum(axis=2, dtype=np.float64)
-        self._means[1][:] += wanted.sum(axis=2, dtype=np.float64)
-        self._count += columns.shape[2]
+    def add(self, x: Sequence[Array], q: Sequence[Array], images: int) -> None:
+        """Add some of ``images`` images: what the float layer reads, and the integer one.
+
+        ``q`` are the integers of the input, and the residual in reals.
+        """
+        count = len(x[0]) * self._layer.positions(self._group)
+        lost = self._lost(x, q)
+        self._means[0][:] += self._layer.patch_sums(self._group, q[0])
+        self._means[1][:] += self._layer.patch_sums(self._group, x[0])
+        if lost is not None:
+            self._means[2][:] += lost.sum(axis=2, dtype=np.float64)
+        self._count += count
         if self._square is None:
             return
-        share = max(1, COLUMNS * len(x[0]) // images)
-        if columns.shape[2] > share:
-            picked = np.sort(self._rng.permutation(columns.shape[2])[:share])
-            columns, wanted = columns[:, :, picked], wanted[:, :, picked]
-        self._sums[0][:] += columns.sum(axis=2, dtype=np.float64)
-        self._sums[1][:] += wanted.sum(axis=2, dtype=np.float64)
-        self._sampled += columns.shape[2]
-        columns = columns.astype(np.float64)
+        share = min(count, max(1, self._wanted * len(x[0]) // images))
+        positions = np.arange(count)
+        if share < count:
+            positions = np.sort(self._rng.permutation(count)[:share])
+        columns = self._layer.sampled_patches(self._group, q[0], positions).astype(np.float64)
+        reals = self._layer.sampled_patches(self._group, x[0], positions).astype(np.float64)
+        wanted = np.matmul(self.rows, reals)
+        if lost is not None:
+            wanted += lost[:, :, positions]
+        self._sums[0][:] += columns.sum(axis=2)
+        self._sums[1][:] += wanted.sum(axis=2)
+        self._sampled += share
         self._square += np.matmul(columns, columns.transpose(0, 2, 1))
         self._cross += np.matmul(wanted, columns.transpose(0, 2, 1))
 
-    def quadratic(self) -> list[tuple[Array, Array]]:
+    def _lost(self, x: Sequence[Array], q: Sequence[Array]) -> Array | None:
+        """Return (groups, channels of a group, positions): what the residual has lost, if any."""
+        if not self._group.residual:
+            return None
+        lost = rows(x[1] - q[1], dataflow.shape(self._group.inputs[1]))
+        g, oc, _ = self.rows.shape
+        return lost.reshape(len(lost), g, oc, -1).transpose(1, 2, 0, 3).reshape(g, oc, -1)
+
+    def quadratic(self) -> tuple[Array, Array]:
         """Return of each group of channels ``a`` and ``p`` of the rounding problem."""
-        g, _, k = self.rows.shape
+        g, oc, k = self.rows.shape
         if self._square is None:
-            return [(np.zeros((k, 0)), np.zeros((0, 0)))] * g
+            return np.zeros((g, k, k)), np.zeros((g, oc, k))
         mean_x, mean_y = (total / self._sampled for total in self._sums)
         a = self._square / self._sampled - mean_x[:, :, None] * mean_x[:, None]
         p = self._cross / self._sampled - mean_y[:, :, None] * mean_x[:, None]
-        return list(zip(a, p, strict=True))
+        return a * self._scale**2, p * self._scale
 
     def shift(self, w: Array) -> Array:
         """Return (oc,): what the bias must add so that the means are the wanted ones."""
-        mean_x, mean_y = (total / self._count for total in self._means)
-        shift: Array = (mean_y - np.einsum("gok,gk->go", w, mean_x)).reshape(-1)
-        return shift
-
-
-def _columns(group: Group, x: Array) -> Array:
-    """Return float32 (groups, k, positions of all images)."""
-    columns = linear_of(group).patches(group, x)
-    return columns.transpose(1, 2, 0, 3).reshape(columns.shape[1], columns.shape[2], -1)
+        mean_q, mean_x, mean_lost = (total / self._count for total in self._means)
+        wanted = np.einsum("gok,gk->go", self.rows, mean_x) + mean_lost
+        shift: Array = wanted - np.einsum("gok,gk->go", w, mean_q * self._scale)
+        return shift.reshape(-1)
 
 
 def _peak_bytes(network: NumpyNetwork) -> int:

@@ -23,7 +23,7 @@ from relay_int8.calibration.methods import METHODS
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.dataset import Image
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.registry import linear_of

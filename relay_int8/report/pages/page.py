@@ -25,8 +25,27 @@ th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
 th { position: sticky; top: 0; background: #fff; }
 dl { display: grid; grid-template-columns: max-content auto; gap: 2px 1.5em; }
 dt { color: #666; } dd { margin: 0; }
+dd, p { overflow-wrap: anywhere; }
+dl.verdict { background: #f3f6fa; border-left: 4px solid #3b6ea5; padding: 0.8em 1em; }
+dl.verdict dt { color: #222; font-weight: 600; }
 .wide { overflow-x: auto; }
 .sortable .wide { max-height: 75vh; overflow: auto; }
+select, input[type=search] { max-width: 100%; font-size: 15px; margin: 2px 0; }
+@media (max-width: 700px) {
+  body { margin: 1em auto; padding: 0 0.7em; }
+  h1 { font-size: 1.3em; overflow-wrap: anywhere; }
+  dl { display: block; } dd { margin-bottom: 0.5em; }
+  table, tbody { display: block; }
+  thead tr { display: flex; flex-wrap: wrap; }
+  th { position: static; padding: 1px 6px; border-bottom: none; font-weight: 400; }
+  .sortable th { text-decoration: underline dotted; }
+  tbody tr { display: flex; flex-wrap: wrap; gap: 0 1em; padding: 5px 0; }
+  tbody tr { border-bottom: 1px solid #bbb; }
+  tbody tr[hidden] { display: none; }
+  td, td.number { border: none; padding: 0; text-align: left; overflow-wrap: anywhere; }
+  td::before { content: attr(data-name) " "; color: #666; font-size: 11px; }
+  td:empty { display: none; }
+}
 """
 CONFIG = {"displaylogo": False, "responsive": True}
 HEIGHT_PX = 420
@@ -41,15 +60,24 @@ class Section:
 
 
 def write_page(
-    path: Path | str, title: str, facts: Mapping[str, str], sections: Sequence[Section]
+    path: Path | str,
+    title: str,
+    facts: Mapping[str, str],
+    sections: Sequence[Section],
+    verdict: Mapping[str, str] | None = None,
 ) -> None:
     """Write a page; nothing but whole files appears at ``path``."""
-    write_atomic(Path(path), page(title, facts, sections).encode())
+    write_atomic(Path(path), page(title, facts, sections, verdict).encode())
 
 
-def page(title: str, facts: Mapping[str, str], sections: Sequence[Section]) -> str:
-    """Return a page as text."""
-    entries = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>\n" for k, v in facts.items())
+def page(
+    title: str,
+    facts: Mapping[str, str],
+    sections: Sequence[Section],
+    verdict: Mapping[str, str] | None = None,
+) -> str:
+    """Return a page as text; ``verdict`` is what it comes to, which stands above the facts."""
+    first = f'<dl class="verdict">\n{_entries(verdict)}</dl>\n' if verdict else ""
     body = "\n".join(
         "\n".join([f"<section><h2>{escape(section.title)}</h2>", *section.parts, "</section>"])
         for section in sections
@@ -57,9 +85,14 @@ def page(title: str, facts: Mapping[str, str], sections: Sequence[Section]) -> s
     script = f"<script>{_plotly_js()}</script>" if "plotly-graph-div" in body else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n{script}</head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n<dl>\n{entries}</dl>\n{body}\n</body></html>\n"
+        f"<h1>{escape(title)}</h1>\n{first}<dl>\n{_entries(facts)}</dl>\n{body}\n</body></html>\n"
     )
+
+
+def _entries(facts: Mapping[str, str]) -> str:
+    return "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>\n" for k, v in facts.items())
 
 
 def require_plotly() -> None:
@@ -82,7 +115,8 @@ def table(
     )
     lines = [
         "".join(
-            f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, row, strict=True)
+            f'<td class="{kind}" data-name="{escape(name)}">{escape(cell)}</td>'
+            for kind, name, cell in zip(kinds, header, row, strict=True)
         )
         for row in rows
     ]
@@ -107,7 +141,14 @@ def figure(traces: Sequence[Mapping[str, Any]], *, name: str, x: str, y: str, **
     """
     layout = {
         "height": HEIGHT_PX,
-        "margin": {"l": 70, "r": 20, "t": 20, "b": 50},
+        "margin": {"l": 60, "r": 15, "t": 20, "b": 50},
+        "legend": {
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.02,
+            "x": 0,
+            **axes.pop("legend", {}),
+        },
         "xaxis": {"title": {"text": x}, **axes.pop("xaxis", {})},
         "yaxis": {"title": {"text": y}, **axes.pop("yaxis", {})},
         "hovermode": "closest",

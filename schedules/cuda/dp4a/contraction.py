@@ -32,7 +32,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_arguments, whole
 from schedules.bodies.epilogue import epilogue
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dp4a.intrin import LANES, step_of
 from schedules.spec import Conv2d, Dense
@@ -99,12 +101,8 @@ class Contraction:
 
 def contraction_kernel(spec: Conv2d | Dense, parts: Contraction) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True, "estimated_flops": _flops(parts)})
-        buffers = {
-            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
-            for name, (shape, dtype) in parts.buffers.items()
-        }
+    with prim_func(estimated_flops=_flops(parts)) as builder:
+        buffers = declare_arguments(parts.buffers)
         with T.sblock("root"):
             stage = _emit_stage(spec, parts, buffers)
             acc = _emit_dot(spec, parts, stage, buffers["w"])
@@ -120,18 +118,6 @@ def _flops(parts: Contraction) -> int:
     return 2 * LANES * LANES * prod(size for size in extents if isinstance(size, int))
 
 
-def _axes(names: str, extents: Index, loops: Any, reduce: bool = False) -> list[Any]:
-    axis = T.axis.reduce if reduce else T.axis.spatial
-    return [
-        IRBuilder.name(name, axis((T.int64(0), extent), loop, "int64"))
-        for name, extent, loop in zip(names.split(), extents, loops, strict=True)
-    ]
-
-
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
-
-
 def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
     buffer = T.sblock_alloc_buffer(extents, dtype, scope=scope, layout=None)
     IRBuilder.name(name, buffer)
@@ -143,8 +129,8 @@ def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any
     extents = int64((*parts.staged, step.words))
     stage = _local("staged", extents, step.word)
     with T.grid(*extents) as loops, T.sblock(STAGE):
-        *place, i = _axes("n k h w i", extents, loops)
-        T.reads(*(_whole(buffers[name]) for name in ("x", "z") if name in buffers))
+        *place, i = axes("n k h w i", extents, loops)
+        T.reads(*(whole(buffers[name]) for name in ("x", "z") if name in buffers))
         T.writes(stage[(*place, i)])
         z = buffers["z"][0] if "z" in buffers else tirx.const(0, "float32")
         x = parts.x(buffers, place, i)
@@ -160,9 +146,9 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
     names, extents = ("s n f h w c", int64((slices, *spatial))) if slices > 1 else (NAMES, spatial)
     acc = _local("acc", extents, step.acc, "shared" if slices > 1 else "local")
     with T.grid(*extents, *reduction) as loops, T.sblock(DOT):
-        place = _axes(names, extents, loops[: len(extents)])
+        place = axes(names, extents, loops[: len(extents)])
         *p, c = place[-5:]
-        k_o, *rest, i = _axes("k kh kw i", reduction, loops[len(extents) :], reduce=True)
+        k_o, *rest, i = axes("k kh kw i", reduction, loops[len(extents) :], reduce=True)
         k = [k_o * slices + place[0] if slices > 1 else k_o, *rest]
         source, weight = tuple(parts.source(p, k)), (p[1], *k, c)
         T.reads(stage[(*source, i)], w[(*weight, slice(0, LANES))])
@@ -182,8 +168,8 @@ def _emit_combine(spec: Conv2d | Dense, parts: Contraction, part: Any) -> Any:
     spatial, step = int64((*parts.spatial, LANES)), step_of(spec)
     acc = _local("total", spatial, step.acc, "local")
     with T.grid(*spatial, T.int64(parts.slices)) as loops, T.sblock(COMBINE):
-        p = _axes(NAMES, spatial, loops[:-1])
-        (s,) = _axes("s", [T.int64(parts.slices)], loops[-1:], reduce=True)
+        p = axes(NAMES, spatial, loops[:-1])
+        (s,) = axes("s", [T.int64(parts.slices)], loops[-1:], reduce=True)
         T.reads(part[(s, *p)])
         T.writes(acc[tuple(p)])
         with T.init():
@@ -198,9 +184,9 @@ def _emit_requantize(
     spatial = int64((*parts.spatial, LANES))
     values = _local("values", spatial, spec.y, "local")
     with T.grid(*spatial) as loops, T.sblock(REQUANTIZE):
-        *p, c = _axes(NAMES, spatial, loops)
+        *p, c = axes(NAMES, spatial, loops)
         read = [buffers[name] for name in buffers if name not in ("x", "w", "y")]
-        T.reads(acc[(*p, c)], *(_whole(buffer) for buffer in read))
+        T.reads(acc[(*p, c)], *(whole(buffer) for buffer in read))
         T.writes(values[(*p, c)])
 
         def _load(name: str, element: int | None = None) -> Expr:
@@ -227,7 +213,7 @@ def _clear_tail(spec: Conv2d | Dense, f: Expr, c: Expr, y: Expr) -> Expr:
 def _emit_write(parts: Contraction, values: Any, y: Any) -> None:
     spatial = int64((*parts.spatial, LANES))
     with T.grid(*spatial) as loops, T.sblock(WRITE):
-        *p, c = _axes(NAMES, spatial, loops)
+        *p, c = axes(NAMES, spatial, loops)
         index = parts.y(p, c)
         T.reads(values[(*p, c)])
         T.writes(y[tuple(index)])

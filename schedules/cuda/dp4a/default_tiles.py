@@ -25,7 +25,7 @@ from schedules.cuda.dp4a.tiles import Tiles
 from schedules.spec import Conv2d, Dense
 
 WARP = 32
-BUSY = 512  # threads a multiprocessor wants at least, to hide the latency of its memories
+BUSY_THREADS = 512  # threads a multiprocessor wants at least, to hide the latency of its memories
 MAX_THREADS = 256
 ENOUGH = 128  # threads of a block that let it hide latency by itself
 MAX_ACCUMULATORS = 64  # of 255 registers a thread
@@ -156,7 +156,7 @@ def _score(extents: Extents, split: Split, cores: int) -> float:
     shared = (1 + 1 / extents.words_an_access(w)) / 2
     fetched = 1 / (h * w) + shared / (extents.readers(f) * LANES)
     warps = threads / (-(-threads // WARP) * WARP) * sqrt(min(1.0, threads / ENOUGH))
-    parallel = min(1.0, blocks * threads / (cores * BUSY)) * min(1.0, blocks / cores)
+    parallel = min(1.0, blocks * threads / (cores * BUSY_THREADS)) * min(1.0, blocks / cores)
     waves = blocks / (-(-blocks // cores) * cores) if blocks > cores else 1.0
     return warps * parallel * waves / (1 + 2 * reads + 4 * fetched)
 

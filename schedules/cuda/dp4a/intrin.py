@@ -62,15 +62,15 @@ class Step:
 
 def _bytes_as(word: str) -> Load:
     def _load(buffer: Any, index: Any, _i: Any) -> Expr:
-        *place, start = index
-        return tirx.reinterpret(word, buffer[(*place, tirx.Ramp(start, T.int64(1), LANES))])
+        *outer, start = index
+        return tirx.reinterpret(word, buffer[(*outer, tirx.Ramp(start, T.int64(1), LANES))])
 
     return _load
 
 
 def _element(buffer: Any, index: Any, i: Any) -> Expr:
-    *place, start = index
-    return buffer[(*place, start + i)]
+    *outer, start = index
+    return buffer[(*outer, start + i)]
 
 
 def _rounded(buffer: Any, index: Any, i: Any) -> Expr:

@@ -36,7 +36,7 @@ from schedules.cuda.dp4a.tiles import PIPELINES, Tiles
 from schedules.cuda.dp4a.wide_fetch import WIDE, begins_runs, stage_in_runs
 
 WORD = 4  # bytes, the width of a bank of shared memory
-WIDEST = 4  # words of the widest access
+WIDEST_WORDS = 4  # words of the widest access
 GRID = ("blockIdx.z", "blockIdx.y", "blockIdx.x")
 Extent = int | ExprRV | None
 
@@ -115,7 +115,7 @@ def apply(sch: Schedule, tiles: Tiles) -> None:
             sch.vectorize(access_loop)
         if tiles.padded:  # eight neighbouring blocks of channels begin in as many groups of banks
             is_x, words = block is x_shared, wide == 2
-            axis, width = int(is_x), WIDEST * (WORD if words and not is_x else 1)
+            axis, width = int(is_x), WIDEST_WORDS * (WORD if words and not is_x else 1)
             sch.storage_align(block, 0, axis, 2 * width, width)
     sch.decompose_reduction(dot, fetch)
     _pipeline(sch, fetch, tiles, len(w_shared))

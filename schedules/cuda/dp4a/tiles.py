@@ -16,11 +16,11 @@ from tvm.s_tir.schedule import ExprRV, LoopRV
 from schedules.cuda.dp4a.contraction import DOT, WRITE
 
 Split = Sequence[int | ExprRV | None]
-ORDERS = tuple(permutations(range(3)))
+LOOP_ORDERS = tuple(permutations(range(3)))
 PIPELINES: dict[int, tuple[int, int] | None] = {0: None, 1: (0, 0), 2: (0, 1), 3: (1, 0)}
 """Nothing, x and w, x alone, w alone double-buffered -> stages of fetching x and w; sums are 1."""
-SWITCH = (0, 1)
-ANY = 1 << 20  # no limit of an innermost factor
+SWITCH_OPTIONS = (0, 1)
+NO_LIMIT = 1 << 20  # no limit of an innermost factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def sampled(sch: Schedule) -> Tiles:
         return int(sch.get(_choose(candidates)))
 
     def _split(loop: LoopRV, ways: int) -> Split:
-        factors: Split = sch.sample_perfect_tile(loop, ways, max_innermost_factor=ANY)
+        factors: Split = sch.sample_perfect_tile(loop, ways, max_innermost_factor=NO_LIMIT)
         return factors
 
     is_static = isinstance(sch.get(n).extent, tirx.IntImm)
@@ -79,10 +79,10 @@ def sampled(sch: Schedule) -> Tiles:
         k=_split(k, 2),
         kh=_split(kh, 2),
         kw=_split(kw, 2),
-        order=ORDERS[_chosen(range(len(ORDERS)))],
+        order=LOOP_ORDERS[_chosen(range(len(LOOP_ORDERS)))],
         pipeline=_chosen(tuple(PIPELINES)),
         unroll=_choose((0, 64, 512, 1500)),
-        w_shared=bool(_chosen(SWITCH)),
-        padded=bool(_chosen(SWITCH)),
-        wide=bool(_chosen(SWITCH)),
+        w_shared=bool(_chosen(SWITCH_OPTIONS)),
+        padded=bool(_chosen(SWITCH_OPTIONS)),
+        wide=bool(_chosen(SWITCH_OPTIONS)),
     )

@@ -69,11 +69,11 @@ def _one_access(loop: tirx.For) -> tirx.Stmt:
     first = {loop.loop_var: tirx.const(0, "int64")}
 
     def _at_first(value: Expr) -> Expr:
-        found = tvm_ffi.structural_map(value, (ir.Var, lambda var: first.get(var, var)))
-        return Analyzer().simplify(found)
+        replaced = tvm_ffi.structural_map(value, (ir.Var, lambda var: first.get(var, var)))
+        return Analyzer().simplify(replaced)
 
     block, store = realize.block, realize.block.body
-    *place, word = store.indices
+    *index, word = store.indices
     (write,) = block.writes
     *outer, column = write.region
     several = Range.from_min_extent(column.min, tirx.const(words, "int64"))
@@ -82,7 +82,7 @@ def _one_access(loop: tirx.For) -> tirx.Stmt:
         block.reads,
         [tirx.BufferRegion(write.source, [*outer, several])],
         block.name_hint,
-        tirx.BufferStore(store.buffer, _vector(store.value, words), [*place, _ramp(word, words)]),
+        tirx.BufferStore(store.buffer, _vector(store.value, words), [*index, _ramp(word, words)]),
         annotations=block.annotations,
     )
     values = [_at_first(value) for value in realize.iter_values]
@@ -97,8 +97,8 @@ def _vector(value: Any, words: int) -> Expr:
         return tirx.if_then_else(condition, _vector(inside, words), _vector(fill, words))
     if name == "tirx.reinterpret":
         (bytes_,) = value.args
-        *place, ramp = bytes_.indices
-        wider = tirx.BufferLoad(bytes_.source, [*place, _ramp(ramp.base, int(ramp.lanes) * words)])
+        *index, ramp = bytes_.indices
+        wider = tirx.BufferLoad(bytes_.source, [*index, _ramp(ramp.base, int(ramp.lanes) * words)])
         return tirx.reinterpret(f"{value.ty.dtype}x{words}", wider)
     return tirx.Broadcast(value, words)
 

@@ -19,7 +19,7 @@ from schedules.cuda.mma.tiles import CHUNK
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
 
 HALVES = BLOCK // CHUNK
-PARTS = SLAB_BYTES // CHUNK
+SLAB_CHUNKS = SLAB_BYTES // CHUNK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +74,11 @@ class Copies:
     def _w(self, step: Expr, chunk: Expr, to: tuple[Expr, ...]) -> None:
         """Begin to copy a part of a slab of a block, or zero where there is none."""
         place, tiles, gemm = self.place, self.place.tiles, self.place.gemm
-        slab = step * tiles.slabs + tirx.floordiv(chunk, tiles.channel_blocks * PARTS)
-        own = tirx.floormod(tirx.floordiv(chunk, PARTS), tiles.channel_blocks)
+        slab = step * tiles.slabs + tirx.floordiv(chunk, tiles.channel_blocks * SLAB_CHUNKS)
+        own = tirx.floormod(tirx.floordiv(chunk, SLAB_CHUNKS), tiles.channel_blocks)
         block = place.first_block + own
         inside = [block < gemm.blocks] if gemm.blocks % tiles.channel_blocks else []
-        byte = tirx.floormod(chunk, PARTS) * CHUNK
+        byte = tirx.floormod(chunk, SLAB_CHUNKS) * CHUNK
         source = place.buffers["w"][place.group * gemm.blocks + block, slab, byte]
         self._copy(slab, inside, to, source, tirx.const(0, "int32"))
 

@@ -23,12 +23,12 @@ from schedules.cuda.mma.tiles import WARP, MmaTiles, all_tiles
 from schedules.cuda.mma.weights import BLOCK
 
 SHARED_RATE = 128  # bytes a cycle
-LATENCY = 1000  # cycles, of a fetch from the second-level cache that others use too
-STEP = 40  # cycles, of a barrier that no other block fills
+FETCH_CYCLES = 1000  # of a fetch from the second-level cache that others use too
+BARRIER_CYCLES = 40  # of a barrier that no other block fills
 COPY_X, COPY_W = 16, 6  # instructions of one copy: most are its address, and whether it is border
-ISSUE = 4  # instructions a cycle, one of each scheduler
-ALONE = 2  # cycles between instructions of one warp
-START = 2000  # cycles: launch, first fetch, epilogue
+ISSUE_WIDTH = 4  # instructions a cycle, one of each scheduler
+WARP_CYCLES = 2  # between instructions of one warp
+START_CYCLES = 2000  # launch, first fetch, epilogue
 REGISTERS = 65536  # of a multiprocessor
 MOST_RESIDENT = 16  # blocks
 
@@ -55,10 +55,13 @@ def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     shared = tiles.slabs * BLOCK * channels * pixels * reads / SHARED_RATE
     fetch = tiles.stage_bytes / gpu.cached
     instructions = _instructions(tiles)
-    issue = tiles.warps * instructions / ISSUE
+    issue = tiles.warps * instructions / ISSUE_WIDTH
     work = sharing * max(mma, shared, fetch, issue)
-    step = max(work, LATENCY / (tiles.stages - 1), ALONE * instructions) + STEP / sharing
-    return (START + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
+    step = (
+        max(work, FETCH_CYCLES / (tiles.stages - 1), WARP_CYCLES * instructions)
+        + BARRIER_CYCLES / sharing
+    )
+    return (START_CYCLES + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
 
 
 def _instructions(tiles: MmaTiles) -> int:

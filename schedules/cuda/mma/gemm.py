@@ -37,22 +37,22 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import declare_arguments
+from schedules.bodies.prim_func import prim_func
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.mma.place import Gemm, Place, call, where
 from schedules.cuda.mma.sums import join, sum_slabs
-from schedules.cuda.mma.tiles import SMALLEST, WARP, MmaTiles
+from schedules.cuda.mma.tiles import SMALLEST_TILES, WARP, MmaTiles
 from schedules.cuda.mma.write import Writer
 from schedules.spec import Conv2d, Dense
 
 
-def gemm_kernel(spec: Conv2d | Dense, gemm: Gemm, tiles: MmaTiles = SMALLEST) -> tirx.PrimFunc:
+def gemm_kernel(
+    spec: Conv2d | Dense, gemm: Gemm, tiles: MmaTiles = SMALLEST_TILES
+) -> tirx.PrimFunc:
     """Return the PrimFunc with ``tiles``."""
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
-        buffers = {
-            name: T.arg(name, T.buffer(int64(shape), dtype, layout=None))
-            for name, (shape, dtype) in gemm.buffers.items()
-        }
+    with prim_func() as builder:
+        buffers = declare_arguments(gemm.buffers)
         with T.sblock("root"):
             T.reads()
             T.writes()

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 from schedules.cuda.mma.tiles import WARP, MmaTiles
 from schedules.spec import Conv2d, Dense
 
-OWN = 8  # channels of a pixel that one thread sums
+THREAD_CHANNELS = 8  # channels of a pixel that one thread sums
 WORD = 4  # bytes
 Index = Sequence[Any]
 
@@ -106,7 +106,7 @@ class Place:
     @property
     def own(self) -> Expr:
         """First of the thread's bytes of a slab, and of its channels of a block."""
-        return tirx.floormod(self.lane, 4) * OWN
+        return tirx.floormod(self.lane, 4) * THREAD_CHANNELS
 
     @property
     def columns(self) -> int:

@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.cuda.mma.copies import Copies, stage
 from schedules.cuda.mma.place import (
-    OWN,
+    THREAD_CHANNELS,
     WORD,
     Place,
     barrier,
@@ -36,7 +36,7 @@ def sum_slabs(place: Place) -> Any:
     tiles, copies = place.tiles, Copies.of(place)
     acc = registers("acc", tiles.sums, "int32")
     x = registers("x_own", tiles.rows * FRAGMENT, "int32")
-    w = registers("w_own", tiles.blocks * OWN, "int32")
+    w = registers("w_own", tiles.blocks * THREAD_CHANNELS, "int32")
     steps, ahead = -(-place.gemm.slabs // tiles.slabs), tiles.stages - 1
     _start_sums(place, acc)
     for step in range(ahead):
@@ -64,7 +64,9 @@ def _start_sums(place: Place, acc: Any) -> None:
         has_bias = [place.warp_slab < 1] if tiles.warp_slabs > 1 else []
         if gemm.blocks % tiles.channel_blocks:
             has_bias = [*has_bias, block < gemm.blocks]
-        start = bias[place.group * gemm.blocks + block, place.own + tirx.floormod(i, OWN)]
+        start = bias[
+            place.group * gemm.blocks + block, place.own + tirx.floormod(i, THREAD_CHANNELS)
+        ]
         if has_bias:
             start = tirx.if_then_else(tirx.all(*has_bias), start, zero)
         T.buffer_store(acc, start, [(m * tiles.blocks + n) * SUMS + i])
@@ -97,7 +99,7 @@ def _multiply(place: Place, step: Expr, acc: Any, x: Any, w: Any) -> None:
             to = tirx.address_of(acc[(m * tiles.blocks + n) * SUMS + j * 2])
             # Pixels g and g + 8 by the first four of a thread's bytes, then by the last.
             x_words = [x[m * FRAGMENT + word] for word in (0, 2, 1, 3)]
-            w_words = [w[n * OWN + j * 2 + word] for word in range(2)]
+            w_words = [w[n * THREAD_CHANNELS + j * 2 + word] for word in range(2)]
             run(multiply, to, *x_words, *w_words)
 
 

@@ -97,7 +97,7 @@ class MmaTiles:
         )
 
 
-SMALLEST = MmaTiles(
+SMALLEST_TILES = MmaTiles(
     rows=1, blocks=1, warp_rows=1, warp_blocks=1, warp_slabs=1, slabs=1, stages=2
 )  # fmt: skip
 _CHOICES = ((1, 2, 4), (1, 2), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (2, 3, 4))
@@ -128,5 +128,5 @@ def sampled(sch: Schedule, rows: int, blocks: int) -> MmaTiles:
         options = sorted({tiles[axis] for tiles in left})
         chosen = sch.sample_categorical(options, [1 / len(options)] * len(options))
         left = [tiles for tiles in left if tiles[axis] == int(sch.get(chosen))]
-    (found,) = left
-    return _tiles(found)
+    (numbers,) = left
+    return _tiles(numbers)

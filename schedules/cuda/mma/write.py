@@ -13,13 +13,13 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import epilogue
-from schedules.cuda.mma.place import OWN, Place, registers, unrolled, where
+from schedules.cuda.mma.place import THREAD_CHANNELS, Place, registers, unrolled, where
 from schedules.cuda.mma.tiles import MMA_ROWS, SUMS
 from schedules.cuda.mma.weights import BLOCK
 from schedules.spec import PER_CHANNEL, Dense
 
 MULTIPLIERS = tuple(name for name in PER_CHANNEL if name != "bias")
-FOUR = 4  # constants, or floats, of one load or store
+VECTOR_WORDS = 4  # constants, or floats, of one load or store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,8 @@ class Writer:
     @classmethod
     def of(cls, place: Place, acc: Any) -> Writer:
         """Return it, with registers."""
-        arguments, spec, count = place.gemm.buffers, place.spec, place.tiles.blocks * OWN
+        arguments, spec = place.gemm.buffers, place.spec
+        count = place.tiles.blocks * THREAD_CHANNELS
         return cls(
             place=place,
             acc=acc,
@@ -44,8 +45,8 @@ class Writer:
                 for name in MULTIPLIERS
                 if name in arguments
             },
-            r=registers("r_own", OWN, spec.dtype("r")) if "r" in arguments else None,
-            y=registers("y_own", OWN, spec.y),
+            r=registers("r_own", THREAD_CHANNELS, spec.dtype("r")) if "r" in arguments else None,
+            y=registers("y_own", THREAD_CHANNELS, spec.y),
         )
 
     def write(self) -> None:
@@ -60,24 +61,27 @@ class Writer:
                 own_rows = (place.warp_row * tiles.rows + m) * MMA_ROWS + half * (MMA_ROWS // 2)
                 row = place.first_row + own_rows + place.g
                 with where([row < gemm.rows] if gemm.rows % tiles.pixels else []):
-                    start = (m * tiles.blocks + n) * SUMS + half * OWN
-                    self._write_pixel(row, block * BLOCK + place.own, n * OWN, start)
+                    start = (m * tiles.blocks + n) * SUMS + half * THREAD_CHANNELS
+                    self._write_pixel(row, block * BLOCK + place.own, n * THREAD_CHANNELS, start)
 
     def _load_constants(self, n: Expr, block: Expr) -> None:
         for name, own in self.constants.items():
-            with unrolled(OWN // FOUR) as i, T.vectorized(T.int64(0), T.int64(FOUR)) as c:
-                channel = i * FOUR + c
+            with (
+                unrolled(THREAD_CHANNELS // VECTOR_WORDS) as i,
+                T.vectorized(T.int64(0), T.int64(VECTOR_WORDS)) as c,
+            ):
+                channel = i * VECTOR_WORDS + c
                 value = self.place.buffers[name][block, self.place.own + channel]
-                T.buffer_store(own, value, [n * OWN + channel])
+                T.buffer_store(own, value, [n * THREAD_CHANNELS + channel])
 
     def _write_pixel(self, row: Expr, channel: Expr, constant: Expr, start: Expr) -> None:
         """Write eight channels of one pixel."""
         place, spec = self.place, self.place.spec
         if self.r is not None:
-            with T.vectorized(T.int64(0), T.int64(OWN)) as c:
+            with T.vectorized(T.int64(0), T.int64(THREAD_CHANNELS)) as c:
                 index = place.gemm.y(place.image, row, channel + c)
                 T.buffer_store(self.r, place.buffers["r"][tuple(index)], [c])
-        with unrolled(OWN) as c:
+        with unrolled(THREAD_CHANNELS) as c:
 
             def _load(name: str, element: int | None = None) -> Expr:
                 if element is None:
@@ -99,10 +103,10 @@ class Writer:
     def _store(self, row: Expr, channel: Expr) -> None:
         """Store eight channels at once, or one by one where rows of y are no multiple of them."""
         place, count = self.place, self.place.gemm.channels
-        width = FOUR if place.spec.y == "float32" else OWN
-        if count is not None and count % OWN:
+        width = VECTOR_WORDS if place.spec.y == "float32" else THREAD_CHANNELS
+        if count is not None and count % THREAD_CHANNELS:
             width = 1
-        with unrolled(OWN // width) as i:
+        with unrolled(THREAD_CHANNELS // width) as i:
             keep = [channel + i * width < count] if count is not None else []
             with where(keep), T.vectorized(T.int64(0), T.int64(width)) as c:
                 index = place.gemm.y(place.image, row, channel + i * width + c)

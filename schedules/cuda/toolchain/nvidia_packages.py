@@ -18,10 +18,10 @@ def load_library(package: str, name: str) -> ctypes.CDLL:
         If it is not installed.
     """
     try:
-        found = importlib.util.find_spec(f"nvidia.{package}")
+        spec = importlib.util.find_spec(f"nvidia.{package}")
     except ModuleNotFoundError:
-        found = None
-    for folder in (found.submodule_search_locations if found else None) or ():
+        spec = None
+    for folder in (spec.submodule_search_locations if spec else None) or ():
         path = Path(folder) / "lib" / name
         if path.exists():
             return ctypes.CDLL(str(path))

@@ -27,7 +27,7 @@ _USAGE = re.compile(
     re.S,
 )
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\) (\w+)\(")
-BUSY = 512  # threads of a multiprocessor that hide the latency of its memories
+BUSY_THREADS = 512  # threads of a multiprocessor that hide the latency of its memories
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
@@ -184,24 +184,24 @@ def with_few_blocks(text: str, names: Collection[str]) -> str:
     it does not where it is told how many blocks are enough.
     """
 
-    def _bounded(found: re.Match[str]) -> str:
-        threads, name = int(found[1]), found[2]
+    def _bounded(declared: re.Match[str]) -> str:
+        threads, name = int(declared[1]), declared[2]
         if name not in names:
-            return found[0]
-        return f"__launch_bounds__({threads}, {max(1, BUSY // threads)}) {name}("
+            return declared[0]
+        return f"__launch_bounds__({threads}, {max(1, BUSY_THREADS // threads)}) {name}("
 
     return _BOUNDS.sub(_bounded, text)
 
 
 def kernel_usage(log: str) -> dict[str, KernelUsage]:
     """Return what each kernel takes, from what ptxas prints with ``-v``."""
-    found = {}
+    usage = {}
     for name, stack, stores, loads, registers, rest in _USAGE.findall(log):
         shared = _SHARED.search(rest)
-        found[name] = KernelUsage(
+        usage[name] = KernelUsage(
             registers=int(registers),
             spilled_bytes=int(stores) + int(loads),
             stack_bytes=int(stack),
             shared_bytes=int(shared[1]) if shared else 0,
         )
-    return found
+    return usage

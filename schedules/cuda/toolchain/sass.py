@@ -121,9 +121,9 @@ def disassemble(content: bytes, architectures: tuple[str, ...] = ()) -> Disassem
         for number, binary in enumerate(fat_binaries_in(content)):
             file = Path(folder) / f"{number}.fatbin"
             file.write_bytes(binary)
-            found = _members(tool, file)
-            held.update(found)
-            for name in found:
+            cubins = _members(tool, file)
+            held.update(cubins)
+            for name in cubins:
                 if not architectures or name in architectures:
                     _add(tool, file, name, kernels, unread)
     if not held:
@@ -153,9 +153,9 @@ def find_tool() -> Path:
             tool = Path(folder) / "bin" / TOOL
             if tool.exists() and tool.with_name(DISASSEMBLER).exists():
                 return tool
-    found = shutil.which(TOOL)
-    if found and (Path(found).with_name(DISASSEMBLER).exists() or shutil.which(DISASSEMBLER)):
-        return Path(found)
+    path = shutil.which(TOOL)
+    if path and (Path(path).with_name(DISASSEMBLER).exists() or shutil.which(DISASSEMBLER)):
+        return Path(path)
     raise ScheduleError(
         f"{TOOL} and {DISASSEMBLER} were not found, neither among the packages nor on PATH; "
         "pip install 'relay-int8[sass]'"

@@ -19,7 +19,7 @@ from relay_int8.operators.linear import Linear
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import PRESETS, QuantConfig
 from schedules.rounding import REQUANTIZE, ROUNDINGS, Requantize
-from schedules.spec import Requantizing
+from schedules.spec import Requantizing, Rescale
 from tests import reference
 from tests.kernel_interpreter import interpret
 from tests.small_networks import NETWORKS, any_params, images
@@ -96,6 +96,13 @@ def test_fixed_point_differs_by_its_rounding():
     found = [reference.run(mod, {"x": images(mod)[0]}) for mod in networks.values()]
     for one, other in itertools.combinations(found, 2):
         assert any((one[name] != other[name]).any() for name in one)
+
+
+def test_what_several_concats_read_is_rescaled_once():
+    realized = Realize()(quantized("dense blocks"))
+    kernels = [spec_of(value) for _, value in dataflow.calls(realized["main"])]
+    rescales = [spec for spec in kernels if isinstance(spec, Rescale)]
+    assert [spec.dims[1] for spec in rescales] == [16, 16]  # "pool" and "c", for all their concats
 
 
 def test_leaves_input_alone():

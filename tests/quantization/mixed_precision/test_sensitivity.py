@@ -7,6 +7,7 @@ import pytest
 
 from relay_int8.api.model import Model
 from relay_int8.api.sensitivity import analyze_layers, sensitivity_json
+from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.graph.digest import float_digest
@@ -25,11 +26,12 @@ from relay_int8.quantization.mixed_precision.sensitivity import (
     simulation_of,
 )
 from relay_int8.quantization.plan_file import read_plan, save_plan, with_plan
-from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats, quantize
 from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import native_target
 from tests.quantization.test_bias_correction import dataset, network, pictures
 from tests.reference import run
+from tests.small_networks import depthwise
 
 CONFIG = QuantConfig(method="max")
 
@@ -69,6 +71,23 @@ def test_every_layer_is_measured(variants, sensitivity):
 def test_nothing_in_integers_is_exact(variants):
     names = [layer.name for layer in variants.layers]
     assert variants.fit(variants.plan(names)) == Fit(snr_db=float("inf"), agreement=1.0)
+
+
+@pytest.mark.fast
+def test_a_layer_that_ends_in_a_residual_addition_goes_to_float_whole():
+    """Its name is the addition's, and excluding that leaves the convolution in integers."""
+    mod = normalize()(depthwise())
+    base = annotate(mod, CONFIG)
+    table = CalibrationTable(entries={})
+    quantized = QuantizedModel(
+        mod=mod, reference=mod, plan=base, table=table, digest="", model_hash="", config=CONFIG
+    )
+    layer = next(layer for layer in base.layers if layer.name == "s")
+    assert layer.kind == "conv2d" and layer.root != "s"
+    config, plan = planned_with_floats(quantized, ["s"])
+    assert config.exclude == plan.exclusions == (layer.root,)
+    assert [(one.name, one.macs) for one in plan.layers if not one.integer] == [("s", layer.macs)]
+    assert annotate(mod, config).layers == plan.layers
 
 
 def flat(value):
@@ -141,18 +160,19 @@ def test_a_plan_is_found_saved_edited_and_used(tmp_path, full):
     path = tmp_path / "plan.json"
     save_plan(verified.model.plan, path)
     exclude = read_plan(path).exclusions
-    assert set(exclude) == set(verified.mixed.floats)
+    roots = {layer.name: layer.root for layer in base.plan.layers}
+    assert set(exclude) == {roots[name] for name in verified.mixed.floats}
     again = quantize(mod, data, QuantConfig(method="max", exclude=exclude))
     assert again.digest == verified.model.digest
 
     document = json.loads(path.read_text())
     for layer in document["layers"]:
-        if layer["name"] in exclude:
+        if layer["root"] in exclude:
             layer["reason"] = None
         if layer["name"] == "logits":
             layer["reason"] = "too coarse"
     path.write_text(json.dumps(document))
-    assert read_plan(path).exclusions == ("logits",)
+    assert read_plan(path).exclusions == (roots["logits"],)
 
 
 @pytest.mark.fast

@@ -19,9 +19,9 @@ from relay_int8.numerics.channel_means import channel_means
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.equalize import channel_maxima
+from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
 from relay_int8.quantization.refine.reconstruct import reconstruct
-from relay_int8.quantization.refine.runner import StackRunner
 from schedules.targets import native_target
 from tests.small_networks import NetworkWriter, any_params, images, nn
 
@@ -165,6 +165,12 @@ def test_a_simulation_of_several_images_is_that_of_each(name):
         np.testing.assert_array_equal(y, np.concatenate([one[output] for one in alone]))
 
 
+def means_of(network, data, means):
+    """Return the channel means of some images together."""
+    floats = FloatTensors(network, data)
+    return KnownRunner(floats, [], means).statistics(*floats).means
+
+
 @pytest.mark.parametrize("name", ["images_in_front", "flattened_heads", "vectors", "windows"])
 def test_weights_and_channels_are_those_of_images_one_by_one(name):
     mod = normalize()(NETWORKS[name]())
@@ -178,12 +184,11 @@ def test_weights_and_channels_are_those_of_images_one_by_one(name):
     means = averaged_tensors(mod["main"], plan)
     assert means
     shapes = {str(var.name): dataflow.shape(var) for var, _ in dataflow.calls(mod["main"])}
-    runner = StackRunner(network, [], means)
-    together = runner.statistics(network.stacked(data)).means
+    together = means_of(network, data, means)
     for tensor in means:
         size = shapes.get(tensor, (1, 3, 4, 6))
         assert together[tensor].shape == (size[1] if len(size) == 4 else size[-1],)
-        alone = [runner.statistics(network.stacked([one])).means[tensor] for one in data]
+        alone = [means_of(network, [one], means)[tensor] for one in data]
         np.testing.assert_allclose(together[tensor], np.mean(alone, axis=0), rtol=1e-4, atol=1e-6)
     maxima = channel_maxima(network, data)
     one_by_one = [channel_maxima(network, [one]) for one in data]
@@ -200,7 +205,7 @@ def test_kernels_average_the_channels_of_images_cut_from_one():
     kernels = CalibrationNetwork(mod, {}, means, native_target())
     found = kernels.statistics(image).means
     network = NumpyNetwork(mod)
-    wanted = StackRunner(network, [], means).statistics(image).means
+    wanted = means_of(network, [image], means)
     plain = network.run(image, keep=lambda name: True) | image
     for tensor in means:
         np.testing.assert_allclose(found[tensor], wanted[tensor], rtol=1e-4, atol=1e-6)

@@ -74,17 +74,3 @@ def test_settings_are_checked():
         Tools(rounding="up")
     with pytest.raises(ConfigError, match='needs the correction "empirical"'):
         Tools(rounding="descent")
-
-
-def test_auto_says_what_it_picked():
-    mod, x = network(True), pictures(24)
-    quantized = quantize(mod, dataset(x), QuantConfig(preset="auto"))
-    questions = [choice.question for choice in quantized.choices]
-    between = ["equalization", "signed tensors", "ranges"]
-    assert questions == ["weights and biases", *between, "weights and biases, again"]
-    for choice in quantized.choices:
-        assert choice.picked in choice.tried and choice.picked in str(choice)
-    last = quantized.choices[-1]
-    assert last.tried[last.picked] >= quantized.choices[0].tried["analytic correction"]
-    again = quantize(mod, dataset(x), quantized.config)
-    assert again.digest == quantized.digest

@@ -14,6 +14,7 @@ tensor has, one repack is made, and noted among the origins of main's variables.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import cast
@@ -24,6 +25,7 @@ import tvm_ffi
 from tvm import IRModule, relax
 from tvm.target import Target
 
+from relay_int8.compiler.kernel_library import shared_function
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
 from relay_int8.graph.origins import Origins
@@ -67,7 +69,7 @@ class _LayoutWriter:
         self._sizes = {str(size.name): size for size in dataflow.open_sizes(self._func)}
         self._layout: dict[relax.Expr, Layout] = {}
         self._held: dict[tuple[relax.Expr, Layout], relax.Expr] = {}
-        self._kernels: dict[tuple[str, ...], tvm.ir.GlobalVar] = {}
+        self._kernels: dict[tuple[str, str, str], tvm.ir.GlobalVar] = {}
 
     def run(self) -> IRModule:
         """Write the function anew; its results stay in row-major order."""
@@ -200,19 +202,26 @@ class _LayoutWriter:
         self, spec: Spec, template: ScheduleTemplate, layouts: Layouts
     ) -> tvm.ir.GlobalVar:
         """Return the PrimFunc of a kernel; equal kernels share one."""
+        spec, layouts = template.general(spec, layouts)
         names = json.dumps([layout.name for layout in (*layouts.inputs, layouts.output)])
         key = (template.name, to_json(spec), names)
         if key not in self._kernels:
-            func = template.kernel(spec, layouts).with_attr(
-                {SPEC: to_json(spec), TEMPLATE: template.name, LAYOUTS: names}
+            attributes = {SPEC: key[1], TEMPLATE: template.name, LAYOUTS: names}
+            func = shared_function(
+                lambda: template.kernel(spec, layouts).with_attr(attributes), *key
             )
-            name = f"{template.name}_{len(self._kernels)}"
-            self._kernels[key] = self._writer.add_kernel(func, name)
+            self._kernels[key] = self._writer.add_kernel(func, _name(key))
         return self._kernels[key]
 
     def _hold(self, var: relax.Expr, layout: Layout, value: relax.Expr) -> None:
         self._layout[var] = layout
         self._held[var, layout] = value
+
+
+def _name(key: tuple[str, str, str]) -> str:
+    """Return the name of a kernel: the same in every network that has it."""
+    digest = hashlib.sha256(json.dumps(key).encode()).digest()
+    return f"{key[0]}_{int.from_bytes(digest[:5])}"
 
 
 def _packed(

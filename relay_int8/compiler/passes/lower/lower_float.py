@@ -13,7 +13,8 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.operators.registry import float_refusal, operator_of

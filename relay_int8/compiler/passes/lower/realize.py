@@ -31,7 +31,8 @@ from relay_int8.compiler.integer_kernels import (
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.origins import Origins, Role
 from relay_int8.graph.pixels import pixels_of
 from relay_int8.graph.requantize import requantize_of
@@ -81,6 +82,7 @@ class _Realizer:
         self._writer = dataflow.FunctionWriter(func=func)
         self._origins = Origins(func)
         self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
+        self._rescaled_to: dict[tuple[relax.Var, QParams], relax.Var] = {}
         self._pixels = pixels_of(func)
         self._inputs = {param: self._input(param) for param in func.params}
         self._floats: dict[relax.Var, relax.Var] = {} if self._pixels else dict(self._inputs)
@@ -247,8 +249,10 @@ class _Realizer:
     def _rescaled(self, var: relax.Var, x: QParams, y: QParams) -> relax.Var:
         if x == y:
             return var
-        kernel = rescale_kernel(dataflow.shape(var), x, y, self._requantize)
-        return self._beside(var, "rescaled", "rescale", kernel)
+        if (var, y) not in self._rescaled_to:
+            kernel = rescale_kernel(dataflow.shape(var), x, y, self._requantize)
+            self._rescaled_to[var, y] = self._beside(var, "rescaled", "rescale", kernel)
+        return self._rescaled_to[var, y]
 
     def _reshaped(self, var: relax.Var, shape: tuple[int, ...]) -> relax.Var:
         if dataflow.shape(var) == tuple(shape):

@@ -16,6 +16,7 @@ import tvm
 from tvm import IRModule, tirx
 from tvm.target import Target
 
+from relay_int8.compiler.kernel_library import shared_function
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.graph.attributes import LAYOUTS, SPEC, TEMPLATE, TUNED
 from schedules.task import Task
@@ -43,7 +44,11 @@ class ScheduleKernels:
         kernel = task.kernel(self._target)
         sch = self._records.schedule(task, kernel) if self._records else None
         attributes = {name: func.attrs[name] for name in (TEMPLATE, SPEC, LAYOUTS)}
-        scheduled = kernel.function(kernel.default() if sch is None else sch)
+        scheduled = (
+            shared_function(lambda: kernel.function(kernel.default()), str(self._target), task.key)
+            if sch is None
+            else kernel.function(sch)
+        )
         return scheduled.without_attr("global_symbol").with_attr(
             {**attributes, TUNED: sch is not None, "tirx.is_scheduled": True}
         )

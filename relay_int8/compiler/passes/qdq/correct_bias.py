@@ -20,7 +20,7 @@ from tvm import IRModule
 from relay_int8.compiler.passes.qdq.layer_constants import with_constants
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.graph.layers import linear_layers, means_of
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.bias_correction import corrected_bias, tap_shares

@@ -23,7 +23,8 @@ from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import QRANGE
-from relay_int8.graph.groups import Group, find_groups
+from relay_int8.graph.group import Group
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.groups import Group
+from relay_int8.graph.group import Group
 from relay_int8.operators.registry import linear_of
 
 Array = npt.NDArray[Any]

@@ -1,0 +1,167 @@
+"""Machine code of kernels: compiled by all cores, once for all networks of one context.
+
+A network's executable is its bytecode and the modules that hold its kernels. A kernel is known by
+its name, which AlterLayout makes of what it computes, and by its loops, which are compared: so the
+FP32 network that calibrates, the one that layers are compared with, and the quantized network with
+its inner tensors as outputs compile only what no network before them has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+
+import tvm
+import tvm_ffi
+from tvm import IRModule, relax, tirx
+from tvm.relax import vm_build
+from tvm.target import Target
+
+from relay_int8.graph.attributes import TEMPLATE
+from schedules.cores import usable_cores
+from schedules.targets import target_config
+
+CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
+QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
+
+Kernels = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A scheduled kernel, and the module that holds its code among that of others."""
+
+    func: tirx.PrimFunc
+    module: tvm.runtime.Module
+
+
+@dataclass(frozen=True)
+class KernelLibrary:
+    """Kernels that were made before.
+
+    Parameters
+    ----------
+    functions
+        What :func:`shared_function` made, by its key.
+    compiled
+        By target and name.
+    """
+
+    functions: dict[tuple[str, ...], tirx.PrimFunc] = field(default_factory=dict)
+    compiled: dict[tuple[str, str], CompiledKernel] = field(default_factory=dict)
+
+    def find(self, target: Target, name: str, func: tirx.PrimFunc) -> tvm.runtime.Module | None:
+        """Return the module that holds ``func``, if there is one."""
+        known = self.compiled.get((str(target), name))
+        same = known is not None and tvm_ffi.structural_equal(known.func, func)
+        return known.module if known and same else None
+
+    def keep(self, target: Target, mod: IRModule, module: tvm.runtime.Module) -> None:
+        """Remember the kernels of templates in ``module``; a name that is known stays with it."""
+        for gvar, func in mod.functions_items():
+            if TEMPLATE in func.attrs:
+                known = CompiledKernel(func, module)
+                self.compiled.setdefault((str(target), gvar.name_hint), known)
+
+
+_shared: ContextVar[KernelLibrary | None] = ContextVar("shared_kernels", default=None)
+
+
+@contextmanager
+def sharing_kernels() -> Iterator[None]:
+    """Let the networks that are compiled inside of the context share their kernels."""
+    token = _shared.set(_shared.get() or KernelLibrary())
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def shared_function(make: Callable[[], tirx.PrimFunc], *key: str) -> tirx.PrimFunc:
+    """Return what ``make`` returns, made once for all networks of the context; ``key`` says all."""
+    library = _shared.get()
+    if library is None:
+        return make()
+    if key not in library.functions:
+        library.functions[key] = make()
+    return library.functions[key]
+
+
+def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runtime.Executable:
+    """Return the executable of a module that phase 6 is done with, for a CPU.
+
+    Parameters
+    ----------
+    final
+        The module: scheduled kernels, and functions of the virtual machine.
+    target
+        What kernels are compiled for.
+    alone
+        Compile every kernel anew and optimize it fully, as for a library that is exported and holds
+        its own kernels alone. Networks after it share them.
+    """
+    library = _shared.get() or KernelLibrary()
+    builder = relax.ExecBuilder()
+    left = vm_build._vmcodegen(builder, final)  # as relax.build does, which compiles all kernels
+    kernels = dict(_kernels(left))
+    found = {} if alone else _known(kernels, target, library)
+    missing = {gvar: func for gvar, func in kernels.items() if gvar not in found}
+    compiled = _compiled(missing, left, target, library, alone)
+    if not alone:
+        _load({**compiled, **{module: gvar for gvar, module in found.items()}})
+    # The root gets the others as imports, so it is of this network alone. Names are looked up in
+    # it and its own first: kernels of float islands have the same names in many networks.
+    modules = [*compiled, *dict.fromkeys(found.values())]
+    root = modules.pop(0) if compiled else _empty_module(target)
+    constants = dict(final.attrs.get("const_name_to_constant", {})) if final.attrs else {}
+    return vm_build.VMExecutable(
+        vm_build._ffi_api.VMLink(builder, target, root, modules, constants)
+    )
+
+
+def _empty_module(target: Target) -> tvm.runtime.Module:
+    """Return a module to put under a network that has no kernel of its own.
+
+    TVM's would be of C text: for the sake of that a virtual machine links and loads everything.
+    """
+    nothing = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr("global_symbol", "nothing")
+    return tvm.tirx.build(IRModule({"nothing": nothing}), target=target)
+
+
+def _kernels(mod: IRModule) -> Iterator[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]]:
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            yield gvar, func
+
+
+def _known(
+    kernels: Kernels, target: Target, library: KernelLibrary
+) -> dict[tvm.ir.GlobalVar, tvm.runtime.Module]:
+    """Return the kernels that were compiled before, each with the module that holds it."""
+    found = {gvar: library.find(target, gvar.name_hint, func) for gvar, func in kernels.items()}
+    return {gvar: module for gvar, module in found.items() if module is not None}
+
+
+def _compiled(
+    kernels: Kernels, mod: IRModule, target: Target, library: KernelLibrary, alone: bool
+) -> dict[tvm.runtime.Module, tvm.ir.GlobalVar]:
+    """Return modules with the code of ``kernels``, each with one of them; all cores compile."""
+    machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
+    items = list(kernels.items())
+    count = min(len(items), CHUNKS)
+    chunks = [IRModule(dict(items[i::count]), attrs=mod.attrs) for i in range(count)]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        modules = list(pool.map(partial(tvm.tirx.build, target=machine), chunks))
+    for chunk, module in zip(chunks, modules, strict=True):
+        library.keep(target, chunk, module)
+    return {module: items[i][0] for i, module in enumerate(modules)}
+
+
+def _load(kernels: Mapping[tvm.runtime.Module, tvm.ir.GlobalVar]) -> None:
+    """Let all cores make machine code of modules, which their first use would do one by one."""
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        list(pool.map(lambda item: item[0].get_function(item[1].name_hint), kernels.items()))

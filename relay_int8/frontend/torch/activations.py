@@ -1,0 +1,120 @@
+"""PyTorch's activations, and what clips."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.torch.arithmetic import unary
+from relay_int8.frontend.torch.promotion import as_type
+from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.graph.dataflow import dtype, shape
+
+
+def _clip(low: str, high: str, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Converter:
+    """Clip between two arguments; of a missing one counts the bound."""
+
+    def _convert(step: Step) -> Result:
+        if any(isinstance(step.arguments.get(name), relax.Expr) for name in (low, high)):
+            return _between(step, low, high)
+        least, most = (
+            default if step.arguments.get(name) is None else step.real(name)
+            for name, default in zip((low, high), bounds, strict=True)
+        )
+        return _clipped(step.x, least, most)
+
+    return _convert
+
+
+def _between(step: Step, low: str, high: str) -> Result:
+    """Clip between tensors."""
+    x = step.x
+    for name, pick in ((low, relax.op.maximum), (high, relax.op.minimum)):
+        if step.arguments.get(name) is not None:
+            bound = as_type(step, step.operand(name), dtype(x))
+            x = step.emit("clipped", pick(x, bound))
+    return x
+
+
+def _clipped(x: relax.Expr, low: float, high: float) -> relax.Expr:
+    if np.isfinite(low) and np.isfinite(high):
+        return relax.op.clip(x, relax.prim_value(float(low)), relax.prim_value(float(high)))
+    if np.isfinite(low):
+        return relax.op.maximum(x, relax.const(low, dtype(x)))
+    return relax.op.minimum(x, relax.const(high, dtype(x))) if np.isfinite(high) else x
+
+
+def _hard_gate(step: Step) -> relax.Var:
+    """``clip(x + 3, 0, 6)``."""
+    shifted = step.emit("shifted", relax.op.add(step.x, step.number(3.0)))
+    return step.emit("clipped", _clipped(shifted, 0.0, 6.0))
+
+
+def _hard_sigmoid(step: Step) -> Result:
+    return relax.op.divide(_hard_gate(step), step.number(6.0))
+
+
+def _hard_swish(step: Step) -> Result:
+    scaled = step.emit("scaled", relax.op.multiply(step.x, _hard_gate(step)))
+    return relax.op.divide(scaled, step.number(6.0))
+
+
+def _gelu(step: Step) -> Result:
+    form = step.text("approximate", "none")
+    if form not in ("none", "tanh"):
+        raise ValueError(f"its approximation is {form!r}")
+    return (relax.op.nn.gelu if form == "none" else relax.op.nn.gelu_tanh)(step.x)
+
+
+def _elu(step: Step) -> Result:
+    """``scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1))``."""
+    if step.real("scale", 1.0) != 1.0 or step.real("input_scale", 1.0) != 1.0:
+        raise NotImplementedError("scales other than 1")
+    zero = step.number(0.0)
+    grown = step.emit("exp", relax.op.exp(step.emit("below", relax.op.minimum(step.x, zero))))
+    curve = step.emit("curve", relax.op.subtract(grown, step.number(1.0)))
+    scaled = step.emit("scaled", relax.op.multiply(curve, step.number(step.real("alpha", 1.0))))
+    return relax.op.add(step.emit("above", relax.op.maximum(step.x, zero)), scaled)
+
+
+def _prelu(step: Step) -> Result:
+    slopes = step.tensor("weight")
+    channels = shape(step.x)[1] if step.rank > 1 else 1
+    if shape(slopes) == (1,) and channels > 1:
+        slopes = step.emit("slopes", relax.op.broadcast_to(slopes, (channels,)))
+    if shape(slopes) != (channels,):
+        raise ValueError(f"its weight is {shape(slopes)}, not {channels}")
+    return relax.op.nn.prelu(step.x, slopes, axis=1)
+
+
+def _softplus(step: Step) -> Result:
+    """Softplus; beyond the threshold torch returns x, to which it is equal in float32 by then."""
+    if step.real("beta", 1.0) != 1.0 or step.real("threshold", 20.0) < 20.0:
+        raise NotImplementedError("beta other than 1, or a threshold below 20")
+    return relax.op.nn.softplus(step.x)
+
+
+def _mish(step: Step) -> Result:
+    grown = step.emit("softplus", relax.op.nn.softplus(step.x))
+    return relax.op.multiply(step.x, step.emit("tanh", relax.op.tanh(grown)))
+
+
+ACTIVATIONS: dict[str, Converter] = {
+    "clamp": _clip("min", "max"),
+    "clamp_max": _clip("-", "max"),
+    "clamp_min": _clip("min", "-"),
+    "elu": _elu,
+    "gelu": _gelu,
+    "hardsigmoid": _hard_sigmoid,
+    "hardswish": _hard_swish,
+    "hardtanh": _clip("min_val", "max_val", (-1.0, 1.0)),
+    "leaky_relu": lambda step: relax.op.nn.leakyrelu(step.x, step.real("negative_slope", 0.01)),
+    "mish": _mish,
+    "prelu": _prelu,
+    "relu": unary(relax.op.nn.relu),
+    "relu6": lambda step: _clipped(step.x, 0.0, 6.0),
+    "selu": unary(relax.op.nn.selu),
+    "sigmoid": unary(relax.op.sigmoid),
+    "silu": unary(relax.op.nn.silu),
+    "softplus": _softplus,
+}

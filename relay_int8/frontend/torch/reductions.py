@@ -1,0 +1,147 @@
+"""PyTorch operators along axes: sums, extremes, moments, softmax, differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tvm import relax
+
+from relay_int8.frontend.torch.arithmetic import Binary, binary
+from relay_int8.frontend.torch.promotion import as_type
+from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.graph.dataflow import dtype, shape
+
+
+def _along(op: Callable[[relax.Expr, int], relax.Expr]) -> Converter:
+    def _convert(step: Step) -> Result:
+        return op(step.x, step.axis("dim"))
+
+    return _convert
+
+
+def _reduce(op: Callable[..., relax.Expr]) -> Converter:
+    """Reduce along axes, all of them where none is named."""
+
+    def _convert(step: Step) -> Result:
+        named = step.integers("dim", [])
+        axes = [axis_of(axis, step.rank) for axis in named] or list(range(step.rank))
+        return op(step.x, axes, keepdims=step.flag("keepdim", False))
+
+    return _convert
+
+
+def _extreme(
+    reduce: Callable[..., relax.Expr], pick: Binary, place: Callable[..., Any]
+) -> Converter:
+    """Return the extreme of all elements, or those along an axis and their places, or of two."""
+
+    def _convert(step: Step) -> Result:
+        if "other" in step.arguments:
+            return binary(pick)(step)
+        if step.arguments.get("dim") is None:
+            return reduce(step.x, list(range(step.rank)))
+        axis, kept = step.axis("dim"), step.flag("keepdim", False)
+        places = step.emit("places", place(step.x, axis, keepdims=kept))
+        return [reduce(step.x, [axis], keepdims=kept), places]
+
+    return _convert
+
+
+def _variance(root: bool) -> Converter:
+    """Mean square of what is apart from the mean, by the count less ``correction``."""
+
+    def _convert(step: Step) -> Result:
+        axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
+        axes = axes or list(range(step.rank))
+        count = math.prod(shape(step.x)[axis] for axis in axes)
+        left = count - (step.real("correction", 1.0) if step.flag("unbiased", True) else 0.0)
+        if left <= 0:
+            raise ValueError(f"a variance of {count} elements")
+        kept = step.flag("keepdim", False)
+        found = step.emit("variance", relax.op.variance(step.x, axes, keepdims=kept))
+        found = relax.op.multiply(found, step.number(count / left))
+        return relax.op.sqrt(step.emit("corrected", found)) if root else found
+
+    return _convert
+
+
+def _with_mean(root: bool) -> Converter:
+    def _convert(step: Step) -> Result:
+        first = step.emit("deviation", _variance(root)(step))
+        return [first, _reduce(relax.op.mean)(step)]
+
+    return _convert
+
+
+def _argmax(step: Step) -> Result:
+    if step.arguments.get("dim") is None:
+        raise NotImplementedError("the largest of all axes")
+    return relax.op.argmax(step.x, step.axis("dim"), keepdims=step.flag("keepdim", False))
+
+
+def _vector_norm(step: Step) -> Result:
+    """Square root of the sum of squares along axes, all of them where none is named."""
+    if step.real("ord", 2.0) != 2.0:
+        raise NotImplementedError(f"a norm of order {step.arguments['ord']}")
+    axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
+    squares = step.emit("squares", relax.op.square(step.x))
+    total = relax.op.sum(squares, axes or list(range(step.rank)), step.flag("keepdim", False))
+    return relax.op.sqrt(step.emit("sum", total))
+
+
+def _total(step: Step) -> Result:
+    """Sum along axes; integers and truth values are counted in int64."""
+    return _reduce(relax.op.sum)(_counting(step))
+
+
+def _difference(step: Step) -> Result:
+    """Subtract every element along an axis from the next, ``n`` times; of truth values: differ."""
+    axis, times = step.axis("dim", -1), step.integer("n", 1)
+    parts = [step.optional_tensor("prepend"), step.x, step.optional_tensor("append")]
+    given = [as_type(step, part, dtype(step.x)) for part in parts if part is not None]
+    x = given[0] if len(given) == 1 else step.emit("joined", relax.op.concat(given, axis))
+    if not 1 <= times < shape(x)[axis]:
+        raise ValueError(f"it takes {times} differences of {shape(x)[axis]}")
+    combine = relax.op.not_equal if dtype(x) == "bool" else relax.op.subtract
+    for _ in range(times):
+        size = shape(x)[axis]
+        ends = [relax.op.strided_slice(x, [axis], [i], [size - 1 + i]) for i in (1, 0)]
+        x = step.emit("difference", combine(*(step.emit("end", end) for end in ends)))
+    return x
+
+
+def _cumulative(step: Step) -> Result:
+    counting = _counting(step)
+    return relax.op.cumsum(counting.x, counting.axis("dim"))
+
+
+def _counting(step: Step) -> Step:
+    if dtype(step.x).startswith("float"):
+        return step
+    return replace(step, arguments={**step.arguments, "self": as_type(step, step.x, "int64")})
+
+
+REDUCTIONS: dict[str, Converter] = {
+    "_log_softmax": _along(relax.op.nn.log_softmax),
+    "_softmax": _along(relax.op.nn.softmax),
+    "amax": _reduce(relax.op.max),
+    "amin": _reduce(relax.op.min),
+    "argmax": _argmax,
+    "cumsum": _cumulative,
+    "diff": _difference,
+    "linalg_vector_norm": _vector_norm,
+    "log_softmax": _along(relax.op.nn.log_softmax),
+    "max": _extreme(relax.op.max, relax.op.maximum, relax.op.argmax),
+    "mean": _reduce(relax.op.mean),
+    "min": _extreme(relax.op.min, relax.op.minimum, relax.op.argmin),
+    "prod": _reduce(relax.op.prod),
+    "softmax": _along(relax.op.nn.softmax),
+    "std": _variance(root=True),
+    "std_mean": _with_mean(root=True),
+    "sum": _total,
+    "var": _variance(root=False),
+    "var_mean": _with_mean(root=False),
+}

@@ -1,0 +1,114 @@
+"""A group: operators that become one kernel. ``graph.groups`` finds those of a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph import dataflow
+from relay_int8.graph.attention import Attention
+from relay_int8.graph.channel_affine import ChannelAffine
+from relay_int8.graph.functions import Function
+from relay_int8.graph.matrix_products import MatrixProduct
+from relay_int8.graph.shuffles import Shuffle
+from schedules.spec import Sample2d
+
+CONV2D, DENSE = "conv2d", "dense"
+"""Kinds of the layers: products with constant weights."""
+
+AFFINE = "affine"
+"""Kind of ``a * x + b`` with one a and b a channel."""
+
+SAMPLE = Sample2d.kind
+"""Of the call that samples for a deformable convolution: a spec from the frontend on."""
+
+INTERPOLATE = "interpolate"
+"""Kind of a bilinear resize; "resize" moves pixels."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Clamp to [low, high]; ReLU is [0, inf]."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Leaky:
+    """Multiply negative values by ``slope``, float64, one value or one per channel."""
+
+    slope: np.ndarray
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Constant weights in float, and their scales (one per output channel) if they have Q/DQ."""
+
+    values: np.ndarray
+    scale: np.ndarray | None = None
+    zero_point: np.ndarray | None = None
+
+
+@dataclass
+class Group:
+    """Operators that become one kernel.
+
+    ``inputs`` are the activations it reads, the residual last (none where its operand is constant);
+    ``output`` is what it gives.
+    ``floats`` are read as float32 even by an integer kernel: offsets and masks.
+    """
+
+    kind: str
+    root: relax.Expr
+    inputs: list[relax.Var]
+    output: relax.Var
+    members: list[relax.Var] = field(default_factory=list)
+    weight: Weight | None = None
+    bias: np.ndarray | None = None
+    residual: bool = False
+    floats: list[relax.Var] = field(default_factory=list)
+    activation: Clip | Leaky | None = None
+    function: Function | None = None
+    affine: ChannelAffine | None = None
+    shuffle: Shuffle | None = None
+    attention: Attention | None = None
+    product: MatrixProduct | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor it computes."""
+        return str(self.output.name)
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is a convolution or a dense layer."""
+        return self.kind in (CONV2D, DENSE)
+
+    @property
+    def weight_rows(self) -> np.ndarray:
+        """Constant weights with output channels first: (oc, ic, kh, kw) or (oc, k)."""
+        assert self.weight is not None
+        values: np.ndarray = np.moveaxis(self.weight.values, 0 if self.kind == CONV2D else 1, 0)
+        return values
+
+    @property
+    def bias_or_zero(self) -> np.ndarray:
+        """(oc,): the bias, or float32 zeros."""
+        zeros = np.zeros(len(self.weight_rows), np.float32)
+        return zeros if self.bias is None else self.bias
+
+
+def pad_value(group: Group) -> float:
+    """Return what a pad puts around its input; 0 for any other group, and where it adds nothing."""
+    if group.kind != "pad" or group.root.attrs.pad_mode != "constant":
+        return 0.0
+    args = group.root.args
+    return dataflow.number(args[1]) if len(args) > 1 else float(group.root.attrs.pad_value)
+
+
+def adds_values(group: Group) -> bool:
+    """Say whether a group puts values beside those of its input that its parameters may lack."""
+    return pad_value(group) != 0

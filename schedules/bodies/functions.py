@@ -1,0 +1,56 @@
+"""Functions of float32 in any layout: the logistic function and GELU.
+
+    x, y : float32, logical any shape; y in any layout, lanes past the last channel are 0
+
+Exact:  bit-identical to the specification, which no library's exp or erf is on all targets. Loops:
+        see ``elementwise``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tvm import te, tirx
+from tvm.tirx import Expr
+
+from schedules.bodies.body import Body
+from schedules.bodies.elementwise import any_layouts, elementwise_kernel
+from schedules.bodies.exponential import exp
+from schedules.bodies.expressions import Point, fma
+from schedules.spec import Gelu, Sigmoid
+from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, LEAST_EXP_ARGUMENT
+from schedules.template import Layouts
+
+
+def _sigmoid(point: Point) -> Expr:
+    x, one = point.here("x"), _number(1)
+    e = exp(te.max(te.min(x, _number(0) - x), _number(LEAST_EXP_ARGUMENT)))
+    return tirx.Select(x >= _number(0), one, e) / (one + e)
+
+
+def _gelu(point: Point) -> Expr:
+    x, zero = point.here("x"), _number(0)
+    z = te.max(x, zero - x) * _number(math.sqrt(0.5))
+    s = _number(1) / fma(_number(ERFC_STEP), z, _number(1))
+    p = _number(ERFC_SERIES[0])
+    for coefficient in ERFC_SERIES[1:]:
+        p = fma(p, s, _number(coefficient))
+    e = exp(te.max(z * (zero - z), _number(LEAST_EXP_ARGUMENT)))
+    c = p * s * e * _number(0.5)
+    return tirx.Select(x >= zero, fma(zero - x, c, x), x * c)
+
+
+def _number(value: float) -> Expr:
+    return tirx.const(value, "float32")
+
+
+def _body(kind: str, function: Callable[[Point], Expr]) -> Body:
+    def _kernel(spec: Sigmoid | Gelu, layouts: Layouts) -> tirx.PrimFunc:
+        return elementwise_kernel(spec, layouts, function)
+
+    return Body(kind=kind, layouts=any_layouts, kernel=_kernel, x_types=("float32",))
+
+
+SIGMOID = _body("sigmoid", _sigmoid)
+GELU = _body("gelu", _gelu)

@@ -1,0 +1,18 @@
+"""How a product of activations is shared among threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.tirx.script import builder as T
+
+from schedules.spec import Attention, Product
+
+SERIAL_MULTIPLICATIONS = 1 << 16  # below, waking other threads costs more than they save
+
+
+def tasks(spec: Product | Attention, count: Any) -> Any:
+    """Return the loop over ``count`` tasks, parallel if ``spec`` is large or its batch symbolic."""
+    symbolic = not isinstance(spec.batch, int)
+    is_parallel = symbolic or spec.multiplications >= SERIAL_MULTIPLICATIONS
+    return (T.parallel if is_parallel else T.serial)(count)

@@ -1,0 +1,81 @@
+"""relay-int8 quantize --max-drop and --min-snr: refusals, and one network end to end."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+import relay_int8
+from relay_int8.errors import AccuracyError
+from tests.wide_network import HARMED, OUTPUT, wide_images, wide_network
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write a model, calibration images, others, and their classes as FP32 sees them."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(wide_network(), "wide.onnx")
+    fp32 = relay_int8.float_network(relay_int8.load_model("wide.onnx"))
+    images = wide_images(100, seed=1)
+    np.save("calibration.npy", wide_images(40))
+    np.save("images.npy", images)
+    classes = [int(fp32({"x": x[None]})[OUTPUT].argmax()) for x in images]
+    (tmp_path / "classes.txt").write_text("\n".join(map(str, classes)))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--max-drop", 1], "give the classes of the images with"),
+        (["--max-drop", 1, "--labels", "c.txt", "--min-snr", 20], "are both given"),
+        (["--max-drop", -1, "--labels", "c.txt"], "0 or more"),
+        (["--min-snr", "nan"], "give a finite number"),
+        (["--min-snr", 20, "--labels", "c.txt"], "--labels are of --max-drop"),
+        (["--labels", "c.txt"], "--labels are of --max-drop"),
+        (["--eval-data", "i.npy"], "neither is given"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_before_anything_is_read(invoke, options, message):
+    given = ["quantize", "no.onnx", "--data", "no.npy", "-o", "no/no.ri8", *options]
+    code, _, err = invoke(*given)
+    assert code == 2
+    assert message in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.fast
+def test_a_table_alone_has_no_images_to_measure_on(invoke):
+    given = ["quantize", "no.onnx", "--table", "t.json", "-o", "no.ri8", "--min-snr", 20]
+    code, _, err = invoke(*given)
+    assert code == 2 and "there are no images" in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.fast
+def test_a_demand_that_nothing_meets_has_an_exit_code(invoke, tmp_path, monkeypatch):
+    def compile_model(*_, demand, **__):
+        raise AccuracyError(f"{demand} is demanded")
+
+    monkeypatch.setattr(relay_int8, "compile_model", compile_model, raising=False)
+    data = ("--data", tmp_path / "x.npy", "-o", tmp_path / "a.ri8")
+    code, _, err = invoke("quantize", tmp_path / "a.onnx", *data, "--min-snr", 20)
+    assert code == 3 and "error: SNR at least 20 dB is demanded" in err
+
+
+@pytest.mark.usefixtures("files")
+def test_a_demand_by_the_command_line(invoke, tmp_path):
+    code, out, err = invoke(
+        "quantize", "wide.onnx", "--data", "calibration.npy", "-o", "wide.ri8",
+        "--max-drop", 2, "--labels", "classes.txt", "--eval-data", "images.npy", "--json",
+        "--report", "report.json", "--samples", 0, "--method", "max",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "demanded: top-1 at most 2 percentage points below FP32" in err
+    demand = json.loads(out)["demand"]
+    assert demand["floats"] == [HARMED] and demand["reached"] >= 0.98 > demand["int8"]
+    assert json.loads((tmp_path / "report.json").read_text())["demand"] == demand
+    given = ("--data", "images.npy", "--labels", "classes.txt", "--fp32", "wide.onnx")
+    code, _, err = invoke("evaluate", "wide.ri8", *given, "--max-drop", 2)
+    assert code == 0, err
+    code, _, err = invoke("evaluate", "wide.ri8", *given, "--json", "--report", "e.json")
+    assert json.loads((tmp_path / "e.json").read_text())["top1"] == demand["reached"]

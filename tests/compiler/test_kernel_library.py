@@ -1,0 +1,77 @@
+"""Networks of one context compile each kernel once, and give the integers that they gave apart."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from relay_int8.compiler import kernel_library
+from relay_int8.compiler.build import Built, compile_module, virtual_machine
+from relay_int8.compiler.kernel_library import sharing_kernels
+from relay_int8.graph.attributes import TEMPLATE
+from schedules.targets import native_target
+from tests.small_networks import residual
+
+TARGET = native_target()
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Note the kernels of templates that each network has compiled."""
+    noted: list[set[str]] = []
+    inner = kernel_library._compiled
+
+    def _noted(kernels: Any, *arguments: Any) -> Any:
+        noted.append({gvar.name_hint for gvar, func in kernels.items() if TEMPLATE in func.attrs})
+        return inner(kernels, *arguments)
+
+    monkeypatch.setattr(kernel_library, "_compiled", _noted)
+    return noted
+
+
+def _run(built: Built) -> bytes:
+    main = virtual_machine(built)["main"]
+    x = np.random.default_rng(0).normal(size=(1, 3, 12, 11)).astype("float32")
+    found = main(tvm.runtime.tensor(x))
+    tensors = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
+    return b"".join(tensor.numpy().tobytes() for tensor in tensors)
+
+
+def test_second_network_compiles_nothing(compiled):
+    mod = residual()
+    alone = _run(compile_module(mod, TARGET))
+    with sharing_kernels():
+        first = compile_module(mod, TARGET)
+        second = compile_module(mod, TARGET, shared=True)
+    assert compiled[0] == compiled[1]
+    assert compiled[0]
+    assert not compiled[2]
+    assert _run(first) == _run(second) == alone
+
+
+def test_without_a_context_nothing_is_remembered(compiled):
+    mod = residual()
+    for _ in range(2):
+        compile_module(mod, TARGET, shared=True)
+    assert compiled[0] == compiled[1]
+    assert compiled[0]
+
+
+def test_an_exported_library_has_all_its_kernels(compiled, tmp_path):
+    mod = residual()
+    with sharing_kernels():
+        compile_module(mod, TARGET, shared=True)
+        built = compile_module(mod, TARGET)
+    built.export(tmp_path / "library.so")
+    assert compiled[0] == compiled[1]
+    library = tvm.runtime.load_module(str(tmp_path / "library.so"))
+    main = tvm.relax.VirtualMachine(library, tvm.cpu())["main"]
+    x = np.random.default_rng(0).normal(size=(1, 3, 12, 11)).astype("float32")
+    found = main(tvm.runtime.tensor(x))
+    assert found.numpy().tobytes() == _run(built)
+
+
+def test_equal_kernels_have_equal_names():
+    names = [{call.function for call in compile_module(residual(), TARGET).calls} for _ in "ab"]
+    assert names[0] == names[1]

@@ -199,7 +199,10 @@ def _product(around: Surroundings, var: relax.Var) -> MatrixProduct | None:
             for place, shape in zip(places, shapes, strict=False)
         ]
         known = [each for each in (*positions, written.positions) if each is not None]
-        outer = outer_of([shapes[2]], known) if len(known) == 3 else None
+        if len(known) < 3:
+            continue
+        memory = [dataflow.shape(place.tensor) for place in (*places, written)]
+        outer = outer_of([shapes[2]], memory, known)
         if outer is None:
             continue
         a, b, y = (

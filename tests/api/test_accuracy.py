@@ -48,7 +48,7 @@ def test_accuracy_by_default(shared_data, tmp_path, name, full):
 
 LEAST_AUTO = {
     "resnet8": (0.906 - 0.003, 35.5),
-    "mobilenetv1_0.25": (0.600, 23.0),
+    "mobilenetv1_0.25": (0.600, 22.6),
     "squeezenet1.1": (0.605, 36.8),  # 0.610 and 37.5 dB; the default has 0.605 and 36.3 dB
     "vww": (65 / 80, 26.0),
     "ultraface": (0.975, 22.0),

@@ -73,7 +73,7 @@ def test_a_float_island_is_part_of_the_graph():
 def test_networks_of_the_zoo_are_one_launch(name, full):
     if not full and name != "resnet18":
         pytest.skip("needs --full")
-    size = 75 if name == "inception_v3" else 33
+    size = 75 if name == "inception_v3" else 32
     mod = import_onnx(zoo.build(name, image_size=size, depth="cut"))
     captured, launched = replayed(quantized(normalize()(mod)))
     assert len(captured) > 8

@@ -15,7 +15,7 @@ from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracl
 
 pytestmark = pytest.mark.slow
 
-IMAGE_SIZE = {"inception_v3": 75, "drn_c_26": 33}
+IMAGE_SIZE = {"inception_v3": 75, "unet": 32}
 SMALL = 33
 TRAINED = (
     "resnet8_cifar10_mlperftiny",

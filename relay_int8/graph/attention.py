@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.errors import UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.matrices import (
     Outer,
@@ -123,7 +124,8 @@ def _placed(
     if len(known) < len(positions):
         return None
     shapes = [dataflow.shape(var) for var in (core[0], product)]
-    outer = outer_of(shapes, known)
+    memory = [dataflow.shape(place.tensor) for place in places]
+    outer = outer_of(shapes, memory, known)
     if outer is None:
         return None
     q, k, v, y = (
@@ -133,6 +135,11 @@ def _placed(
     factor = _by_head(scores.factor, outer)
     if factor is None:
         return None
+    if values is not None and not _is_known(values, outer):
+        raise UnsupportedOpError(
+            f"{product.name} (attention) has a mask that tells an image's windows apart, which "
+            "an open batch repeats: build the network for one batch"
+        )
     factors = [around.factor(var, moves) for var in reads]
     members = {*moves, *core, *around.until(product, places[-1].tensor)}
     return Attention(
@@ -151,6 +158,12 @@ def _placed(
         factor=factor * factors[0] * factors[1],
         gain=factors[2],
     )
+
+
+def _is_known(values: Array, outer: Outer) -> bool:
+    """Say whether constants of each matrix are known for every batch: an open one repeats them."""
+    grid = values.reshape(-1, outer.heads, *values.shape[1:])
+    return isinstance(outer.batch, int) or bool((grid == grid[:1]).all())
 
 
 def _by_head(factor: Array, outer: Outer) -> Array | None:

@@ -1,7 +1,14 @@
-"""The same network for another batch, and images as one batch."""
+"""The same network for another batch, and images as one batch.
+
+Every input begins with the batch. From there it is followed: reshapes fold it into an axis with
+heads or windows ([batch, tokens, heads * depth] to [batch * heads, tokens, depth]), permutations
+carry it to another place. Images stay in order and apart: in its axis the batch steps slowest, and
+what would mix images, or take one of them out, is refused by name.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,8 +18,10 @@ from tvm import IRModule, relax, tirx
 
 from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.graph import dataflow
+from relay_int8.graph.batch_axes import axis_holding, keeps_images_apart
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from schedules.spec import Sample2d
+from schedules.spec.text import factors
 
 BATCH = "batch"
 UPPER_BOUND = "tir_var_upper_bound"
@@ -20,6 +29,7 @@ UPPER_BOUND = "tir_var_upper_bound"
 UNLIKELY = 7919
 """A batch that is a factor of no shape: what follows it follows every batch."""
 Array = np.ndarray[Any, Any]
+Batch = int | tirx.Var
 
 
 def stacked(images: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
@@ -47,84 +57,175 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
     return opened
 
 
-def with_batch(mod: IRModule, batch: int | tirx.Var) -> IRModule:
+def with_batch(mod: IRModule, batch: Batch) -> IRModule:
     """Return a normalized module with another batch; ``mod`` itself is left alone.
 
-    Every input's first axis is the batch. Shapes are inferred again; a reshape or an expansion that
-    keeps the batch in front gets the new one, and so do constants that are joined to images.
+    Every input's first axis is the batch. Shapes are inferred again; reshapes get the new batch
+    where they had the old one, and so do constants that are joined to images.
 
     Raises
     ------
     ConfigError
         If a constant that is joined to images differs from image to image.
     UnsupportedOpError
-        If an operator fixes the batch: a shape that it is a factor of, or a constant.
+        If an operator fixes the batch, mixes images, or tells them apart.
     """
     old = batch_of(mod)
     if isinstance(batch, int) and old == batch:
         return mod
-    func = mod["main"]
-    writer = dataflow.FunctionWriter()
-    params = [
-        relax.Var(
-            param.name, relax.TensorType((batch, *dataflow.shape(param)[1:]), dataflow.dtype(param))
-        )
-        for param in func.params
-    ]
-    done: dict[relax.Var, relax.Expr] = dict(zip(func.params, params, strict=True))
-    for var, value in dataflow.calls(func):
+    return _Change(mod["main"], old, batch).applied()
+
+
+class _Change:
+    """One function, written again for another batch.
+
+    ``_axes``: variable of the old function -> the axis that holds its batch, None without one.
+    """
+
+    def __init__(self, func: relax.Function, old: int, batch: Batch) -> None:
+        self._func, self._old, self._batch = func, old, batch
+        self._writer = dataflow.FunctionWriter()
+        self._axes: dict[relax.Var, int | None] = dict.fromkeys(func.params, 0)
+        self._done: dict[relax.Var, relax.Expr] = {}
+
+    def applied(self) -> IRModule:
+        """Return the module."""
+        params = [
+            relax.Var(
+                param.name,
+                relax.TensorType((self._batch, *dataflow.shape(param)[1:]), dataflow.dtype(param)),
+            )
+            for param in self._func.params
+        ]
+        self._done.update(zip(self._func.params, params, strict=True))
+        for var, value in dataflow.calls(self._func):
+            self._done[var] = self._emitted(var, self._changed(var, value))
+            self._axes[var] = self._axis_of(var, value)
+        outputs = [self._done[var] for var in dataflow.results(self._func)]
+        return self._writer.finish(params, outputs, dataflow.attributes(self._func))
+
+    def _changed(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
+        """Return what takes the place of ``value``: the same of a new batch."""
         operator = dataflow.operator(value)
-        if operator in _SHAPED and dataflow.shape(var)[:1] == (old,):
-            x = dataflow.substitute(value.args[0], done)
-            new = _SHAPED[operator](x, (batch, *dataflow.shape(var)[1:]))
-        elif operator == "concat" and int(value.attrs.axis or 0) % len(dataflow.shape(var)):
-            fields = [dataflow.substitute(field, done) for field in value.args[0].fields]
-            parts = [_repeated(writer, str(var.name), field, batch) for field in fields]
-            new = relax.op.concat(parts, int(value.attrs.axis))
-        elif isinstance(spec := spec_of(value), Sample2d):
-            tensors, constants = operands(dataflow.substitute(value, done), spec)
-            new = kernel_call(replace(spec, batch=batch), tensors, constants)
+        new = dataflow.substitute(value, self._done)
+        if operator in _SHAPED:
+            return _SHAPED[operator](new.args[0], self._target(var, value))
+        if operator == "concat":
+            return self._concat(var, value)
+        if isinstance(spec := spec_of(value), Sample2d):
+            tensors, constants = operands(new, spec)
+            return kernel_call(replace(spec, batch=self._batch), tensors, constants)
+        # A new node of the same call: of the old one TVM knows the type, that of the old batch.
+        return relax.Call(new.op, new.args, new.attrs) if isinstance(new, relax.Call) else new
+
+    def _target(self, var: relax.Var, value: relax.Call) -> tuple[Any, ...]:
+        """Return the shape that a reshape or an expansion gives, for the new batch."""
+        before, after = dataflow.shape(value.args[0]), list(dataflow.shape(var))
+        axis = self._axis(value.args[0])
+        if axis is None:
+            place = 0 if self._old > 1 and after[:1] == [self._old] else None
+        elif dataflow.operator(value) == "broadcast_to":
+            place = axis + len(after) - len(before)
         else:
-            new = dataflow.substitute(value, done)
-            if isinstance(new, relax.Call):
-                new = relax.Call(new.op, new.args, new.attrs)
-        done[var] = _emitted(writer, var, new, batch)
-    outputs = [done[var] for var in dataflow.results(func)]
-    return writer.finish(params, outputs, dataflow.attributes(func))
+            place = axis_holding(math.prod(before[:axis]), after, self._old)
+        if place is not None:
+            after[place] = self._times(after[place] // self._old)
+        return tuple(after)
 
+    def _concat(self, var: relax.Var, value: relax.Call) -> relax.Call:
+        """Return a concat whose constant parts are there once for every image."""
+        fields = list(value.args[0].fields)
+        axis = next((a for a in map(self._axis, fields) if a is not None), None)
+        parts = [dataflow.substitute(field, self._done) for field in fields]
+        if axis is not None:
+            parts = [
+                self._repeated(str(var.name), part, axis) if self._axis(field) is None else part
+                for field, part in zip(fields, parts, strict=True)
+            ]
+        return relax.op.concat(parts, int(value.attrs.axis or 0))
 
-def _repeated(
-    writer: dataflow.FunctionWriter, name: str, part: relax.Expr, batch: int | tirx.Var
-) -> relax.Expr:
-    """Return ``part``, if it is a constant, once for every image of the batch."""
-    array = dataflow.constant(part)
-    if array is None:
-        return part
-    if (array != array[:1]).any():
-        raise ConfigError(
-            f"{name} joins images to a constant that differs from image to image; import the model "
-            "with the batch that is wanted"
+    def _repeated(self, name: str, part: relax.Expr, axis: int) -> relax.Expr:
+        """Return ``part``, the same for all images, once for every image of the batch."""
+        shape = dataflow.shape(part)
+        array = dataflow.constant(part)
+        if array is not None and axis == 0:
+            if (array != array[:1]).any():
+                raise ConfigError(
+                    f"{name} joins images to a constant that differs from image to image; import "
+                    "the model with the batch that is wanted"
+                )
+            part, shape = relax.const(array[:1], str(array.dtype)), (1, *array.shape[1:])
+        if shape[axis] != 1 or (isinstance(self._batch, int) and self._batch == 1):
+            return part
+        extents = [self._batch if i == axis else extent for i, extent in enumerate(shape)]
+        return self._writer.emit(f"{name}/constant", relax.op.broadcast_to(part, extents))
+
+    def _emitted(self, var: relax.Var, value: relax.Expr) -> relax.Var:
+        try:
+            return self._writer.emit(var.name, value)
+        except Exception as error:  # TVM's inference raises ValueError, TypeError and its own
+            raise self._refusal(var, value) from error
+
+    def _refusal(self, var: relax.Var, value: relax.Expr) -> UnsupportedOpError:
+        return UnsupportedOpError(
+            f"{var.name} ({dataflow.operator(value)}) gives {var.ty}, a shape that does not "
+            "follow the batch; build the network for the batch that its file has alone, or export "
+            "a model of batch 1"
         )
-    one = relax.const(array[:1], str(array.dtype))
-    if isinstance(batch, int) and batch == 1:
-        return one
-    return writer.emit(f"{name}/constant", relax.op.broadcast_to(one, (batch, *array.shape[1:])))
+
+    def _axis_of(self, var: relax.Var, value: relax.Expr) -> int | None:
+        """Return the axis that holds the batch of a result, None if no batch goes into it.
+
+        Raises
+        ------
+        UnsupportedOpError
+            If images are mixed, or do not all come out.
+        """
+        read = [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
+        axes = {axis for arg in read if (axis := self._axis(arg)) is not None}
+        if not axes:
+            return None
+        axis, first = self._batch_axis(var), self._axis(dataflow.arguments(value)[0])
+        others = axes != {0} or axis != 0
+        if axis is None or not keeps_images_apart(value, first, others):
+            raise self._refusal(var, value)
+        return axis
+
+    def _batch_axis(self, var: relax.Var) -> int | None:
+        """Return the one axis whose extent has followed the batch, or None."""
+        places = set()
+        for old, new in zip(_shapes(var), _shapes(self._done[var]), strict=True):
+            pairs = list(zip(old, new, strict=True))
+            changed = [i for i, (a, b) in enumerate(pairs) if not isinstance(b, int) or a != b]
+            if len(changed) != 1 or not self._follows(*pairs[changed[0]]):
+                return None
+            places.update(changed)
+        return places.pop() if len(places) == 1 else None
+
+    def _follows(self, before: int, after: Any) -> bool:
+        """Say whether an extent holds as many times the batch as it did."""
+        if isinstance(after, int):
+            return isinstance(self._batch, int) and after * self._old == before * self._batch
+        factor, variables = factors(after)
+        return len(variables) == 1 and factor * self._old == before
+
+    def _axis(self, value: relax.Expr) -> int | None:
+        return self._axes.get(value) if isinstance(value, relax.Var) else None
+
+    def _times(self, factor: int) -> Any:
+        """Return a number of images' worth of ``factor``."""
+        return self._batch if factor == 1 else self._batch * factor
+
+
+def _shapes(value: relax.Expr) -> list[tuple[Any, ...]]:
+    """Return the shapes of a tensor, or of a tuple's fields."""
+    types = value.ty.fields if isinstance(value.ty, relax.TupleType) else [value.ty]
+    return [
+        tuple(int(e) if isinstance(e, int | tirx.IntImm) else e for e in one.shape) for one in types
+    ]
 
 
 _SHAPED: dict[str, Callable[..., relax.Expr]] = {
     "reshape": relax.op.reshape,
     "broadcast_to": relax.op.broadcast_to,
 }
-
-
-def _emitted(
-    writer: dataflow.FunctionWriter, var: relax.Var, value: relax.Expr, batch: int | tirx.Var
-) -> relax.Var:
-    try:
-        return writer.emit(var.name, value)
-    except Exception as error:  # TVM's inference raises ValueError, TypeError and its own
-        raise UnsupportedOpError(
-            f"{var.name} ({dataflow.operator(value)}) gives {var.ty}, a shape that does not "
-            "follow the batch; build the network for the batch that its file has alone, or export "
-            "a model of batch 1"
-        ) from error

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax
 
 from relay_int8.graph import dataflow
 from schedules.spec import Size, Strides
+from schedules.spec.text import factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOVES = ("reshape", "permute_dims", "strided_slice")
@@ -53,14 +54,18 @@ class Outer:
 
 def counted(shape: Sequence[Any]) -> tuple[int, ...]:
     """Return a shape in numbers, an open batch as :data:`OPEN`."""
-    return tuple(size if isinstance(size, int) else OPEN for size in shape)
+    return tuple(size if isinstance(size, int) else OPEN * factors(size)[0] for size in shape)
 
 
 def is_countable(shape: Sequence[Any]) -> bool:
-    """Say whether at most the first extent is open, and is a size by itself."""
-    return all(isinstance(size, int) for size in shape[1:]) and all(
-        isinstance(size, int | tirx.Var) for size in shape[:1]
-    )
+    """Say whether at most the first extent is open, and that is a multiple of the batch."""
+    return is_movable(shape) and all(isinstance(size, int) for size in shape[1:])
+
+
+def is_movable(shape: Sequence[Any]) -> bool:
+    """Say whether at most one extent is open, and that is a multiple of the batch."""
+    is_open = [size for size in shape if not isinstance(size, int)]
+    return len(is_open) <= 1 and all(len(factors(size)[1]) == 1 for size in is_open)
 
 
 def read_through(source: relax.Var, moves: Iterable[relax.Call], turned: bool) -> Positions | None:
@@ -107,34 +112,49 @@ def broadcast_to(source: relax.Var, shape: Sequence[Any]) -> Positions | None:
     return Positions(first=first.reshape(-1), row=by_axis[-2], column=by_axis[-1])
 
 
-def outer_of(shapes: Sequence[Sequence[Any]], positions: Sequence[Positions]) -> Outer | None:
+def outer_of(
+    shapes: Sequence[Sequence[Any]], memory: Sequence[Sequence[Any]], positions: Sequence[Positions]
+) -> Outer | None:
     """Return how the leading axes of a product are taken as batch and heads, or None.
 
     Parameters
     ----------
     shapes
         Of the products in question; their leading axes count the same matrices.
+    memory
+        Shapes of the tensors that the kernel reads and writes. An open batch is the first extent of
+        one of them, since a kernel knows no other size.
     positions
-        Of everything that the kernel reads and writes.
+        Of the matrices in those tensors, and of a mask.
     """
-    is_open = any(not isinstance(shape[0], int) for shape in shapes)
     total = math.prod(counted(shapes[0])[:-2])
-    candidates = [
-        total // OPEN if is_open else math.prod(counted(shape)[axis:-2])
-        for shape in shapes
-        for axis in range(len(shape) - 1)
-    ]
-    for heads in dict.fromkeys(candidates):
-        batch = total // heads
-        if all(each.strides(batch, heads) is not None for each in positions):
-            size = next((s[0] for s in shapes if not isinstance(s[0], int)), batch)
-            return Outer(batch=size, heads=heads)
+    is_open = any(not isinstance(shape[0], int) for shape in shapes)
+    batches = _open_batches(memory) if is_open else _batches(shapes, total)
+    for batch in batches:
+        (size,) = counted([batch])
+        heads = total // size
+        if size * heads == total and all(
+            each.strides(size, heads) is not None for each in positions
+        ):
+            return Outer(batch=batch, heads=heads)
     return None
+
+
+def _batches(shapes: Sequence[Sequence[Any]], total: int) -> list[Size]:
+    """Return how many times the leading axes, from any of them on, may be repeated."""
+    heads = [math.prod(shape[axis:-2]) for shape in shapes for axis in range(len(shape) - 1)]
+    return [total // each for each in dict.fromkeys(heads)]
+
+
+def _open_batches(memory: Sequence[Sequence[Any]]) -> list[Size]:
+    """Return the open extents that tensors begin with, the batch itself first."""
+    found = {factors(shape[0])[0]: shape[0] for shape in memory if not isinstance(shape[0], int)}
+    return [found[factor] for factor in sorted(found)]
 
 
 def strides_of(outer: Outer, positions: Positions) -> Strides:
     """Return the steps that :func:`outer_of` has found."""
-    batch = outer.batch if isinstance(outer.batch, int) else OPEN
+    (batch,) = counted([outer.batch])
     found = positions.strides(batch, outer.heads)
     assert found is not None
     return found

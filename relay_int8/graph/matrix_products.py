@@ -15,6 +15,7 @@ from relay_int8.graph.matrices import (
     Outer,
     Positions,
     is_countable,
+    is_movable,
     outer_of,
     read_through,
     repeated,
@@ -102,7 +103,7 @@ class Surroundings:
         source = call.args[0]
         if not isinstance(source, relax.Var):
             return False
-        return all(is_countable(dataflow.shape(each)) for each in (call, source))
+        return all(is_movable(dataflow.shape(each)) for each in (call, source))
 
     def chain(self, var: relax.Var, members: Collection[relax.Var]) -> list[relax.Var]:
         """Return the variables from ``var`` back to the first one that is none of ``members``."""
@@ -137,6 +138,8 @@ class Surroundings:
         while (reader := self._mover(moved[-1])) is not None:
             moved.append(reader)
         for last in range(len(moved) - 1, 0, -1):
+            if not is_countable(dataflow.shape(moved[last])):
+                continue
             calls = [self.values[var] for var in moved[1 : last + 1]]
             positions = written_through(shape, calls)
             if positions is not None:
@@ -149,7 +152,7 @@ class Surroundings:
             return None
         reader = self.readers[var][0]
         movable = self.operator(reader) in ("reshape", "permute_dims") and reader not in self.taken
-        return reader if movable and is_countable(dataflow.shape(reader)) else None
+        return reader if movable and is_movable(dataflow.shape(reader)) else None
 
     def until(self, product: relax.Var, last: relax.Var) -> list[relax.Var]:
         """Return the variables from ``product`` to ``last``: each alone reads the one before."""
@@ -196,7 +199,10 @@ def _product(around: Surroundings, var: relax.Var) -> MatrixProduct | None:
             for place, shape in zip(places, shapes, strict=False)
         ]
         known = [each for each in (*positions, written.positions) if each is not None]
-        outer = outer_of([shapes[2]], known) if len(known) == 3 else None
+        if len(known) < 3:
+            continue
+        memory = [dataflow.shape(place.tensor) for place in (*places, written)]
+        outer = outer_of([shapes[2]], memory, known)
         if outer is None:
             continue
         a, b, y = (

@@ -96,7 +96,7 @@ def size_name(size: tirx.Var | tvm.ir.Expr) -> str:
     """
     if isinstance(size, tirx.Var):
         return str(size.name)
-    factor, variables = _factors(size)
+    factor, variables = factors(size)
     if len(variables) != 1:
         raise ValueError(f"size {size} of a kernel is no multiple of one variable")
     return f"{variables[0].name}{TIMES}{factor}"
@@ -108,7 +108,7 @@ def sized(name: str, sizes: Mapping[str, tvm.ir.Expr]) -> tvm.ir.Expr:
     return sizes[variable] * int(factor) if times else sizes[variable]
 
 
-def _factors(size: tvm.ir.Expr) -> tuple[int, list[tirx.Var]]:
+def factors(size: tvm.ir.Expr) -> tuple[int, list[tirx.Var]]:
     """Return the number and the variables of a product; no variables of another expression."""
     if isinstance(size, tirx.Var):
         return 1, [size]
@@ -116,7 +116,7 @@ def _factors(size: tvm.ir.Expr) -> tuple[int, list[tirx.Var]]:
         return int(size.value), []
     if not isinstance(size, tirx.Mul):
         return 1, []
-    (a, left), (b, right) = _factors(size.a), _factors(size.b)
+    (a, left), (b, right) = factors(size.a), factors(size.b)
     return a * b, left + right
 
 

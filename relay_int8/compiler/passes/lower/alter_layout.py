@@ -261,4 +261,5 @@ def _is_image(spec: Spec, name: str) -> bool:
 
 
 def _tensors(value: relax.Expr) -> list[relax.Var]:
-    return [argument for argument in dataflow.arguments(value) if isinstance(argument, relax.Var)]
+    read = dataflow.arguments(value)
+    return [a for a in read if isinstance(a, relax.Var) and isinstance(a.ty, relax.TensorType)]

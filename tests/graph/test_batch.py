@@ -1,0 +1,133 @@
+"""The same network for another batch: every image comes out as it does alone, or it is refused."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.graph import dataflow
+from relay_int8.graph.batch import with_batch, with_open_batch
+from schedules.targets import TARGETS
+from tests.attention_networks import NETWORKS
+from tests.quantized_networks import QuantizedNetwork
+from tests.small_networks import NetworkWriter
+
+R = relax.op
+VNNI = Target(TARGETS["x86-vnni"])
+IMAGES = 3
+
+
+def of(*steps, dims=(1, 4, 6)) -> tvm.IRModule:
+    net = NetworkWriter(dims)
+    y = net.x
+    for place, step in enumerate(steps):
+        y = net.emit(f"step{place}", step(y))
+    return net.module(y)
+
+
+def shapes(mod: tvm.IRModule) -> list[tuple[int, ...]]:
+    return [dataflow.shape(var) for var, _ in dataflow.calls(mod["main"])]
+
+
+@pytest.mark.fast
+def test_heads_and_windows_hold_the_batch():
+    mod = of(
+        lambda x: R.reshape(x, (1, 4, 2, 3)),
+        lambda x: R.permute_dims(x, (0, 2, 1, 3)),
+        lambda x: R.reshape(x, (2, 4, 3)),
+        lambda x: R.nn.softmax(x, axis=-1),
+        lambda x: R.reshape(x, (1, 2, 4, 3)),
+        lambda x: R.reshape(x, (8, 3)),
+    )
+    expected = [(5, 4, 2, 3), (5, 2, 4, 3), (10, 4, 3), (10, 4, 3), (5, 2, 4, 3), (40, 3)]
+    assert shapes(with_batch(mod, 5)) == expected
+    assert shapes(with_batch(with_batch(mod, 5), 1)) == shapes(mod)
+
+
+@pytest.mark.fast
+def test_the_batch_may_be_another_axis():
+    """As torch's MultiheadAttention without batch_first has it: tokens, images, channels."""
+    mod = of(
+        lambda x: R.permute_dims(x, (1, 0, 2)),
+        lambda x: R.reshape(x, (4, 2, 3)),
+        lambda x: R.permute_dims(x, (1, 0, 2)),
+    )
+    assert shapes(with_batch(mod, 5)) == [(4, 5, 6), (4, 10, 3), (10, 4, 3)]
+
+
+@pytest.mark.fast
+def test_a_token_joins_every_image():
+    token = relax.const(np.ones((1, 1, 6), "float32"))
+    mod = of(lambda x: R.concat([token, x], axis=1))
+    assert shapes(with_batch(mod, 5))[-1] == (5, 5, 6)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "mixes",
+    [
+        lambda x: R.mean(x, axis=[0]),
+        lambda x: R.nn.softmax(x, axis=0),
+        lambda x: R.flip(x, axis=0),
+        lambda x: R.cumsum(x, axis=0),
+        lambda x: R.argmax(x, axis=0),
+        lambda x: R.concat([x, x], axis=0),
+        lambda x: R.strided_slice(x, [0], [0], [1]),
+        lambda x: R.gather_nd(x, relax.const(np.array([[0, 1]]), "int64")),
+        lambda x: R.sum(x),
+    ],
+)
+@pytest.mark.parametrize("change", [with_batch, with_open_batch])
+def test_what_mixes_images_is_refused(mixes, change):
+    with pytest.raises(UnsupportedOpError, match=r"step0 .* does not follow the batch"):
+        change(of(mixes), 5)
+
+
+@pytest.mark.fast
+def test_windows_over_another_axis_are_refused():
+    """A pool over an axis that holds images would mix them: its extent still fits."""
+    mod = of(
+        lambda x: R.permute_dims(x, (1, 2, 0)),
+        lambda x: R.reshape(x, (1, 4, 6, 1)),
+        lambda x: R.nn.avg_pool2d(x, (1, 3), padding=(0, 1, 0, 1)),
+    )
+    with pytest.raises(UnsupportedOpError, match=r"does not follow the batch"):
+        with_batch(mod, 5)
+
+
+def run(mod: tvm.IRModule, images: np.ndarray) -> list[np.ndarray]:
+    """Return the results with all that belongs to one image in a row."""
+    results = virtual_machine(compile_module(mod, VNNI))["main"](tvm.runtime.tensor(images))
+    return [result.numpy().reshape(len(images), -1) for result in results]
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "causal"])
+def test_attention_of_several_images(name):
+    network = QuantizedNetwork.make(normalize()(NETWORKS[name]()))
+    ((_, image),) = network.inputs.items()
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(IMAGES, *image.shape[1:])).astype("float32")
+    machine = virtual_machine(compile_module(network.mod, VNNI))["main"]
+    alone = [[y.numpy().ravel() for y in machine(tvm.runtime.tensor(x[None]))] for x in images]
+    expected = [np.stack(rows) for rows in zip(*alone, strict=True)]
+    changes = [with_batch(network.mod, IMAGES)]
+    if name == "windows":
+        with pytest.raises(UnsupportedOpError, match="windows apart"):
+            compile_module(with_open_batch(network.mod, IMAGES), VNNI)
+    else:
+        changes.append(with_open_batch(network.mod, IMAGES + 1))
+    for changed in changes:
+        for found, wanted in zip(run(changed, images), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.fast
+def test_heads_without_a_batch_are_refused():
+    """Tokens that were taken out of their batch of one: nothing says where another would go."""
+    mod = normalize()(NETWORKS["causal"]())
+    with pytest.raises(UnsupportedOpError, match=r"s \(matmul\).*does not follow the batch"):
+        with_batch(mod, IMAGES)

@@ -17,7 +17,7 @@ from tests.x86_targets import X86
 
 pytestmark = pytest.mark.slow
 
-IMAGE_SIZE = {"inception_v3": 75, "drn_c_26": 33}
+IMAGE_SIZE = {"inception_v3": 75, "drn_c_26": 33, "unet": 48}  # U-Net halves four times
 CUT_SIZE, FULL_SIZE = 47, 64  # 47 leaves odd sizes behind every stride
 TRAINED = (
     "resnet8_cifar10_mlperftiny",

@@ -34,7 +34,7 @@ def test_a_mask_is_infinite(tmp_path):
     onnx.save(proto, tmp_path / "m.onnx")
     report = compile_model(tmp_path / "m.onnx", [X, -X], tmp_path / "m.ri8", samples=2)
     found = load(tmp_path / "m.ri8").run(X)["y"]
-    np.testing.assert_allclose(found, run_onnx(proto, X)[0], atol=0.1)
+    np.testing.assert_allclose(found, run_onnx(proto, X)[0], atol=0.2)
     assert np.isfinite(report.outputs[0].snr_db)
 
 

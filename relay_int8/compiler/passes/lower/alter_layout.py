@@ -261,5 +261,7 @@ def _is_image(spec: Spec, name: str) -> bool:
 
 
 def _tensors(value: relax.Expr) -> list[relax.Var]:
+    """Return the tensors, and tuples of them, that a value reads; an open batch is none."""
+    kinds = relax.TensorType | relax.TupleType
     read = dataflow.arguments(value)
-    return [a for a in read if isinstance(a, relax.Var) and isinstance(a.ty, relax.TensorType)]
+    return [var for var in read if isinstance(var, relax.Var) and isinstance(var.ty, kinds)]

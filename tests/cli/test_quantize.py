@@ -86,7 +86,7 @@ def test_the_report_as_a_page(invoke, images, tmp_path):
     tensors = json.loads((tmp_path / "t.json").read_text())["tensors"]
     assert "block3.relu" in tensors
     for name, entry in tensors.items():
-        assert f'<td class="text">{name}</td>' in page
+        assert f'<td class="text" data-name="tensor">{name}</td>' in page
         assert "histogram" in entry
     assert "kl-tensorrt" in page
     rows = {row["layer"]: row for row in Reader(page).rows("place")}

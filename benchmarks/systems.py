@@ -169,7 +169,7 @@ SYSTEMS: dict[str, System] = {
     "onnxruntime-dynamic-latency": _onnxruntime("latency", "Session", dynamic=True),
     "onnxruntime-dynamic-throughput": _onnxruntime("throughput", "Streams", dynamic=True),
     "onnxruntime-fp32": _float32("ONNX Runtime", ONNXRUNTIME, "Session"),
-    "openvino-fp32": _float32("OpenVINO", OPENVINO, "load_latency"),
+    "openvino-fp32": _float32("OpenVINO", OPENVINO, "load_float32"),
     "openvino-nncf-latency": _openvino("NNCF", "latency"),
     "openvino-nncf-throughput": _openvino("NNCF", "throughput"),
     "openvino-qdq-latency": _openvino("QDQ", "latency"),

@@ -116,6 +116,14 @@ RequireInt8 = Annotated[
         rich_help_panel=INTEGERS,
     ),
 ]
+RequireProducts = Annotated[
+    bool,
+    typer.Option(
+        "--require-int8-products",
+        help="The same for layers that multiply and sum alone: norms and others may stay in float.",
+        rich_help_panel=INTEGERS,
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option(
@@ -206,6 +214,7 @@ def quantize(
     requantize: RequantizeName = "float",
     rounding: RoundingName = None,
     require_int8: RequireInt8 = False,
+    require_products: RequireProducts = False,
     strict: Strict = False,
     max_drop: MaxDrop = None,
     min_snr: MinSnr = None,
@@ -251,7 +260,7 @@ def quantize(
         bias_correction=bias_correction,
         tools=chosen_tools(preset, tool or ()),
         requantize=sums,
-        require_int8=require_int8,
+        require_int8=require_int8 or (require_products and "products"),
         budget=budget,
     )
     import relay_int8

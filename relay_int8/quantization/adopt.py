@@ -37,8 +37,7 @@ def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:
     canonical, declined = normalized(mod)
     mod = with_requantize(canonical, config.requantize)
     plan = _plan(mod)
-    if config.require_int8:
-        require_integers(plan)
+    require_integers(plan, config)
     return QuantizedModel(
         mod=mod,
         reference=tvm.transform.Sequential([RemoveQdq(), normalize()])(mod),

@@ -134,7 +134,8 @@ class QuantConfig:
         How sums become integers: "float" multipliers, or fixed point with the rounding "gemmlowp",
         "tflite" or "tpu-mlir" (``numerics.fixed_point``). Accuracy tools simulate "float".
     require_int8
-        Make a layer that stays in float for any reason but ``exclude`` an error.
+        Make a layer that stays in float for any reason but ``exclude`` an error; with "products"
+        only one that multiplies and sums, so that the norms of a transformer may be floats.
     budget
         Seconds after which preset "auto" tries nothing more and takes the best so far; None: it
         tries all. What is chosen then depends on the computer.
@@ -156,11 +157,16 @@ class QuantConfig:
     bias_correction: bool = True
     tools: Tools | None = None
     requantize: Requantize = "float"
-    require_int8: bool = False
+    require_int8: bool | Literal["products"] = False
     budget: float | None = None
 
     def __post_init__(self) -> None:
         self._require_budget()
+        if self.require_int8 not in (False, True, "products"):
+            raise ConfigError(
+                f"require_int8 is {self.require_int8!r}; pass True for every layer, or "
+                '"products" for those that multiply and sum'
+            )
         if self.requantize not in REQUANTIZE:
             known = ", ".join(REQUANTIZE)
             raise ConfigError(f"requantize {self.requantize!r} is unknown; choose one of {known}")

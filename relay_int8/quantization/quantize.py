@@ -173,8 +173,7 @@ def quantize(
     table.check(_schemes(plan), float_digest(reference))
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
-    if config.require_int8:
-        require_integers(plan)
+    require_integers(plan, config)
     quantized = _with_pairs(corrected, plan, table, config)
     return QuantizedModel(
         mod=quantized,
@@ -392,14 +391,14 @@ def _without(
     return replace(fewer, tensors={name: plan.tensors[name] for name in fewer.tensors})
 
 
-def require_integers(plan: Plan) -> None:
-    """Raise a CoverageError if a layer stays in float because it has no integer form."""
+def require_integers(plan: Plan, config: QuantConfig) -> None:
+    """Raise a CoverageError if a layer that ``config`` requires in integers has no such form."""
     floats = [
         f"{layer.name} ({layer.kind}): {layer.reason}"
         for layer in plan.layers
-        if layer.cause == "unsupported"
+        if layer.cause == "unsupported" and (layer.macs or config.require_int8 != "products")
     ]
-    if floats:
+    if config.require_int8 and floats:
         raise CoverageError(
             "int8 was required, but these layers stay in float: "
             + "; ".join(floats)

@@ -222,8 +222,11 @@ def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
     built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS["x86"]))
     (standard,) = ReferenceEvaluator(proto).run(None, x)
     np.testing.assert_allclose(run_built(built, x)["outputs:0"], standard, atol=0.2001)  # a step
-    with pytest.raises(CoverageError, match=reason):
-        adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
+    for required in (True, "products"):
+        with pytest.raises(CoverageError, match=reason):
+            adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=required))
+    with pytest.raises(ConfigError, match='pass True for every layer, or "products"'):
+        relay_int8.QuantConfig(require_int8="layers")
 
 
 @pytest.mark.fast

@@ -49,7 +49,10 @@ class Compiled:
         core = openvino.Core()
         model = core.read_model(file)
         model.reshape({name: array.shape for name, array in inputs.items()})
-        options = {"PERFORMANCE_HINT": hint, "INFERENCE_NUM_THREADS": threads}
+        options: dict[str, object] = {
+            "PERFORMANCE_HINT": hint,
+            "INFERENCE_NUM_THREADS": threads,
+        }
         if precision:
             options["INFERENCE_PRECISION_HINT"] = precision
         compiled = core.compile_model(model, "CPU", options)

@@ -157,7 +157,9 @@ def test_excluded_layer_is_no_failure(invoke, table, tmp_path):
     assert report["layers"][0]["snr_db"] is None
 
 
-@pytest.mark.parametrize(("demand", "expected"), [("--require-int8-products", 0), ("--require-int8", 3)])
+@pytest.mark.parametrize(
+    ("demand", "expected"), [("--require-int8-products", 0), ("--require-int8", 3)]
+)
 def test_layer_without_an_integer_form(invoke, table, tmp_path, demand, expected):
     model = onnx.load(MODEL)
     model.graph.node.append(onnx.helper.make_node("Softmax", ["logits"], ["p"], "softmax"))

@@ -2,6 +2,10 @@
 
 Fails where a kernel for integer instructions has neither dp4a (IDP) nor a matrix instruction
 (IMMA), or where a thread's registers spill.
+
+Of an artifact it also says how each kernel fills the GPU that stands for its architecture: blocks
+on a multiprocessor, what keeps it from more, waves of blocks, products among the instructions of
+the main loop, and the share of the peak that these two allow.
 """
 
 from __future__ import annotations
@@ -10,18 +14,22 @@ import argparse
 import re
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from relay_int8.errors import ArtifactError
 from relay_int8.report.terminal import show, table, terminal
-from relay_int8.runtime.artifact import LIBRARY
+from relay_int8.runtime.artifact import LIBRARY, read_manifest
 from schedules.catalog import TEMPLATES
+from schedules.cuda.device.occupancy import occupancy
+from schedules.cuda.toolchain.main_loop import main_loop
+from schedules.cuda.toolchain.prediction import share_of_peak
 from schedules.cuda.toolchain.sass import KernelCode, disassemble
 from schedules.template import ScheduleError, ScheduleTemplate
 
 _NAME = re.compile(r"(\w+?)_\d+_kernel\w*")
 COLUMNS = ("kernel", "registers", "shared bytes", "IDP.4A", "IMMA", "LDL/STL", "stack bytes")
+FILLING = ("blocks", "a core", "limit", "waves", "in loop", "of peak")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,15 +37,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         found = disassemble(library_of(options.file), tuple(options.arch))
+        launches = launches_of(options.file)
     except (ArtifactError, ScheduleError) as error:
         print(f"error: {options.file}: {error}", file=sys.stderr)
         return 1
     console = terminal()
     for architecture in dict.fromkeys(kernel.architecture for kernel in found.kernels):
-        rows = table(console, *COLUMNS, right=COLUMNS[1:])
+        columns = COLUMNS + (FILLING if launches else ())
+        rows = table(console, *columns, right=columns[1:])
         for kernel in found.kernels:
             if kernel.architecture == architecture:
-                rows.add_row(*_row(kernel))
+                rows.add_row(*_row(kernel), *(_filling(kernel, launches) if launches else ()))
         show(console, architecture, rows)
         console.print()
     for architecture, reason in found.unread.items():
@@ -65,6 +75,39 @@ def library_of(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise ArtifactError(f"cannot be read: {error}") from error
+
+
+def launches_of(path: Path) -> Mapping[str, Mapping[str, int | None]]:
+    """Return how the kernels of an artifact are launched; nothing for other files."""
+    if not zipfile.is_zipfile(path):
+        return {}
+    kernels = read_manifest(path).gpu_code["kernels"]
+    return {name: kernel["launch"] for name, kernel in kernels.items() if kernel["launch"]}
+
+
+def _filling(
+    kernel: KernelCode, launches: Mapping[str, Mapping[str, int | None]]
+) -> tuple[str, ...]:
+    launch = launches.get(kernel.name)
+    if launch is None:
+        return ("",) * len(FILLING)
+    filling = occupancy(
+        kernel.architecture,
+        threads=launch["threads"] or 1,
+        registers=kernel.registers,
+        shared_bytes=kernel.shared_bytes,
+        blocks=launch["blocks"],
+    )
+    loop = main_loop(kernel.text)
+    share = share_of_peak(kernel.architecture, loop, filling)
+    return (
+        "any" if launch["blocks"] is None else str(launch["blocks"]),
+        str(filling.resident),
+        filling.limit,
+        "any" if filling.waves is None else f"{filling.waves:.2f}",
+        f"{loop.share:.2f}" if loop.products else "",
+        "" if share is None else f"{share:.2f}",
+    )
 
 
 def faults_of(kernel: KernelCode) -> list[str]:

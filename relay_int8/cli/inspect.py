@@ -101,13 +101,32 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
 def _kernel_table(gpu_code: Mapping[str, Any], console: Console) -> Table:
     from relay_int8.report.terminal import table
 
-    numbers = ("registers", "spilled", "stack", "shared")
+    numbers = ("registers", "spilled", "stack", "shared", "a core", "waves")
     rows = table(console, "kernel", "on", *numbers, "computes", right=numbers)
     for name, kernel in gpu_code["kernels"].items():
         for architecture, use in kernel["usage"].items():
             values = (str(use[key]) for key in ("registers", *_BYTES))
-            rows.add_row(name, architecture, *values, ", ".join(kernel["tensors"]))
+            filling = _filling(architecture, use, kernel.get("launch") or {})
+            rows.add_row(name, architecture, *values, *filling, ", ".join(kernel["tensors"]))
     return rows
+
+
+def _filling(
+    architecture: str, use: Mapping[str, int], launch: Mapping[str, int | None]
+) -> tuple[str, str]:
+    """Say how many blocks a multiprocessor holds, and in how many waves all of them run."""
+    from schedules.cuda.device.occupancy import occupancy
+
+    if not launch:  # a kernel of a float island
+        return "", ""
+    filling = occupancy(
+        architecture,
+        threads=launch["threads"] or 1,
+        registers=use["registers"],
+        shared_bytes=use["shared_bytes"],
+        blocks=launch["blocks"],
+    )
+    return str(filling.resident), "" if filling.waves is None else f"{filling.waves:.2f}"
 
 
 def _sections(manifest: Manifest) -> list[tuple[str, Mapping[str, Any]]]:

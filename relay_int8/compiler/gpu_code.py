@@ -15,6 +15,7 @@ from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
 from relay_int8.graph import dataflow
+from relay_int8.graph.attributes import TEMPLATE
 from relay_int8.machine.gpu import GpuNeeds
 from schedules.cuda.toolchain.compiler import least_driver
 from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
@@ -22,6 +23,14 @@ from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
 CAPTURED = "_cuda_graph_capture"  # what TVM calls a function whose launches a graph replays
 _PTX_VERSION = re.compile(rb"^\.version (\S+)", re.M)
 _KERNEL = re.compile(r"(\w+)_kernel(?:_\d+)?")  # TVM's names of the kernels of one PrimFunc
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How many blocks run a kernel, of how many threads; None blocks where the batch is open."""
+
+    blocks: int | None
+    threads: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,8 @@ class GpuCode:
         What it takes to run.
     usage
         Kernel -> architecture -> registers and memory. A PrimFunc of a template is one kernel.
+    launched_as
+        Kernels of templates -> blocks and threads of their launch.
     captured, launched
         The calls that a CUDA graph replays, and those that the host launches one by one, by
         PrimFunc.
@@ -41,6 +52,7 @@ class GpuCode:
 
     needs: GpuNeeds
     usage: Mapping[str, Mapping[str, KernelUsage]]
+    launched_as: Mapping[str, Launch]
     captured: tuple[str, ...]
     launched: tuple[str, ...]
 
@@ -57,6 +69,9 @@ class GpuCode:
                 kernel: {
                     "tensors": list(tensors.get(function_of(kernel), ())),
                     "usage": {name: dataclasses.asdict(usage) for name, usage in found.items()},
+                    "launch": dataclasses.asdict(self.launched_as[function_of(kernel)])
+                    if function_of(kernel) in self.launched_as
+                    else {},
                 }
                 for kernel, found in self.usage.items()
             },
@@ -92,6 +107,7 @@ def gpu_code(final: IRModule, compiled: Sequence[Compiled]) -> GpuCode | None:
             memory_bytes=_memory_bytes(final),
         ),
         usage=usage,
+        launched_as={name: launch for name, launch in _template_launches(final)},
         captured=captured,
         launched=launched,
     )
@@ -116,6 +132,26 @@ def launches(final: IRModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     calls = {name: tuple(_launches(func)) for name, func in _functions(final)}
     replayed = [call for name in calls if name.endswith(CAPTURED) for call in calls[name]]
     return tuple(replayed), calls["main"]
+
+
+def _template_launches(final: IRModule) -> Iterator[tuple[str, Launch]]:
+    for var, func in final.functions_items():
+        if isinstance(func, tirx.PrimFunc) and TEMPLATE in func.attrs:
+            yield str(var.name_hint), launch_of(func)
+
+
+def launch_of(func: tirx.PrimFunc) -> Launch:
+    """Return how the one kernel of a scheduled function is launched."""
+    extents: dict[str, Any] = {}
+
+    def _note(loop: tirx.For) -> None:
+        if loop.thread_binding is not None:
+            extents[str(loop.thread_binding.thread_tag)] = loop.extent
+
+    tvm_ffi.structural_walk(func.body, (tirx.For, _note))
+    blocks = [extent for tag, extent in extents.items() if tag.startswith("blockIdx")]
+    threads = [extent for tag, extent in extents.items() if tag.startswith("threadIdx")]
+    return Launch(blocks=_product(blocks) or None, threads=_product(threads))
 
 
 def function_of(kernel: str) -> str:

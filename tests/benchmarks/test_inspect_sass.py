@@ -2,6 +2,7 @@
 
 import importlib.util
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,11 +55,18 @@ def test_a_product_without_dp4a_is_an_error(tool, tmp_path, capsys):
     assert "sm_80, dense_dp4a_1_kernel: neither IDP.4A nor IMMA" in capsys.readouterr().err
 
 
-def test_an_artifact_is_opened(tool, tmp_path):
+def test_of_an_artifact_it_says_how_kernels_fill_the_gpu(tool, tmp_path, capsys, monkeypatch):
     artifact = tmp_path / "network.ri8"
     with zipfile.ZipFile(artifact, "w") as archive:
-        archive.write(library(tmp_path, DP4A), "library.so")
+        archive.write(library(tmp_path, DP4A, architectures=("sm_80",)), "library.so")
+    launch = {"launch": {"blocks": 54, "threads": 64}}
+    manifest = SimpleNamespace(gpu_code={"kernels": {"conv2d_dp4a_3_kernel": launch}})
+    monkeypatch.setattr(inspect_sass, "read_manifest", lambda _: manifest)
+    monkeypatch.setenv("COLUMNS", "200")
     assert inspect_sass.main([str(artifact)]) == 0
+    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if "_kernel" in line)
+    assert row[7:11] == ["54", "32", "threads", "0.02"]  # 2048 threads, 108 multiprocessors
+    assert 0 < float(row[12]) <= 0.5  # half of the multiprocessors have no block
 
 
 def test_an_architecture_that_the_tool_forgot_is_named(tool, tmp_path, capsys):

@@ -171,6 +171,11 @@ def test_the_report_says_the_same(case):
     assert report["gpu"] == manifest.gpu_code
     assert report["gpu"]["needs"] == json.loads(manifest.to_json())["gpu"]
     tensors = {name for kernel in report["gpu"]["kernels"].values() for name in kernel["tensors"]}
+    launches = [kernel["launch"] for kernel in report["gpu"]["kernels"].values()]
+    assert all(
+        launch["blocks"] and 32 <= launch["threads"] <= 1024 for launch in launches if launch
+    )
+    assert any(launches)
     layers = {layer["name"] for layer in report["layers"] if layer["kernel"]}
     assert layers <= tensors
     assert not json.loads((case.folder / "launches.ri8.json").read_text())["gpu"]["graph"][

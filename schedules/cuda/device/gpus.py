@@ -31,6 +31,8 @@ class Gpu:
         Multiply-adds of bytes by the matrix units; 0 where there are none.
     mma_share
         The part of ``mma_peak`` that ``mma.sync`` reaches; warp-group instructions have the rest.
+    threads, blocks
+        That a multiprocessor holds at a time, at most.
     """
 
     cores: int
@@ -41,17 +43,31 @@ class Gpu:
     dp4a: int = 64
     mma_peak: int = 0
     mma_share: float = 1.0
+    threads: int = 2048
+    blocks: int = 32
 
 
 GPUS = {
     61: Gpu(cores=20, mhz=1733, cached=32, shared_kib=96, block_kib=48, dp4a=128),
     70: Gpu(cores=80, mhz=1530, cached=32, shared_kib=96, block_kib=96),
     72: Gpu(cores=8, mhz=1377, cached=32, shared_kib=96, block_kib=96),
-    75: Gpu(cores=40, mhz=1590, cached=32, shared_kib=64, block_kib=64, mma_peak=1024),
+    75: Gpu(
+        cores=40, mhz=1590, cached=32, shared_kib=64, block_kib=64, mma_peak=1024,
+        threads=1024, blocks=16,
+    ),
     80: Gpu(cores=108, mhz=1410, cached=48, shared_kib=164, block_kib=163, mma_peak=2048),
-    86: Gpu(cores=84, mhz=1695, cached=32, shared_kib=100, block_kib=99, mma_peak=1024),
-    87: Gpu(cores=16, mhz=1300, cached=32, shared_kib=164, block_kib=163, mma_peak=2048),
-    89: Gpu(cores=128, mhz=2520, cached=32, shared_kib=100, block_kib=99, mma_peak=1024),
+    86: Gpu(
+        cores=84, mhz=1695, cached=32, shared_kib=100, block_kib=99, mma_peak=1024,
+        threads=1536, blocks=16,
+    ),
+    87: Gpu(
+        cores=16, mhz=1300, cached=32, shared_kib=164, block_kib=163, mma_peak=2048,
+        threads=1536, blocks=16,
+    ),
+    89: Gpu(
+        cores=128, mhz=2520, cached=32, shared_kib=100, block_kib=99, mma_peak=1024,
+        threads=1536, blocks=24,
+    ),
     90: Gpu(
         cores=132, mhz=1755, cached=40, shared_kib=228, block_kib=227, mma_peak=4096,
         mma_share=5 / 8,
@@ -60,7 +76,10 @@ GPUS = {
         cores=148, mhz=1965, cached=40, shared_kib=228, block_kib=227, mma_peak=8192,
         mma_share=5 / 16,
     ),
-    120: Gpu(cores=170, mhz=2407, cached=32, shared_kib=100, block_kib=99, mma_peak=1024),
+    120: Gpu(
+        cores=170, mhz=2407, cached=32, shared_kib=100, block_kib=99, mma_peak=1024,
+        threads=1536, blocks=24,
+    ),
 }  # fmt: skip
 """By compute capability, the oldest with dp4a first."""
 

@@ -16,12 +16,13 @@ import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from relay_int8.errors import ArtifactError
 from relay_int8.report.terminal import show, table, terminal
 from relay_int8.runtime.artifact import LIBRARY, read_manifest
 from schedules.catalog import TEMPLATES
-from schedules.cuda.device.occupancy import occupancy
+from schedules.cuda.device.occupancy import occupancy_of
 from schedules.cuda.toolchain.main_loop import main_loop
 from schedules.cuda.toolchain.prediction import share_of_peak
 from schedules.cuda.toolchain.sass import KernelCode, disassemble
@@ -37,17 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         found = disassemble(library_of(options.file), tuple(options.arch))
-        launches = launches_of(options.file)
+        kernels = launched_kernels(options.file)
     except (ArtifactError, ScheduleError) as error:
         print(f"error: {options.file}: {error}", file=sys.stderr)
         return 1
     console = terminal()
     for architecture in dict.fromkeys(kernel.architecture for kernel in found.kernels):
-        columns = COLUMNS + (FILLING if launches else ())
+        columns = COLUMNS + (FILLING if kernels else ())
         rows = table(console, *columns, right=columns[1:])
         for kernel in found.kernels:
             if kernel.architecture == architecture:
-                rows.add_row(*_row(kernel), *(_filling(kernel, launches) if launches else ()))
+                rows.add_row(*_row(kernel), *(_filling(kernel, kernels) if kernels else ()))
         show(console, architecture, rows)
         console.print()
     for architecture, reason in found.unread.items():
@@ -77,31 +78,23 @@ def library_of(path: Path) -> bytes:
         raise ArtifactError(f"cannot be read: {error}") from error
 
 
-def launches_of(path: Path) -> Mapping[str, Mapping[str, int | None]]:
-    """Return how the kernels of an artifact are launched; nothing for other files."""
+def launched_kernels(path: Path) -> Mapping[str, Any]:
+    """Return what an artifact says of its kernels' launches and usage; nothing of other files."""
     if not zipfile.is_zipfile(path):
         return {}
     kernels = read_manifest(path).gpu_code["kernels"]
-    return {name: kernel["launch"] for name, kernel in kernels.items() if kernel["launch"]}
+    return {name: kernel for name, kernel in kernels.items() if kernel["launch"]}
 
 
-def _filling(
-    kernel: KernelCode, launches: Mapping[str, Mapping[str, int | None]]
-) -> tuple[str, ...]:
-    launch = launches.get(kernel.name)
-    if launch is None:
+def _filling(code: KernelCode, kernels: Mapping[str, Any]) -> tuple[str, ...]:
+    kernel = kernels.get(code.name)
+    if kernel is None:
         return ("",) * len(FILLING)
-    filling = occupancy(
-        kernel.architecture,
-        threads=launch["threads"] or 1,
-        registers=kernel.registers,
-        shared_bytes=kernel.shared_bytes,
-        blocks=launch["blocks"],
-    )
-    loop = main_loop(kernel.text)
-    share = share_of_peak(kernel.architecture, loop, filling)
+    filling = occupancy_of(code.architecture, kernel["usage"][code.architecture], kernel["launch"])
+    loop = main_loop(code.text)
+    share = share_of_peak(code.architecture, loop, filling)
     return (
-        "any" if launch["blocks"] is None else str(launch["blocks"]),
+        str(kernel["launch"]["blocks"] or "any"),
         str(filling.resident),
         filling.limit,
         "any" if filling.waves is None else f"{filling.waves:.2f}",

@@ -115,17 +115,11 @@ def _filling(
     architecture: str, use: Mapping[str, int], launch: Mapping[str, int | None]
 ) -> tuple[str, str]:
     """Say how many blocks a multiprocessor holds, and in how many waves all of them run."""
-    from schedules.cuda.device.occupancy import occupancy
+    from schedules.cuda.device.occupancy import occupancy_of
 
     if not launch:  # a kernel of a float island
         return "", ""
-    filling = occupancy(
-        architecture,
-        threads=launch["threads"] or 1,
-        registers=use["registers"],
-        shared_bytes=use["shared_bytes"],
-        blocks=launch["blocks"],
-    )
+    filling = occupancy_of(architecture, use, launch)
     return str(filling.resident), "" if filling.waves is None else f"{filling.waves:.2f}"
 
 

@@ -59,8 +59,11 @@ def test_of_an_artifact_it_says_how_kernels_fill_the_gpu(tool, tmp_path, capsys,
     artifact = tmp_path / "network.ri8"
     with zipfile.ZipFile(artifact, "w") as archive:
         archive.write(library(tmp_path, DP4A, architectures=("sm_80",)), "library.so")
-    launch = {"launch": {"blocks": 54, "threads": 64}}
-    manifest = SimpleNamespace(gpu_code={"kernels": {"conv2d_dp4a_3_kernel": launch}})
+    kernel = {
+        "launch": {"blocks": 54, "threads": 64},
+        "usage": {"sm_80": {"registers": 16, "shared_bytes": 0}},
+    }
+    manifest = SimpleNamespace(gpu_code={"kernels": {"conv2d_dp4a_3_kernel": kernel}})
     monkeypatch.setattr(inspect_sass, "read_manifest", lambda _: manifest)
     monkeypatch.setenv("COLUMNS", "200")
     assert inspect_sass.main([str(artifact)]) == 0

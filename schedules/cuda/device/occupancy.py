@@ -7,6 +7,7 @@ is the system's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedules.cuda.device.gpus import KIB, capability, gpu_of
@@ -77,6 +78,19 @@ def occupancy(
         limit=limit,
         waves=blocks / (gpu.cores * resident),
         busy=blocks / (gpu.cores * -(-blocks // gpu.cores)),
+    )
+
+
+def occupancy_of(
+    architecture: str, usage: Mapping[str, int], launch: Mapping[str, int | None]
+) -> Occupancy:
+    """Return how a kernel fills a GPU, by ``usage`` and ``launch`` of an artifact's manifest."""
+    return occupancy(
+        architecture,
+        threads=launch["threads"] or 1,
+        registers=usage["registers"],
+        shared_bytes=usage["shared_bytes"],
+        blocks=launch["blocks"],
     )
 
 

@@ -13,8 +13,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from relay_int8.cli.terminal import show, table, terminal
 from relay_int8.errors import ArtifactError
-from relay_int8.report.terminal import show, table, terminal
 from relay_int8.runtime.artifact import LIBRARY
 from schedules.catalog import TEMPLATES
 from schedules.cuda.toolchain.sass import KernelCode, disassemble

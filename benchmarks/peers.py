@@ -24,10 +24,10 @@ from benchmarks.race import HostRules, race
 from benchmarks.subject import subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
+from relay_int8.cli.terminal import terminal
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
 from relay_int8.machine.host import cpu_name
-from relay_int8.report.terminal import terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from benchmarks.cell import Cell
 from benchmarks.systems import SYSTEMS, Family, Goal
-from relay_int8.report.terminal import show, table
+from relay_int8.cli.terminal import show, table
 
 GOALS: tuple[Goal, ...] = ("latency", "throughput")
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relay_int8 import Address, Endpoint
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.options import AsJson
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.remote.address import Address, Endpoint
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8.remote.deploy import Deployment
+    from relay_int8 import Deployment
 
 
 def deploy(
@@ -62,16 +62,15 @@ def deploy(
     """
     if (rpc is None) == (tracker is None):
         raise typer.BadParameter("give either --rpc or --tracker")
+    import relay_int8
     from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
-    from relay_int8.remote.deploy import deploy as deploy_artifact
-    from relay_int8.report.terminal import terminal
-    from relay_int8.runtime.artifact import read_manifest
+    from relay_int8.cli.terminal import terminal
 
-    manifest = read_manifest(artifact)
+    manifest = relay_int8.read_manifest(artifact)
     if output is not None:
         names = [info.name for info in manifest.outputs]
         check_output(output, names, [artifact, *input_files(inputs or ())])
-    result = deploy_artifact(
+    result = relay_int8.deploy(
         artifact,
         Endpoint(address=Address.parse(rpc or tracker or ""), tracker=tracker is not None, key=key),
         inputs=read_arrays(inputs, manifest.inputs[0].name) if inputs else None,
@@ -103,7 +102,7 @@ def _as_json(result: Deployment) -> str:
 def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:
     import numpy as np
 
-    from relay_int8.report.terminal import show, table
+    from relay_int8.cli.terminal import show, table
 
     rows = table(console, "", "")
     rows.show_header = False

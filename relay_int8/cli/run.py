@@ -14,7 +14,7 @@ from relay_int8.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-    from relay_int8.runtime.module import Module
+    from relay_int8 import Module
 
 TOP = 5  # classes that are printed of each image
 
@@ -97,10 +97,8 @@ def _prepared(
     """Return the input that each picture becomes, repeated to the artifact's batch."""
     import numpy as np
 
+    import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
-    from relay_int8.data.dataset import Dataset
-    from relay_int8.data.picture_folder import read_picture
-    from relay_int8.data.preprocessing import Preprocessing
 
     inputs = module.manifest.inputs
     recipe = named_preprocessing(preprocess)
@@ -109,11 +107,10 @@ def _prepared(
             f"{artifact} does not say how pictures become its input: it was not calibrated on any; "
             "give --preprocess"
         )
-    recipe = recipe or Preprocessing.from_dict(module.manifest.preprocessing)
+    recipe = recipe or relay_int8.Preprocessing.from_dict(module.manifest.preprocessing)
     batches = {}
     for path in pictures:
-        read = [(str(path), read_picture(path, recipe))]
-        (image,) = Dataset(lambda read=read: read, inputs)  # type: ignore[misc]
+        (image,) = relay_int8.open_pictures([path], inputs, recipe)
         size = max(inputs[0].shape[0], 1)
         batches[str(path)] = {name: np.repeat(array, size, 0) for name, array in image.items()}
     return batches

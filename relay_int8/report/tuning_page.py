@@ -28,8 +28,15 @@ LEGEND_ROW_PX = 19  # on a phone each entry of the legend has a row of its own
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
 
 
-def write_tuning_page(folder: Path, path: Path) -> None:
-    """Write the page of the log in ``folder``.
+def write_tuning_page(log: str | Path, output: str | Path) -> None:
+    """Write an HTML page of a tuning log: progress, cost model, winners, shares of time and peak.
+
+    Parameters
+    ----------
+    log
+        Its folder.
+    output
+        The page to write.
 
     Raises
     ------
@@ -38,11 +45,11 @@ def write_tuning_page(folder: Path, path: Path) -> None:
     ConfigError
         If Plotly is not installed.
     """
-    manifest, trials = read_manifest(folder), read_trials(folder)
+    manifest, trials = read_manifest(Path(log)), read_trials(Path(log))
     kernels = _kernels(manifest, trials)
     sections = [_standing(manifest, kernels), _progress(kernels), _model(trials)]
     title = f"Tuning {manifest.network} on {manifest.device}"
-    write_page(path, title, _facts(manifest, trials), sections)
+    write_page(output, title, _facts(manifest, trials), sections)
 
 
 def _facts(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, str]:

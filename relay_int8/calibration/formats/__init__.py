@@ -64,7 +64,7 @@ def format_of_name(path: Path) -> Format:
     return FORMATS[max(found)[1]]
 
 
-def read_table(path: Path | str, form: Format | None = None) -> tuple[Exchange, Format]:
+def read_exchange(path: Path | str, form: Format | None = None) -> tuple[Exchange, Format]:
     """Return what the file at ``path`` holds, and its format: the one given, or recognized.
 
     Raises
@@ -95,5 +95,5 @@ __all__ = [
     "fit",
     "format_of_name",
     "given_ranges",
-    "read_table",
+    "read_exchange",
 ]

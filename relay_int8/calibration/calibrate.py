@@ -106,7 +106,7 @@ def calibrate(
     few = f"only {tally.images} images; {FEW_IMAGES} or more, better a few hundred, make ranges "
     return CalibrationTable(
         entries=entries,
-        means={name: found.mean() for name, found in tally.means.items()},
+        means={name: mean.mean() for name, mean in tally.means.items()},
         model_hash=model_hash,
         images=tally.images,
         notes=(f"{few}reliable",) if tally.images < FEW_IMAGES else (),
@@ -176,11 +176,11 @@ class _Passes:
             self._report("histograms", self.tally.counted, None)
 
     def _found(self, task: Callable[[], Task], done: int) -> Iterator[Found]:
-        for found in self.work.map(task, islice(self.data, done, None)):
-            self.tally.add(found, self.method)
+        for observation in self.work.map(task, islice(self.data, done, None)):
+            self.tally.add(observation, self.method)
             if self.checkpoint:
                 self.checkpoint.keep(self.tally)
-            yield found
+            yield observation
 
     def _report(self, stage: str, done: int, total: int | None) -> None:
         if self.progress:
@@ -194,13 +194,23 @@ def _empty(grid: Grid) -> Histogram:
 def _require_sound(schemes: Mapping[str, Scheme], observed: Mapping[str, Range]) -> None:
     faults = []
     for name, scheme in schemes.items():
-        found = observed[name]
-        if found.empty:
-            faults.append(f"{name} has no finite value ({found.nonfinite} are NaN or infinite)")
-        elif scheme == "u8" and found.low < 0:
-            faults.append(f"{name} was planned as never negative (u8), but falls to {found.low!s}")
-        elif scheme == "asymmetric" and float(found.high) - float(found.low) > FLOAT32_MAX:
-            faults.append(f"{name} spans [{found.low!s}, {found.high!s}], more than float32 holds")
+        observed_range = observed[name]
+        if observed_range.empty:
+            faults.append(
+                f"{name} has no finite value ({observed_range.nonfinite} are NaN or infinite)"
+            )
+        elif scheme == "u8" and observed_range.low < 0:
+            faults.append(
+                f"{name} was planned as never negative (u8), but falls to {observed_range.low!s}"
+            )
+        elif (
+            scheme == "asymmetric"
+            and float(observed_range.high) - float(observed_range.low) > FLOAT32_MAX
+        ):
+            faults.append(
+                f"{name} spans [{observed_range.low!s}, {observed_range.high!s}], more than "
+                "float32 holds"
+            )
     if faults:
         raise CalibrationError(
             f"these tensors cannot be calibrated: {'; '.join(faults)}; leave them float, or plan "

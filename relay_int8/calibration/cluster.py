@@ -72,7 +72,7 @@ class DaskMapper(Mapper):
 
     def _result(self, future: Any) -> Found:
         try:
-            found: Found = future.result()
+            result: Found = future.result()
         except Int8Error:
             raise
         except KilledWorker as error:
@@ -80,7 +80,7 @@ class DaskMapper(Mapper):
                 f"workers died again and again of the same images ({error}); look at their logs, "
                 "and at their memory"
             ) from error
-        return found
+        return result
 
 
 def shards(images: Iterable[Image], shard_bytes: int = SHARD_BYTES) -> Iterator[list[Image]]:

@@ -79,11 +79,11 @@ class CountOverGrids:
         zeros = dict.fromkeys(self.grids, 0)
         of_zeros = {name: Grid.of_zeros(grid.bins) for name, grid in self.grids.items()}
         for image in images:
-            for name, found in runner.histograms(image, self.grids).items():
-                counts[name] += found
+            for name, histogram in runner.histograms(image, self.grids).items():
+                counts[name] += histogram
             if self.zeros:
-                for name, found in runner.histograms(image, of_zeros).items():
-                    zeros[name] += int(found[0])
+                for name, histogram in runner.histograms(image, of_zeros).items():
+                    zeros[name] += int(histogram[0])
         histograms = {
             name: Histogram(grid, counts[name], zeros[name]) for name, grid in self.grids.items()
         }

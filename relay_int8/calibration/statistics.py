@@ -46,20 +46,20 @@ class Tally:
         names = list(tensors)
         return cls(dict.fromkeys(names, Range()), dict.fromkeys(names, Range()))
 
-    def add(self, found: Found, method: Method) -> None:
+    def add(self, observation: Found, method: Method) -> None:
         """Merge what a task found of the next images."""
-        for statistics in found.statistics:
+        for statistics in observation.statistics:
             self._follow(statistics, method)
-        self.images += len(found.statistics)
-        for name, histogram in found.histograms.items():
+        self.images += len(observation.statistics)
+        for name, histogram in observation.histograms.items():
             before = self.histograms.get(name)
             if before is None:
                 self.histograms[name] = histogram
             else:
                 merge = merge_growing if method.one_pass else Histogram.merge
                 self.histograms[name] = merge(before, histogram)
-        if found.histograms:
-            self.counted += found.images
+        if observation.histograms:
+            self.counted += observation.images
 
     def _follow(self, statistics: Statistics, method: Method) -> None:
         for name in self.observed:

@@ -111,10 +111,13 @@ def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) ->
     if on_gpu:
         rows.add_row("GPU", f"{device.gpus.devices[0]}, driver for CUDA {device.gpus.driver}")
     rows.add_row("library", "arrived unaltered (sha256)")
-    for found in result.comparisons:
-        same = f"all {found.elements} values equal, bit for bit"
-        near = f"{found.different} of {found.elements} values differ by up to {found.largest:.3g}"
-        rows.add_row(f"output {found.name}", near if found.different else same)
+    for comparison in result.comparisons:
+        same = f"all {comparison.elements} values equal, bit for bit"
+        near = (
+            f"{comparison.different} of {comparison.elements} values differ by up to "
+            f"{comparison.largest:.3g}"
+        )
+        rows.add_row(f"output {comparison.name}", near if comparison.different else same)
     rows.add_row("compared with", result.reference or "nothing: it does not run here; --reference")
     low, median, high = np.percentile(result.times_ms, (10, 50, 90))
     rows.add_row("time there", f"{median:.3f} ms ({low:.3f} to {high:.3f})")

@@ -80,14 +80,14 @@ def run(
     else:
         batches = _prepared(module, pictures or [], preprocess, artifact)
     for title, arrays in batches.items():
-        found = module.run(arrays)
+        results = module.run(arrays)
         if title:
-            found = {name: array[:1] for name, array in found.items()}
+            results = {name: array[:1] for name, array in results.items()}
         if output is None:
-            _print_top(title, next(iter(found.values())), names)
+            _print_top(title, next(iter(results.values())), names)
             continue
-        write_arrays(output, found)
-        for name, array in found.items():
+        write_arrays(output, results)
+        for name, array in results.items():
             typer.echo(f"{name}: {array.dtype} {array.shape}")
 
 

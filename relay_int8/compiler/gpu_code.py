@@ -56,9 +56,11 @@ class GpuCode:
             "kernels": {
                 kernel: {
                     "tensors": list(tensors.get(function_of(kernel), ())),
-                    "usage": {name: dataclasses.asdict(usage) for name, usage in found.items()},
+                    "usage": {
+                        name: dataclasses.asdict(usage) for name, usage in by_architecture.items()
+                    },
                 }
-                for kernel, found in self.usage.items()
+                for kernel, by_architecture in self.usage.items()
             },
         }
 
@@ -80,8 +82,8 @@ def gpu_code(final: IRModule, compiled: Sequence[Compiled]) -> GpuCode | None:
     assert version
     usage: dict[str, dict[str, KernelUsage]] = {}
     for code in codes:
-        for kernel, found in code.usage.items():
-            usage.setdefault(kernel, {})[code.architecture] = found
+        for kernel, kernel_usage in code.usage.items():
+            usage.setdefault(kernel, {})[code.architecture] = kernel_usage
     captured, launched = launches(final)
     return GpuCode(
         needs=GpuNeeds(

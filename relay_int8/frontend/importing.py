@@ -58,12 +58,12 @@ def refuse_operators(
     if not missing:
         return
     why = reasons or {}
-    found = "; ".join(
+    operators = "; ".join(
         f"{operator} ({', '.join(names)}{': ' + why[operator] if operator in why else ''})"
         for operator, names in missing.items()
     )
     raise UnsupportedOpError(
-        f"{len(missing)} kinds of operator cannot be imported: {found}; {advice}"
+        f"{len(missing)} kinds of operator cannot be imported: {operators}; {advice}"
     )
 
 

@@ -72,14 +72,14 @@ class Attention:
 
 def find_attention(around: Surroundings) -> list[Attention]:
     """Return the attentions of a function (in topological order); they are taken."""
-    found = []
+    matches = []
     for var, value in around.values.items():
         if dataflow.operator(value) == "nn.softmax" and _is_last_axis(value):
             attention = _attention(around, var)
             if attention is not None:
-                found.append(attention)
+                matches.append(attention)
                 around.taken.update(attention.members)
-    return found
+    return matches
 
 
 def _attention(around: Surroundings, softmax: relax.Var) -> Attention | None:
@@ -99,9 +99,9 @@ def _attention(around: Surroundings, softmax: relax.Var) -> Attention | None:
         return None
     for operands in (reads, ()):
         moves = around.peeled(operands, core, factors=True)
-        found = _placed(around, scores, core, reads, moves)
-        if found is not None:
-            return found
+        attention = _placed(around, scores, core, reads, moves)
+        if attention is not None:
+            return attention
     return None
 
 
@@ -176,13 +176,13 @@ def _by_head(factor: Array, outer: Outer) -> Array | None:
 
 def _weighted(around: Surroundings, softmax: relax.Var) -> list[relax.Var] | None:
     """Return the variables from a softmax to the product that it weighs, or None."""
-    found = _guard(around, softmax)
-    while len(readers := around.readers[(found or [softmax])[-1]]) == 1:
-        before, reader = (found or [softmax])[-1], readers[0]
-        found.append(reader)
+    chain = _guard(around, softmax)
+    while len(readers := around.readers[(chain or [softmax])[-1]]) == 1:
+        before, reader = (chain or [softmax])[-1], readers[0]
+        chain.append(reader)
         call = around.values[reader]
         if around.operator(reader) == "matmul":
-            return found if call.args[0].same_as(before) else None
+            return chain if call.args[0].same_as(before) else None
         if not keeps_matrices(call):
             return None
     return None

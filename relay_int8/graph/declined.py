@@ -33,10 +33,10 @@ _collected: ContextVar[list[Declined] | None] = ContextVar("collected", default=
 @contextmanager
 def collecting_declined() -> Iterator[list[Declined]]:
     """Yield a list that gets what the rewrites inside of the context decline, each once."""
-    found: list[Declined] = []
-    token = _collected.set(found)
+    collected: list[Declined] = []
+    token = _collected.set(collected)
     try:
-        yield found
+        yield collected
     finally:
         _collected.reset(token)
 
@@ -44,6 +44,6 @@ def collecting_declined() -> Iterator[list[Declined]]:
 def note_declined(name: str, declined: Declined) -> None:
     """Tell whoever collects it that the tensor called ``name`` was kept, and why."""
     logger.debug("%s is kept: %s", name, declined.reason)
-    named, found = replace(declined, name=name), _collected.get()
-    if found is not None and named not in found:
-        found.append(named)
+    named, collected = replace(declined, name=name), _collected.get()
+    if collected is not None and named not in collected:
+        collected.append(named)

@@ -201,9 +201,9 @@ def _products(reader: _Reader, attention: bool) -> Iterator[Group]:
         )
 
 
-def _chain(kind: str, found: ChannelAffine | Function | Shuffle, **as_field: Any) -> Group:
-    output, root = found.members[-1]
-    return Group(kind, root, [found.source], output, [var for var, _ in found.members], **as_field)
+def _chain(kind: str, chain: ChannelAffine | Function | Shuffle, **as_field: Any) -> Group:
+    output, root = chain.members[-1]
+    return Group(kind, root, [chain.source], output, [var for var, _ in chain.members], **as_field)
 
 
 def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
@@ -234,7 +234,7 @@ def _root_group(reader: _Reader, var: relax.Var, value: relax.Expr) -> Group:
 
 def _biases(reader: _Reader) -> dict[relax.Var, np.ndarray]:
     """Return what is added to each channel of a convolution or product by constant weights."""
-    found = {}
+    biases = {}
     for var, value in reader.values.items():
         add = reader.sole_reader(var)
         kind = KINDS.get(dataflow.operator(value))
@@ -246,8 +246,8 @@ def _biases(reader: _Reader) -> dict[relax.Var, np.ndarray]:
         bias = next((array for array in arrays if array is not None), None)
         axis = 1 if kind == CONV2D else -1
         if bias is not None and _per_channel(bias, dataflow.shape(add), axis):
-            found[add] = np.broadcast_to(bias.reshape(-1), (dataflow.shape(add)[axis],)).copy()
-    return found
+            biases[add] = np.broadcast_to(bias.reshape(-1), (dataflow.shape(add)[axis],)).copy()
+    return biases
 
 
 def _absorb_residual(

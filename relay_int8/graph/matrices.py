@@ -75,8 +75,8 @@ def read_through(source: relax.Var, moves: Iterable[relax.Call], turned: bool) -
     """
     shape, calls = counted(dataflow.shape(source)), list(moves)
     if not calls:
-        found = _row_major(shape)
-        return replace(found, row=found.column, column=found.row) if turned else found
+        matrix = _row_major(shape)
+        return replace(matrix, row=matrix.column, column=matrix.row) if turned else matrix
     if math.prod(shape) > MOST_COUNTED:
         return None
     places = np.arange(math.prod(shape)).reshape(shape)
@@ -148,16 +148,16 @@ def _batches(shapes: Sequence[Sequence[Any]], total: int) -> list[Size]:
 
 def _open_batches(memory: Sequence[Sequence[Any]]) -> list[Size]:
     """Return the open extents that tensors begin with, the batch itself first."""
-    found = {factors(shape[0])[0]: shape[0] for shape in memory if not isinstance(shape[0], int)}
-    return [found[factor] for factor in sorted(found)]
+    extents = {factors(shape[0])[0]: shape[0] for shape in memory if not isinstance(shape[0], int)}
+    return [extents[factor] for factor in sorted(extents)]
 
 
 def strides_of(outer: Outer, positions: Positions) -> Strides:
     """Return the steps that :func:`outer_of` has found."""
     (batch,) = counted([outer.batch])
-    found = positions.strides(batch, outer.heads)
-    assert found is not None
-    return found
+    strides = positions.strides(batch, outer.heads)
+    assert strides is not None
+    return strides
 
 
 def keeps_matrices(call: relax.Call) -> bool:

@@ -107,10 +107,10 @@ class Surroundings:
 
     def chain(self, var: relax.Var, members: Collection[relax.Var]) -> list[relax.Var]:
         """Return the variables from ``var`` back to the first one that is none of ``members``."""
-        found = [var]
-        while found[-1] in members:
-            found.append(self.values[found[-1]].args[0])
-        return found
+        chain = [var]
+        while chain[-1] in members:
+            chain.append(self.values[chain[-1]].args[0])
+        return chain
 
     def factor(self, var: relax.Var, members: Collection[relax.Var]) -> float:
         """Return by what ``members`` before ``var`` multiply it."""
@@ -156,17 +156,17 @@ class Surroundings:
 
     def until(self, product: relax.Var, last: relax.Var) -> list[relax.Var]:
         """Return the variables from ``product`` to ``last``: each alone reads the one before."""
-        found = [product]
-        while not found[-1].same_as(last):
-            found.append(self.readers[found[-1]][0])
-        return found
+        chain = [product]
+        while not chain[-1].same_as(last):
+            chain.append(self.readers[chain[-1]][0])
+        return chain
 
 
 def find_products(
     around: Surroundings, is_weight: Callable[[relax.Expr], bool]
 ) -> list[MatrixProduct]:
     """Return the products of two activations that are not taken (in topological order)."""
-    found = []
+    products = []
     for var, value in around.values.items():
         if dataflow.operator(value) != "matmul" or var in around.taken:
             continue
@@ -177,9 +177,9 @@ def find_products(
             continue
         product = _product(around, var)
         if product is not None:
-            found.append(product)
+            products.append(product)
             around.taken.update(product.members)
-    return found
+    return products
 
 
 def _product(around: Surroundings, var: relax.Var) -> MatrixProduct | None:

@@ -60,7 +60,7 @@ def find_shuffles(
         reader = readers[var][0]
         return reader if dataflow.operator(values[reader]) == operator else None
 
-    found: list[Shuffle] = []
+    shuffles: list[Shuffle] = []
     taken: set[relax.Var] = set()
     for var, value in values.items():
         if dataflow.operator(value) != "permute_dims":
@@ -77,9 +77,9 @@ def find_shuffles(
                 chain.append(cropped)
         shuffle = _shuffle(tuple((member, values[member]) for member in chain))
         if shuffle is not None:
-            found.append(shuffle)
+            shuffles.append(shuffle)
             taken.update(member for member, _ in shuffle.members)
-    return found
+    return shuffles
 
 
 def _shuffle(members: tuple[tuple[relax.Var, relax.Call], ...]) -> Shuffle | None:

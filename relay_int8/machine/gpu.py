@@ -102,15 +102,15 @@ class _Driver:
 
     def version(self) -> str:
         """Return the CUDA version that the driver supports, as 12.6."""
-        found = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(found))
-        return f"{found.value // 1000}.{found.value % 1000 // 10}"
+        number = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(number))
+        return f"{number.value // 1000}.{number.value % 1000 // 10}"
 
     def count(self) -> int:
         """Return how many GPUs this process may use."""
-        found = ctypes.c_int()
-        self._call("cuDeviceGetCount", ctypes.byref(found))
-        return found.value
+        number = ctypes.c_int()
+        self._call("cuDeviceGetCount", ctypes.byref(number))
+        return number.value
 
     def describe(self, number: int) -> Gpu:
         """Return what the driver says of GPU ``number``."""
@@ -127,9 +127,9 @@ class _Driver:
         )
 
     def _attribute(self, which: int, device: ctypes.c_int) -> int:
-        found = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(found), which, device)
-        return found.value
+        number = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(number), which, device)
+        return number.value
 
     def _call(self, function: str, *arguments: object) -> None:
         error = self._library[function](*arguments)

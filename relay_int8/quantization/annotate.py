@@ -164,14 +164,14 @@ def _reasons(
 
 def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[str]:
     """Return the layers that stay in float and give integers at no cost: norms, bounds of these."""
-    found: set[str] = set()
+    rounding: set[str] = set()
     for group in groups:
         sources = [producer[var].name for var in group.inputs if var in producer]
         record = operator_of(group)
         is_norm = record.rounds and float_refusal(group) is None
-        if is_norm or (record.is_bound(group) and found.intersection(sources)):
-            found.add(group.name)
-    return found
+        if is_norm or (record.is_bound(group) and rounding.intersection(sources)):
+            rounding.add(group.name)
+    return rounding
 
 
 def _tensors(

@@ -21,12 +21,12 @@ def read_functions(func: relax.Function, plan: Plan) -> dict[str, Function]:
     results = {str(var.name) for var in dataflow.results(func)}
     integer = {layer.name for layer in plan.layers if layer.integer}
     shared = {tensor.like for name, tensor in plan.tensors.items() if tensor.like != name}
-    found = {}
+    functions = {}
     for name in plan.calibrated:
         reader = readers.get(name, [])
         if len(reader) != 1 or name in shared or name in results or reader[0].name not in integer:
             continue
         function = operator_of(reader[0]).function(reader[0])
         if function is not None:
-            found[name] = function
-    return found
+            functions[name] = function
+    return functions

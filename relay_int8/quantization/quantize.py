@@ -340,9 +340,11 @@ def _corrected(
     alone = plan.additions
     network = NumpyNetwork(with_batch(reference, 1), alone)
     simulation = Simulation(plan=plan, params=params)
-    found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
-    weights = {name: w.reals(network.layers[name]) for name, w in found.weights.items()}
-    replaced = ReplaceWeights(weights, found.biases, alone)
+    reconstruction = reconstruct(
+        network, simulation, data, rounding=tools.rounding, progress=progress
+    )
+    weights = {name: w.reals(network.layers[name]) for name, w in reconstruction.weights.items()}
+    replaced = ReplaceWeights(weights, reconstruction.biases, alone)
     return tvm.transform.Sequential([replaced])(reference)
 
 

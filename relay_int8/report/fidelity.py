@@ -35,17 +35,19 @@ class Difference:
     saturated: int = 0
     count: int = 0
 
-    def add(self, reference: np.ndarray, found: np.ndarray, params: QParams | None) -> None:
+    def add(self, reference: np.ndarray, approximate: np.ndarray, params: QParams | None) -> None:
         """Add one image's FP32 tensor and its quantized form, dequantized."""
         wanted = reference.astype(np.float64)
         # What a mask has made infinite is no signal, and no error where both networks have it.
-        error = np.subtract(wanted, found, where=reference != found, out=np.zeros_like(wanted))
+        error = np.subtract(
+            wanted, approximate, where=reference != approximate, out=np.zeros_like(wanted)
+        )
         self.signal += float(np.sum(wanted[np.isfinite(wanted)] ** 2))
         self.noise += float(np.sum(error**2))
         self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
-        self.count += found.size
+        self.count += approximate.size
         if params is not None:
-            q = np.rint(found / params.scale).astype(np.int64) + params.zero_point
+            q = np.rint(approximate / params.scale).astype(np.int64) + params.zero_point
             ends = {params.qmin, params.qmax} - {params.zero_point}
             self.saturated += int(np.isin(q, list(ends)).sum())
 
@@ -98,10 +100,10 @@ def measure_fidelity(
     differences = {name: Difference() for name in [*names, *results]}
     done = 0
     for image in islice(images, samples):
-        for name, wanted, found in zip(
+        for name, wanted, approximate in zip(
             differences, reference.run(image), integer.run(image), strict=True
         ):
-            differences[name].add(wanted, found, params.get(name))
+            differences[name].add(wanted, approximate, params.get(name))
         done += 1
         if progress:
             progress("compare", done, samples)

@@ -87,11 +87,13 @@ def _integers(entry: Entry, histogram: Histogram) -> Traces:
 
 
 def _curve(entry: Entry, histogram: Histogram) -> Traces:
-    thresholds, found = divergence_curve(histogram)
-    if not len(found):
+    thresholds, divergence = divergence_curve(histogram)
+    if not len(divergence):
         return [{"type": "scatter", "mode": "lines", "x": [], "y": [], "name": "KL"}]
-    drawn = np.unique([*np.linspace(0, len(found) - 1, POINTS).astype(int), int(found.argmin())])
-    x, y = _short(thresholds[drawn]), _short(np.maximum(found[drawn], 0))
+    drawn = np.unique(
+        [*np.linspace(0, len(divergence) - 1, POINTS).astype(int), int(divergence.argmin())]
+    )
+    x, y = _short(thresholds[drawn]), _short(np.maximum(divergence[drawn], 0))
     at = float(f"{entry.high:.6g}")
     ends = [min(value for value in y if value > 0), max(y)] if any(y) else [0, 0]
     return [

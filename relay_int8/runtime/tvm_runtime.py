@@ -120,11 +120,11 @@ def set_threads(count: int) -> None:
         If it exists already and is smaller.
     """
     _resize(count)
-    found = threads()  # makes the pool, if there is none
-    if found != count:
-        _resize(found)
+    running = threads()  # makes the pool, if there is none
+    if running != count:
+        _resize(running)
         raise ConfigError(
-            f"{count} threads wanted, but the runtime of this process started with {found} and "
+            f"{count} threads wanted, but the runtime of this process started with {running} and "
             f"cannot have more; load with {count} threads first, or set TVM_NUM_THREADS={count}"
         )
 

@@ -63,15 +63,15 @@ def import_mxnet(
 def params_beside(symbol: Path) -> Path:
     """Return the file of the weights beside a symbol; FrontendError if there is none or many."""
     name = symbol.name.removesuffix(ENDING) if symbol.name.endswith(ENDING) else symbol.stem
-    found = sorted(
+    candidates = sorted(
         path
         for path in symbol.parent.glob("*.params")
         if path.stem == name or path.name.startswith(f"{name}-")
     )
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "no such file"
+    if len(candidates) != 1:
+        names = ", ".join(path.name for path in candidates) or "no such file"
         raise FrontendError(
             f"{symbol}: its weights are one file {name}-NNNN.params beside it; found {names}: "
             "pass --params FILE"
         )
-    return found[0]
+    return candidates[0]

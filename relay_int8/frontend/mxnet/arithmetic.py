@@ -155,17 +155,17 @@ _ARITHMETIC: dict[Binary, tuple[str, ...]] = {
 
 def _arithmetic() -> dict[str, Converter]:
     """Return the converters of the arithmetic operators, under all their names."""
-    found: dict[str, Converter] = {}
+    converters: dict[str, Converter] = {}
     for op, names in _ARITHMETIC.items():
         for name in names:
             capital = name.capitalize()
             alike = (f"elemwise_{name}", f"_{name}", f"_{capital}")
-            found.update(dict.fromkeys(alike, _elementwise(op)))
-            found[f"broadcast_{name}"] = _broadcast(op)
-            found.update(dict.fromkeys((f"_{name}_scalar", f"_{capital}Scalar"), _scalar(op)))
+            converters.update(dict.fromkeys(alike, _elementwise(op)))
+            converters[f"broadcast_{name}"] = _broadcast(op)
+            converters.update(dict.fromkeys((f"_{name}_scalar", f"_{capital}Scalar"), _scalar(op)))
             backward = _scalar(op, reverse=True)
-            found.update(dict.fromkeys((f"_r{name}_scalar", f"_R{capital}Scalar"), backward))
-    return found
+            converters.update(dict.fromkeys((f"_r{name}_scalar", f"_R{capital}Scalar"), backward))
+    return converters
 
 
 ARITHMETIC: dict[str, Converter] = {

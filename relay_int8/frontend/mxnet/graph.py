@@ -116,28 +116,28 @@ class GraphImporter:
     def _input_shape(self, node: Node) -> tuple[int, ...]:
         """Return the shape of an input: as given, or as the symbol holds it."""
         if node.name in self._inputs:
-            found = tuple(self._inputs[node.name])
+            input_shape = tuple(self._inputs[node.name])
         else:
             try:
                 held = Attributes(node.attributes).integers("__shape__")
             except ValueError as err:
                 raise FrontendError(f"input {node.name}: {err}") from err
-            found = tuple(extent or 0 for extent in held)
-        if found and self._batch is not None:
-            found = (self._batch, *found[1:])
-        if found and found[0] < 1 and min(found[1:], default=1) > 0:
+            input_shape = tuple(extent or 0 for extent in held)
+        if input_shape and self._batch is not None:
+            input_shape = (self._batch, *input_shape[1:])
+        if input_shape and input_shape[0] < 1 and min(input_shape[1:], default=1) > 0:
             notice(
                 f"input {node.name} leaves its batch open; batch 1 is taken: pass --batch N, or "
                 "batch=N in Python, for another"
             )
-            found = (1, *found[1:])
-        if not found or min(found) < 1:
+            input_shape = (1, *input_shape[1:])
+        if not input_shape or min(input_shape) < 1:
             raise FrontendError(
                 f"{node.name} is none of the parameters, and as an input its shape is open "
-                f"({list(found) or 'nothing'}); give --input {node.name}=1,3,224,224 with "
+                f"({list(input_shape) or 'nothing'}); give --input {node.name}=1,3,224,224 with "
                 "its own numbers"
             )
-        return found
+        return input_shape
 
     def _converted(self, node: Node) -> list[relax.Expr]:
         """Return the outputs of an operator."""
@@ -148,8 +148,8 @@ class GraphImporter:
             emit=lambda name, value: self._writer.emit(f"{node.name}/{name}", value),
         )
         with converting(node.title):
-            found = CONVERTERS[node.op](step)
-            values = list(found) if isinstance(found, list | tuple) else [found]
+            result = CONVERTERS[node.op](step)
+            values = list(result) if isinstance(result, list | tuple) else [result]
             bound = [
                 self._writer.bound(f"{node.name}_output{place}" if place else node.name, value)
                 for place, value in enumerate(values)

@@ -71,13 +71,13 @@ def read_params(path: Path) -> dict[str, Array]:
         raise reader.fault(f"{reader.left} bytes follow the list")
     if len(names) != len(arrays):
         raise reader.fault(f"{len(arrays)} arrays but {len(names)} names; save them with names")
-    found: dict[str, Array] = {}
+    arrays_by_name: dict[str, Array] = {}
     for name, array in zip(names, arrays, strict=True):
-        if name in found:
+        if name in arrays_by_name:
             raise reader.fault(f"two arrays are called {name!r}")
         if array is not None:
-            found[name] = array
-    return found
+            arrays_by_name[name] = array
+    return arrays_by_name
 
 
 class _Reader:
@@ -91,9 +91,9 @@ class _Reader:
         """How many bytes have not been read."""
         return len(self.data) - self.place
 
-    def fault(self, found: str) -> FrontendError:
+    def fault(self, fault: str) -> FrontendError:
         """Return the error of a file that is broken where reading stands."""
-        return FrontendError(f"{self.path}, byte {self.place}: {found}; check the download")
+        return FrontendError(f"{self.path}, byte {self.place}: {fault}; check the download")
 
     def take(self, size: int, what: str) -> memoryview:
         """Return the next ``size`` bytes."""
@@ -112,10 +112,10 @@ class _Reader:
 
     def count(self, what: str, *, least_bytes: int) -> int:
         """Read how many items follow, each of at least so many bytes."""
-        found = self.u64(f"the number of {what}")
-        if found * least_bytes > self.left:
-            raise self.fault(f"{found} {what} cannot be in {self.left} bytes")
-        return found
+        number = self.u64(f"the number of {what}")
+        if number * least_bytes > self.left:
+            raise self.fault(f"{number} {what} cannot be in {self.left} bytes")
+        return number
 
 
 def _array(reader: _Reader, index: int) -> Array | None:

@@ -40,7 +40,7 @@ def reshaped(dims: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
         If they do not fit ``dims``.
     """
     fault = ValueError(f"a reshape of {list(dims)} to {list(target)}")
-    left, numbers, found = list(dims), list(target), list[int]()
+    left, numbers, extents = list(dims), list(target), list[int]()
     while numbers:
         number = numbers.pop(0)
         taken = {MERGE: 2, REST: len(left)}.get(number, 1)
@@ -48,16 +48,18 @@ def reshaped(dims: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
             raise fault
         source, left = left[:taken], left[taken:]
         if number == SPLIT:
-            found += _split(source[0], numbers[:2], fault)
+            extents += _split(source[0], numbers[:2], fault)
             del numbers[:2]
         else:
-            found += {COPY: source, REST: source, MERGE: [math.prod(source)]}.get(number, [number])
-    if found.count(INFER) == 1:
-        known = math.prod(extent for extent in found if extent != INFER)
-        found[found.index(INFER)] = math.prod(dims) // known
-    if INFER in found or math.prod(found) != math.prod(dims):
+            extents += {COPY: source, REST: source, MERGE: [math.prod(source)]}.get(
+                number, [number]
+            )
+    if extents.count(INFER) == 1:
+        known = math.prod(extent for extent in extents if extent != INFER)
+        extents[extents.index(INFER)] = math.prod(dims) // known
+    if INFER in extents or math.prod(extents) != math.prod(dims):
         raise fault
-    return tuple(found)
+    return tuple(extents)
 
 
 def _split(extent: int, parts: Sequence[int], fault: ValueError) -> list[int]:

@@ -98,13 +98,13 @@ def _split_at(step: Step) -> Sequence[relax.Expr]:
 
 def _parts(step: Step, axis: int, places: Sequence[int]) -> Sequence[relax.Expr]:
     squeeze = step.attributes.flag("squeeze_axis", False)
-    found = []
+    parts = []
     for begin, end in pairwise(places):
         part = _sliced(step, {axis: range(begin, end)})
         if squeeze:
             part = relax.op.squeeze(step.emit("part", part), [axis])
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 SLICES: dict[str, Converter] = {

@@ -98,17 +98,17 @@ class _Node:
         steps, batch = shape(x)[time], shape(x)[1 - time]
         check_steps(steps * self.count)
         self._check_lengths(steps)
-        found = [
+        directions = [
             self._direction(index, cell, states, time=time) for index, cell in enumerate(cells)
         ]
-        hidden = shape(found[0][0][0])[1]
+        hidden = shape(directions[0][0][0])[1]
         # (steps, directions, batch, hidden), or (batch, steps, directions, hidden)
-        in_order = [outputs[step] for step in range(steps) for outputs, _ in found]
+        in_order = [outputs[step] for step in range(steps) for outputs, _ in directions]
         sizes = [steps, self.count, hidden]
         sizes.insert(2 * (1 - time), batch)
         count = self.attributes["tvm_custom"]["num_outputs"]
         results = [in_sequence(self._emit, in_order, time, sizes)]
-        for tensors in list(zip(*(last for _, last in found), strict=True))[: count - 1]:
+        for tensors in list(zip(*(last for _, last in directions), strict=True))[: count - 1]:
             sizes = [self.count, hidden]
             sizes.insert(1 - time, batch)
             results.append(in_sequence(self._emit, tensors, time, sizes))

@@ -118,14 +118,14 @@ class _Reader:
             raise self._fault("it has no inputs or no outputs")
         return Model(tensors, operators, inputs, outputs)
 
-    def _fault(self, found: str) -> FrontendError:
-        return FrontendError(f"{self._path}: {found}; check the download")
+    def _fault(self, fault: str) -> FrontendError:
+        return FrontendError(f"{self._path}: {fault}; check the download")
 
-    def _indices(self, found: Array, count: int, what: str, least: int = 0) -> tuple[int, ...]:
-        wrong = [int(index) for index in found if not least <= index < count]
+    def _indices(self, indices: Array, count: int, what: str, least: int = 0) -> tuple[int, ...]:
+        wrong = [int(index) for index in indices if not least <= index < count]
         if wrong:
             raise self._fault(f"{what} is tensor {wrong[0]} of {count}")
-        return tuple(int(index) for index in found)
+        return tuple(int(index) for index in indices)
 
     def _operator(self, table: Table, tensors: int) -> Operator:
         index = int(table.number(0, "I"))
@@ -144,10 +144,10 @@ class _Reader:
         known = OPTIONS.get(kind)
         if known is None:
             return {}
-        number, found = int(table.number(3, "B")), table.table(4)
-        if found is not None and number != known.number:
+        number, options = int(table.number(3, "B")), table.table(4)
+        if options is not None and number != known.number:
             raise self._fault(f"{kind} has options of type {number}, not {known.number}")
-        return {name: _option(found, *place) for name, place in known.fields.items()}
+        return {name: _option(options, *place) for name, place in known.fields.items()}
 
     def _tensor(self, index: int, table: Table) -> Tensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"
@@ -221,10 +221,10 @@ def _kind(code: Table) -> str:
     return OPERATORS.get(number, f"operator {number}")
 
 
-def _option(found: Table | None, index: int, form: str, default: float) -> OptionValue:
+def _option(options: Table | None, index: int, form: str, default: float) -> OptionValue:
     """Return an option, or its default where the file leaves it out."""
     if form == INTEGERS:
-        values = () if found is None else found.array(index, "i4")[: MAX_RANK + 1]
+        values = () if options is None else options.array(index, "i4")[: MAX_RANK + 1]
         return tuple(int(value) for value in values)
-    value: OptionValue = default if found is None else found.number(index, form, default)
+    value: OptionValue = default if options is None else options.number(index, form, default)
     return value

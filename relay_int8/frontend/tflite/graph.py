@@ -66,12 +66,12 @@ class GraphImporter:
     def _needed(self) -> list[Operator]:
         """Return the operators that the results depend on, in order."""
         wanted = set(self._model.outputs)
-        found = []
+        needed = []
         for operator in reversed(self._model.operators):
             if wanted.intersection(operator.outputs):
                 wanted.update(_data(operator))
-                found.append(operator)
-        return found[::-1]
+                needed.append(operator)
+        return needed[::-1]
 
     def _input(self, index: int) -> relax.Var:
         tensor = self._model.tensors[index]
@@ -105,8 +105,8 @@ class GraphImporter:
             scaled=self._batch is not None,
         )
         with converting(title):
-            found = CONVERTERS[operator.kind](step)
-            results = [found] if isinstance(found, relax.Expr | Image) else list(found)
+            converted = CONVERTERS[operator.kind](step)
+            results = [converted] if isinstance(converted, relax.Expr | Image) else list(converted)
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
@@ -146,13 +146,13 @@ class GraphImporter:
 
     def _check_shape(self, tensor: Tensor, value: relax.Expr, is_image: bool) -> None:
         """Compare what was computed with what the file says of it."""
-        found = shape(value)
+        result_shape = shape(value)
         if is_image:
-            found = (found[0], *found[2:], found[1])
-        if tensor.shape and found != tensor.shape:
+            result_shape = (result_shape[0], *result_shape[2:], result_shape[1])
+        if tensor.shape and result_shape != tensor.shape:
             batch = "" if self._batch is None else " with this batch: convert it with that"
             raise ValueError(
-                f"its result is {list(found)}; the file says {list(tensor.shape)}{batch}"
+                f"its result is {list(result_shape)}; the file says {list(tensor.shape)}{batch}"
             )
 
     def _output(self, index: int) -> relax.Var:
@@ -210,15 +210,16 @@ def _refuse_unsupported(operators: Sequence[Operator], tensors: Sequence[Tensor]
 
 def _refuse_wide(tensor: Tensor) -> None:
     """Refuse quantized tensors that no kernel takes."""
-    found = tensor.quantization
-    if found is None or tensor.dtype == "float32":
+    quantization = tensor.quantization
+    if quantization is None or tensor.dtype == "float32":
         return
     if tensor.dtype not in QUANTIZED:
         raise UnsupportedOpError(
             f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8 and uint8 "
             "can be imported: convert the model with these"
         )
-    if found.scale.size > 1:
+    if quantization.scale.size > 1:
         raise UnsupportedOpError(
-            f"tensor {tensor.name} is an activation with {found.scale.size} scales; expected one"
+            f"tensor {tensor.name} is an activation with {quantization.scale.size} scales; "
+            "expected one"
         )

@@ -67,10 +67,10 @@ def padding(
 
 def mode(step: Step) -> str:
     """Return how an operator pads: SAME or VALID."""
-    found = step.integer("padding", 0)
-    if found >= len(PADDINGS):
-        raise ValueError(f"its padding is {found}, neither SAME nor VALID")
-    return PADDINGS[found]
+    code = step.integer("padding", 0)
+    if code >= len(PADDINGS):
+        raise ValueError(f"its padding is {code}, neither SAME nor VALID")
+    return PADDINGS[code]
 
 
 def _with_bias(step: Step, y: relax.Expr, index: int) -> relax.Expr:

@@ -63,15 +63,15 @@ def _dims(step: Step) -> tuple[int, ...]:
 
 def _sliced(step: Step, ranges: Sequence[range]) -> Result:
     (x,), wrap = step.together(0)
-    places = {step.axis(axis, len(ranges)): found for axis, found in enumerate(ranges)}
+    places = {step.axis(axis, len(ranges)): positions for axis, positions in enumerate(ranges)}
     return wrap(_cut(x, places))
 
 
 def _cut(x: relax.Expr, ranges: dict[int, range]) -> relax.Expr:
     dims = shape(x)
-    for axis, found in ranges.items():
-        if not found or found[0] < 0 or found[-1] >= dims[axis]:
-            raise ValueError(f"{found} of axis {axis} of {list(dims)}")
+    for axis, positions in ranges.items():
+        if not positions or positions[0] < 0 or positions[-1] >= dims[axis]:
+            raise ValueError(f"{positions} of axis {axis} of {list(dims)}")
     kept = {axis: r for axis, r in ranges.items() if r != range(dims[axis])}
     if not kept:
         return x

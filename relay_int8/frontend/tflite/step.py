@@ -80,10 +80,10 @@ class Step:
 
     def tensor(self, index: int) -> Tensor:
         """Return an operand as the file has it."""
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
+        tensor = self.inputs[index] if index < len(self.inputs) else None
+        if tensor is None:
             raise ValueError(f"it has no operand {index}")
-        return found
+        return tensor
 
     def integers(self, index: int, what: str) -> tuple[int, ...]:
         """Return a constant operand of integers."""
@@ -127,27 +127,27 @@ class Step:
         tensor = self.tensor(index)
         if tensor.values is None:
             return self._emit(index, "moved", relax.op.permute_dims(self.plain(index), list(order)))
-        found, lead = tensor.quantization, len(order) - tensor.values.ndim
+        quantization, lead = tensor.quantization, len(order) - tensor.values.ndim
         if lead < 0:
             raise ValueError(f"its operand {tensor.name} has {tensor.values.ndim} dimensions")
-        if found is None or not self._reads_integers:
-            is_real = found is not None or tensor.dtype.startswith("float")
+        if quantization is None or not self._reads_integers:
+            is_real = quantization is not None or tensor.dtype.startswith("float")
             values = self.reals(index) if is_real else tensor.values
             return relax.const(ordered(values, lead, order))
         q = relax.const(ordered(tensor.values, lead, order))
-        axis = list(order).index(found.axis + lead)
+        axis = list(order).index(quantization.axis + lead)
         return self._emit(index, "dq", dequantize(q, tensor, axis))
 
     def reals(self, index: int) -> Array:
         """Return what a constant operand stands for, float32."""
         tensor = self.tensor(index)
-        values, found = tensor.values, tensor.quantization
-        if values is None or (found and tensor.dtype not in (*QUANTIZED, "int32")):
+        values, quantization = tensor.values, tensor.quantization
+        if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int32")):
             raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
-        if found:
-            along = [-1 if place == found.axis else 1 for place in range(values.ndim)]
-            steps = values.astype(np.float64) - found.zero.reshape(along)
-            return (steps * found.scale.reshape(along)).astype(np.float32)
+        if quantization:
+            along = [-1 if place == quantization.axis else 1 for place in range(values.ndim)]
+            steps = values.astype(np.float64) - quantization.zero.reshape(along)
+            return (steps * quantization.scale.reshape(along)).astype(np.float32)
         if np.isnan(values).any():  # masks are infinite; check_finite refuses weights that are
             raise FrontendError(
                 f"tensor {tensor.name} has NaN or infinite values; weights must be finite: check "

@@ -41,9 +41,9 @@ class Flatbuffer:
         self.path, self.data = path, data
         self._left = READ_BYTES[0] * len(data) + READ_BYTES[1]
 
-    def fault(self, place: int, found: str) -> FrontendError:
+    def fault(self, place: int, fault: str) -> FrontendError:
         """Return the error that says what is wrong where."""
-        return FrontendError(f"{self.path}, byte {place}: {found}; check the download")
+        return FrontendError(f"{self.path}, byte {place}: {fault}; check the download")
 
     def number(self, form: str, place: int, what: str) -> Any:
         """Return the number at ``place``, encoded as ``struct`` calls ``form``."""

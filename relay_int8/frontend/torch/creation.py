@@ -60,10 +60,10 @@ def _like(value: float | None = None) -> Converter:
 
 
 def _fill_value(step: Step, name: str = "fill_value") -> bool | int | float:
-    found = step.arguments.get(name)
-    if not isinstance(found, bool | int | float):
-        raise ValueError(f"its {name} is {found}, no number")
-    return found
+    value = step.arguments.get(name)
+    if not isinstance(value, bool | int | float):
+        raise ValueError(f"its {name} is {value}, no number")
+    return value
 
 
 def _arange(step: Step) -> Result:

@@ -42,10 +42,10 @@ def _pair(step: Step, name: str, least: int) -> tuple[int, int]:
 
 
 def _least(step: Step, name: str, least: int) -> int:
-    found = step.integer(name, least)
-    if not least <= found < 2**31:
-        raise ValueError(f"its {name} is {found}, not {least} or more")
-    return found
+    number = step.integer(name, least)
+    if not least <= number < 2**31:
+        raise ValueError(f"its {name} is {number}, not {least} or more")
+    return number
 
 
 DEFORMABLE: dict[str, Converter] = {"torchvision.deform_conv2d": _deform_conv}

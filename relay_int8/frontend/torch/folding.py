@@ -94,12 +94,12 @@ def folded(value: relax.Expr, weights: Collection[relax.Expr]) -> relax.Expr | N
     if not isinstance(value, relax.Call):
         return None
     op = operator(value)
-    found = [a for a in arguments(value) if isinstance(a.ty, relax.TensorType)]
-    arrays = [constant(a) for a in found]
+    operands = [a for a in arguments(value) if isinstance(a.ty, relax.TensorType)]
+    arrays = [constant(a) for a in operands]
     known = op in ELEMENTWISE or op in REDUCTIONS or op in RESHAPES or op in MOVES
     if not arrays or not known or any(a is None for a in arrays):
         return None
-    if any(operand in weights for operand in found):
+    if any(operand in weights for operand in operands):
         return None
     call = relax.BlockBuilder().normalize(value)
     if np.prod(shape(call), dtype=object) > MOST_ELEMENTS:

@@ -70,13 +70,13 @@ class GraphImporter:
 
     def _needed(self) -> list[Node]:
         """Return the nodes that the results depend on, in order; those in place always count."""
-        needed, found = set(self._program.outputs), []
+        needed, nodes = set(self._program.outputs), []
         for node in reversed(self._program.nodes):
             if node.operator not in CHECKS and (node.changes or needed.intersection(node.outputs)):
                 needed.update(reads(node), node.outputs if node.changes else ())
-                found.append(node)
+                nodes.append(node)
         self._read = needed
-        return found[::-1]
+        return nodes[::-1]
 
     def _refuse_unsupported(self, nodes: Iterable[Node]) -> None:
         missing: dict[str, list[str]] = {}
@@ -116,8 +116,8 @@ class GraphImporter:
             emit=partial(self._emit, title),
             operator=node.operator,
         )
-        found = CONVERTERS[node.operator](step)
-        return list(found) if isinstance(found, list | tuple) else [found]
+        result = CONVERTERS[node.operator](step)
+        return list(result) if isinstance(result, list | tuple) else [result]
 
     def _bound(self, name: str, value: Value) -> Value:
         """Bind a call to a variable; one of constants that are no weights becomes a constant."""
@@ -156,8 +156,8 @@ class GraphImporter:
         if source.changes:
             return value
         title = f"{_bound_name(source)}/anew"
-        found = self._call(source, title, {whole: value})[source.outputs.index(part)]
-        return self._bound(title, found)
+        value_of_part = self._call(source, title, {whole: value})[source.outputs.index(part)]
+        return self._bound(title, value_of_part)
 
     def _read_anew(self, names: Iterable[str], reader: str) -> None:
         """Read the views among names again whose memory has changed."""
@@ -188,11 +188,15 @@ class GraphImporter:
         expected = self._program.sizes.get(name)
         if expected is None or isinstance(value, int):
             return
-        found = shape(value)
+        result_shape = shape(value)
         start = 0 if self._batch is None else 1
-        pairs = list(zip(found, expected, strict=False))[start:]
-        if len(found) != len(expected) or any(isinstance(e, int) and e != f for f, e in pairs):
-            raise ValueError(f"its result would be {list(found)}, and is {list(expected)} in torch")
+        pairs = list(zip(result_shape, expected, strict=False))[start:]
+        if len(result_shape) != len(expected) or any(
+            isinstance(e, int) and e != f for f, e in pairs
+        ):
+            raise ValueError(
+                f"its result would be {list(result_shape)}, and is {list(expected)} in torch"
+            )
 
     def _output(self, name: str) -> relax.Var:
         self._read_anew([name], "the program")
@@ -202,15 +206,19 @@ class GraphImporter:
         self._check_batch(name, shape(value))
         return value if isinstance(value, relax.Var) else self._writer.emit(name, value)
 
-    def _check_batch(self, name: str, found: tuple[int, ...]) -> None:
+    def _check_batch(self, name: str, result_shape: tuple[int, ...]) -> None:
         """Refuse a batch that shapes written into the graph did not follow."""
         written = {sizes[0] for _, sizes in self._program.inputs.values() if sizes}
         expected = self._program.sizes.get(name, ())[:1]
-        if self._batch is not None and written.intersection(expected) and found[0] != self._batch:
+        if (
+            self._batch is not None
+            and written.intersection(expected)
+            and result_shape[0] != self._batch
+        ):
             raise FrontendError(
                 f"shapes inside the model are written for batch {expected[0]}: with batch "
-                f"{self._batch} its output {name} would be {list(found)}; export it with that "
-                "batch, or with an open one"
+                f"{self._batch} its output {name} would be {list(result_shape)}; export it with "
+                "that batch, or with an open one"
             )
 
 

@@ -91,10 +91,10 @@ def _indices(step: Step) -> list[relax.Expr | None]:
     given = step.arguments.get("indices")
     if not isinstance(given, list) or not any(isinstance(i, relax.Expr) for i in given):
         raise ValueError("it has no indices")
-    found: list[relax.Expr | None] = []
+    indices: list[relax.Expr | None] = []
     for places in given:
         if not isinstance(places, relax.Expr) or dtype(places) not in ("bool", "uint8"):
-            found.append(places)
+            indices.append(places)
             continue
         array = constant(places)
         if array is None:
@@ -102,10 +102,10 @@ def _indices(step: Step) -> list[relax.Expr | None]:
                 "how large its result is depends on values of the input (a mask of truth values): "
                 "write it with torch.where"
             )
-        found.extend(relax.const(axis, "int64") for axis in np.nonzero(array))
-    if len(found) > step.rank:
-        raise ValueError(f"{len(found)} indices of {step.rank} axes")
-    return found
+        indices.extend(relax.const(axis, "int64") for axis in np.nonzero(array))
+    if len(indices) > step.rank:
+        raise ValueError(f"{len(indices)} indices of {step.rank} axes")
+    return indices
 
 
 def _roll(step: Step) -> Result:

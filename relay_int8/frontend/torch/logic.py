@@ -74,8 +74,10 @@ def _some(reduce: Callable[..., relax.Expr]) -> Converter:
     def _convert(step: Step) -> Result:
         axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
         whole = step.emit("bytes", relax.op.astype(truth(step, step.x), "int8"))
-        found = reduce(whole, axes or list(range(step.rank)), keepdims=step.flag("keepdim", False))
-        return relax.op.astype(step.emit("reduced", found), "bool")
+        reduced = reduce(
+            whole, axes or list(range(step.rank)), keepdims=step.flag("keepdim", False)
+        )
+        return relax.op.astype(step.emit("reduced", reduced), "bool")
 
     return _convert
 

@@ -81,7 +81,7 @@ class Memory:
         UnsupportedOpError
             One of them may be a copy from before a change.
         """
-        found: list[str] = []
+        outdated: list[str] = []
         for name in names:
             if name not in self._stale:
                 continue
@@ -91,8 +91,8 @@ class Memory:
                     "copy; program.run_decompositions({}) before torch.export.save writes the "
                     "model without changes in place"
                 )
-            found += [*self.outdated([self.sources[name][1]], reader), name]
-        return found
+            outdated += [*self.outdated([self.sources[name][1]], reader), name]
+        return outdated
 
     def _first(self, name: str) -> str:
         while name in self.sources:

@@ -112,12 +112,12 @@ def _mesh_grid(step: Step) -> Result:
     axes = list(range(len(parts)))
     if step.text("indexing", "ij") == "xy" and len(parts) > 1:
         axes[:2], dims[:2] = [1, 0], [dims[1], dims[0]]
-    found = []
+    grids = []
     for axis, part in zip(axes, parts, strict=True):
         along = [size if i == axis else 1 for i, size in enumerate(dims)]
         row = step.emit("row", relax.op.reshape(part, along))
-        found.append(relax.op.broadcast_to(row, dims))
-    return found
+        grids.append(relax.op.broadcast_to(row, dims))
+    return grids
 
 
 def _stack(step: Step) -> Result:
@@ -162,14 +162,14 @@ def _select(step: Step) -> Result:
 
 
 def _parts(step: Step, sizes: list[int], axis: int) -> Result:
-    begin, found = 0, []
+    begin, parts = 0, []
     if min(sizes, default=0) < 1 or sum(sizes) != shape(step.x)[axis]:
         raise ValueError(f"it splits {shape(step.x)[axis]} into {sizes}")
     for size in sizes:
         part = relax.op.strided_slice(step.x, [axis], [begin], [begin + size])
-        found.append(step.x if len(sizes) == 1 else part)
+        parts.append(step.x if len(sizes) == 1 else part)
         begin += size
-    return found
+    return parts
 
 
 def _split(step: Step) -> Result:

@@ -24,13 +24,13 @@ def common_type(operands: list[relax.Expr | bool | int | float]) -> str:
             ranked[0 if shape(operand) else 1].append(dtype(operand))
         else:
             ranked[2].append(NUMBERS[type(operand)])
-    found = ""
+    common = ""
     for kinds in ranked:
         wider = str(np.result_type(*kinds)) if kinds else ""
         wider = "float32" if wider == "float64" else wider
-        if wider and (not found or _category(wider) > _category(found)):
-            found = wider
-    return found
+        if wider and (not common or _category(wider) > _category(common)):
+            common = wider
+    return common
 
 
 def _category(kind: str) -> int:

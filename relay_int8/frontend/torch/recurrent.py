@@ -79,15 +79,15 @@ def _initial(step: Step, count: int) -> list[relax.Expr]:
 
 def _weights(step: Step, runs: int) -> list[Weights]:
     """Return the weights of every layer and direction: of input and state, then the biases."""
-    found, count = step.tensors("params"), 4 if step.flag("has_biases", True) else 2
-    if len(found) == (count + 1) * runs:
+    weights, count = step.tensors("params"), 4 if step.flag("has_biases", True) else 2
+    if len(weights) == (count + 1) * runs:
         raise NotImplementedError(
             "it projects its state (proj_size): program.run_decompositions() before "
             "torch.export.save writes its steps out"
         )
-    if len(found) != count * runs:
-        raise ValueError(f"{len(found)} weights of {runs} layers and directions")
-    return [Weights(*found[begin : begin + count]) for begin in range(0, len(found), count)]
+    if len(weights) != count * runs:
+        raise ValueError(f"{len(weights)} weights of {runs} layers and directions")
+    return [Weights(*weights[begin : begin + count]) for begin in range(0, len(weights), count)]
 
 
 def _stacked(step: Step, states: tuple[relax.Expr, ...]) -> relax.Expr:

@@ -61,9 +61,9 @@ def _variance(root: bool) -> Converter:
         if left <= 0:
             raise ValueError(f"a variance of {count} elements")
         kept = step.flag("keepdim", False)
-        found = step.emit("variance", relax.op.variance(step.x, axes, keepdims=kept))
-        found = relax.op.multiply(found, step.number(count / left))
-        return relax.op.sqrt(step.emit("corrected", found)) if root else found
+        variance = step.emit("variance", relax.op.variance(step.x, axes, keepdims=kept))
+        variance = relax.op.multiply(variance, step.number(count / left))
+        return relax.op.sqrt(step.emit("corrected", variance)) if root else variance
 
     return _convert
 

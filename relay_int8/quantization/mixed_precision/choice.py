@@ -133,22 +133,22 @@ def _best(
     return max(rest, key=_worth)
 
 
-def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, found: Mixed) -> Mixed:
-    """Return ``found`` with every layer back in integers that the budget does not need."""
-    if not found.holds:
-        return found
+def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, mixed: Mixed) -> Mixed:
+    """Return ``mixed`` with every layer back in integers that the budget does not need."""
+    if not mixed.holds:
+        return mixed
 
     def _others(name: str) -> list[str]:
-        return [other for other in found.floats if other != name]
+        return [other for other in mixed.floats if other != name]
 
     def _left_us(name: str) -> float:
         return costs.of(variants.quantized, variants.plan(_others(name)))
 
-    for name in sorted(found.floats, key=_left_us):
+    for name in sorted(mixed.floats, key=_left_us):
         without = _mixed(variants, costs, budget, _others(name))
-        if without.holds and without.time_us <= found.time_us:
-            found = without
-    return found
+        if without.holds and without.time_us <= mixed.time_us:
+            mixed = without
+    return mixed
 
 
 def _mixed(variants: Variants, costs: KernelCosts, budget: Budget, floats: Iterable[str]) -> Mixed:

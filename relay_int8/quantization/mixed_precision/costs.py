@@ -94,11 +94,11 @@ def run_times_ms(mods: Sequence[IRModule], target: Target, repeats: int = REPEAT
     inputs = [_arguments(mod) for mod in mods]
     times: list[list[float]] = [[] for _ in mods]
     for _ in range(WARM_UP + repeats):
-        for machine, arguments, found in zip(machines, inputs, times, strict=True):
+        for machine, arguments, machine_times in zip(machines, inputs, times, strict=True):
             start = time.perf_counter_ns()
             machine["main"](*arguments)
-            found.append((time.perf_counter_ns() - start) / 1e6)
-    return [float(np.median(found[WARM_UP:])) for found in times]
+            machine_times.append((time.perf_counter_ns() - start) / 1e6)
+    return [float(np.median(machine_times[WARM_UP:])) for machine_times in times]
 
 
 def _arguments(mod: IRModule) -> list[Any]:
@@ -140,5 +140,5 @@ def _conversions(quantized: QuantizedModel, plan: Plan) -> list[Origin]:
     passes = [InsertQdq(plan, params), Realize()]
     realized = tvm.transform.Sequential(passes)(quantized.reference)
     origins = Origins(realized["main"])
-    found = [origins.of(str(var.name)) for var, _ in dataflow.calls(realized["main"])]
-    return [origin for origin in found if origin.role in ("quantize", "dequantize")]
+    origins_of_calls = [origins.of(str(var.name)) for var, _ in dataflow.calls(realized["main"])]
+    return [origin for origin in origins_of_calls if origin.role in ("quantize", "dequantize")]

@@ -51,8 +51,8 @@ def by_harm(
     ratios_db: dict[str, float] = {}
     for done, name in enumerate(linear, 1):
         _, plan = planned_with_floats(quantized, set(linear) - {name})
-        found = network.run(inputs, replace(simulation, plan=plan), known=known)
-        ratios_db[name] = least_snr_db([(wanted, found)])
+        outputs = network.run(inputs, replace(simulation, plan=plan), known=known)
+        ratios_db[name] = least_snr_db([(wanted, outputs)])
         if progress:
             progress("harm of layers", done, len(linear))
     return (*sorted(linear, key=lambda name: ratios_db[name]), *rest)

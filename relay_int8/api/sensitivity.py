@@ -20,7 +20,7 @@ from relay_int8.files import write_atomic
 from relay_int8.graph.interface import open_inputs
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.mixed_precision.choice import Budget, Mixed, search
+from relay_int8.quantization.mixed_precision.choice import Budget, MixedPlan, search
 from relay_int8.quantization.mixed_precision.costs import measure_costs, run_times_ms
 from relay_int8.quantization.mixed_precision.sensitivity import (
     Fit,
@@ -40,7 +40,7 @@ class Verified:
     ``latency_ms``: of "int8" (no layer left in float), "mixed" and "float32".
     """
 
-    mixed: Mixed
+    mixed: MixedPlan
     model: QuantizedModel
     fit: Fit
     holds: bool
@@ -129,7 +129,7 @@ def _verified(
     mod: IRModule,
     data: Dataset,
     variants: Variants,
-    mixed: Mixed,
+    mixed: MixedPlan,
     budget: Budget,
     target: Target,
 ) -> Verified:

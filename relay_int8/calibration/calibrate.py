@@ -21,8 +21,8 @@ from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
     CountOverGrids,
-    Found,
     Mapper,
+    Observation,
     OneByOne,
     Task,
     observe_ranges,
@@ -31,7 +31,7 @@ from relay_int8.calibration.mapper import (
 from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.methods.base import Function
 from relay_int8.calibration.observe import Progress, Runner
-from relay_int8.calibration.statistics import Tally
+from relay_int8.calibration.statistics import DatasetStatistics
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
@@ -87,7 +87,7 @@ def calibrate(
         return CalibrationTable(entries={}, model_hash=model_hash, notes=(NO_TENSOR,))
     chosen = find_method(method)
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
-    tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)
+    tally = (checkpoint and checkpoint.load()) or DatasetStatistics.of(tensors)
     passes = _Passes(work, data, chosen, tally, checkpoint, progress)
     schemes = passes.run(tensors, counts=chosen.needs_counts or keep_histograms)
     entries = {
@@ -120,7 +120,7 @@ class _Passes:
     work: Mapper
     data: Iterable[Image]
     method: Method
-    tally: Tally
+    tally: DatasetStatistics
     checkpoint: Checkpoint | None
     progress: Progress | None
 
@@ -175,7 +175,7 @@ class _Passes:
         for _ in self._found(_task, self.tally.counted):
             self._report("histograms", self.tally.counted, None)
 
-    def _found(self, task: Callable[[], Task], done: int) -> Iterator[Found]:
+    def _found(self, task: Callable[[], Task], done: int) -> Iterator[Observation]:
         for observation in self.work.map(task, islice(self.data, done, None)):
             self.tally.add(observation, self.method)
             if self.checkpoint:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from relay_int8.calibration.growing import merge_growing
 from relay_int8.calibration.histogram import Histogram, Range
-from relay_int8.calibration.mapper import Found
+from relay_int8.calibration.mapper import Observation
 from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.methods import Method
 from relay_int8.calibration.observe import Statistics
 
 
 @dataclass
-class Tally:
+class DatasetStatistics:
     """Minima, maxima, integer counts and exact sums over the first images of a dataset.
 
     Parameters
@@ -41,12 +41,12 @@ class Tally:
     counted: int = 0
 
     @classmethod
-    def of(cls, tensors: Iterable[str]) -> Tally:
+    def of(cls, tensors: Iterable[str]) -> DatasetStatistics:
         """Return the tally of no image."""
         names = list(tensors)
         return cls(dict.fromkeys(names, Range()), dict.fromkeys(names, Range()))
 
-    def add(self, observation: Found, method: Method) -> None:
+    def add(self, observation: Observation, method: Method) -> None:
         """Merge what a task found of the next images."""
         for statistics in observation.statistics:
             self._follow(statistics, method)

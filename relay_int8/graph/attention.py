@@ -47,7 +47,7 @@ class Mask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
+class AttentionSubgraph:
     """``softmax(factor * q k' + mask) v``; ``gain`` multiplies the result.
 
     ``factor`` is that of each head, float64 (heads,).
@@ -70,7 +70,7 @@ class Attention:
     gain: float
 
 
-def find_attention(around: Surroundings) -> list[Attention]:
+def find_attention(around: Surroundings) -> list[AttentionSubgraph]:
     """Return the attentions of a function (in topological order); they are taken."""
     matches = []
     for var, value in around.values.items():
@@ -82,7 +82,7 @@ def find_attention(around: Surroundings) -> list[Attention]:
     return matches
 
 
-def _attention(around: Surroundings, softmax: relax.Var) -> Attention | None:
+def _attention(around: Surroundings, softmax: relax.Var) -> AttentionSubgraph | None:
     """Return the attention around a softmax, or None."""
     behind = _weighted(around, softmax)
     scores = find_scores(around.values, around.values[softmax].args[0])
@@ -111,7 +111,7 @@ def _placed(
     core: Sequence[relax.Var],
     reads: Sequence[relax.Var],
     moves: set[relax.Var],
-) -> Attention | None:
+) -> AttentionSubgraph | None:
     """Return the attention with its tensors, or None where they do not lie at even steps."""
     turned, product = (False, True, False), core[-1]
     places = [around.read(var, moves, way) for var, way in zip(reads, turned, strict=True)]
@@ -142,7 +142,7 @@ def _placed(
         )
     factors = [around.factor(var, moves) for var in reads]
     members = {*moves, *core, *around.until(product, places[-1].tensor)}
-    return Attention(
+    return AttentionSubgraph(
         members=around.in_order(members),
         root=product,
         outer=outer,

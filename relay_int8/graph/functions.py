@@ -38,7 +38,7 @@ _ACTIVATIONS = ("nn.relu", "clip", "nn.leakyrelu")
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionSubgraph:
     """``members`` compute the last one of them from ``source``, element by element."""
 
     source: relax.Var
@@ -64,7 +64,7 @@ def find_functions(
     readers: Mapping[relax.Var, list[relax.Var]],
     results: set[relax.Var],
     biases: Collection[relax.Var] = (),
-) -> list[Function]:
+) -> list[FunctionSubgraph]:
     """Return the composed functions among ``values`` (in topological order), none overlapping.
 
     ``biases`` belong to something else: additions to a convolution, though one channel's is a
@@ -91,7 +91,7 @@ def find_functions(
         ):
             continue
         if len(members) > 1 or dataflow.operator(values[var]) in _BINARY:
-            functions.append(Function(source[var], tuple((m, values[m]) for m in members)))
+            functions.append(FunctionSubgraph(source[var], tuple((m, values[m]) for m in members)))
     return functions
 
 

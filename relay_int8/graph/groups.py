@@ -26,7 +26,7 @@ from tvm import relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.attention import find_attention
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
-from relay_int8.graph.functions import Function, find_functions
+from relay_int8.graph.functions import FunctionSubgraph, find_functions
 from relay_int8.graph.group import (
     AFFINE,
     CONV2D,
@@ -39,7 +39,7 @@ from relay_int8.graph.group import (
     Weight,
 )
 from relay_int8.graph.matrix_products import Surroundings, find_products
-from relay_int8.graph.shuffles import Shuffle, find_shuffles
+from relay_int8.graph.shuffles import ShuffleSubgraph, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Sample2d
 
@@ -201,7 +201,9 @@ def _products(reader: _Reader, attention: bool) -> Iterator[Group]:
         )
 
 
-def _chain(kind: str, chain: ChannelAffine | Function | Shuffle, **as_field: Any) -> Group:
+def _chain(
+    kind: str, chain: ChannelAffine | FunctionSubgraph | ShuffleSubgraph, **as_field: Any
+) -> Group:
     output, root = chain.members[-1]
     return Group(kind, root, [chain.source], output, [var for var, _ in chain.members], **as_field)
 

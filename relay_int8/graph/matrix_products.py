@@ -51,7 +51,7 @@ class MatrixProduct:
 
 
 @dataclass(frozen=True)
-class Place:
+class MatrixAccess:
     """A tensor, and where matrices lie in it; None: not at even steps."""
 
     tensor: relax.Var
@@ -118,22 +118,22 @@ class Surroundings:
         scalars = (scalar_factor(self.values[member]) for member in inside)
         return math.prod(scalar for scalar in scalars if scalar is not None)
 
-    def read(self, var: relax.Var, members: Collection[relax.Var], turned: bool) -> Place:
+    def read(self, var: relax.Var, members: Collection[relax.Var], turned: bool) -> MatrixAccess:
         """Return the tensor behind the moves ``members``, and where matrices of ``var`` lie in it.
 
         ``turned``: their rows are the last axis of ``var``.
         """
         *inside, source = self.chain(var, members)
         if not is_countable(dataflow.shape(source)):
-            return Place(source, None)
+            return MatrixAccess(source, None)
         moves = [self.values[member] for member in reversed(inside)]
-        return Place(source, read_through(source, moves, turned))
+        return MatrixAccess(source, read_through(source, moves, turned))
 
-    def written(self, product: relax.Var) -> Place:
+    def written(self, product: relax.Var) -> MatrixAccess:
         """Return the tensor that a product is moved to, and where its matrices lie in it."""
         shape = dataflow.shape(product)
         if not is_countable(shape):
-            return Place(product, None)
+            return MatrixAccess(product, None)
         moved = [product]
         while (reader := self._mover(moved[-1])) is not None:
             moved.append(reader)
@@ -143,8 +143,8 @@ class Surroundings:
             calls = [self.values[var] for var in moved[1 : last + 1]]
             positions = written_through(shape, calls)
             if positions is not None:
-                return Place(moved[last], positions)
-        return Place(product, written_through(shape, []))
+                return MatrixAccess(moved[last], positions)
+        return MatrixAccess(product, written_through(shape, []))
 
     def _mover(self, var: relax.Var) -> relax.Var | None:
         """Return the only reader of a tensor, where it moves all of it."""

@@ -19,7 +19,7 @@ _NAME_BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu:
+class InstalledGpu:
     """One GPU: its name, its architecture as in "sm_90", the bytes of its memory."""
 
     name: str
@@ -44,14 +44,16 @@ class Gpus:
         Why there are none, and what to do; empty where there are some.
     """
 
-    devices: tuple[Gpu, ...] = ()
+    devices: tuple[InstalledGpu, ...] = ()
     driver: str = ""
     problem: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Gpus:
         """Return what ``dataclasses.asdict`` made plain values of."""
-        return cls(**{**values, "devices": tuple(Gpu(**device) for device in values["devices"])})
+        return cls(
+            **{**values, "devices": tuple(InstalledGpu(**device) for device in values["devices"])}
+        )
 
     def __str__(self) -> str:
         names = ", ".join(f"{number}: {device}" for number, device in enumerate(self.devices))
@@ -112,7 +114,7 @@ class _Driver:
         self._call("cuDeviceGetCount", ctypes.byref(number))
         return number.value
 
-    def describe(self, number: int) -> Gpu:
+    def describe(self, number: int) -> InstalledGpu:
         """Return what the driver says of GPU ``number``."""
         device, size = ctypes.c_int(), ctypes.c_size_t()
         name = ctypes.create_string_buffer(_NAME_BYTES)
@@ -120,7 +122,7 @@ class _Driver:
         self._call("cuDeviceGetName", name, _NAME_BYTES, device)
         self._call("cuDeviceTotalMem_v2", ctypes.byref(size), device)
         major, minor = (self._attribute(which, device) for which in _CAPABILITY)
-        return Gpu(
+        return InstalledGpu(
             name=name.value.decode(errors="replace"),
             architecture=f"sm_{major}{minor}",
             memory_bytes=size.value,

@@ -28,7 +28,7 @@ _POOLED = 2  # the Relax VM's allocator that keeps memory between runs
 
 
 @dataclass(frozen=True)
-class Device:
+class RuntimeDevice:
     """Where a library runs: "cpu" or "cuda", and which of several."""
 
     kind: str = "cpu"
@@ -58,7 +58,7 @@ class Device:
             sync(tvm_ffi.device(self.kind, self.number), 0)
 
 
-def start(library: bytes, device: Device) -> Any:
+def start(library: bytes, device: RuntimeDevice) -> Any:
     """Return a Relax VM on ``library``, whose file is gone again when this returns.
 
     The runtime would bind its workers to cores but not the caller's thread, so that on a busy
@@ -80,7 +80,7 @@ def start(library: bytes, device: Device) -> Any:
         file.write_bytes(library)
         vm = tvm_ffi.load_module(str(file))["vm_load_executable"]()
     # Sizes are computed on the CPU, so it is always among the devices, as the last.
-    devices = [device, *([Device()] if device.kind != "cpu" else [])]
+    devices = [device, *([RuntimeDevice()] if device.kind != "cpu" else [])]
     flat = [(_TYPES[each.kind], each.number, _POOLED) for each in devices]
     vm["vm_initialization"](*(value for triple in flat for value in triple))
     return vm

@@ -104,7 +104,7 @@ def constants(spec: Spec, **sizes: int) -> dict[str, te.Tensor]:
 
 
 @dataclass(frozen=True)
-class Point:
+class OutputElement:
     """The element of y being computed, and what its expression may read."""
 
     spec: Any  # the class of the template's kind
@@ -171,7 +171,7 @@ def broadcast_suffix(source: Index, target: Index) -> int:
     return run
 
 
-def channel(point: Point) -> Expr:
+def channel(point: OutputElement) -> Expr:
     """Return the channel of an element; lanes past the last channel are taken for the last one."""
     index, channels = point.logical[1], int(point.spec.shape("y")[1])
     block = point.layouts.output.block

@@ -19,7 +19,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
-from schedules.bodies.expressions import Point, is_same
+from schedules.bodies.expressions import OutputElement, is_same
 from schedules.layout import ROW
 from schedules.spec import Move
 from schedules.template import Layouts
@@ -32,7 +32,7 @@ def kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
     )
 
 
-def _moved(point: Point) -> Expr:
+def _moved(point: OutputElement) -> Expr:
     index = _SOURCES[point.spec.move](point.spec, point.logical)
     if point.spec.move == "copy":
         return point.here("x")

@@ -31,7 +31,7 @@ from tvm.tirx import Expr
 from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import whole
 from schedules.bodies.expressions import is_ragged
-from schedules.cpu.elementwise import Tiles, refuses_kind
+from schedules.cpu.elementwise import ElementwiseUnrolling, refuses_kind
 from schedules.layout import ROW, Layout
 from schedules.spec import Observe
 from schedules.template import Layouts, ScheduleTemplate
@@ -44,7 +44,7 @@ INFINITY = 0x7F800000  # bits of float32 infinity; larger magnitudes are NaN
 
 
 @dataclass(frozen=True)
-class Memory:
+class ValueLayout:
     """How the values lie in memory, and how they are dealt out to tasks."""
 
     shape: tuple[Any, ...]  # int64, as Relax has it
@@ -79,10 +79,10 @@ class Memory:
         return (self.begin(item) + i) % block < self.channels - first_channel
 
 
-def _memory(spec: Observe, layout: Layout) -> Memory:
+def _memory(spec: Observe, layout: Layout) -> ValueLayout:
     shape = layout.physical_shape(spec.dims)
     if spec.tasks:
-        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
+        return ValueLayout(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
     ragged = is_ragged(layout, spec.dims)
     kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
     rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
@@ -92,7 +92,7 @@ def _memory(spec: Observe, layout: Layout) -> Memory:
         tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
         pieces = -(-tasks // rows)
     shape = tuple(T.int64(axis) if isinstance(axis, int) else axis for axis in shape)
-    return Memory(shape, rows, size, pieces, tasks, channels)
+    return ValueLayout(shape, rows, size, pieces, tasks, channels)
 
 
 def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
@@ -128,7 +128,7 @@ def _is_finite(x: Expr) -> Expr:
     return (tirx.reinterpret("int32", x) & 0x7FFFFFFF) < INFINITY
 
 
-def _range(memory: Memory) -> tirx.PrimFunc:
+def _range(memory: ValueLayout) -> tirx.PrimFunc:
     tasks, total_size = T.int64(memory.tasks), memory.rows * memory.size
     first, length, load = memory.first, memory.length, memory.load
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
@@ -187,7 +187,7 @@ def _range(memory: Memory) -> tirx.PrimFunc:
     return observe_range
 
 
-def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
+def _histogram(spec: Observe, memory: ValueLayout) -> tirx.PrimFunc:
     tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
     first, length = memory.first, memory.length
     copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
@@ -251,15 +251,15 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
 
 def default(sch: Schedule, spec: Observe, target: Target) -> None:
     """Apply fixed tiles."""
-    _apply(sch, Tiles())
+    _apply(sch, ElementwiseUnrolling())
 
 
 def space(sch: Schedule, spec: Observe, target: Target) -> None:
     """Apply the same loops; MetaSchedule samples the unrolling."""
-    _apply(sch, Tiles(sch.sample_categorical([0, 8, 16, 64], [0.25] * 4)))
+    _apply(sch, ElementwiseUnrolling(sch.sample_categorical([0, 8, 16, 64], [0.25] * 4)))
 
 
-def _apply(sch: Schedule, tiles: Tiles) -> None:
+def _apply(sch: Schedule, tiles: ElementwiseUnrolling) -> None:
     (block,) = template_blocks(sch)
     (task,) = sch.get_loops(block)
     if int(sch.get(task).extent) > 1:

@@ -29,28 +29,28 @@ MAX_PADDED_BYTES = 48 * 1024  # of padded rows: about an L1
 
 
 @dataclass(frozen=True)
-class Tiles:
+class WindowTiles:
     """Rows and windows of one register tile."""
 
     rows: int | ExprRV
     windows: int | ExprRV
 
 
-def default_tiles(spec: Conv2d, strip: Strip) -> Tiles:
+def default_tiles(spec: Conv2d, strip: Strip) -> WindowTiles:
     """Return the tallest tiles, equal in height, that stay within the limits."""
     height, (reach, _) = spec.out_size[0], strip.reach
     pixel = LANES * np.dtype(strip.lanes.staged or spec.x).itemsize
     padded_rows = MAX_PADDED_BYTES // (strip.padded_width(spec) * pixel)
     fitting = (padded_rows - reach) // spec.strides[0] + 1
     limit = max(1, min(MAX_ROWS, fitting, MAX_STEPS // strip.vectors))
-    return Tiles(-(-height // -(-height // limit)), 1)
+    return WindowTiles(-(-height // -(-height // limit)), 1)
 
 
-def sample_tiles(sch: Schedule, spec: Conv2d, strip: Strip) -> Tiles:
+def sample_tiles(sch: Schedule, spec: Conv2d, strip: Strip) -> WindowTiles:
     """Sample tiles with MetaSchedule's instructions."""
     rows = [i for i in (1, 2, 4, 7, 8, 10, 14) if i <= spec.out_size[0]]
     windows = [i for i in (1, 2, 4) if i <= spec.out_size[1] // strip.phases]
-    return Tiles(*(sch.sample_categorical(i, [1 / len(i)] * len(i)) for i in (rows, windows)))
+    return WindowTiles(*(sch.sample_categorical(i, [1 / len(i)] * len(i)) for i in (rows, windows)))
 
 
 def is_parallel(spec: Conv2d, strip: Strip) -> bool:
@@ -58,7 +58,7 @@ def is_parallel(spec: Conv2d, strip: Strip) -> bool:
     return not isinstance(spec.batch, int) or strip.steps(spec) >= SERIAL_STEPS
 
 
-def apply(sch: Schedule, tiles: Tiles, *, parallel: bool = True) -> None:
+def apply(sch: Schedule, tiles: WindowTiles, *, parallel: bool = True) -> None:
     """Tile, unroll and parallelize; pad what a task reads, in the task."""
     block, padded = sch.get_sblock(BLOCK), sch.get_sblock(PADDED)
     n, c, h, w = sch.get_loops(block)

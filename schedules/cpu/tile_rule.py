@@ -26,7 +26,7 @@ IDLE = 0.125  # of the time that cores may wait for the busiest, to have longer 
 
 
 @dataclass(frozen=True)
-class Tiles:
+class ContractionTiles:
     """Extents of a tile: blocks of 16 channels, columns; and rows of a task."""
 
     blocks: int | ExprRV
@@ -35,7 +35,7 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Row:
+class OutputRow:
     """What a row of y is like.
 
     Parameters
@@ -75,7 +75,7 @@ class Shape:
         return prod(self.reduction)
 
 
-def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
+def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTiles:
     """Return the tile of least estimated cost, and rows enough to pay for fetching weights."""
     cores = int(target.attrs.get("num-cores", 1))
 
@@ -89,10 +89,10 @@ def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
 
     blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
     reuse = STAGED_ROWS * shape.columns if row.staged else REUSE
-    return Tiles(blocks, columns, _rows(shape, blocks, cores, reuse))
+    return ContractionTiles(blocks, columns, _rows(shape, blocks, cores, reuse))
 
 
-def _candidates(shape: Shape, limit: int, row: Row) -> Iterator[tuple[int, int]]:
+def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int, int]]:
     """Yield blocks and columns of the tiles that fit ``limit`` accumulators."""
     for blocks in divisors(shape.blocks):
         for columns in range(1, min(limit // blocks, shape.columns, row.columns) + 1):

@@ -13,7 +13,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.mxnet.graph import GraphImporter
+from relay_int8.frontend.mxnet.graph import MxnetImporter
 from relay_int8.frontend.mxnet.params import read_params
 from relay_int8.frontend.mxnet.symbol import read_symbol
 from relay_int8.frontend.options import ImportOptions, Shapes
@@ -57,7 +57,7 @@ def import_mxnet(
     path = Path(symbol)
     graph = read_symbol(path)
     weights = read_params(params_beside(path) if params is None else Path(params))
-    return check_finite(GraphImporter(graph, weights, inputs or {}, batch).run())
+    return check_finite(MxnetImporter(graph, weights, inputs or {}, batch).run())
 
 
 def params_beside(symbol: Path) -> Path:

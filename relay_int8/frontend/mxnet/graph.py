@@ -18,15 +18,15 @@ from relay_int8.frontend.importing import (
 )
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
-from relay_int8.frontend.mxnet.step import Step
-from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Node, Symbol
+from relay_int8.frontend.mxnet.step import MxnetStep
+from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Symbol, SymbolNode
 from relay_int8.frontend.options import Shapes
 from relay_int8.notices import notice
 
 Array = np.ndarray[Any, Any]
 
 
-class GraphImporter:
+class MxnetImporter:
     """One graph on its way into Relax.
 
     Parameters
@@ -104,7 +104,7 @@ class GraphImporter:
                 "do the two files belong together?"
             )
 
-    def _variable(self, node: Node) -> relax.Expr:
+    def _variable(self, node: SymbolNode) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
             return relax.const(float32_weight(node.name, self._weights[node.name]))
         if any(str(param.name) == node.name for param in self._params):
@@ -113,7 +113,7 @@ class GraphImporter:
         self._params.append(param)
         return param
 
-    def _input_shape(self, node: Node) -> tuple[int, ...]:
+    def _input_shape(self, node: SymbolNode) -> tuple[int, ...]:
         """Return the shape of an input: as given, or as the symbol holds it."""
         if node.name in self._inputs:
             input_shape = tuple(self._inputs[node.name])
@@ -139,10 +139,10 @@ class GraphImporter:
             )
         return input_shape
 
-    def _converted(self, node: Node) -> list[relax.Expr]:
+    def _converted(self, node: SymbolNode) -> list[relax.Expr]:
         """Return the outputs of an operator."""
         operands = [self._operand(node, entry) for entry in data_inputs(node)]
-        step = Step(
+        step = MxnetStep(
             inputs=operands,
             attributes=Attributes(node.attributes),
             emit=lambda name, value: self._writer.emit(f"{node.name}/{name}", value),
@@ -156,7 +156,7 @@ class GraphImporter:
             ]
         return bound
 
-    def _operand(self, node: Node, entry: Entry) -> relax.Expr:
+    def _operand(self, node: SymbolNode, entry: Entry) -> relax.Expr:
         if entry not in self._values:
             source = self._nodes[entry[0]]
             raise FrontendError(

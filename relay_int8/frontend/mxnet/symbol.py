@@ -22,7 +22,7 @@ Entry = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class SymbolNode:
     """An operator or a variable; ``inputs`` are pairs of node and output."""
 
     op: str
@@ -40,7 +40,7 @@ class Node:
 class Symbol:
     """A graph: nodes in topological order, and what it returns."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[SymbolNode, ...]
     heads: tuple[Entry, ...]
 
 
@@ -77,7 +77,7 @@ def _symbol(document: Any) -> Symbol:
     return Symbol(nodes=nodes, heads=heads)
 
 
-def _node(index: int, fields: Any) -> Node:
+def _node(index: int, fields: Any) -> SymbolNode:
     if not isinstance(fields, dict):
         raise ValueError(f"node {index} is {type(fields).__name__}, not an object")
     op, name = fields.get("op"), fields.get("name")
@@ -86,7 +86,7 @@ def _node(index: int, fields: Any) -> Node:
     inputs = fields.get("inputs", [])
     if not isinstance(inputs, list):
         raise ValueError(f"the inputs of node {name} are no list")
-    return Node(
+    return SymbolNode(
         op=op,
         name=name,
         attributes=_attributes(name, fields),

@@ -12,11 +12,11 @@ from tvm import relax
 from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
 from relay_int8.frontend.recurrent_cells import (
     Activation,
-    Cell,
     GruCell,
     LstmCell,
     PlainCell,
-    Weights,
+    RecurrentCell,
+    RecurrentWeights,
     clipped,
     hard_sigmoid,
     relu,
@@ -132,7 +132,7 @@ class _Node:
         return parts["i"], parts["f"], parts["o"]
 
     def _direction(
-        self, index: int, cell: Cell, states: list[int], *, time: int
+        self, index: int, cell: RecurrentCell, states: list[int], *, time: int
     ) -> tuple[list[relax.Expr], list[relax.Expr]]:
         of_input, of_state, bias = (self._row(operand, index) for operand in (1, 2, 3))
         if of_input is None or of_state is None:
@@ -142,7 +142,7 @@ class _Node:
         return run_layer(
             self._emit,
             cell,
-            Weights(of_input, of_state, *biases),
+            RecurrentWeights(of_input, of_state, *biases),
             self.inputs[0],
             [s if s is None else part_of_state(self._emit, s, time, index) for s in initial],
             time=time,

@@ -21,8 +21,8 @@ from relay_int8.frontend.importing import (
     refuse_operators,
 )
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
-from relay_int8.frontend.tflite.file import Model, Operator, Tensor
-from relay_int8.frontend.tflite.step import Step
+from relay_int8.frontend.tflite.file import TfliteModel, TfliteOperator, TfliteTensor
+from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (
     QUANTIZED,
     TO_NHWC,
@@ -36,7 +36,7 @@ from relay_int8.frontend.tflite.tensors import (
 from relay_int8.graph.dataflow import shape
 
 
-class GraphImporter:
+class TfliteImporter:
     """One graph on its way into Relax.
 
     Parameters
@@ -47,7 +47,7 @@ class GraphImporter:
         Leading extent of every input, in place of the file's.
     """
 
-    def __init__(self, model: Model, batch: int | None) -> None:
+    def __init__(self, model: TfliteModel, batch: int | None) -> None:
         self._model = model if batch is None else _with_batch(model, batch)
         self._batch = batch
         self._writer = ImportWriter()
@@ -63,7 +63,7 @@ class GraphImporter:
             self._convert(operator)
         return self._writer.finish(params, [self._output(i) for i in self._model.outputs])
 
-    def _needed(self) -> list[Operator]:
+    def _needed(self) -> list[TfliteOperator]:
         """Return the operators that the results depend on, in order."""
         wanted = set(self._model.outputs)
         needed = []
@@ -91,12 +91,12 @@ class GraphImporter:
             self._held[index] = Held(plain=real, integers=param)
         return param
 
-    def _convert(self, operator: Operator) -> None:
+    def _convert(self, operator: TfliteOperator) -> None:
         """Bind the results of an operator."""
         tensors = self._model.tensors
         outputs = [tensors[index] for index in operator.outputs]
         title = f"{operator.kind} (its result: {outputs[0].name})"
-        step = Step(
+        step = TfliteStep(
             operator=operator,
             inputs=[None if index < 0 else tensors[index] for index in operator.inputs],
             outputs=outputs,
@@ -112,7 +112,7 @@ class GraphImporter:
             for index, result in zip(operator.outputs, results, strict=True):
                 self._bind(index, result)
 
-    def _operands(self, operator: Operator, title: str) -> dict[int, Held]:
+    def _operands(self, operator: TfliteOperator, title: str) -> dict[int, Held]:
         """Return the computed operands by their place; weights and settings are none."""
         places = {}
         for place, index in enumerate(operator.inputs):
@@ -144,7 +144,7 @@ class GraphImporter:
         real = self._writer.emit(f"{tensor.name}/dq", dequantize(q, tensor))
         self._held[index] = Held.of(wrap(real), wrap(q))
 
-    def _check_shape(self, tensor: Tensor, value: relax.Expr, is_image: bool) -> None:
+    def _check_shape(self, tensor: TfliteTensor, value: relax.Expr, is_image: bool) -> None:
         """Compare what was computed with what the file says of it."""
         result_shape = shape(value)
         if is_image:
@@ -171,7 +171,7 @@ class GraphImporter:
         return value
 
 
-def _with_batch(model: Model, batch: int) -> Model:
+def _with_batch(model: TfliteModel, batch: int) -> TfliteModel:
     """Return a model whose computed tensors have the leading extents of another batch."""
     leading = {model.tensors[index].shape[:1] for index in model.inputs}
     if len(leading) != 1 or not (old := next(iter(leading))) or not old[0]:
@@ -192,7 +192,7 @@ def _same(value: relax.Expr) -> Result:
     return value
 
 
-def _data(operator: Operator) -> list[int]:
+def _data(operator: TfliteOperator) -> list[int]:
     """Return the tensors that an operator computes with; its settings are none of them."""
     settings = SETTINGS.get(operator.kind, ())
     return [
@@ -200,7 +200,9 @@ def _data(operator: Operator) -> list[int]:
     ]
 
 
-def _refuse_unsupported(operators: Sequence[Operator], tensors: Sequence[Tensor]) -> None:
+def _refuse_unsupported(
+    operators: Sequence[TfliteOperator], tensors: Sequence[TfliteTensor]
+) -> None:
     missing: dict[str, list[str]] = {}
     for operator in operators:
         if operator.kind not in CONVERTERS:
@@ -208,7 +210,7 @@ def _refuse_unsupported(operators: Sequence[Operator], tensors: Sequence[Tensor]
     refuse_operators(missing, "convert the model without them, or cut it before them")
 
 
-def _refuse_wide(tensor: Tensor) -> None:
+def _refuse_wide(tensor: TfliteTensor) -> None:
     """Refuse quantized tensors that no kernel takes."""
     quantization = tensor.quantization
     if quantization is None or tensor.dtype == "float32":

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.tflite.file import Operator, OptionValue, Tensor
+from relay_int8.frontend.tflite.file import OptionValue, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.schema import ACTIVATIONS
 from relay_int8.frontend.tflite.tables import Array
 from relay_int8.frontend.tflite.tensors import (
@@ -34,7 +34,7 @@ from relay_int8.graph.dataflow import shape
 
 
 @dataclass(frozen=True)
-class Step:
+class TfliteStep:
     """One operator on its way into Relax.
 
     Parameters
@@ -51,9 +51,9 @@ class Step:
         Whether the shapes are for another batch than the one that settings were written for.
     """
 
-    operator: Operator
-    inputs: Sequence[Tensor | None]
-    outputs: Sequence[Tensor]
+    operator: TfliteOperator
+    inputs: Sequence[TfliteTensor | None]
+    outputs: Sequence[TfliteTensor]
     bind: Callable[[str, relax.Expr], relax.Var]
     held: Mapping[int, Held] = field(default_factory=dict)
     scaled: bool = False
@@ -78,7 +78,7 @@ class Step:
         """Whether the operator has such an operand."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> TfliteTensor:
         """Return an operand as the file has it."""
         tensor = self.inputs[index] if index < len(self.inputs) else None
         if tensor is None:
@@ -215,6 +215,6 @@ FUSED: dict[str, Callable[[relax.Expr], relax.Expr]] = {
 }
 """Activations that other operators may end with."""
 
-Converter = Callable[[Step], "Result | Sequence[Result]"]
+Converter = Callable[[TfliteStep], "Result | Sequence[Result]"]
 """Returns an operator's result, or one for each of several; raises ValueError where a file does not
 fit the operator, NotImplementedError where we lack something, each with what was found."""

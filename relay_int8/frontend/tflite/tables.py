@@ -58,13 +58,13 @@ class Flatbuffer:
             raise self.fault(place, "its parts overlap: together they are many times the file")
         return memoryview(self.data)[place : place + size]
 
-    def table(self, place: int) -> Table:
+    def table(self, place: int) -> FlatbufferTable:
         """Return the table at ``place``."""
         self._left -= TABLE_BYTES
-        return Table(self, place)
+        return FlatbufferTable(self, place)
 
     @property
-    def root(self) -> Table:
+    def root(self) -> FlatbufferTable:
         """Return the table that everything else hangs on."""
         return self.table(int(self.number("I", 0, "the place of the root table")))
 
@@ -73,7 +73,7 @@ class Flatbuffer:
             raise self.fault(place, f"{what} needs {size} bytes of {len(self.data)} in the file")
 
 
-class Table:
+class FlatbufferTable:
     """One table; fields are counted from 0, and an absent one is its default."""
 
     def __init__(self, buffer: Flatbuffer, place: int) -> None:
@@ -87,7 +87,7 @@ class Table:
         place = self._find(field)
         return default if place is None else self._buffer.number(form, place, f"field {field}")
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> FlatbufferTable | None:
         """Return the table that a field refers to."""
         place = self._target(field)
         return None if place is None else self._buffer.table(place)
@@ -105,7 +105,7 @@ class Table:
         taken = self._buffer.take(place, min(count, MAX_TEXT), "a text")
         return bytes(taken).decode(errors="replace")
 
-    def tables(self, field: int) -> Iterator[Table]:
+    def tables(self, field: int) -> Iterator[FlatbufferTable]:
         """Yield the tables of a vector."""
         place, count = self._vector(field)
         if count > MAX_TABLES:

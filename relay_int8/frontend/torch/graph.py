@@ -24,16 +24,16 @@ from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
 from relay_int8.frontend.torch.folding import folded
 from relay_int8.frontend.torch.indexing import overwritten
-from relay_int8.frontend.torch.memory import Memory, reads
-from relay_int8.frontend.torch.program import Node, Program, Ref
-from relay_int8.frontend.torch.step import Step
+from relay_int8.frontend.torch.memory import TensorAliases, reads
+from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
+from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import constant, shape
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
 
 
-class GraphImporter:
+class TorchImporter:
     """One program on its way into Relax.
 
     Parameters
@@ -54,7 +54,7 @@ class GraphImporter:
         self._writer = ImportWriter()
         self._values: dict[str, Any] = {}
         self._read: set[str] = set()
-        self._memory = Memory()
+        self._memory = TensorAliases()
         self._weights: set[relax.Expr] = set()
 
     def run(self) -> IRModule:
@@ -68,7 +68,7 @@ class GraphImporter:
         mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
         return relax.transform.DeadCodeElimination()(mod)
 
-    def _needed(self) -> list[Node]:
+    def _needed(self) -> list[ProgramNode]:
         """Return the nodes that the results depend on, in order; those in place always count."""
         needed, nodes = set(self._program.outputs), []
         for node in reversed(self._program.nodes):
@@ -78,7 +78,7 @@ class GraphImporter:
         self._read = needed
         return nodes[::-1]
 
-    def _refuse_unsupported(self, nodes: Iterable[Node]) -> None:
+    def _refuse_unsupported(self, nodes: Iterable[ProgramNode]) -> None:
         missing: dict[str, list[str]] = {}
         for node in nodes:
             if node.operator not in CONVERTERS:
@@ -94,7 +94,7 @@ class GraphImporter:
         self._values[name] = var
         return var
 
-    def _convert(self, node: Node) -> None:
+    def _convert(self, node: ProgramNode) -> None:
         """Bind the results of a node to their names."""
         self._read_anew(reads(node), node.title)
         title = _bound_name(node)
@@ -108,10 +108,10 @@ class GraphImporter:
                 self._values[name] = bound
             self._follow_change(node)
 
-    def _call(self, node: Node, title: str, other: Mapping[str, relax.Expr]) -> list[Value]:
+    def _call(self, node: ProgramNode, title: str, other: Mapping[str, relax.Expr]) -> list[Value]:
         """Return the results of a node; operands named in ``other`` are replaced."""
         given = {key: self._argument(node, a, other) for key, a in node.arguments.items()}
-        step = Step(
+        step = TorchStep(
             arguments=given,
             emit=partial(self._emit, title),
             operator=node.operator,
@@ -132,7 +132,7 @@ class GraphImporter:
     def _wish(self) -> str:
         return "" if self._batch is None else f" with batch {self._batch}"
 
-    def _follow_change(self, node: Node) -> None:
+    def _follow_change(self, node: ProgramNode) -> None:
         """Let readers of an operand that was overwritten, or of a whole it is of, see that."""
         if not node.changes:
             self._memory.join(node)
@@ -151,7 +151,7 @@ class GraphImporter:
                 value = overwritten(emit, old, positions, value)
             self._values[whole] = self._bound(f"{_bound_name(node)}/{whole}", value)
 
-    def _part(self, source: Node, part: str, whole: str, value: relax.Expr) -> relax.Expr:
+    def _part(self, source: ProgramNode, part: str, whole: str, value: relax.Expr) -> relax.Expr:
         """Return what a view of ``whole`` is where that is ``value``."""
         if source.changes:
             return value
@@ -166,7 +166,7 @@ class GraphImporter:
             with converting(source.title, self._wish()):
                 self._values[name] = self._part(source, name, whole, self._values[whole])
 
-    def _argument(self, node: Node, given: Any, other: Mapping[str, relax.Expr]) -> Any:
+    def _argument(self, node: ProgramNode, given: Any, other: Mapping[str, relax.Expr]) -> Any:
         if isinstance(given, list):
             return [self._argument(node, entry, other) for entry in given]
         if not isinstance(given, Ref):
@@ -222,6 +222,6 @@ class GraphImporter:
             )
 
 
-def _bound_name(node: Node) -> str:
+def _bound_name(node: ProgramNode) -> str:
     """Return the name of a result: of the module, and the node in a module of several."""
     return node.path if node.leaf else f"{node.path}/{node.name}" if node.path else node.name

@@ -10,13 +10,13 @@ from tvm import relax
 
 from relay_int8.frontend.torch.file import Array
 from relay_int8.frontend.torch.promotion import as_type
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
-def _places(step: Step, places: relax.Expr, extent: int) -> relax.Expr:
+def _places(step: TorchStep, places: relax.Expr, extent: int) -> relax.Expr:
     """Return places counted from the front; constant ones are checked."""
     if dtype(places) not in ("int32", "int64"):
         raise NotImplementedError(f"places of {dtype(places)}")
@@ -35,7 +35,7 @@ def taken(x: relax.Expr, places: relax.Expr, axis: int) -> relax.Expr:
     return relax.op.take(x, places, axis, mode="clip")
 
 
-def _embedding(step: Step) -> Result:
+def _embedding(step: TorchStep) -> Result:
     weight, places = step.tensor("weight"), step.tensor("indices")
     array, rows = constant(places), shape(weight)[0]
     if array is not None and ((array < 0) | (array >= rows)).any():
@@ -43,12 +43,12 @@ def _embedding(step: Step) -> Result:
     return taken(weight, places, 0)
 
 
-def _index_select(step: Step) -> Result:
+def _index_select(step: TorchStep) -> Result:
     axis, places = step.axis("dim"), step.tensor("index")
     return taken(step.x, _places(step, places, shape(step.x)[axis]), axis)
 
 
-def _gather(step: Step) -> Result:
+def _gather(step: TorchStep) -> Result:
     axis, places = step.axis("dim"), step.tensor("index")
     extent = shape(step.x)[axis]
     if len(shape(places)) != step.rank:
@@ -59,7 +59,7 @@ def _gather(step: Step) -> Result:
     return relax.op.gather_elements(step.x, _places(step, places, extent), axis)
 
 
-def _index(step: Step) -> Result:
+def _index(step: TorchStep) -> Result:
     """Read at one place of each indexed axis; indices are broadcast to one shape.
 
     The axes of that shape stand where the indexed ones stood, in front if those are apart.
@@ -86,7 +86,7 @@ def _index(step: Step) -> Result:
     return taken(x, total, first)
 
 
-def _indices(step: Step) -> list[relax.Expr | None]:
+def _indices(step: TorchStep) -> list[relax.Expr | None]:
     """Return the places of each axis; constant truth values become the places of the true ones."""
     given = step.arguments.get("indices")
     if not isinstance(given, list) or not any(isinstance(i, relax.Expr) for i in given):
@@ -108,7 +108,7 @@ def _indices(step: Step) -> list[relax.Expr | None]:
     return indices
 
 
-def _roll(step: Step) -> Result:
+def _roll(step: TorchStep) -> Result:
     """Move along axes, what leaves at one end enters at the other; all elements without axes."""
     shifts, dims = step.integers("shifts"), step.integers("dims", [])
     if not dims:
@@ -154,7 +154,7 @@ def _counted(x: relax.Expr) -> Array:
     return np.arange(math.prod(shape(x))).reshape(shape(x))
 
 
-def _slice_scatter(step: Step) -> Result:
+def _slice_scatter(step: TorchStep) -> Result:
     axis = step.axis("dim", 0)
     start, end = (
         default if step.arguments.get(name) is None else step.integer(name)
@@ -164,19 +164,19 @@ def _slice_scatter(step: Step) -> Result:
     return _scattered(step, _counted(step.x)[kept])
 
 
-def _select_scatter(step: Step) -> Result:
+def _select_scatter(step: TorchStep) -> Result:
     axis, place = step.axis("dim"), step.integer("index")
     return _scattered(step, _counted(step.x).take(place, axis))
 
 
-def _scattered(step: Step, positions: Array) -> Result:
+def _scattered(step: TorchStep, positions: Array) -> Result:
     value = step.tensor("src")
     if shape(value) != positions.shape or not positions.size:
         raise ValueError(f"it writes {shape(value)} over {positions.shape}")
     return overwritten(step.emit, step.x, positions, as_type(step, value, dtype(step.x)))
 
 
-def _index_put(step: Step) -> Result:
+def _index_put(step: TorchStep) -> Result:
     """Overwrite constant places."""
     if step.flag("accumulate", False):
         raise NotImplementedError("it adds to places (accumulate)")
@@ -192,7 +192,7 @@ def _index_put(step: Step) -> Result:
 def _triangle(upper: bool) -> Converter:
     """Keep what is on one side of a diagonal; the rest is zero."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         diagonal = step.integer("diagonal", 0)
         rows, columns = shape(step.x)[-2:]
         kept = np.tri(rows, columns, diagonal - upper, dtype=bool) ^ upper
@@ -201,7 +201,7 @@ def _triangle(upper: bool) -> Converter:
     return _convert
 
 
-def _copy(step: Step) -> Result:
+def _copy(step: TorchStep) -> Result:
     """Return the other tensor in the shape and type of the one that it is written over."""
     value = as_type(step, step.tensor("src"), dtype(step.x))
     if shape(value) == shape(step.x):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import shape
 
 MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} | {
@@ -32,14 +32,14 @@ def reshaped(x: relax.Expr, target: list[int]) -> relax.Expr:
     return relax.op.reshape(x, target)
 
 
-def _view(step: Step) -> Result:
+def _view(step: TorchStep) -> Result:
     name = "size" if "size" in step.arguments else "shape"
     if not isinstance(step.arguments.get(name), list):
         raise NotImplementedError("a view as another type")
     return reshaped(step.x, step.integers(name))
 
 
-def _flatten(step: Step) -> Result:
+def _flatten(step: TorchStep) -> Result:
     first, last = step.axis("start_dim", 0), step.axis("end_dim", -1)
     dims = list(shape(step.x))
     if last < first:
@@ -47,12 +47,12 @@ def _flatten(step: Step) -> Result:
     return reshaped(step.x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]])
 
 
-def _unflatten(step: Step) -> Result:
+def _unflatten(step: TorchStep) -> Result:
     axis, dims = step.axis("dim"), list(shape(step.x))
     return reshaped(step.x, [*dims[:axis], *step.integers("sizes"), *dims[axis + 1 :]])
 
 
-def _transpose(step: Step) -> Result:
+def _transpose(step: TorchStep) -> Result:
     order = list(range(step.rank))
     names = next((n for n in EXCHANGED if n[0] in step.arguments), None)
     a, b = (step.axis(name) for name in names) if names else (0, -1)
@@ -60,7 +60,7 @@ def _transpose(step: Step) -> Result:
     return relax.op.permute_dims(step.x, order)
 
 
-def _move_axis(step: Step) -> Result:
+def _move_axis(step: TorchStep) -> Result:
     """Move axes to other places; the rest keeps its order."""
     sources, places = (
         [axis_of(axis, step.rank) for axis in step.integers(name)]
@@ -78,7 +78,7 @@ def _move_axis(step: Step) -> Result:
     return relax.op.permute_dims(step.x, order)
 
 
-def _repeat_each(step: Step) -> Result:
+def _repeat_each(step: TorchStep) -> Result:
     """Repeat each element along an axis as often as one number says."""
     count = step.arguments.get("repeats")
     if type(count) is not int or count < 1 or step.arguments.get("dim") is None:
@@ -92,18 +92,18 @@ def _repeat_each(step: Step) -> Result:
     return relax.op.reshape(repeated, [*dims[:axis], dims[axis] * count, *dims[axis + 1 :]])
 
 
-def _permute(step: Step) -> Result:
+def _permute(step: TorchStep) -> Result:
     return relax.op.permute_dims(
         step.x, [axis_of(axis, step.rank) for axis in step.integers("dims")]
     )
 
 
-def _concat(step: Step) -> Result:
+def _concat(step: TorchStep) -> Result:
     parts = step.tensors()
     return relax.op.concat(parts, step.axis("dim", 0, rank=len(shape(parts[0]))))
 
 
-def _mesh_grid(step: Step) -> Result:
+def _mesh_grid(step: TorchStep) -> Result:
     """Return each sequence along an axis of its own, repeated along those of the others."""
     parts = step.tensors()
     if any(len(shape(part)) > 1 for part in parts):
@@ -120,14 +120,14 @@ def _mesh_grid(step: Step) -> Result:
     return grids
 
 
-def _stack(step: Step) -> Result:
+def _stack(step: TorchStep) -> Result:
     parts = step.tensors()
     axis = step.axis("dim", 0, rank=len(shape(parts[0])) + 1)
     apart = [step.emit("part", relax.op.expand_dims(part, axis)) for part in parts]
     return relax.op.concat(apart, axis)
 
 
-def _slice(step: Step) -> Result:
+def _slice(step: TorchStep) -> Result:
     axis = step.axis("dim", 0)
     size, stride = shape(step.x)[axis], step.integer("step", 1)
     begin, end = (_bound(step.integer(name, default), size) for name, default in
@@ -143,7 +143,7 @@ def _bound(place: int, size: int) -> int:
     return min(max(place + size if place < 0 else place, 0), size)
 
 
-def _narrow(step: Step) -> Result:
+def _narrow(step: TorchStep) -> Result:
     axis, length = step.axis("dim"), step.integer("length")
     begin = _bound(step.integer("start"), shape(step.x)[axis])
     if length < 1 or begin + length > shape(step.x)[axis]:
@@ -151,7 +151,7 @@ def _narrow(step: Step) -> Result:
     return relax.op.strided_slice(step.x, [axis], [begin], [begin + length])
 
 
-def _select(step: Step) -> Result:
+def _select(step: TorchStep) -> Result:
     axis, place = step.axis("dim"), step.integer("index")
     dims = list(shape(step.x))
     place += dims[axis] if place < 0 else 0
@@ -161,7 +161,7 @@ def _select(step: Step) -> Result:
     return relax.op.reshape(part, dims[:axis] + dims[axis + 1 :])
 
 
-def _parts(step: Step, sizes: list[int], axis: int) -> Result:
+def _parts(step: TorchStep, sizes: list[int], axis: int) -> Result:
     begin, parts = 0, []
     if min(sizes, default=0) < 1 or sum(sizes) != shape(step.x)[axis]:
         raise ValueError(f"it splits {shape(step.x)[axis]} into {sizes}")
@@ -172,7 +172,7 @@ def _parts(step: Step, sizes: list[int], axis: int) -> Result:
     return parts
 
 
-def _split(step: Step) -> Result:
+def _split(step: TorchStep) -> Result:
     """Split into parts of one size, the last one smaller, or into parts of given sizes."""
     axis = step.axis("dim", 0)
     size = shape(step.x)[axis]
@@ -183,7 +183,7 @@ def _split(step: Step) -> Result:
     return _parts(step, _equal_parts(size, given[0]), axis)
 
 
-def _chunk(step: Step) -> Result:
+def _chunk(step: TorchStep) -> Result:
     axis, count = step.axis("dim", 0), step.integer("chunks")
     if count < 1:
         raise ValueError(f"it makes {count} parts")
@@ -197,27 +197,27 @@ def _equal_parts(size: int, part: int) -> list[int]:
     return [min(part, size - begin) for begin in range(0, size, part)]
 
 
-def _unbind(step: Step) -> Result:
+def _unbind(step: TorchStep) -> Result:
     axis, dims = step.axis("dim", 0), list(shape(step.x))
     parts = _parts(step, _equal_parts(dims[axis], 1), axis)
     rest = dims[:axis] + dims[axis + 1 :]
     return [relax.op.reshape(step.emit("part", part), rest) for part in parts]
 
 
-def _squeeze(step: Step) -> Result:
+def _squeeze(step: TorchStep) -> Result:
     dims = shape(step.x)
     named = step.integers("dim", list(range(step.rank)))
     gone = {axis_of(axis, step.rank) for axis in named if dims[axis] == 1}
     return relax.op.reshape(step.x, [size for i, size in enumerate(dims) if i not in gone])
 
 
-def _unsqueeze(step: Step) -> Result:
+def _unsqueeze(step: TorchStep) -> Result:
     dims = list(shape(step.x))
     dims.insert(step.axis("dim", rank=step.rank + 1), 1)
     return relax.op.reshape(step.x, dims)
 
 
-def _expand(step: Step) -> Result:
+def _expand(step: TorchStep) -> Result:
     sizes = step.integers("size")
     dims = [1] * (len(sizes) - step.rank) + list(shape(step.x))
     if len(sizes) != len(dims):
@@ -226,15 +226,15 @@ def _expand(step: Step) -> Result:
     return step.x if target == list(shape(step.x)) else relax.op.broadcast_to(step.x, target)
 
 
-def _expand_as(step: Step) -> Result:
+def _expand_as(step: TorchStep) -> Result:
     return relax.op.broadcast_to(step.x, shape(step.tensor("other")))
 
 
-def _view_as(step: Step) -> Result:
+def _view_as(step: TorchStep) -> Result:
     return reshaped(step.x, list(shape(step.tensor("other"))))
 
 
-def _pad(step: Step) -> Result:
+def _pad(step: TorchStep) -> Result:
     """Pad by widths from the last axis on, each before and after."""
     widths = step.integers("pad")
     mode = step.text("mode", "constant")
@@ -248,18 +248,18 @@ def _pad(step: Step) -> Result:
     return relax.op.nn.pad(step.x, sides, MODES[mode], step.real("value", 0.0))
 
 
-def _repeat(step: Step) -> Result:
+def _repeat(step: TorchStep) -> Result:
     return relax.op.tile(step.x, step.integers("repeats"))
 
 
-def _flip(step: Step) -> Result:
+def _flip(step: TorchStep) -> Result:
     value = step.x
     for axis in step.integers("dims"):
         value = step.emit("flip", relax.op.flip(value, axis_of(axis, step.rank)))
     return value
 
 
-def _as_strided(step: Step) -> Result:
+def _as_strided(step: TorchStep) -> Result:
     """Read a storage in another shape; only in its order, which is a reshape."""
     sizes, strides = step.integers("size"), step.integers("stride")
     in_order = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -270,14 +270,14 @@ def _as_strided(step: Step) -> Result:
     return reshaped(step.x, sizes)
 
 
-def _size(step: Step) -> Result:
+def _size(step: TorchStep) -> Result:
     return int(shape(step.x)[step.axis("dim")])
 
 
 def _number(compute: Callable[[int, int], int]) -> Converter:
     """Compute with extents."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         a, b = (step.integer(name) for name in ("a", "b"))
         return compute(a, b)
 

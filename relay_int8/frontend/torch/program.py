@@ -53,7 +53,7 @@ Argument = Any  # None, bool, int, float, str, Ref, or a list of these
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class ProgramNode:
     """One call: ``operator`` is torch's name of it, as ``aten.conv2d``.
 
     ``changes`` says whether it writes its result over its first operand, ``path`` is the module it
@@ -95,7 +95,7 @@ class Program:
     inputs: Mapping[str, tuple[str, tuple[Extent, ...]]]
     tensors: Mapping[str, Array]
     weights: frozenset[str]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProgramNode, ...]
     outputs: tuple[str, ...]
     sizes: Mapping[str, tuple[Extent, ...]]
 
@@ -157,7 +157,7 @@ def _kinds(graph: dict[str, Any]) -> dict[str, tuple[str, tuple[Extent, ...]]]:
     return kinds
 
 
-def _nodes(graph: dict[str, Any]) -> Iterator[Node]:
+def _nodes(graph: dict[str, Any]) -> Iterator[ProgramNode]:
     """Yield the calls of a graph; those of a wrapped graph stand in place of the wrapper."""
     for entry in graph["nodes"]:
         inner = _inner_graph(entry)
@@ -177,7 +177,7 @@ def _inner_graph(entry: dict[str, Any]) -> dict[str, Any] | None:
     return dict(graphs[0])
 
 
-def _unwrapped(entry: dict[str, Any], inner: dict[str, Any]) -> Iterator[Node]:
+def _unwrapped(entry: dict[str, Any], inner: dict[str, Any]) -> Iterator[ProgramNode]:
     """Yield the nodes of a wrapped graph under names of their own.
 
     Before:  y = wrapper(setting, graph, x), graph: v -> (w = f(v); g(w))
@@ -259,14 +259,14 @@ def _output(spec: dict[str, Any]) -> str:
     return _text(entry["arg"]["as_tensor"]["name"])
 
 
-def _node(entry: dict[str, Any]) -> Node:
+def _node(entry: dict[str, Any]) -> ProgramNode:
     target = _text(entry["target"])
     call = target.removeprefix("torch.ops.").split(".")
     operator = ".".join(call[:2])
     changes = operator.endswith("_") and not operator.endswith("__")
     outputs = tuple(name for output in entry["outputs"] for name in _names(_argument(output)))
     path, leaf = _module(entry.get("metadata", {}).get("nn_module_stack", ""))
-    return Node(
+    return ProgramNode(
         name=_text(entry.get("name") or (outputs[0] if outputs else target)),
         operator=operator.removesuffix("_") if changes else operator,
         arguments={_text(given["name"]): _argument(given["arg"]) for given in entry["inputs"]},

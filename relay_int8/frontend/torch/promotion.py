@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.torch.step import Step
+from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
 CATEGORIES = {"b": 0, "u": 1, "i": 1, "f": 2}
@@ -37,7 +37,7 @@ def _category(kind: str) -> int:
     return CATEGORIES[np.dtype(kind).kind]
 
 
-def promoted(step: Step, *names: str, least: str = "bool") -> list[relax.Expr]:
+def promoted(step: TorchStep, *names: str, least: str = "bool") -> list[relax.Expr]:
     """Return operands, tensors or numbers, in their common type, or in ``least`` if it is more."""
     given = [step.arguments.get(name) for name in names]
     operands = [
@@ -49,7 +49,7 @@ def promoted(step: Step, *names: str, least: str = "bool") -> list[relax.Expr]:
     return [as_type(step, operand, kind) for operand in operands]
 
 
-def as_type(step: Step, operand: relax.Expr | bool | int | float, kind: str) -> relax.Expr:
+def as_type(step: TorchStep, operand: relax.Expr | bool | int | float, kind: str) -> relax.Expr:
     """Return an operand as ``kind``; a number becomes a constant."""
     if not isinstance(operand, relax.Expr):
         return relax.const(np.asarray(operand, kind), kind)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Step:
+class TorchStep:
     """One node on its way into Relax.
 
     Parameters
@@ -139,7 +139,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 Result = relax.Expr | Sequence[relax.Expr] | int
-Converter = Callable[[Step], Result]
+Converter = Callable[[TorchStep], Result]
 """Returns an operator's result, or the first ones of several as a list; raises ValueError where a
 node does not fit the operator, NotImplementedError where we lack something, each with what was
 found."""

@@ -55,7 +55,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixed:
+class MixedPlan:
     """A plan, what it reaches, and what its kernels take.
 
     Parameters
@@ -85,7 +85,7 @@ def search(
     costs: KernelCosts,
     budget: Budget,
     progress: Progress | None = None,
-) -> Mixed:
+) -> MixedPlan:
     """Return the plan.
 
     Parameters
@@ -118,7 +118,7 @@ def search(
 def _best(
     variants: Variants,
     costs: KernelCosts,
-    current: Mixed,
+    current: MixedPlan,
     floats: Sequence[str],
     rest: Sequence[str],
     gain: dict[str, float],
@@ -133,7 +133,7 @@ def _best(
     return max(rest, key=_worth)
 
 
-def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, mixed: Mixed) -> Mixed:
+def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, mixed: MixedPlan) -> MixedPlan:
     """Return ``mixed`` with every layer back in integers that the budget does not need."""
     if not mixed.holds:
         return mixed
@@ -151,11 +151,13 @@ def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, mixed: Mixed
     return mixed
 
 
-def _mixed(variants: Variants, costs: KernelCosts, budget: Budget, floats: Iterable[str]) -> Mixed:
+def _mixed(
+    variants: Variants, costs: KernelCosts, budget: Budget, floats: Iterable[str]
+) -> MixedPlan:
     floats = tuple(floats)
     plan = variants.plan(floats)
     fit = variants.fit(plan)
-    return Mixed(
+    return MixedPlan(
         plan=plan,
         floats=floats,
         fit=fit,

@@ -57,22 +57,22 @@ class PlaceConcats:
 
 
 @dataclass(frozen=True)
-class Place:
+class StorageSlice:
     """Where a tensor lies: in the memory of the tensor ``root``, from byte ``begin`` on."""
 
     root: relax.Var
     begin: int = 0
 
-    def behind(self, count: int) -> Place:
+    def behind(self, count: int) -> StorageSlice:
         """Return the place ``count`` bytes later."""
-        return Place(self.root, self.begin + count)
+        return StorageSlice(self.root, self.begin + count)
 
 
 class _Placement:
     """Where tensors of concats lie: ``places``, and ``joined``, the calls that are not needed."""
 
     def __init__(self, mod: IRModule, bindings: Sequence[relax.VarBinding]) -> None:
-        self.places: dict[relax.Var, Place] = {}
+        self.places: dict[relax.Var, StorageSlice] = {}
         self.joined: set[relax.Var] = set()
         self._sizes = _movable(mod, bindings)
         self._named = _named(bindings)
@@ -82,7 +82,7 @@ class _Placement:
                 if self._place(inputs, y):
                     self.joined.add(item.var)
 
-    def place_of(self, argument: relax.Expr) -> Place | None:
+    def place_of(self, argument: relax.Expr) -> StorageSlice | None:
         """Return where what a kernel reads or writes lies; None if TVM decides."""
         return self.places.get(self._named.get(argument, argument))
 
@@ -91,7 +91,7 @@ class _Placement:
         if any(var not in self._sizes for var in (*inputs, y)):
             return False
         is_part = y not in self.places and inputs[0] in self.places
-        place = self.places[inputs[0]] if is_part else self.places.get(y, Place(y))
+        place = self.places[inputs[0]] if is_part else self.places.get(y, StorageSlice(y))
         places = {y: place}
         for var in inputs:
             known = self.places.get(var)

@@ -21,8 +21,8 @@ from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
     CountOverGrids,
+    Found,
     Mapper,
-    Observation,
     OneByOne,
     Task,
     observe_ranges,
@@ -31,7 +31,7 @@ from relay_int8.calibration.mapper import (
 from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.methods.base import Function
 from relay_int8.calibration.observe import Progress, Runner
-from relay_int8.calibration.statistics import DatasetStatistics
+from relay_int8.calibration.statistics import Tally
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
@@ -87,7 +87,7 @@ def calibrate(
         return CalibrationTable(entries={}, model_hash=model_hash, notes=(NO_TENSOR,))
     chosen = find_method(method)
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
-    tally = (checkpoint and checkpoint.load()) or DatasetStatistics.of(tensors)
+    tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)
     passes = _Passes(work, data, chosen, tally, checkpoint, progress)
     schemes = passes.run(tensors, counts=chosen.needs_counts or keep_histograms)
     entries = {
@@ -106,7 +106,7 @@ def calibrate(
     few = f"only {tally.images} images; {FEW_IMAGES} or more, better a few hundred, make ranges "
     return CalibrationTable(
         entries=entries,
-        means={name: mean.mean() for name, mean in tally.means.items()},
+        means={name: found.mean() for name, found in tally.means.items()},
         model_hash=model_hash,
         images=tally.images,
         notes=(f"{few}reliable",) if tally.images < FEW_IMAGES else (),
@@ -120,7 +120,7 @@ class _Passes:
     work: Mapper
     data: Iterable[Image]
     method: Method
-    tally: DatasetStatistics
+    tally: Tally
     checkpoint: Checkpoint | None
     progress: Progress | None
 
@@ -175,12 +175,12 @@ class _Passes:
         for _ in self._found(_task, self.tally.counted):
             self._report("histograms", self.tally.counted, None)
 
-    def _found(self, task: Callable[[], Task], done: int) -> Iterator[Observation]:
-        for observation in self.work.map(task, islice(self.data, done, None)):
-            self.tally.add(observation, self.method)
+    def _found(self, task: Callable[[], Task], done: int) -> Iterator[Found]:
+        for found in self.work.map(task, islice(self.data, done, None)):
+            self.tally.add(found, self.method)
             if self.checkpoint:
                 self.checkpoint.keep(self.tally)
-            yield observation
+            yield found
 
     def _report(self, stage: str, done: int, total: int | None) -> None:
         if self.progress:
@@ -194,23 +194,13 @@ def _empty(grid: Grid) -> Histogram:
 def _require_sound(schemes: Mapping[str, Scheme], observed: Mapping[str, Range]) -> None:
     faults = []
     for name, scheme in schemes.items():
-        observed_range = observed[name]
-        if observed_range.empty:
-            faults.append(
-                f"{name} has no finite value ({observed_range.nonfinite} are NaN or infinite)"
-            )
-        elif scheme == "u8" and observed_range.low < 0:
-            faults.append(
-                f"{name} was planned as never negative (u8), but falls to {observed_range.low!s}"
-            )
-        elif (
-            scheme == "asymmetric"
-            and float(observed_range.high) - float(observed_range.low) > FLOAT32_MAX
-        ):
-            faults.append(
-                f"{name} spans [{observed_range.low!s}, {observed_range.high!s}], more than "
-                "float32 holds"
-            )
+        found = observed[name]
+        if found.empty:
+            faults.append(f"{name} has no finite value ({found.nonfinite} are NaN or infinite)")
+        elif scheme == "u8" and found.low < 0:
+            faults.append(f"{name} was planned as never negative (u8), but falls to {found.low!s}")
+        elif scheme == "asymmetric" and float(found.high) - float(found.low) > FLOAT32_MAX:
+            faults.append(f"{name} spans [{found.low!s}, {found.high!s}], more than float32 holds")
     if faults:
         raise CalibrationError(
             f"these tensors cannot be calibrated: {'; '.join(faults)}; leave them float, or plan "

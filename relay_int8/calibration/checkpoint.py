@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.means import ChannelMeans
-from relay_int8.calibration.statistics import DatasetStatistics
+from relay_int8.calibration.statistics import Tally
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
 
@@ -26,7 +26,7 @@ FORMAT = "relay-int8 calibration checkpoint 1"
 
 @dataclass
 class Checkpoint:
-    """Keeps a :class:`DatasetStatistics` in a file, whole or not at all.
+    """Keeps a :class:`Tally` in a file, whole or not at all.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Checkpoint:
     resume: bool = False
     _written: float = field(default_factory=time.monotonic, init=False)
 
-    def load(self) -> DatasetStatistics | None:
+    def load(self) -> Tally | None:
         """Return what was kept, None if nothing was or it is not asked for.
 
         Raises
@@ -73,7 +73,7 @@ class Checkpoint:
             )
         return tally
 
-    def keep(self, tally: DatasetStatistics) -> None:
+    def keep(self, tally: Tally) -> None:
         """Write the tally, unless that was done a moment ago."""
         if time.monotonic() - self._written < self.seconds:
             return
@@ -85,7 +85,7 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _to_bytes(tally: DatasetStatistics, key: str) -> bytes:
+def _to_bytes(tally: Tally, key: str) -> bytes:
     fields = {
         "format": FORMAT,
         "key": key,
@@ -118,9 +118,9 @@ def _to_bytes(tally: DatasetStatistics, key: str) -> bytes:
     return stream.getvalue()
 
 
-def _from_arrays(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> DatasetStatistics:
+def _from_arrays(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Tally:
     names = fields["tensors"]
-    return DatasetStatistics(
+    return Tally(
         observed=_ranges(names, arrays["observed ends"], arrays["observed counts"]),
         followed=_ranges(names, arrays["followed ends"], arrays["followed counts"]),
         means={

@@ -15,7 +15,7 @@ from relay_int8.data.dataset import Image
 
 
 @dataclass(frozen=True)
-class Observation:
+class Found:
     """What a task learned of some images.
 
     ``statistics``, one an image in order, of tasks that look at ranges; ``histograms`` by tensor,
@@ -27,14 +27,14 @@ class Observation:
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
-Task = Callable[[Runner, Sequence[Image]], Observation]
+Task = Callable[[Runner, Sequence[Image]], Found]
 
 
 class Mapper(ABC):
     """Runs tasks on all images of a dataset."""
 
     @abstractmethod
-    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Observation]:
+    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Found]:
         """Yield what the task finds of a few images at a time, in the order of the dataset.
 
         ``task`` is asked before each of them: it may know more by then.
@@ -47,15 +47,15 @@ class OneByOne(Mapper):
 
     runner: Runner
 
-    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Observation]:
+    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Found]:
         """Yield what the task finds of each image."""
         for image in images:
             yield task()(self.runner, [image])
 
 
-def observe_ranges(runner: Runner, images: Sequence[Image]) -> Observation:
+def observe_ranges(runner: Runner, images: Sequence[Image]) -> Found:
     """Find the range of every tensor in each image."""
-    return Observation(len(images), [runner.statistics(image) for image in images])
+    return Found(len(images), [runner.statistics(image) for image in images])
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,21 @@ class CountOverGrids:
     grids: Mapping[str, Grid]
     zeros: bool = False
 
-    def __call__(self, runner: Runner, images: Sequence[Image]) -> Observation:
+    def __call__(self, runner: Runner, images: Sequence[Image]) -> Found:
         """Return the counts of all images together."""
         counts = {name: np.zeros(grid.bins, np.int64) for name, grid in self.grids.items()}
         zeros = dict.fromkeys(self.grids, 0)
         of_zeros = {name: Grid.of_zeros(grid.bins) for name, grid in self.grids.items()}
         for image in images:
-            for name, histogram in runner.histograms(image, self.grids).items():
-                counts[name] += histogram
+            for name, found in runner.histograms(image, self.grids).items():
+                counts[name] += found
             if self.zeros:
-                for name, histogram in runner.histograms(image, of_zeros).items():
-                    zeros[name] += int(histogram[0])
+                for name, found in runner.histograms(image, of_zeros).items():
+                    zeros[name] += int(found[0])
         histograms = {
             name: Histogram(grid, counts[name], zeros[name]) for name, grid in self.grids.items()
         }
-        return Observation(len(images), histograms=histograms)
+        return Found(len(images), histograms=histograms)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class CountAndGrow:
 
     grids: Mapping[str, Grid]
 
-    def __call__(self, runner: Runner, images: Sequence[Image]) -> Observation:
+    def __call__(self, runner: Runner, images: Sequence[Image]) -> Found:
         """Return ranges and counts; an image that a grid does not cover is counted again."""
         grids = dict(self.grids)
         statistics: list[Statistics] = []
@@ -117,7 +117,7 @@ class CountAndGrow:
             for name, grid in grids.items():
                 one = Histogram(grid, counts[name].astype(np.int64))
                 totals[name] = merge_growing(totals[name], one) if name in totals else one
-        return Observation(len(images), statistics, totals)
+        return Found(len(images), statistics, totals)
 
 
 def smallest_grids(names: Iterable[str], bins: int) -> dict[str, Grid]:

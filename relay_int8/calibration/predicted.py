@@ -26,8 +26,8 @@ def integer_counts(histogram: Histogram, params: QParams) -> tuple[Array, Array]
     integers = np.arange(
         params.zero_point if histogram.grid.absolute else params.qmin, params.qmax + 1
     )
-    places = _integers(_values(histogram), params) - integers[0]
-    counts = np.bincount(places, weights=histogram.counts, minlength=len(integers))
+    positions = _integers(_values(histogram), params) - integers[0]
+    counts = np.bincount(positions, weights=histogram.counts, minlength=len(integers))
     return integers, counts.astype(np.int64)
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from relay_int8.calibration.growing import merge_growing
 from relay_int8.calibration.histogram import Histogram, Range
-from relay_int8.calibration.mapper import Observation
+from relay_int8.calibration.mapper import Found
 from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.methods import Method
 from relay_int8.calibration.observe import Statistics
 
 
 @dataclass
-class DatasetStatistics:
+class Tally:
     """Minima, maxima, integer counts and exact sums over the first images of a dataset.
 
     Parameters
@@ -41,25 +41,25 @@ class DatasetStatistics:
     counted: int = 0
 
     @classmethod
-    def of(cls, tensors: Iterable[str]) -> DatasetStatistics:
+    def of(cls, tensors: Iterable[str]) -> Tally:
         """Return the tally of no image."""
         names = list(tensors)
         return cls(dict.fromkeys(names, Range()), dict.fromkeys(names, Range()))
 
-    def add(self, observation: Observation, method: Method) -> None:
+    def add(self, found: Found, method: Method) -> None:
         """Merge what a task found of the next images."""
-        for statistics in observation.statistics:
+        for statistics in found.statistics:
             self._follow(statistics, method)
-        self.images += len(observation.statistics)
-        for name, histogram in observation.histograms.items():
+        self.images += len(found.statistics)
+        for name, histogram in found.histograms.items():
             before = self.histograms.get(name)
             if before is None:
                 self.histograms[name] = histogram
             else:
                 merge = merge_growing if method.one_pass else Histogram.merge
                 self.histograms[name] = merge(before, histogram)
-        if observation.histograms:
-            self.counted += observation.images
+        if found.histograms:
+            self.counted += found.images
 
     def _follow(self, statistics: Statistics, method: Method) -> None:
         for name in self.observed:

@@ -129,6 +129,6 @@ def _print_top(title: str, output: np.ndarray, names: list[str]) -> None:
     """Print the greatest values of each image, and at which places they are."""
     for number, scores in enumerate(output.reshape(len(output), -1)):
         typer.echo(title or f"image {number}")
-        for place in scores.argsort(kind="stable")[::-1][:TOP]:
-            name = f"  {names[place]}" if place < len(names) else ""
-            typer.echo(f"  {place:5}  {float(scores[place]):.4g}{name}")
+        for class_index in scores.argsort(kind="stable")[::-1][:TOP]:
+            name = f"  {names[class_index]}" if class_index < len(names) else ""
+            typer.echo(f"  {class_index:5}  {float(scores[class_index]):.4g}{name}")

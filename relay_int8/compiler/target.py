@@ -84,8 +84,8 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
 
     The target's own, usually all cores, if None.
     """
-    resolved = resolve(target).target
-    return Target(target_config(resolved) | {"num-cores": threads}) if threads else resolved
+    found = resolve(target).target
+    return Target(target_config(found) | {"num-cores": threads}) if threads else found
 
 
 def _chosen(text: str, find_gpus: Callable[[], Gpus]) -> tuple[str, ...]:

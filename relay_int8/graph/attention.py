@@ -98,8 +98,8 @@ def _attention(around: Surroundings, softmax: relax.Var) -> AttentionSubgraph | 
     if not all(isinstance(var, relax.Var) for var in reads) or not _same_outer(shapes):
         return None
     for operands in (reads, ()):
-        moves = around.peeled(operands, core, factors=True)
-        attention = _placed(around, scores, core, reads, moves)
+        layout_vars = around.peeled(operands, core, factors=True)
+        attention = _placed(around, scores, core, reads, layout_vars)
         if attention is not None:
             return attention
     return None
@@ -110,27 +110,27 @@ def _placed(
     scores: Scores,
     core: Sequence[relax.Var],
     reads: Sequence[relax.Var],
-    moves: set[relax.Var],
+    layout_vars: set[relax.Var],
 ) -> AttentionSubgraph | None:
     """Return the attention with its tensors, or None where they do not lie at even steps."""
     turned, product = (False, True, False), core[-1]
-    places = [around.read(var, moves, way) for var, way in zip(reads, turned, strict=True)]
-    places.append(around.written(product))
+    accesses = [around.read(var, layout_vars, way) for var, way in zip(reads, turned, strict=True)]
+    accesses.append(around.written(product))
     values = constant_mask(scores)
     at = mask_positions(scores) if values is None else packed_positions(values)
     has_mask = values is not None or scores.tensor is not None
-    positions = [*(place.positions for place in places), *([at] if has_mask else [])]
+    positions = [*(access.positions for access in accesses), *([at] if has_mask else [])]
     known = [each for each in positions if each is not None]
     if len(known) < len(positions):
         return None
     shapes = [dataflow.shape(var) for var in (core[0], product)]
-    memory = [dataflow.shape(place.tensor) for place in places]
+    memory = [dataflow.shape(access.tensor) for access in accesses]
     outer = outer_of(shapes, memory, known)
     if outer is None:
         return None
     q, k, v, y = (
-        Operand(tensor=place.tensor, strides=strides_of(outer, each))
-        for place, each in zip(places, known, strict=False)
+        Operand(tensor=access.tensor, strides=strides_of(outer, each))
+        for access, each in zip(accesses, known, strict=False)
     )
     factor = _by_head(scores.factor, outer)
     if factor is None:
@@ -140,8 +140,8 @@ def _placed(
             f"{product.name} (attention) has a mask that tells an image's windows apart, which "
             "an open batch repeats: build the network for one batch"
         )
-    factors = [around.factor(var, moves) for var in reads]
-    members = {*moves, *core, *around.until(product, places[-1].tensor)}
+    factors = [around.factor(var, layout_vars) for var in reads]
+    members = {*layout_vars, *core, *around.until(product, accesses[-1].tensor)}
     return AttentionSubgraph(
         members=around.in_order(members),
         root=product,

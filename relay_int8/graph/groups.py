@@ -119,7 +119,7 @@ class _Reader:
 
 
 def find_groups(
-    func: relax.Function, alone: Collection[str] = (), *, attention: bool = True
+    func: relax.Function, separate_adds: Collection[str] = (), *, attention: bool = True
 ) -> list[Group]:
     """Return the groups of ``func``, ordered by where their results are bound.
 
@@ -127,7 +127,7 @@ def find_groups(
     ----------
     func
         A function in canonical form, with or without Q/DQ pairs.
-    alone
+    separate_adds
         Names of tensors whose operator is not to be absorbed as a residual addition.
     attention
         Whether attention is one group; otherwise its two products and its softmax are.
@@ -149,8 +149,8 @@ def find_groups(
             group.bias = biases[add]
             _append(group, add, absorbed)
     for group in _by_output(groups, reader):
-        if group.kind == CONV2D and group.output.name not in alone:
-            _absorb_residual(reader, group, groups, absorbed, alone)
+        if group.kind == CONV2D and group.output.name not in separate_adds:
+            _absorb_residual(reader, group, groups, absorbed, separate_adds)
     for group in groups.values():
         _absorb_activation(reader, group, absorbed)
     heads = {var: group for var, group in groups.items() if var not in absorbed}
@@ -257,10 +257,10 @@ def _absorb_residual(
     group: Group,
     groups: dict[relax.Var, Group],
     absorbed: set[relax.Var],
-    alone: Collection[str],
+    separate_adds: Collection[str],
 ) -> None:
     add = reader.sole_reader(group.output)
-    if add is None or dataflow.operator(reader.values[add]) != "add" or add.name in alone:
+    if add is None or dataflow.operator(reader.values[add]) != "add" or add.name in separate_adds:
         return
     if not group.inputs:
         return

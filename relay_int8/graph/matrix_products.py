@@ -64,7 +64,7 @@ class Surroundings:
     def __init__(self, values: Values, readers: Readers, results: Collection[relax.Var]) -> None:
         self.values, self.readers, self.results = values, readers, set(results)
         self.taken: set[relax.Var] = set()
-        self._order = {var: place for place, var in enumerate(values)}
+        self._order = {var: index for index, var in enumerate(values)}
 
     def operator(self, var: relax.Var) -> str:
         """Return the operator that gives ``var``."""
@@ -126,8 +126,8 @@ class Surroundings:
         *inside, source = self.chain(var, members)
         if not is_countable(dataflow.shape(source)):
             return MatrixAccess(source, None)
-        moves = [self.values[member] for member in reversed(inside)]
-        return MatrixAccess(source, read_through(source, moves, turned))
+        layout_calls = [self.values[member] for member in reversed(inside)]
+        return MatrixAccess(source, read_through(source, layout_calls, turned))
 
     def written(self, product: relax.Var) -> MatrixAccess:
         """Return the tensor that a product is moved to, and where its matrices lie in it."""
@@ -191,25 +191,28 @@ def _product(around: Surroundings, var: relax.Var) -> MatrixProduct | None:
         return None
     outer_axes = shapes[2][:-2]
     for operands in (reads, ()):
-        moves = around.peeled(operands, [var], factors=False)
-        places = [around.read(reads[0], moves, False), around.read(reads[1], moves, True)]
+        layout_vars = around.peeled(operands, [var], factors=False)
+        accesses = [
+            around.read(reads[0], layout_vars, False),
+            around.read(reads[1], layout_vars, True),
+        ]
         written = around.written(var)
         positions = [
-            None if place.positions is None else repeated(place.positions, shape[:-2], outer_axes)
-            for place, shape in zip(places, shapes, strict=False)
+            None if access.positions is None else repeated(access.positions, shape[:-2], outer_axes)
+            for access, shape in zip(accesses, shapes, strict=False)
         ]
         known = [each for each in (*positions, written.positions) if each is not None]
         if len(known) < 3:
             continue
-        memory = [dataflow.shape(place.tensor) for place in (*places, written)]
+        memory = [dataflow.shape(access.tensor) for access in (*accesses, written)]
         outer = outer_of([shapes[2]], memory, known)
         if outer is None:
             continue
         a, b, y = (
-            Operand(tensor=place.tensor, strides=strides_of(outer, each))
-            for place, each in zip((*places, written), known, strict=True)
+            Operand(tensor=access.tensor, strides=strides_of(outer, each))
+            for access, each in zip((*accesses, written), known, strict=True)
         )
-        members = {*moves, *around.until(var, written.tensor)}
+        members = {*layout_vars, *around.until(var, written.tensor)}
         return MatrixProduct(
             members=around.in_order(members),
             outer=outer,

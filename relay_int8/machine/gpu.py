@@ -19,7 +19,7 @@ _NAME_BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstalledGpu:
+class Gpu:
     """One GPU: its name, its architecture as in "sm_90", the bytes of its memory."""
 
     name: str
@@ -44,16 +44,14 @@ class Gpus:
         Why there are none, and what to do; empty where there are some.
     """
 
-    devices: tuple[InstalledGpu, ...] = ()
+    devices: tuple[Gpu, ...] = ()
     driver: str = ""
     problem: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Gpus:
         """Return what ``dataclasses.asdict`` made plain values of."""
-        return cls(
-            **{**values, "devices": tuple(InstalledGpu(**device) for device in values["devices"])}
-        )
+        return cls(**{**values, "devices": tuple(Gpu(**device) for device in values["devices"])})
 
     def __str__(self) -> str:
         names = ", ".join(f"{number}: {device}" for number, device in enumerate(self.devices))
@@ -104,17 +102,17 @@ class _Driver:
 
     def version(self) -> str:
         """Return the CUDA version that the driver supports, as 12.6."""
-        number = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(number))
-        return f"{number.value // 1000}.{number.value % 1000 // 10}"
+        found = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(found))
+        return f"{found.value // 1000}.{found.value % 1000 // 10}"
 
     def count(self) -> int:
         """Return how many GPUs this process may use."""
-        number = ctypes.c_int()
-        self._call("cuDeviceGetCount", ctypes.byref(number))
-        return number.value
+        found = ctypes.c_int()
+        self._call("cuDeviceGetCount", ctypes.byref(found))
+        return found.value
 
-    def describe(self, number: int) -> InstalledGpu:
+    def describe(self, number: int) -> Gpu:
         """Return what the driver says of GPU ``number``."""
         device, size = ctypes.c_int(), ctypes.c_size_t()
         name = ctypes.create_string_buffer(_NAME_BYTES)
@@ -122,16 +120,16 @@ class _Driver:
         self._call("cuDeviceGetName", name, _NAME_BYTES, device)
         self._call("cuDeviceTotalMem_v2", ctypes.byref(size), device)
         major, minor = (self._attribute(which, device) for which in _CAPABILITY)
-        return InstalledGpu(
+        return Gpu(
             name=name.value.decode(errors="replace"),
             architecture=f"sm_{major}{minor}",
             memory_bytes=size.value,
         )
 
     def _attribute(self, which: int, device: ctypes.c_int) -> int:
-        number = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(number), which, device)
-        return number.value
+        found = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(found), which, device)
+        return found.value
 
     def _call(self, function: str, *arguments: object) -> None:
         error = self._library[function](*arguments)

@@ -15,7 +15,7 @@ from relay_int8.operators.registry import operator_of
 def read_functions(func: relax.Function, plan: Plan) -> dict[str, Function]:
     """Return name -> the integer function that alone reads the tensor and its parameters."""
     readers: dict[str, list[Group]] = {}
-    for group in find_groups(func, alone=plan.additions):
+    for group in find_groups(func, separate_adds=plan.additions):
         for var in (*group.inputs, *group.floats):
             readers.setdefault(str(var.name), []).append(group)
     results = {str(var.name) for var in dataflow.results(func)}

@@ -152,7 +152,7 @@ def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
         tensors[str(var.name)] = var
     seen = [paired.get(tensors[name], tensors[name]) for name in names]
     outputs = [done.get(var, var) for var in seen]
-    for place, var in enumerate(outputs):
+    for index, var in enumerate(outputs):
         if isinstance(var.ty, relax.TupleType):
-            outputs[place] = writer.derive(f"{var.name}:0", relax.TupleGetItem(var, 0))
+            outputs[index] = writer.derive(f"{var.name}:0", relax.TupleGetItem(var, 0))
     return writer.finish(func.params, outputs, dataflow.attributes(func))

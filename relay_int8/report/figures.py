@@ -46,18 +46,18 @@ def _ratios(
     name: str, layers: Sequence[LayerReport], ratios: Sequence[float | None]
 ) -> dict[str, Any] | None:
     known = [
-        (place, layer.name, round(ratio, 3))
-        for place, (layer, ratio) in enumerate(zip(layers, ratios, strict=True), 1)
+        (number, layer.name, round(ratio, 3))
+        for number, (layer, ratio) in enumerate(zip(layers, ratios, strict=True), 1)
         if ratio is not None and np.isfinite(ratio)
     ]
     if not known:
         return None
-    places, names, values = zip(*known, strict=True)
+    numbers, names, values = zip(*known, strict=True)
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": name,
-        "x": list(places),
+        "x": list(numbers),
         "y": list(values),
         "text": list(names),
         "hovertemplate": "%{text}: %{y} dB",

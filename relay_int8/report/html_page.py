@@ -124,7 +124,7 @@ def _layers(report: Report) -> Section:
     header = ("place", "layer", "operator", "type", *numbers[1:], "kernel", "reason")
     rows = [
         [
-            str(place),
+            str(number),
             layer.name,
             layer.kind,
             "int8" if layer.integer else "float",
@@ -137,7 +137,7 @@ def _layers(report: Report) -> Section:
             layer.kernel,
             layer.reason,
         ]
-        for place, layer in enumerate(report.layers, 1)
+        for number, layer in enumerate(report.layers, 1)
     ]
     text = (
         "Signal to noise: the power of the FP32 result over that of the error, with every layer "

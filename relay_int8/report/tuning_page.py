@@ -255,7 +255,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    _, rank_of, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    ranks: np.ndarray = (last - (count - 1) / 2)[place]
+    ranks: np.ndarray = (last - (count - 1) / 2)[rank_of]
     return ranks

@@ -44,7 +44,7 @@ INFINITY = 0x7F800000  # bits of float32 infinity; larger magnitudes are NaN
 
 
 @dataclass(frozen=True)
-class ValueLayout:
+class Memory:
     """How the values lie in memory, and how they are dealt out to tasks."""
 
     shape: tuple[Any, ...]  # int64, as Relax has it
@@ -79,10 +79,10 @@ class ValueLayout:
         return (self.begin(item) + i) % block < self.channels - first_channel
 
 
-def _memory(spec: Observe, layout: Layout) -> ValueLayout:
+def _memory(spec: Observe, layout: Layout) -> Memory:
     shape = layout.physical_shape(spec.dims)
     if spec.tasks:
-        return ValueLayout(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
+        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
     ragged = is_ragged(layout, spec.dims)
     kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
     rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
@@ -92,7 +92,7 @@ def _memory(spec: Observe, layout: Layout) -> ValueLayout:
         tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
         pieces = -(-tasks // rows)
     shape = tuple(T.int64(axis) if isinstance(axis, int) else axis for axis in shape)
-    return ValueLayout(shape, rows, size, pieces, tasks, channels)
+    return Memory(shape, rows, size, pieces, tasks, channels)
 
 
 def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
@@ -128,7 +128,7 @@ def _is_finite(x: Expr) -> Expr:
     return (tirx.reinterpret("int32", x) & 0x7FFFFFFF) < INFINITY
 
 
-def _range(memory: ValueLayout) -> tirx.PrimFunc:
+def _range(memory: Memory) -> tirx.PrimFunc:
     tasks, total_size = T.int64(memory.tasks), memory.rows * memory.size
     first, length, load = memory.first, memory.length, memory.load
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
@@ -187,7 +187,7 @@ def _range(memory: ValueLayout) -> tirx.PrimFunc:
     return observe_range
 
 
-def _histogram(spec: Observe, memory: ValueLayout) -> tirx.PrimFunc:
+def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
     tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
     first, length = memory.first, memory.length
     copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
@@ -202,8 +202,8 @@ def _histogram(spec: Observe, memory: ValueLayout) -> tirx.PrimFunc:
         position = ((tirx.abs(value) if spec.absolute else value) - low) * inverse
         highest, zero = T.float32(spec.bins - 1), T.float32(0)
         # Not tirx.max: a NaN, from overflow, must not become an index.
-        slot_index = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
-        return tirx.Select(is_counted, slot_index, T.int32(spec.bins))
+        found = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
+        return tirx.Select(is_counted, found, T.int32(spec.bins))
 
     @T.prim_func(private=True, s_tir=True)
     def observe_histogram(

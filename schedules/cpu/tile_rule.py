@@ -110,13 +110,13 @@ def _cycles(shape: Shape, blocks: int, columns: int) -> float:
     """
     weights_bytes = blocks * LANES * 4 * shape.steps
     load = 1.0 if weights_bytes <= L1_SHARE else 2.5
-    alone = 0.4 if blocks == 1 else 0.0  # x is broadcast for one multiplication only
+    broadcast = 0.4 if blocks == 1 else 0.0  # x is broadcast for one multiplication only
     far = 2.0 / blocks if weights_bytes > L2_SHARE else 0.0
     total = 0.0
     whole, rest = divmod(shape.columns, columns)
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width
-        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + alone
+        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + broadcast
         epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
         total += count * (step * shape.steps + epilogue)
     return total * (shape.blocks // blocks)

@@ -7,15 +7,15 @@ from tvm.target import Target
 
 from relay_int8.compiler.target import resolve
 from relay_int8.errors import ConfigError
-from relay_int8.machine.gpu import Gpus, InstalledGpu
+from relay_int8.machine.gpu import Gpu, Gpus
 from schedules.targets import named_target
 
 pytestmark = [
     pytest.mark.fast,
     pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda"),
 ]
-H200 = InstalledGpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=1 << 37)
-T4 = InstalledGpu(name="Tesla T4", architecture="sm_75", memory_bytes=1 << 34)
+H200 = Gpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=1 << 37)
+T4 = Gpu(name="Tesla T4", architecture="sm_75", memory_bytes=1 << 34)
 ALL = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 JSON = '{"kind": "cuda", "arch": "sm_80", "host": {"kind": "llvm", "mcpu": "znver4"}}'
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from relay_int8.machine.gpu import GpuNeeds, Gpus, InstalledGpu, installed_gpus, misfit
+from relay_int8.machine.gpu import Gpu, GpuNeeds, Gpus, installed_gpus, misfit
 
 pytestmark = pytest.mark.fast
 
 SOURCE = Path(__file__).parent / "fake_driver.c"
-H200 = InstalledGpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=140 << 30)
-P40 = InstalledGpu(name="Tesla P40", architecture="sm_61", memory_bytes=24 << 30)
-B200 = InstalledGpu(name="NVIDIA B200", architecture="sm_100", memory_bytes=180 << 30)
+H200 = Gpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=140 << 30)
+P40 = Gpu(name="Tesla P40", architecture="sm_61", memory_bytes=24 << 30)
+B200 = Gpu(name="NVIDIA B200", architecture="sm_100", memory_bytes=180 << 30)
 NEEDS = GpuNeeds(
     architectures=("sm_61", "sm_80"),
     ptx_architecture="sm_80",
@@ -31,7 +31,7 @@ def driver(tmp_path_factory) -> str:
     return str(library)
 
 
-def gpus(*devices: InstalledGpu, driver: str = "13.0") -> Gpus:
+def gpus(*devices: Gpu, driver: str = "13.0") -> Gpus:
     return Gpus(devices=devices, driver=driver)
 
 

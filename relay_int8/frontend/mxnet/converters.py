@@ -7,7 +7,7 @@ from relay_int8.frontend.mxnet.arithmetic import ARITHMETIC
 from relay_int8.frontend.mxnet.deformable import DEFORMABLE
 from relay_int8.frontend.mxnet.images import IMAGES
 from relay_int8.frontend.mxnet.layers import LAYERS
-from relay_int8.frontend.mxnet.moves import MOVES
+from relay_int8.frontend.mxnet.movement import MOVES
 from relay_int8.frontend.mxnet.regions import REGIONS
 from relay_int8.frontend.mxnet.reshapes import RESHAPES
 from relay_int8.frontend.mxnet.slices import SLICES

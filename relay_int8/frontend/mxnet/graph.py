@@ -57,7 +57,7 @@ class MxnetImporter:
         for index in needed:
             node = self._nodes[index]
             values = [self._variable(node)] if node.op == VARIABLE else self._converted(node)
-            self._values.update({(index, place): value for place, value in enumerate(values)})
+            self._values.update({(index, output): value for output, value in enumerate(values)})
         check_inputs(self._params)
         return self._writer.finish(self._params, [self._output(entry) for entry in self._heads])
 
@@ -151,8 +151,8 @@ class MxnetImporter:
             result = CONVERTERS[node.op](step)
             values = list(result) if isinstance(result, list | tuple) else [result]
             bound = [
-                self._writer.bound(f"{node.name}_output{place}" if place else node.name, value)
-                for place, value in enumerate(values)
+                self._writer.bound(f"{node.name}_output{output}" if output else node.name, value)
+                for output, value in enumerate(values)
             ]
         return bound
 

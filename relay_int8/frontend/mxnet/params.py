@@ -84,23 +84,23 @@ class _Reader:
     """The bytes of a file and how far they have been read."""
 
     def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data, self.place = path, data, 0
+        self.path, self.data, self.position = path, data, 0
 
     @property
     def left(self) -> int:
         """How many bytes have not been read."""
-        return len(self.data) - self.place
+        return len(self.data) - self.position
 
     def fault(self, fault: str) -> FrontendError:
         """Return the error of a file that is broken where reading stands."""
-        return FrontendError(f"{self.path}, byte {self.place}: {fault}; check the download")
+        return FrontendError(f"{self.path}, byte {self.position}: {fault}; check the download")
 
     def take(self, size: int, what: str) -> memoryview:
         """Return the next ``size`` bytes."""
         if size > self.left:
             raise self.fault(f"{what} needs {size} bytes, {self.left} are left")
-        self.place += size
-        return memoryview(self.data)[self.place - size : self.place]
+        self.position += size
+        return memoryview(self.data)[self.position - size : self.position]
 
     def number(self, form: str, what: str) -> int:
         """Read one number of a form of ``struct``."""

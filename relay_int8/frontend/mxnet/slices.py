@@ -92,14 +92,14 @@ def _split_at(step: MxnetStep) -> Sequence[relax.Expr]:
         if dims[axis] % sections:
             raise ValueError(f"axis {axis} of {list(dims)} cannot be split into {sections}")
         return _parts(step, axis, range(0, dims[axis] + 1, dims[axis] // sections))
-    places = sorted({0, *(place or 0 for place in attrs.integers("indices"))})
-    return _parts(step, axis, [*places, dims[axis]])
+    boundaries = sorted({0, *(boundary or 0 for boundary in attrs.integers("indices"))})
+    return _parts(step, axis, [*boundaries, dims[axis]])
 
 
-def _parts(step: MxnetStep, axis: int, places: Sequence[int]) -> Sequence[relax.Expr]:
+def _parts(step: MxnetStep, axis: int, boundaries: Sequence[int]) -> Sequence[relax.Expr]:
     squeeze = step.attributes.flag("squeeze_axis", False)
     parts = []
-    for begin, end in pairwise(places):
+    for begin, end in pairwise(boundaries):
         part = _sliced(step, {axis: range(begin, end)})
         if squeeze:
             part = relax.op.squeeze(step.emit("part", part), [axis])

@@ -141,10 +141,10 @@ def _mean(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
 
 def _cum_sum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Sum along an axis, from its end where ``reverse`` says so."""
-    x, place = inputs[0], constant(inputs[1])
-    if place is None:
+    x, axis_array = inputs[0], constant(inputs[1])
+    if axis_array is None:
         raise NotImplementedError("its axis is computed, not constant")
-    axis = int(place.reshape(()))
+    axis = int(axis_array.reshape(()))
     turned = bool(attributes.get("reverse", 0))
     x = bb.emit(relax.op.flip(x, axis)) if turned else x
     y = relax.op.cumsum(x, axis, exclusive=bool(attributes.get("exclusive", 0)))

@@ -125,8 +125,8 @@ class _Node:
                 f"its peepholes are {shape(whole)}, expected {(len(PEEPHOLES) * hidden,)}"
             )
         parts = {}
-        for place, gate in enumerate(PEEPHOLES):
-            begin = place * hidden
+        for row, gate in enumerate(PEEPHOLES):
+            begin = row * hidden
             part = relax.op.strided_slice(whole, [0], [begin], [begin + hidden])
             parts[gate] = self._emit("peephole", part)
         return parts["i"], parts["f"], parts["o"]

@@ -147,7 +147,7 @@ class _Reader:
         number, options = int(table.number(3, "B")), table.table(4)
         if options is not None and number != known.number:
             raise self._fault(f"{kind} has options of type {number}, not {known.number}")
-        return {name: _option(options, *place) for name, place in known.fields.items()}
+        return {name: _option(options, *field) for name, field in known.fields.items()}
 
     def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"

@@ -114,16 +114,16 @@ class TfliteImporter:
 
     def _operands(self, operator: TfliteOperator, title: str) -> dict[int, Held]:
         """Return the computed operands by their place; weights and settings are none."""
-        places = {}
-        for place, index in enumerate(operator.inputs):
+        operands = {}
+        for position, index in enumerate(operator.inputs):
             if index in self._held:
-                places[place] = self._held[index]
+                operands[position] = self._held[index]
             elif index in _data(operator) and self._model.tensors[index].values is None:
                 raise FrontendError(
                     f"{title} reads {self._model.tensors[index].name}, which nothing has computed; "
                     "check the download"
                 )
-        return places
+        return operands
 
     def _bind(self, index: int, result: Result) -> None:
         """Bind a result under its name, through a Q/DQ pair where the file has integers."""
@@ -196,7 +196,9 @@ def _data(operator: TfliteOperator) -> list[int]:
     """Return the tensors that an operator computes with; its settings are none of them."""
     settings = SETTINGS.get(operator.kind, ())
     return [
-        index for place, index in enumerate(operator.inputs) if index >= 0 and place not in settings
+        index
+        for position, index in enumerate(operator.inputs)
+        if index >= 0 and position not in settings
     ]
 
 

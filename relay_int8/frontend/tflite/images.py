@@ -38,17 +38,19 @@ def _resize(method: str) -> Converter:
             size = step.integers(1, "size")
         if len(size) != 2 or min(size) < 1 or (corners and half):
             raise ValueError(f"its size is {list(size)}, or it has two kinds of coordinates")
-        places = "align_corners" if corners else "half_pixel" if half else "asymmetric"
+        coordinates = "align_corners" if corners else "half_pixel" if half else "asymmetric"
         whole = all(n % m == 0 for n, m in zip(size, shape(step.image(0))[2:], strict=True))
         if method == "nearest_neighbor" and half and whole:
-            places = "asymmetric"  # copies of one pixel either way, which are moved as integers
-        nearest = "floor" if places == "asymmetric" else "round_prefer_ceil"
+            coordinates = (
+                "asymmetric"  # copies of one pixel either way, which are moved as integers
+            )
+        nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
         y = relax.op.image.resize2d(
             step.image(0),
             size,
             layout="NCHW",
             method=method,
-            coordinate_transformation_mode=places,
+            coordinate_transformation_mode=coordinates,
             rounding_method="" if method == "linear" else nearest,
         )
         return Image(y)

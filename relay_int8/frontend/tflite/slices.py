@@ -33,7 +33,7 @@ def _strided_slice(step: TfliteStep) -> Result:
         raise NotImplementedError("slices with new axes, an ellipsis or sizes for ends")
     dims = _dims(step)
     begins, ends, steps = (
-        step.integers(place, what) for place, what in ((1, "begin"), (2, "end"), (3, "step"))
+        step.integers(operand, what) for operand, what in ((1, "begin"), (2, "end"), (3, "step"))
     )
     if not len(begins) == len(ends) == len(steps) == len(dims):
         raise ValueError(f"its begin, end and step do not fit {list(dims)}")
@@ -63,8 +63,8 @@ def _dims(step: TfliteStep) -> tuple[int, ...]:
 
 def _sliced(step: TfliteStep, ranges: Sequence[range]) -> Result:
     (x,), wrap = step.together(0)
-    places = {step.axis(axis, len(ranges)): positions for axis, positions in enumerate(ranges)}
-    return wrap(_cut(x, places))
+    by_axis = {step.axis(axis, len(ranges)): positions for axis, positions in enumerate(ranges)}
+    return wrap(_cut(x, by_axis))
 
 
 def _cut(x: relax.Expr, ranges: dict[int, range]) -> relax.Expr:
@@ -88,10 +88,10 @@ def _split(step: TfliteStep) -> Sequence[Result]:
     """Split an axis into equal parts; the axis is the first operand."""
     (axis,) = step.integers(0, "axis")
     dims, count = _dims_of(step, 1), len(step.outputs)
-    place = axis % len(dims)
-    if dims[place] % count:
+    along = axis % len(dims)
+    if dims[along] % count:
         raise ValueError(f"axis {axis} of {list(dims)} cannot be split into {count}")
-    return _parts(step, 1, axis, [dims[place] // count] * count)
+    return _parts(step, 1, axis, [dims[along] // count] * count)
 
 
 def _split_at(step: TfliteStep) -> Sequence[Result]:
@@ -111,9 +111,9 @@ def _dims_of(step: TfliteStep, index: int) -> tuple[int, ...]:
 
 def _parts(step: TfliteStep, index: int, axis: int, lengths: Sequence[int]) -> Sequence[Result]:
     (x,), wrap = step.together(index)
-    place = step.axis(axis, len(shape(x)))
+    along = step.axis(axis, len(shape(x)))
     ends = pairwise(accumulate(lengths, initial=0))
-    return [wrap(_cut(x, {place: range(begin, end)})) for begin, end in ends]
+    return [wrap(_cut(x, {along: range(begin, end)})) for begin, end in ends]
 
 
 SLICES: dict[str, Converter] = {

@@ -145,7 +145,9 @@ class TfliteStep:
         if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int32")):
             raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
         if quantization:
-            along = [-1 if place == quantization.axis else 1 for place in range(values.ndim)]
+            along = [
+                -1 if dimension == quantization.axis else 1 for dimension in range(values.ndim)
+            ]
             steps = values.astype(np.float64) - quantization.zero.reshape(along)
             return (steps * quantization.scale.reshape(along)).astype(np.float32)
         if np.isnan(values).any():  # masks are infinite; check_finite refuses weights that are
@@ -168,8 +170,8 @@ class TfliteStep:
 
     def axis(self, axis: int, rank: int) -> int:
         """Return where an axis of the file is among those that :meth:`together` gives."""
-        place = axis_of(axis, rank)
-        return TO_NCHW.index(place) if self.is_image else place
+        file_axis = axis_of(axis, rank)
+        return TO_NCHW.index(file_axis) if self.is_image else file_axis
 
     def activated(self, value: relax.Expr) -> relax.Expr:
         """Return ``value`` under the operator's fused activation."""

@@ -68,11 +68,11 @@ def _sliced(call: relax.Call, x: Array) -> Array:
     return x[tuple(kept)]
 
 
-def _gathered(call: relax.Call, x: Array, places: Array) -> Array:
+def _gathered(call: relax.Call, x: Array, indices: Array) -> Array:
     """Gather along an axis; other axes may be longer in x than in the places."""
     axis = int(call.attrs.axis) % x.ndim
-    kept = [slice(None if i == axis else size) for i, size in enumerate(places.shape)]
-    return np.take_along_axis(x[tuple(kept)], places, axis)
+    kept = [slice(None if i == axis else size) for i, size in enumerate(indices.shape)]
+    return np.take_along_axis(x[tuple(kept)], indices, axis)
 
 
 MOVES: dict[str, Function] = {
@@ -84,7 +84,7 @@ MOVES: dict[str, Function] = {
     "gather_elements": _gathered,
     "permute_dims": lambda call, x: x.transpose([int(axis) for axis in call.attrs.axes]),
     "strided_slice": _sliced,
-    "take": lambda call, x, places: np.take(x, places, int(call.attrs.axis), mode="clip"),
+    "take": lambda call, x, indices: np.take(x, indices, int(call.attrs.axis), mode="clip"),
     "tile": lambda call, x: np.tile(x, [int(count) for count in call.attrs.repeats]),
 }
 

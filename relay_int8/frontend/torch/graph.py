@@ -100,10 +100,10 @@ class TorchImporter:
         title = _bound_name(node)
         with converting(node.title, self._wish()):
             values = self._call(node, title, {})
-            for place, (name, value) in enumerate(zip(node.outputs, values, strict=False)):
+            for output, (name, value) in enumerate(zip(node.outputs, values, strict=False)):
                 if name not in self._read:
                     continue
-                bound = self._bound(f"{title}_output{place}" if place else title, value)
+                bound = self._bound(f"{title}_output{output}" if output else title, value)
                 self._check_sizes(name, bound)
                 self._values[name] = bound
             self._follow_change(node)

@@ -16,47 +16,47 @@ from relay_int8.graph.dataflow import constant, dtype, shape
 Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
-def _places(step: TorchStep, places: relax.Expr, extent: int) -> relax.Expr:
+def _places(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
     """Return places counted from the front; constant ones are checked."""
-    if dtype(places) not in ("int32", "int64"):
-        raise NotImplementedError(f"places of {dtype(places)}")
-    array = constant(places)
+    if dtype(indices) not in ("int32", "int64"):
+        raise NotImplementedError(f"places of {dtype(indices)}")
+    array = constant(indices)
     if array is not None:
         if ((array < -extent) | (array >= extent)).any():
             raise ValueError(f"it reads {int(array.min())} to {int(array.max())} of {extent}")
-        return relax.const(np.where(array < 0, array + extent, array), dtype(places))
-    below = step.emit("below", relax.op.less(places, relax.const(0, dtype(places))))
-    wrapped = step.emit("wrapped", relax.op.add(places, relax.const(extent, dtype(places))))
-    return step.emit("places", relax.op.where(below, wrapped, places))
+        return relax.const(np.where(array < 0, array + extent, array), dtype(indices))
+    below = step.emit("below", relax.op.less(indices, relax.const(0, dtype(indices))))
+    wrapped = step.emit("wrapped", relax.op.add(indices, relax.const(extent, dtype(indices))))
+    return step.emit("places", relax.op.where(below, wrapped, indices))
 
 
-def taken(x: relax.Expr, places: relax.Expr, axis: int) -> relax.Expr:
+def taken(x: relax.Expr, indices: relax.Expr, axis: int) -> relax.Expr:
     """Read along an axis; a place outside, at which torch raises, reads the nearest inside."""
-    return relax.op.take(x, places, axis, mode="clip")
+    return relax.op.take(x, indices, axis, mode="clip")
 
 
 def _embedding(step: TorchStep) -> Result:
-    weight, places = step.tensor("weight"), step.tensor("indices")
-    array, rows = constant(places), shape(weight)[0]
+    weight, indices = step.tensor("weight"), step.tensor("indices")
+    array, rows = constant(indices), shape(weight)[0]
     if array is not None and ((array < 0) | (array >= rows)).any():
         raise ValueError(f"it reads rows {int(array.min())} to {int(array.max())} of {rows}")
-    return taken(weight, places, 0)
+    return taken(weight, indices, 0)
 
 
 def _index_select(step: TorchStep) -> Result:
-    axis, places = step.axis("dim"), step.tensor("index")
-    return taken(step.x, _places(step, places, shape(step.x)[axis]), axis)
+    axis, indices = step.axis("dim"), step.tensor("index")
+    return taken(step.x, _places(step, indices, shape(step.x)[axis]), axis)
 
 
 def _gather(step: TorchStep) -> Result:
-    axis, places = step.axis("dim"), step.tensor("index")
+    axis, indices = step.axis("dim"), step.tensor("index")
     extent = shape(step.x)[axis]
-    if len(shape(places)) != step.rank:
-        raise ValueError(f"its index is {shape(places)}, for an operand {shape(step.x)}")
-    if constant(places) is None:
-        inside = relax.op.clip(places, relax.prim_value(0), relax.prim_value(extent - 1))
+    if len(shape(indices)) != step.rank:
+        raise ValueError(f"its index is {shape(indices)}, for an operand {shape(step.x)}")
+    if constant(indices) is None:
+        inside = relax.op.clip(indices, relax.prim_value(0), relax.prim_value(extent - 1))
         return relax.op.gather_elements(step.x, step.emit("inside", inside), axis)
-    return relax.op.gather_elements(step.x, _places(step, places, extent), axis)
+    return relax.op.gather_elements(step.x, _places(step, indices, extent), axis)
 
 
 def _index(step: TorchStep) -> Result:
@@ -65,15 +65,15 @@ def _index(step: TorchStep) -> Result:
     The axes of that shape stand where the indexed ones stood, in front if those are apart.
     """
     given = _indices(step)
-    axes = [axis for axis, places in enumerate(given) if places is not None]
+    axes = [axis for axis, indices in enumerate(given) if indices is not None]
     dims, x, first = list(shape(step.x)), step.x, axes[0]
     if axes != list(range(first, first + len(axes))):
         order = axes + [axis for axis in range(step.rank) if axis not in axes]
         x, first = step.emit("turned", relax.op.permute_dims(x, order)), 0
         dims = [dims[axis] for axis in order]
     extents, total = dims[first : first + len(axes)], None
-    for places, extent in zip((given[axis] for axis in axes), extents, strict=True):
-        wrapped = _places(step, places, extent)
+    for index_tensor, extent in zip((given[axis] for axis in axes), extents, strict=True):
+        wrapped = _places(step, index_tensor, extent)
         if total is not None:
             rows = relax.op.multiply(total, relax.const(extent, dtype(total)))
             wrapped = as_type(step, wrapped, dtype(total))
@@ -92,11 +92,11 @@ def _indices(step: TorchStep) -> list[relax.Expr | None]:
     if not isinstance(given, list) or not any(isinstance(i, relax.Expr) for i in given):
         raise ValueError("it has no indices")
     indices: list[relax.Expr | None] = []
-    for places in given:
-        if not isinstance(places, relax.Expr) or dtype(places) not in ("bool", "uint8"):
-            indices.append(places)
+    for index_tensor in given:
+        if not isinstance(index_tensor, relax.Expr) or dtype(index_tensor) not in ("bool", "uint8"):
+            indices.append(index_tensor)
             continue
-        array = constant(places)
+        array = constant(index_tensor)
         if array is None:
             raise NotImplementedError(
                 "how large its result is depends on values of the input (a mask of truth values): "
@@ -145,8 +145,8 @@ def overwritten(emit: Emit, x: relax.Expr, positions: Array, value: relax.Expr) 
     if (source >= total).all() and (np.diff(source) == 1).all():
         return relax.op.reshape(value, shape(x))
     both = emit("both", relax.op.concat([emit("flat", part) for part in flat], 0))
-    places = relax.const(source.reshape(shape(x)), "int64")
-    return emit("overwritten", taken(both, places, 0))
+    merged = relax.const(source.reshape(shape(x)), "int64")
+    return emit("overwritten", taken(both, merged, 0))
 
 
 def _counted(x: relax.Expr) -> Array:
@@ -165,8 +165,8 @@ def _slice_scatter(step: TorchStep) -> Result:
 
 
 def _select_scatter(step: TorchStep) -> Result:
-    axis, place = step.axis("dim"), step.integer("index")
-    return _scattered(step, _counted(step.x).take(place, axis))
+    axis, index = step.axis("dim"), step.integer("index")
+    return _scattered(step, _counted(step.x).take(index, axis))
 
 
 def _scattered(step: TorchStep, positions: Array) -> Result:

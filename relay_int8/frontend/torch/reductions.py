@@ -34,7 +34,7 @@ def _reduce(op: Callable[..., relax.Expr]) -> Converter:
 
 
 def _extreme(
-    reduce: Callable[..., relax.Expr], pick: Binary, place: Callable[..., Any]
+    reduce: Callable[..., relax.Expr], pick: Binary, index_of: Callable[..., Any]
 ) -> Converter:
     """Return the extreme of all elements, or those along an axis and their places, or of two."""
 
@@ -44,8 +44,8 @@ def _extreme(
         if step.arguments.get("dim") is None:
             return reduce(step.x, list(range(step.rank)))
         axis, kept = step.axis("dim"), step.flag("keepdim", False)
-        places = step.emit("places", place(step.x, axis, keepdims=kept))
-        return [reduce(step.x, [axis], keepdims=kept), places]
+        indices = step.emit("places", index_of(step.x, axis, keepdims=kept))
+        return [reduce(step.x, [axis], keepdims=kept), indices]
 
     return _convert
 

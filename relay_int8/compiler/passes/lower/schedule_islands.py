@@ -58,8 +58,8 @@ def _across_rows(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], LoopRV] 
     reduced = [int(axis.iter_type) == tirx.IterVar.CommReduce for axis in axes]
     if len(axes) != len(loops) or not any(reduced) or all(reduced):
         return None
-    place = max(i for i, is_reduced in enumerate(reduced) if not is_reduced)
-    extent, inner = sch.get(loops[place]).extent, axes[place].var
+    innermost = max(i for i, is_reduced in enumerate(reduced) if not is_reduced)
+    extent, inner = sch.get(loops[innermost]).extent, axes[innermost].var
     sources = [region.region[-1].min for region in realized.reads]
     if not isinstance(extent, tirx.IntImm) or int(extent) < SHORT:
         return None
@@ -68,7 +68,7 @@ def _across_rows(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], LoopRV] 
     if sch.get_producers(block) or sch.get_consumers(block):
         return None
     return [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced], loops[
-        place
+        innermost
     ]
 
 

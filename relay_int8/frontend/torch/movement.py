@@ -62,19 +62,19 @@ def _transpose(step: TorchStep) -> Result:
 
 def _move_axis(step: TorchStep) -> Result:
     """Move axes to other places; the rest keeps its order."""
-    sources, places = (
+    sources, targets = (
         [axis_of(axis, step.rank) for axis in step.integers(name)]
         for name in ("source", "destination")
     )
     if (
-        len(sources) != len(places)
+        len(sources) != len(targets)
         or len({*sources}) < len(sources)
-        or len({*places}) < len(places)
+        or len({*targets}) < len(targets)
     ):
-        raise ValueError(f"it moves axes {sources} to {places}")
+        raise ValueError(f"it moves axes {sources} to {targets}")
     order = [axis for axis in range(step.rank) if axis not in sources]
-    for place, source in sorted(zip(places, sources, strict=True)):
-        order.insert(place, source)
+    for target, source in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, source)
     return relax.op.permute_dims(step.x, order)
 
 
@@ -139,8 +139,8 @@ def _slice(step: TorchStep) -> Result:
     return relax.op.strided_slice(step.x, [axis], [begin], [end], [stride])
 
 
-def _bound(place: int, size: int) -> int:
-    return min(max(place + size if place < 0 else place, 0), size)
+def _bound(bound: int, size: int) -> int:
+    return min(max(bound + size if bound < 0 else bound, 0), size)
 
 
 def _narrow(step: TorchStep) -> Result:
@@ -152,12 +152,12 @@ def _narrow(step: TorchStep) -> Result:
 
 
 def _select(step: TorchStep) -> Result:
-    axis, place = step.axis("dim"), step.integer("index")
+    axis, index = step.axis("dim"), step.integer("index")
     dims = list(shape(step.x))
-    place += dims[axis] if place < 0 else 0
-    if not 0 <= place < dims[axis]:
-        raise ValueError(f"it selects {place} of {dims[axis]}")
-    part = step.emit("part", relax.op.strided_slice(step.x, [axis], [place], [place + 1]))
+    index += dims[axis] if index < 0 else 0
+    if not 0 <= index < dims[axis]:
+        raise ValueError(f"it selects {index} of {dims[axis]}")
+    part = step.emit("part", relax.op.strided_slice(step.x, [axis], [index], [index + 1]))
     return relax.op.reshape(part, dims[:axis] + dims[axis + 1 :])
 
 
@@ -243,8 +243,8 @@ def _pad(step: TorchStep) -> Result:
     if min(widths, default=0) < 0:
         raise NotImplementedError("it crops (negative widths)")
     sides = [0] * (2 * step.rank - len(widths))
-    for place in range(len(widths) - 2, -1, -2):
-        sides += widths[place : place + 2]
+    for begin in range(len(widths) - 2, -1, -2):
+        sides += widths[begin : begin + 2]
     return relax.op.nn.pad(step.x, sides, MODES[mode], step.real("value", 0.0))
 
 

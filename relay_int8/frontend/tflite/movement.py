@@ -85,13 +85,13 @@ def _pad(step: TfliteStep) -> Result:
     if len(widths) != 2 * rank or min(widths) < 0:
         raise ValueError(f"its widths are {list(widths)} for {rank} axes")
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
-    places = {step.axis(axis, rank): pair for axis, pair in enumerate(pairs)}
-    flat = [width for axis in range(rank) for width in places[axis]]
+    pads_by_axis = {step.axis(axis, rank): pair for axis, pair in enumerate(pairs)}
+    flat = [width for axis in range(rank) for width in pads_by_axis[axis]]
     if step.operator.kind == "MIRROR_PAD":
         if step.integer("mode", 0):
             raise NotImplementedError("a mirror pad that repeats the edge (SYMMETRIC)")
         dims = shape(x)
-        if any(max(places[axis]) >= dims[axis] for axis in range(rank)):
+        if any(max(pads_by_axis[axis]) >= dims[axis] for axis in range(rank)):
             raise ValueError(f"its widths {list(widths)} reach over {list(dims)}")
         return wrap(relax.op.nn.pad(x, flat, "reflect"))
     return wrap(relax.op.nn.pad(x, flat, "constant", _fill(step)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 SHOWN = 5  # names of a list; what a reader takes in at a glance
-DIGITS = 12  # of a hash, as everywhere that one is printed
+DIGITS = 12  # digits of a hash, wherever one is printed
 
 
 def other_model(actual: str, expected: str) -> str | None:

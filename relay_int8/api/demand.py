@@ -19,7 +19,7 @@ Metric = Callable[[Iterator[dict[str, Array]]], float]
 
 TOP1 = "top-1"
 SNR = "SNR"
-ROUNDING = 1e-9  # of differences between two shares: 0.615 - 0.605 is more than 0.01
+ROUNDING = 1e-9  # rounding error of the difference of two shares: 0.615 - 0.605 is more than 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

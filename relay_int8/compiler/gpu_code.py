@@ -19,7 +19,7 @@ from relay_int8.machine.gpu import GpuNeeds
 from schedules.cuda.toolchain.compiler import least_driver
 from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
 
-CAPTURED = "_cuda_graph_capture"  # what TVM calls a function whose launches a graph replays
+CAPTURED = "_cuda_graph_capture"  # TVM's name of a function whose launches a CUDA graph replays
 _PTX_VERSION = re.compile(rb"^\.version (\S+)", re.M)
 _KERNEL = re.compile(r"(\w+)_kernel(?:_\d+)?")  # TVM's names of the kernels of one PrimFunc
 

@@ -23,7 +23,7 @@ from relay_int8.frontend.recurrent_cells import (
 )
 from relay_int8.graph.dataflow import constant, shape
 
-MOST_STEPS = 2048  # each is a dense layer with kernels of its own
+MOST_STEPS = 2048  # time steps; each becomes a dense layer with kernels of its own
 
 
 def check_steps(count: int) -> None:

@@ -22,8 +22,8 @@ from schedules.spec.text import factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOVES = ("reshape", "permute_dims", "strided_slice")
-OPEN = 2  # stands for an open batch where positions are counted
-MOST_COUNTED = 1 << 24  # elements of a tensor whose places are written down one by one
+OPEN = 2  # extent that stands for an open batch where positions are counted
+MOST_COUNTED = 1 << 24  # elements of a tensor whose offsets are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from relay_int8.graph.matrices import Positions, broadcast_to, counted, is_count
 from relay_int8.graph.matrix_products import scalar_factor
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LEAST_MASK = -1e4  # what a condition puts in place of a score counts as masked out below
-NEAR = 6  # operators between a product and its softmax
+LEAST_MASK = -1e4  # score; a condition that puts it or less in place of another one masks that out
+NEAR = 6  # greatest number of operators between a product and its softmax
 
 
 @dataclass

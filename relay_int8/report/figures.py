@@ -19,8 +19,8 @@ from relay_int8.calibration.predicted import integer_counts
 from relay_int8.report.contents import LayerReport, Report
 from relay_int8.report.pages.interactive import Axes, Traces
 
-BARS = 256  # of a histogram, at most; neighbouring bins are added up
-POINTS = 240  # of a divergence curve, at most
+BARS = 256  # greatest number of bars of a histogram; neighbouring bins are added up
+POINTS = 240  # greatest number of points of a divergence curve
 _LOG: dict[str, Any] = {"yaxis": {"type": "log"}}
 LAYERS = Axes(name="layers", x="layer", y="signal to noise, dB")
 TENSOR = (

@@ -31,8 +31,8 @@ from schedules.x86 import saturating
 Array = npt.NDArray[Any]
 INT32_MAX = 2**31 - 1
 U8_MAX = 255
-CUT = 0.5  # a threshold below this share of the largest value is worth a look
-USED_STEPS = 32  # of some 256: a tensor whose 99.9 % take fewer has lost three bits
+CUT = 0.5  # share of the largest value; a lower threshold is a hazard
+USED_STEPS = 32  # integer steps (of 256); a tensor whose 99.9 % take fewer has lost three bits
 CENTRAL_SHARE = 0.999
 UNCALIBRATED = ("constant", "not-finite", "no-range")
 """Kinds that say that the calibration images, or the table, cannot have been meant."""

@@ -24,7 +24,7 @@ from schedules.cuda.device.cudart import CUDART, load_cudart
 
 Array = np.ndarray[Any, Any]
 _TYPES = {"cpu": 1, "cuda": 2}  # DLPack's kDLCPU and kDLCUDA
-_POOLED = 2  # the Relax VM's allocator that keeps memory between runs
+_POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from schedules.layout import NHWC, ROW
 from schedules.spec import Pool2d
 from schedules.template import Layouts
 
-MAX_TAPS = 2**22  # of an int32 sum, see Exact
+MAX_TAPS = 2**22  # taps of a window, bounded by an int32 sum; see Exact
 
 
 def refuses(spec: Pool2d) -> str | None:

@@ -28,7 +28,7 @@ from schedules.cpu.elementwise import on_cpu
 from schedules.spec import Concat
 from schedules.template import Layouts
 
-FEW = 8  # inputs
+FEW = 8  # inputs of a concat up to which one element-wise kernel is used
 
 
 def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:

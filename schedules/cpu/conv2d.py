@@ -35,8 +35,8 @@ from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts
 
-UNROLLED = 120  # columns of y times columns of the kernel: more is too much code
-ROUND = 4  # columns of y, on wide images, are rounded up to a multiple
+UNROLLED = 120  # columns of y times columns of the kernel; more is too much code
+ROUND = 4  # multiple that the columns of y are rounded up to on wide images
 
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:

@@ -39,9 +39,9 @@ from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts
 
 STAGE = "stage"
-MOST_CHANNELS = 4  # with more, NCHW16c wastes less than this saves
+MOST_CHANNELS = 4  # input channels; with more, NCHW16c wastes less than this saves
 CHUNK = 16  # elements of a row that are copied at once
-ROUND = 4  # columns of y are rounded up to a multiple
+ROUND = 4  # multiple that the columns of y are rounded up to
 
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:

@@ -27,7 +27,7 @@ from schedules.bodies.body import Body, symbolic_axis, template_blocks, template
 from schedules.spec import Spec
 from schedules.template import ScheduleTemplate
 
-SERIAL_ELEMENTS = 16384  # below, waking other threads costs more than they save
+SERIAL_ELEMENTS = 16384  # elements of a tensor; waking other threads for fewer does not pay
 BLOCKS = (4, 16)  # channels in one block
 LONG_RUN = 64  # elements; a shorter inner loop does not pay for the division of a fused index
 

@@ -8,7 +8,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.spec import Attention, Product
 
-SERIAL_MULTIPLICATIONS = 1 << 16  # below, waking other threads costs more than they save
+SERIAL_MULTIPLICATIONS = 1 << 16  # multiplications; waking threads for fewer does not pay
 
 
 def tasks(spec: Product | Attention, count: Any) -> Any:

@@ -34,7 +34,7 @@ from schedules.spec import PER_CHANNEL, Conv2d
 
 BLOCK = "windows"
 PADDED = "padded"
-REGISTER_BYTES = 64  # where registers are narrower, LLVM splits a copy
+REGISTER_BYTES = 64  # width of a copy; where registers are narrower, LLVM splits it
 
 
 @dataclass(frozen=True)

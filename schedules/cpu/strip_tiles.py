@@ -24,8 +24,8 @@ from schedules.template import ScheduleError
 
 MAX_ROWS = 14
 MAX_STEPS = 160  # multiplications unrolled in a tile; more is slow to compile, and no faster
-SERIAL_STEPS = 1 << 14  # below, waking other threads costs more than they save
-MAX_PADDED_BYTES = 48 * 1024  # of padded rows: about an L1
+SERIAL_STEPS = 1 << 14  # vector steps of a kernel; fewer are not worth waking other threads
+MAX_PADDED_BYTES = 48 * 1024  # size of the padded rows: about an L1 cache
 
 
 @dataclass(frozen=True)

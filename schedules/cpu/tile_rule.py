@@ -20,9 +20,9 @@ L2_SHARE = 256 << 10  # bytes of weights that stay in the second
 MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
-SKIPPING = 1.04  # times the cycles of tiles that divide, where the last one is cut
+SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
 MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
-IDLE = 0.125  # of the time that cores may wait for the busiest, to have longer tasks
+IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ LIST_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 DENSE = 0
 STORAGE = {1: "row-sparse", 2: "compressed sparse rows"}
-MAX_RANK = 32  # NumPy's before 2.0
+MAX_RANK = 32  # number of axes; NumPy's limit before 2.0
 TYPES = {
     0: "<f4",
     1: "<f8",

@@ -15,8 +15,8 @@ from typing import Any
 from relay_int8.errors import FrontendError
 
 VARIABLE = "null"
-LARGEST_BYTES = 16 << 20  # the deepest networks of the model zoos have 1 MB
-SPELLINGS = ("attr", "attrs", "param")  # where one node has two, the later one counts
+LARGEST_BYTES = 16 << 20  # size of a symbol file; the deepest networks of the model zoos have 1 MB
+SPELLINGS = ("attr", "attrs", "param")  # keys of attributes; of two, the later counts
 
 Entry = tuple[int, int]
 

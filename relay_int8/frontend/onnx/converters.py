@@ -35,7 +35,7 @@ SORTED = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 
-MOST_COPIES = 8  # that a Tile is written as, joined
+MOST_COPIES = 8  # copies that a Tile is imported as, joined by a concat
 
 
 def _clip(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

@@ -13,7 +13,7 @@ from relay_int8.frontend.torch.promotion import NUMBERS
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype, shape
 
-MOST_ELEMENTS = 1 << 22  # a mask of 2048 x 2048: more would come from a damaged file
+MOST_ELEMENTS = 1 << 22  # elements, a mask of 2048 x 2048; more come from a damaged file
 
 
 def element_type(step: TorchStep, default: str) -> str:

@@ -20,7 +20,7 @@ from relay_int8.quantization.mixed_precision.costs import KernelCosts
 from relay_int8.quantization.mixed_precision.sensitivity import Fit, Sensitivity, Variants
 
 TRIED = 8  # layers whose plans are looked at in each step, the most promising ones
-LEAST_US = 0.1  # a change that costs nothing is taken as this
+LEAST_US = 0.1  # least time that a change counts with, so that gain per time stays finite
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from relay_int8.quantization.mixed_precision.sensitivity import simulation_of
 from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
 from relay_int8.quantization.refine.network import NumpyNetwork
 
-IMAGES = 4  # at most
-MACS = 2 * 10**11  # that all runs of the images may take, where they are more than one
+IMAGES = 4  # greatest number of calibration images that layers are compared on
+MACS = 2 * 10**11  # multiplications of all runs together, where there is more than one image
 
 
 def by_harm(

@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 SCHEDULED = "tirx.is_scheduled"
 PATTERN, REDUCTION = "op_pattern", 3  # as TVM's AnnotateTIROpPattern has it
-SHORT = 16  # elements of a row that are not worth being read side by side
+SHORT = 16  # elements of a row; shorter rows are not worth being read side by side
 
 
 @tvm.transform.module_pass(opt_level=0, name="ScheduleIslands")

@@ -1,4 +1,4 @@
-"""What does not fit, in few words: files of another model, long lists of names, shapes."""
+"""Texts that error messages share: files of another model, long lists of names, shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a range does to the values of a tensor, by their counts: integers, saturation, noise.
+"""Predict from a histogram what a range does to a tensor: its integers, saturation and noise.
 
 Every value counts as the middle of its bin, those of the first bin of ``|x|`` as zero, which most
 of them are where a ReLU came before. Bins are narrow beside the steps between integers (2048 of

@@ -1,4 +1,4 @@
-"""A report for people, as tables on a terminal."""
+"""The report of a network as tables on a terminal."""
 
 from __future__ import annotations
 

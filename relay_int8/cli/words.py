@@ -1,4 +1,4 @@
-"""The words and numbers that help pages show, without the modules that define them.
+"""Names and defaults that help pages show, without importing the modules that define them.
 
 Those import NumPy and TVM, which takes seconds; the tests hold the two together.
 """

@@ -1,4 +1,4 @@
-"""What compiling for GPUs gave besides the library: needs, registers, what a graph replays."""
+"""Facts about code compiled for GPUs: what it needs, registers, launches of the CUDA graph."""
 
 from __future__ import annotations
 

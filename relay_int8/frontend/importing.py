@@ -1,4 +1,4 @@
-"""What importers of graphs have in common: what they refuse, how they bind, errors by a title."""
+"""Functions that importers of graphs share: refusals, bindings, errors that name the operator."""
 
 from __future__ import annotations
 

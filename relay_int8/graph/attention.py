@@ -1,4 +1,4 @@
-"""Attention, with the moves around it.
+"""Find attention in a function, with the reshapes and permutations around it.
 
     softmax(factor * q k' + mask) v
 

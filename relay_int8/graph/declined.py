@@ -1,4 +1,4 @@
-"""Why a rewrite left alone what it nearly fitted, and who hears of it."""
+"""Reasons why a rewrite did not apply where it nearly fitted, collected for reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of two activations, with the moves before and behind them that they make needless."""
+"""Find products of two activations, with the reshapes and permutations that a kernel absorbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One forward walk over ``main``: what every graph pass of this package does."""
+"""The forward traversal of ``main`` that every graph pass of this package is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the computer this runs on can do; needs no TVM, so that loading an artifact stays cheap."""
+"""CPU flags, name and clocks of this computer; needs no TVM, so that loading stays cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factors that move range between a layer and its readers, channel by channel.
+"""Factors of channels that balance ranges between a layer and those that read it.
 
 Positive factors pass through ReLU, pooling and their kin, so a producer's channel can be multiplied
 and its readers' weights divided by the same number: the network computes the same, its integers do

@@ -1,4 +1,4 @@
-"""How well a share of few images is known."""
+"""Confidence interval (Wilson) of a share that was measured on few images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators that move integers have in common: nothing is computed."""
+"""The common record of operators that move integers and compute nothing."""
 
 from __future__ import annotations
 

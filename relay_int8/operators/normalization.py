@@ -1,4 +1,4 @@
-"""What norms have in common: float32 kernels of rows, whose results a quantize may join."""
+"""The common record of norms: float32 kernels of rows, whose results a quantize may join."""
 
 from __future__ import annotations
 

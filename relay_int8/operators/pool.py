@@ -1,4 +1,4 @@
-"""What max and average pooling of images have in common."""
+"""The common record of max and average pooling of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors nothing but one function of real numbers reads: ranges are chosen behind it."""
+"""Tensors whose only reader is an element-wise function: its values decide their range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table from elsewhere is checked against: the tensors and layers of a model."""
+"""The tensors and layers of a model, to which calibration tables of other tools are fitted."""
 
 from __future__ import annotations
 

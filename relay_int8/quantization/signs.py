@@ -1,4 +1,4 @@
-"""What is known about the signs of tensors, whatever the data."""
+"""The signs of tensors that follow from the operators, whatever the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says of a compiled network: layers, kernels, fidelity and times."""
+"""Fill the report of a compiled network: layers, kernels, fidelity and times."""
 
 from __future__ import annotations
 

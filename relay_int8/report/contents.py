@@ -1,4 +1,4 @@
-"""What quantizing a network cost and brought: one record, which report.json holds."""
+"""The report of a quantized network, as report.json holds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may go wrong with a quantized network, found before anything runs.
+"""Hazards of a quantized network, found before anything runs.
 
 From the float weights and the plan alone: sums that could leave int32, pairs of products that
 saturate int16 where another runtime adds them there, channels without weights. From the calibration

@@ -1,4 +1,4 @@
-"""What a report comes to in a few sentences: speed, accuracy, worst layers, what is in float."""
+"""The verdict that begins a report page: speed, accuracy, worst layers, what is in float."""
 
 from __future__ import annotations
 

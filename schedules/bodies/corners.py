@@ -1,4 +1,4 @@
-"""The pixels around the places that a sampling looks at, and how much each of them counts.
+"""The four pixels around each sampling coordinate, and their bilinear weights.
 
     place         float32 (n, parts, taps, 2, oh, ow)   row and column; -1 where nothing is seen
     corner_pixel  int32   (n, parts, taps, 4, oh, ow)   row * width + column, inside the image

@@ -1,4 +1,4 @@
-"""Leave the integers: int8 or uint8 to float32, from any layout to any layout in one pass.
+"""Dequantize int8 or uint8 to float32, from any layout to any layout in one pass.
 
     x : int8 or uint8, logical any shape, any layout
     y : float32, any layout; lanes past the last channel are 0

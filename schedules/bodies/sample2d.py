@@ -1,4 +1,4 @@
-"""Sample an image at moved places, all channels of a place together.
+"""Deformable sampling of an image: all channels of an output position together.
 
     x      : logical (n, c, h, w)                  NCHW<b>c, or any layout
     offset : float32 (n, 2 * taps * parts, oh, ow) any layout; mask float32 likewise

@@ -1,4 +1,4 @@
-"""How a product of activations is shared among threads."""
+"""The tasks of threads in a product of activations."""
 
 from __future__ import annotations
 

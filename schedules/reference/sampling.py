@@ -1,4 +1,4 @@
-"""NumPy reference of sampling at moved places, in logical layout."""
+"""NumPy reference of deformable sampling, in logical layout."""
 
 from __future__ import annotations
 

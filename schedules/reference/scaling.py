@@ -1,4 +1,4 @@
-"""NumPy reference of what multiplies sums: one multiplier, or one for each sign, or two that add.
+"""NumPy reference of requantization: one multiplier, or one for each sign, or two that add.
 
 A multiplier is its factors: ``(m,)`` float32, or ``(m, shift)`` int32 where a spec is fixed-point.
 """

@@ -1,4 +1,4 @@
-"""What every spec has, and the words it is written in."""
+"""The base class of specs, and the types of their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling of an image at places that another tensor gives: half of a deformable convolution."""
+"""Sampling of an image at coordinates of another tensor: half of a deformable convolution."""
 
 from __future__ import annotations
 

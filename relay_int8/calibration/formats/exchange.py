@@ -1,4 +1,4 @@
-"""What tables of all tools have in common: the form between two formats."""
+"""The intermediate form of calibration tables between the formats of two tools."""
 
 from __future__ import annotations
 

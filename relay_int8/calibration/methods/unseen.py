@@ -1,4 +1,4 @@
-"""How far beyond the largest values that were seen a range had better reach.
+"""How far a range of few observed values should reach beyond the largest of them.
 
 A tensor of few values, as the vector behind a global pooling has on few images, is exceeded by the
 next images often and by much; one of a hundred thousand values is not. What is expected of as many

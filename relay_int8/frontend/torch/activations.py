@@ -1,4 +1,4 @@
-"""PyTorch's activations, and what clips."""
+"""PyTorch's activations and clipping operators."""
 
 from __future__ import annotations
 

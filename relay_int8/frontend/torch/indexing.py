@@ -1,4 +1,4 @@
-"""PyTorch operators that read, or overwrite, elements at places that a tensor gives."""
+"""PyTorch operators that read, or overwrite, elements at indices that a tensor gives."""
 
 from __future__ import annotations
 

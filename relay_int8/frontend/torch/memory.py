@@ -1,4 +1,4 @@
-"""Tensors that share memory: what a change in place of one of them is to the others.
+"""Tensors of a PyTorch program that share memory, and what an in-place change does to the others.
 
 A view is the result of a node that only moves elements. A change is written into the tensor that
 the view is of, at the places that the node moves there, and so on to the first one; other views of

@@ -1,4 +1,4 @@
-"""Let a product broadcast a gate by itself.
+"""Remove the broadcast of a gate in front of a product, which broadcasts by itself.
 
     Before:  e = broadcast_to(gate, shape of x);  y = multiply(e, x)
     After:   y = multiply(x, gate)

@@ -1,4 +1,4 @@
-"""Compute what depends on constants alone.
+"""Replace operators whose operands are all constants by their results.
 
     Before:  b = reshape(bias, (1, 8, 1, 1));  y = add(x, b)
     After:   y = add(x, constant)

@@ -1,4 +1,4 @@
-"""Remove operators that hand on what they get.
+"""Remove operators whose result equals their operand.
 
     Before:  y = reshape(x, shape of x);  z = multiply(y, 1);  u = permute_dims(z, [0, 1, 2, 3])
     After:   every reader of u reads x

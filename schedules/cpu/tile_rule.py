@@ -36,7 +36,7 @@ class ContractionTiles:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """What a row of y is like.
+    """What the tile rule asks of a row of y.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class Sample2d(OperatorSpec):
 
     @property
     def taps(self) -> int:
-        """Places that one position of y looks at."""
+        """Number of samples of one position of y."""
         return self.kernel[0] * self.kernel[1]
 
     @property

@@ -34,7 +34,7 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One file format.
+    """A file format of calibration tables.
 
     Parameters
     ----------

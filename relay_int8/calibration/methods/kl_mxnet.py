@@ -44,7 +44,7 @@ SMALL, ORDERS = 16, range(2, 13)  # (1 / 16)**12 / 132 is below the last bit
 
 @dataclass(frozen=True)
 class KlMxnet(Method):
-    """The search above."""
+    """MXNet's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-mxnet"
     bins: ClassVar[int] = 8001

@@ -26,7 +26,7 @@ IGNORED = 0.002  # share of the bins, from the first on, that the search leaves 
 
 @dataclass(frozen=True)
 class KlPpq(SymmetricMethod):
-    """The search above."""
+    """PPQ's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-ppq"
     bins: ClassVar[int] = 4096

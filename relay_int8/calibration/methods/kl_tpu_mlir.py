@@ -36,7 +36,7 @@ LEVELS = 128
 
 @dataclass(frozen=True)
 class KlTpuMlir(SymmetricMethod):
-    """The search above."""
+    """TPU-MLIR's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-tpu-mlir"
     counts_zeros: ClassVar[bool] = True

@@ -45,7 +45,7 @@ STRIDE = 16  # bins between candidates: 128 of them an end, so that the least is
 
 @dataclass(frozen=True)
 class MseAffine(Method):
-    """The search above."""
+    """The range, both ends of it, of least squared error."""
 
     name: ClassVar[str] = "mse-affine"
 

@@ -37,7 +37,7 @@ class JoinQuantize:
 
 
 class _Joiner:
-    """One walk over a function."""
+    """Rewrites one function."""
 
     def __init__(self, mod: IRModule) -> None:
         self._func = mod["main"]

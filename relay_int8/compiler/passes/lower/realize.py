@@ -71,7 +71,7 @@ class Realize:
 
 
 class _Realizer:
-    """One walk over a QDQ function; ``_integers`` maps Q and DQ variables to integer tensors."""
+    """Rewrites one QDQ function; ``_integers`` maps Q and DQ variables to integer tensors."""
 
     def __init__(self, func: relax.Function) -> None:
         self._func = func

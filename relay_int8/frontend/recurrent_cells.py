@@ -77,7 +77,7 @@ class RecurrentWeights:
 
 @dataclass(frozen=True)
 class DenseProducts:
-    """A dense layer; ``w`` is (inputs, outputs)."""
+    """A dense layer of the state; ``w`` is (inputs, outputs)."""
 
     w: relax.Expr
     bias: relax.Expr | None = None
@@ -90,7 +90,7 @@ class DenseProducts:
 
 
 class RecurrentCell(Protocol):
-    """What a step computes."""
+    """The step of a recurrent layer: its gates, its dense layers, the state behind it."""
 
     @property
     def gates(self) -> int:
@@ -107,18 +107,22 @@ class RecurrentCell(Protocol):
         """Return the state after a step; its first tensor is the step's output."""
 
 
-@dataclass(frozen=True)
-class PlainCell:
-    """A step of an RNN without gates."""
-
-    activation: Activation = tanh
-    gates: int = 1
+class _OneProductCell:
+    """A cell whose gates all add the product of the input and that of the state."""
 
     def products(
         self, emit: Emit, weights: RecurrentWeights
     ) -> tuple[relax.Expr | None, list[DenseProducts]]:
         """Sum the biases, so that the product of the state has none."""
         return _bias_sum(emit, weights), [DenseProducts(transposed(emit, weights.of_state))]
+
+
+@dataclass(frozen=True)
+class PlainCell(_OneProductCell):
+    """A step of an RNN without gates."""
+
+    activation: Activation = tanh
+    gates: int = 1
 
     def step(
         self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]
@@ -128,7 +132,7 @@ class PlainCell:
 
 
 @dataclass(frozen=True)
-class LstmCell:
+class LstmCell(_OneProductCell):
     """A step of an LSTM; its state is the output h and the memory c.
 
     Parameters
@@ -151,12 +155,6 @@ class LstmCell:
     peepholes: tuple[relax.Expr, relax.Expr, relax.Expr] | None = None
     is_coupled: bool = False
     gates: int = 4
-
-    def products(
-        self, emit: Emit, weights: RecurrentWeights
-    ) -> tuple[relax.Expr | None, list[DenseProducts]]:
-        """Sum the biases, so that the product of the state has none."""
-        return _bias_sum(emit, weights), [DenseProducts(transposed(emit, weights.of_state))]
 
     def step(
         self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]

@@ -213,7 +213,6 @@ def leave_in_float(
     quantized: QuantizedModel,
     layers: Collection[str],
     data: Dataset | CalibrationTable,
-    progress: Progress | None = None,
 ) -> QuantizedModel:
     """Return a quantized model with more layers in float; tensors keep their ranges.
 
@@ -228,12 +227,10 @@ def leave_in_float(
         Names of the layers.
     data
         What it was quantized with.
-    progress
-        Called as tools go on.
     """
     config, plan = planned_with_floats(quantized, layers)
     reference = quantized.reference
-    plan, corrected = _in_range(reference, plan, quantized.table, config, data, progress)
+    plan, corrected = _in_range(reference, plan, quantized.table, config, data, None)
     entries = {name: quantized.table.entries[name] for name in plan.calibrated}
     mod = _with_pairs(corrected, plan, quantized.table, config)
     return replace(

@@ -88,12 +88,12 @@ def call_times(mod: IRModule, target: Target) -> list[tuple[KernelCall, float]]:
     return timed_calls(built.calls, kernel_times(machine.module, inputs, REPEATS))
 
 
-def run_times_ms(mods: Sequence[IRModule], target: Target, repeats: int = REPEATS) -> list[float]:
+def run_times_ms(mods: Sequence[IRModule], target: Target) -> list[float]:
     """Return the median milliseconds of one run of each network, the networks taking turns."""
     machines = [virtual_machine(compile_module(mod, target)) for mod in mods]
     inputs = [_arguments(mod) for mod in mods]
     times: list[list[float]] = [[] for _ in mods]
-    for _ in range(WARM_UP + repeats):
+    for _ in range(WARM_UP + REPEATS):
         for machine, arguments, machine_times in zip(machines, inputs, times, strict=True):
             start = time.perf_counter_ns()
             machine["main"](*arguments)

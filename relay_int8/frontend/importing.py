@@ -87,7 +87,7 @@ class ImportWriter(FunctionWriter):
 
 @contextmanager
 def converting(title: str, wish: str = "") -> Iterator[None]:
-    """Have what a converter raises name its operator, and the ``wish`` it could not follow.
+    """Make errors of a converter name its operator, and the ``wish`` it could not follow.
 
     Raises
     ------

@@ -39,7 +39,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Mask:
-    """What is added to scores: a tensor, or constant values, float32."""
+    """The mask that is added to scores: a tensor, or constant values, float32."""
 
     strides: Strides
     tensor: relax.Var | None = None

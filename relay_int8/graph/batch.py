@@ -77,7 +77,7 @@ def with_batch(mod: IRModule, batch: Batch) -> IRModule:
 
 
 class _Change:
-    """One function, written again for another batch.
+    """Rewrites one function for another batch.
 
     ``_axes``: variable of the old function -> the axis that holds its batch, None without one.
     """

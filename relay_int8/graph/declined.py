@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Declined:
-    """What a rewrite returns that knows the operator, but not this use of it.
+    """The result of a rewrite that knows the operator, but not this use of it: the reason.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ def collecting_declined() -> Iterator[list[Declined]]:
 
 
 def note_declined(name: str, declined: Declined) -> None:
-    """Tell whoever collects it that the tensor called ``name`` was kept, and why."""
+    """Add to the collected refusals that the tensor called ``name`` was kept, and why."""
     logger.debug("%s is kept: %s", name, declined.reason)
     named, collected = replace(declined, name=name), _collected.get()
     if collected is not None and named not in collected:

@@ -59,7 +59,7 @@ class MatrixAccess:
 
 
 class Surroundings:
-    """What stands around the products of a function; ``taken`` belongs to a product already."""
+    """The operators around the products of a function; ``taken`` belong to a product already."""
 
     def __init__(self, values: Values, readers: Readers, results: Collection[relax.Var]) -> None:
         self.values, self.readers, self.results = values, readers, set(results)

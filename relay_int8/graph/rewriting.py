@@ -22,7 +22,7 @@ from relay_int8.graph.declined import Declined, note_declined
 
 
 class Scope:
-    """What a rewrite may ask and do at one binding; operands are already rewritten.
+    """The interface of a rewrite to one binding, whose operands are already rewritten.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judgement:
-    """What a quantized network made of some images.
+    """Signal and noise power of a quantized network's outputs on some images.
 
     Parameters
     ----------

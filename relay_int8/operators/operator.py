@@ -21,7 +21,7 @@ Holds = Callable[[np.ndarray], bool]
 
 
 class Operator:
-    """One kind of group; a subclass overrides what is true of it.
+    """The record of one kind of group; subclasses override the defaults.
 
     ``kind`` is that of :class:`relay_int8.graph.group.Group`. Records hold no state.
     """

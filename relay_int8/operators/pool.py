@@ -16,7 +16,7 @@ from relay_int8.operators.operator import Array, Holds, Operator
 
 
 class Pool(Operator):
-    """Windows of an image."""
+    """Pooling over windows of an image."""
 
     in_numpy = True
     reduce: ClassVar[Literal["max", "avg"]]

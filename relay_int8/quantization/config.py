@@ -18,7 +18,7 @@ RoundingName = Literal["nearest", "adaround", "descent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What is done for accuracy, beside choosing ranges; all of it on calibration images.
+    """Accuracy tools beside calibration; all of them work on the calibration images.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class QuantConfig:
 
     @property
     def requantize_text(self) -> str:
-        """By what sums become integers, as commands and reports say it."""
+        """The requantization mode, as commands and reports name it."""
         return "float" if self.requantize == "float" else f"fixed ({self.requantize})"
 
     @property

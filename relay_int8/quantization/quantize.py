@@ -103,7 +103,7 @@ class QuantizedModel:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How it was made, as a report says it."""
+        """The settings it was quantized with, as a report lists them."""
         if self.adopted:
             kept = {"scales": "of the model", "require_int8": self.config.require_int8}
             return kept | {"requantize": self.config.requantize_text}

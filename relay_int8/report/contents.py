@@ -79,7 +79,7 @@ ELSEWHERE = "int16-saturation"
 
 @dataclass(frozen=True, kw_only=True)
 class Hazard:
-    """One thing to look at before the network is trusted (``relay_int8.report.hazards``).
+    """A finding to look at before the network is trusted (``relay_int8.report.hazards``).
 
     Parameters
     ----------

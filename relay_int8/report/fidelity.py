@@ -24,7 +24,7 @@ from relay_int8.report.contents import OutputReport
 
 @dataclass
 class Difference:
-    """Sums over images of what one tensor is and of how far it is off.
+    """Sums over images of the power of one tensor and of its quantization error.
 
     ``saturated`` counts values at an end of the integer range, that of real zero left out.
     """

@@ -29,7 +29,7 @@ _POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 
 @dataclass(frozen=True)
 class RuntimeDevice:
-    """Where a library runs: "cpu" or "cuda", and which of several."""
+    """The device a library runs on: "cpu" or "cuda", and its index."""
 
     kind: str = "cpu"
     number: int = 0

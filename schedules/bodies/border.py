@@ -17,7 +17,7 @@ from schedules.spec import Conv2d
 
 @dataclass(frozen=True, kw_only=True)
 class BorderedAxis:
-    """One axis of a convolution: extents of x, y and the kernel, and how they move."""
+    """One axis of a convolution: extents of x, y and the kernel, stride, dilation and padding."""
 
     size: int
     out: int

@@ -22,7 +22,7 @@ STAGES = (PIXEL, WEIGHT, PLACE)
 
 
 class Corners:
-    """The pixels around each place, and how much each of them counts."""
+    """The pixels around each sampling coordinate, and their weights."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 class MxnetImporter:
-    """One graph on its way into Relax.
+    """Imports one MXNet graph into Relax.
 
     Parameters
     ----------

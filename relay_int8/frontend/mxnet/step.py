@@ -13,7 +13,7 @@ from relay_int8.graph.dataflow import dtype
 
 @dataclass(frozen=True)
 class MxnetStep:
-    """One node on its way into Relax.
+    """Operands and attributes of one MXNet node, as its converter reads them.
 
     Parameters
     ----------

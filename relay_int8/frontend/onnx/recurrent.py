@@ -70,7 +70,7 @@ def rnn(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
 
 @dataclass(frozen=True)
 class _Node:
-    """The operands and attributes of a node that all three operators have."""
+    """Operands and attributes of a recurrent node, common to LSTM, GRU and RNN."""
 
     bb: relax.BlockBuilder
     inputs: list[Any]

@@ -37,7 +37,7 @@ from relay_int8.graph.dataflow import shape
 
 
 class TfliteImporter:
-    """One graph on its way into Relax.
+    """Imports one TFLite graph into Relax.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from relay_int8.graph.dataflow import shape
 
 @dataclass(frozen=True)
 class TfliteStep:
-    """One operator on its way into Relax.
+    """Operands and options of one TFLite operator, as its converter reads them.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
 
 
 class TorchImporter:
-    """One program on its way into Relax.
+    """Imports one PyTorch program into Relax.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ UNCERTAIN = {
 
 @dataclass
 class TensorAliases:
-    """Who shares memory with whom, by names.
+    """The tensors of a program that share memory, by their names.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ from relay_int8.graph.dataflow import shape
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of layer: what a step computes, and how many tensors its state is."""
+    """A kind of recurrent layer: its cell, and the number of tensors of its state."""
 
     cell: RecurrentCell
     states: int

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TorchStep:
-    """One node on its way into Relax.
+    """Operands and arguments of one PyTorch node, as its converter reads them.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ LEAST_US = 0.1  # least time that a change counts with, so that gain per time st
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What has to be reached on the calibration images; at least one of both.
+    """The accuracy to reach on the calibration images; at least one of the two.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def export_qdq(
 
 
 class _Exporter:
-    """One walk over a function."""
+    """Writes one function as ONNX."""
 
     def __init__(
         self,

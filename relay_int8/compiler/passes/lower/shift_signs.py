@@ -38,7 +38,7 @@ class ShiftSigns:
 
 
 class _Shifter:
-    """One walk over a function; int8 tensors as they are, as unsigned ones, or as both."""
+    """Rewrites one function; int8 tensors as they are, as unsigned ones, or as both."""
 
     def __init__(self, mod: IRModule) -> None:
         self._func = mod["main"]

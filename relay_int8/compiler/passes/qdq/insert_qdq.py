@@ -45,7 +45,7 @@ class InsertQdq:
 
 
 class _Inserter:
-    """One walk over a function: float tensors, and what stands for them after Q/DQ."""
+    """Rewrites one function: float tensors, and the results of their Q/DQ pairs."""
 
     def __init__(self, func: relax.Function, plan: Plan, params: Mapping[str, QParams]) -> None:
         self._func = func

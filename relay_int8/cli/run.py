@@ -126,7 +126,7 @@ def _class_names(file: Path | None) -> list[str]:
 
 
 def _print_top(title: str, output: np.ndarray, names: list[str]) -> None:
-    """Print the greatest values of each image, and at which places they are."""
+    """Print the greatest values of each image, and their indices."""
     for number, scores in enumerate(output.reshape(len(output), -1)):
         typer.echo(title or f"image {number}")
         for class_index in scores.argsort(kind="stable")[::-1][:TOP]:

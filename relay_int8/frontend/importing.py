@@ -80,7 +80,7 @@ class ImportWriter(FunctionWriter):
         return var
 
     def bound(self, name: str, value: Any) -> Any:
-        """Bind a call; what a node only hands on keeps its name."""
+        """Bind a call; a value that a node returns unchanged keeps its name."""
         is_new = isinstance(value, relax.Call | relax.TupleGetItem)
         return self.emit(name, value) if is_new else value
 

@@ -88,7 +88,7 @@ def read_through(
 
 
 def written_through(shape: Sequence[Any], layout_calls: Sequence[relax.Call]) -> Positions | None:
-    """Return where matrices of ``shape`` come to lie in what ``layout_calls`` make of them."""
+    """Return where matrices of ``shape`` lie in the result of ``layout_calls``."""
     dims = counted(shape)
     if not layout_calls:
         return _row_major(dims)

@@ -69,7 +69,7 @@ class Operator:
         return multiply_accumulates(group.root)
 
     def keeps_range(self, group: Group) -> bool:
-        """Say whether the result takes the parameters of the input: integers are moved."""
+        """Say whether the result takes the scale and zero point of the input."""
         return False
 
     def lends_range(self, group: Group) -> bool:

@@ -61,7 +61,7 @@ class Corners:
         return tirx.Select(tirx.all(above, p < size), moved, _number(-1))
 
     def _pixel(self, n: Expr, part: Expr, tap: Expr, corner: Expr, *out: Expr) -> Expr:
-        """Return a corner's row times the width plus its column, moved into the image."""
+        """Return a corner's row times the width plus its column, clamped to the image."""
         within = []
         for axis, side, size in self._axes(corner):
             floor = te.floor(self._places(n, part, tap, axis, *out)).astype("int32")

@@ -28,7 +28,7 @@ def centred(q: Expr, z: Expr) -> Expr:
 
 
 def clamp(t: Expr, bounds: tuple[Expr, Expr]) -> Expr:
-    """Return ``t`` moved into ``bounds``."""
+    """Return ``t`` clamped to ``bounds``."""
     return te.min(te.max(t, bounds[0]), bounds[1])
 
 
@@ -128,7 +128,7 @@ class OutputElement:
         return self.param("clamp", 0), self.param("clamp", 1)
 
     def here(self, name: str) -> Expr:
-        """Return activation ``name`` at the same place; axes of extent 1 are broadcast."""
+        """Return activation ``name`` at the same index; axes of extent 1 are broadcast."""
         shape, y_shape = self.spec.shape(name), self.spec.shape("y")
         equal = [is_same(a, b) for a, b in zip(shape, y_shape, strict=True)]
         if all(equal) and self._layout(name) == self.layouts.output:

@@ -172,7 +172,7 @@ def _run(spec: Move, layouts: Layouts) -> int:
 
 
 def _transposed_run(spec: Move, layouts: Layouts) -> int:
-    """Return the axes that keep their place behind all others, or the lanes of a block."""
+    """Return the axes that stay behind all others, or the lanes of a block."""
     source, layout, axes = layouts.inputs[0], layouts.output, spec.arguments
     if source == layout == ROW:
         kept = [axis == index for index, axis in enumerate(axes)]

@@ -107,7 +107,7 @@ def _source(point: OutputElement, window: list[tirx.IterVar]) -> list[Expr]:
 
 
 def _read(point: OutputElement, row: Expr, col: Expr) -> Expr:
-    """Read x at another place of the same channel."""
+    """Read x at another pixel of the same channel."""
     first = 1 if point.layouts.output == NHWC else 2
     index = (*point.physical[:first], row, col, *point.physical[first + 2 :])
     return point.tensors["x"](*index)

@@ -94,7 +94,7 @@ def _block_of(spec: Sample2d, block: int, physical: tuple[Expr, ...]) -> _Column
     channels, tap = _channel_and_tap(spec, physical[1], spec.channels // spec.groups // block)
 
     def x(point: OutputElement, row: Expr, col: Expr) -> Expr:
-        """Read the lane of y's own place: blocks of x and y have the same channels."""
+        """Read the lane of y's own index: blocks of x and y have the same channels."""
         n, _, _, _, lane = point.physical
         return point.tensors["x"](n, channels, row, col, lane)
 

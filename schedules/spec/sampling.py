@@ -12,7 +12,7 @@ from schedules.spec.operator_spec import (
     Pair,
     Shape,
     Size,
-    window_places,
+    window_positions,
 )
 
 
@@ -60,7 +60,7 @@ class Sample2d(OperatorSpec):
     def out_size(self) -> Pair:
         """Height and width of the output."""
         size = (self.height, self.width)
-        return window_places(size, self.kernel, self.strides, self.dilation, self.padding)
+        return window_positions(size, self.kernel, self.strides, self.dilation, self.padding)
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _split_channels(step: MxnetStep) -> Sequence[relax.Expr]:
 
 
 def _split_at(step: MxnetStep) -> Sequence[relax.Expr]:
-    """Split an axis at given places, or into equal parts."""
+    """Split an axis at given indices, or into equal parts."""
     attrs, dims = step.attributes, shape(step.x)
     axis = axis_of(attrs.integer("axis", 1), len(dims))
     sections = attrs.integer("sections", 0, least=0)

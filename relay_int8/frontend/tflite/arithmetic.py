@@ -151,8 +151,8 @@ def _dequantize(step: TfliteStep) -> Result:
     return dequantize(held.integers, tensor)
 
 
-def _place_of(choose: Callable[..., relax.Expr]) -> Converter:
-    """Return the place of an extreme along an axis."""
+def _index_of(choose: Callable[..., relax.Expr]) -> Converter:
+    """Return the index of an extreme along an axis."""
 
     def _convert(step: TfliteStep) -> Result:
         (x,), _ = step.together(0)
@@ -191,8 +191,8 @@ ARITHMETIC: dict[str, Converter] = {
     **{kind: _unary(compute) for kind, compute in UNARY.items()},
     "ADD": _binary(relax.op.add),
     "ADD_N": _add_all,
-    "ARG_MAX": _place_of(relax.op.argmax),
-    "ARG_MIN": _place_of(relax.op.argmin),
+    "ARG_MAX": _index_of(relax.op.argmax),
+    "ARG_MIN": _index_of(relax.op.argmin),
     "DEQUANTIZE": _dequantize,
     "DIV": _binary(relax.op.divide),
     "ELU": _elu,

@@ -113,7 +113,7 @@ class TfliteImporter:
                 self._bind(index, result)
 
     def _operands(self, operator: TfliteOperator, title: str) -> dict[int, Held]:
-        """Return the computed operands by their place; weights and settings are none."""
+        """Return the computed operands by their position; weights and settings are none."""
         operands = {}
         for position, index in enumerate(operator.inputs):
             if index in self._held:

@@ -69,7 +69,7 @@ def _sliced(call: relax.Call, x: Array) -> Array:
 
 
 def _gathered(call: relax.Call, x: Array, indices: Array) -> Array:
-    """Gather along an axis; other axes may be longer in x than in the places."""
+    """Gather along an axis; other axes may be longer in x than in the indices."""
     axis = int(call.attrs.axis) % x.ndim
     kept = [slice(None if i == axis else size) for i, size in enumerate(indices.shape)]
     return np.take_along_axis(x[tuple(kept)], indices, axis)

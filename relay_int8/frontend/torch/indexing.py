@@ -16,8 +16,8 @@ from relay_int8.graph.dataflow import constant, dtype, shape
 Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
-def _places(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
-    """Return places counted from the front; constant ones are checked."""
+def _indices_from_front(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
+    """Return indices counted from the front; constant ones are checked."""
     if dtype(indices) not in ("int32", "int64"):
         raise NotImplementedError(f"places of {dtype(indices)}")
     array = constant(indices)
@@ -31,7 +31,7 @@ def _places(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
 
 
 def taken(x: relax.Expr, indices: relax.Expr, axis: int) -> relax.Expr:
-    """Read along an axis; a place outside, at which torch raises, reads the nearest inside."""
+    """Read along an axis; an index outside, for which torch raises, reads the nearest inside."""
     return relax.op.take(x, indices, axis, mode="clip")
 
 
@@ -45,7 +45,7 @@ def _embedding(step: TorchStep) -> Result:
 
 def _index_select(step: TorchStep) -> Result:
     axis, indices = step.axis("dim"), step.tensor("index")
-    return taken(step.x, _places(step, indices, shape(step.x)[axis]), axis)
+    return taken(step.x, _indices_from_front(step, indices, shape(step.x)[axis]), axis)
 
 
 def _gather(step: TorchStep) -> Result:
@@ -56,11 +56,11 @@ def _gather(step: TorchStep) -> Result:
     if constant(indices) is None:
         inside = relax.op.clip(indices, relax.prim_value(0), relax.prim_value(extent - 1))
         return relax.op.gather_elements(step.x, step.emit("inside", inside), axis)
-    return relax.op.gather_elements(step.x, _places(step, indices, extent), axis)
+    return relax.op.gather_elements(step.x, _indices_from_front(step, indices, extent), axis)
 
 
 def _index(step: TorchStep) -> Result:
-    """Read at one place of each indexed axis; indices are broadcast to one shape.
+    """Read one index of each indexed axis; indices are broadcast to one shape.
 
     The axes of that shape stand where the indexed ones stood, in front if those are apart.
     """
@@ -73,7 +73,7 @@ def _index(step: TorchStep) -> Result:
         dims = [dims[axis] for axis in order]
     extents, total = dims[first : first + len(axes)], None
     for index_tensor, extent in zip((given[axis] for axis in axes), extents, strict=True):
-        wrapped = _places(step, index_tensor, extent)
+        wrapped = _indices_from_front(step, index_tensor, extent)
         if total is not None:
             rows = relax.op.multiply(total, relax.const(extent, dtype(total)))
             wrapped = as_type(step, wrapped, dtype(total))
@@ -87,7 +87,7 @@ def _index(step: TorchStep) -> Result:
 
 
 def _indices(step: TorchStep) -> list[relax.Expr | None]:
-    """Return the places of each axis; constant truth values become the places of the true ones."""
+    """Return the indices of each axis; constant masks become the indices of their true elements."""
     given = step.arguments.get("indices")
     if not isinstance(given, list) or not any(isinstance(i, relax.Expr) for i in given):
         raise ValueError("it has no indices")
@@ -177,7 +177,7 @@ def _scattered(step: TorchStep, positions: Array) -> Result:
 
 
 def _index_put(step: TorchStep) -> Result:
-    """Overwrite constant places."""
+    """Overwrite elements at constant indices."""
     if step.flag("accumulate", False):
         raise NotImplementedError("it adds to places (accumulate)")
     arrays = [None if i is None else constant(i) for i in _indices(step)]
@@ -202,7 +202,7 @@ def _triangle(upper: bool) -> Converter:
 
 
 def _copy(step: TorchStep) -> Result:
-    """Return the other tensor in the shape and type of the one that it is written over."""
+    """Return the source in the shape and type of the tensor that it overwrites."""
     value = as_type(step, step.tensor("src"), dtype(step.x))
     if shape(value) == shape(step.x):
         return value

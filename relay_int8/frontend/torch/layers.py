@@ -261,7 +261,7 @@ def _max_pool(step: TorchStep) -> Result:
 
 
 def _max_pool_with_indices(step: TorchStep) -> Result:
-    """Return the maxima, the first result of two; their places are not computed."""
+    """Return the maxima, the first result of two; their indices are not computed."""
     return [_max_pool(step)]
 
 

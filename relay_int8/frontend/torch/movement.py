@@ -20,7 +20,7 @@ EXCHANGED = (("dim0", "dim1"), ("axis0", "axis1"))
 
 
 def reshaped(x: relax.Expr, target: list[int]) -> relax.Expr:
-    """Reshape; one -1 stands for what is left."""
+    """Reshape; one -1 is the extent that the others leave."""
     total = math.prod(shape(x))
     known = math.prod(size for size in target if size != -1)
     if target.count(-1) > 1 or any(size < -1 for size in target):
@@ -61,7 +61,7 @@ def _transpose(step: TorchStep) -> Result:
 
 
 def _move_axis(step: TorchStep) -> Result:
-    """Move axes to other places; the rest keeps its order."""
+    """Move axes to other positions; the others keep their order."""
     sources, targets = (
         [axis_of(axis, step.rank) for axis in step.integers(name)]
         for name in ("source", "destination")

@@ -36,7 +36,7 @@ def _reduce(op: Callable[..., relax.Expr]) -> Converter:
 def _extreme(
     reduce: Callable[..., relax.Expr], pick: Binary, index_of: Callable[..., Any]
 ) -> Converter:
-    """Return the extreme of all elements, or those along an axis and their places, or of two."""
+    """Return the extreme of all elements, along an axis with its indices, or of two tensors."""
 
     def _convert(step: TorchStep) -> Result:
         if "other" in step.arguments:

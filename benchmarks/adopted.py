@@ -19,8 +19,8 @@ from onnxruntime import quantization
 
 import relay_int8
 from benchmarks.accuracy import Array, Subject, compiled, open_networks
+from benchmarks.compare_systems import cores_for
 from benchmarks.onnxruntime_int8 import run_file
-from benchmarks.race import cores_for
 from benchmarks.relay_int8_system import write_artifacts
 from benchmarks.rounds import Rules, take_rounds
 from benchmarks.static_quantization import ImageReader, write_qdq

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from relay_int8.cli.terminal import show, table, terminal
 from relay_int8.errors import ArtifactError
-from relay_int8.report.terminal import show, table, terminal
 from relay_int8.runtime.artifact import LIBRARY, read_manifest
 from schedules.catalog import TEMPLATES
 from schedules.cuda.device.occupancy import occupancy_of

@@ -19,15 +19,15 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks import zoo
-from benchmarks.cell import Cell
-from benchmarks.race import HostRules, race
+from benchmarks.compare_systems import HostRules, compare_systems
+from benchmarks.measurement import Measurement
 from benchmarks.subject import subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
+from relay_int8.cli.terminal import terminal
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
 from relay_int8.machine.host import cpu_name
-from relay_int8.report.terminal import terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,7 +114,7 @@ def _positive(text: str) -> int:
     return value
 
 
-def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
+def _measure(options: argparse.Namespace, folder: Path) -> list[Measurement]:
     rules = HostRules(
         systems=tuple(dict.fromkeys(options.systems)),
         rounds=options.rounds,
@@ -126,7 +126,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
     for network in options.networks:
         what = subject(network, options.image_size, options.calibration_images)
         batches = options.batch or ([1, 16] if what.open else [1])
-        for cell in race(what, batches, options.threads, rules, _say):
+        for cell in compare_systems(what, batches, options.threads, rules, _say):
             cells.append(cell)
             _say(summary(cell))
             _write(options, cells, facts | _machine_facts(cells))
@@ -134,7 +134,9 @@ def _measure(options: argparse.Namespace, folder: Path) -> list[Cell]:
     return cells
 
 
-def _write(options: argparse.Namespace, cells: Sequence[Cell], facts: dict[str, str]) -> None:
+def _write(
+    options: argparse.Namespace, cells: Sequence[Measurement], facts: dict[str, str]
+) -> None:
     if options.json:
         content = {"facts": facts, "cells": [dataclasses.asdict(cell) for cell in cells]}
         write_atomic(options.json, (json.dumps(content, indent=1) + "\n").encode())
@@ -152,7 +154,7 @@ def _facts(systems: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _machine_facts(cells: Sequence[Cell]) -> dict[str, str]:
+def _machine_facts(cells: Sequence[Measurement]) -> dict[str, str]:
     facts = {}
     peaks = [cell.peak_macs_s for cell in cells if cell.peak_macs_s]
     if peaks:

@@ -1,4 +1,4 @@
-"""What every race does: rounds in which each system has its turn, and how near its logits come."""
+"""The rounds of a comparison: each system has its turn, and how near its logits come."""
 
 from __future__ import annotations
 

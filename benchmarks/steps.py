@@ -1,4 +1,4 @@
-"""What a race on the processor does in processes of their own, before the systems take turns."""
+"""Steps of a comparison on the processor in processes of their own, before systems take turns."""
 
 from __future__ import annotations
 

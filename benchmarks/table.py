@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from rich.console import Console
 
-from benchmarks.cell import Cell
+from benchmarks.measurement import Measurement
 from benchmarks.systems import SYSTEMS, Family, Goal
-from relay_int8.report.terminal import show, table
+from relay_int8.cli.terminal import show, table
 
 GOALS: tuple[Goal, ...] = ("latency", "throughput")
 FAMILIES: tuple[Family, ...] = ("relay-int8", "ONNX Runtime", "OpenVINO")
@@ -55,9 +55,9 @@ class Section:
     rows: list[tuple[str, ...]]
 
 
-def sections(cells: Iterable[Cell]) -> Iterator[Section]:
+def sections(cells: Iterable[Measurement]) -> Iterator[Section]:
     """Yield a table for each batch, number of threads and goal; geometric means come last."""
-    groups: dict[tuple[int, int], list[Cell]] = {}
+    groups: dict[tuple[int, int], list[Measurement]] = {}
     for cell in cells:
         groups.setdefault((cell.batch, cell.threads), []).append(cell)
     for (batch, threads), group in groups.items():
@@ -69,7 +69,11 @@ def sections(cells: Iterable[Cell]) -> Iterator[Section]:
 
 
 def print_tables(
-    cells: Sequence[Cell], facts: Mapping[str, str], console: Console, *, explain: bool = True
+    cells: Sequence[Measurement],
+    facts: Mapping[str, str],
+    console: Console,
+    *,
+    explain: bool = True,
 ) -> None:
     """Print what was measured, then where and with what."""
     for section in sections(cells):
@@ -87,7 +91,7 @@ def print_tables(
         console.print(f"{key}: {value}", soft_wrap=True)
 
 
-def markdown(cells: Sequence[Cell], facts: Mapping[str, str]) -> str:
+def markdown(cells: Sequence[Measurement], facts: Mapping[str, str]) -> str:
     """Return the same as Markdown."""
     lines = []
     rules = ["---" if column in LEFT else "---:" for column in COLUMNS]
@@ -100,13 +104,13 @@ def markdown(cells: Sequence[Cell], facts: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary(cell: Cell) -> str:
+def summary(cell: Measurement) -> str:
     """Return the median of every system in one line."""
     times = (f"{SYSTEMS[key].name} {_ms(cell, key)} ms" for key in cell.turns)
     return f"{cell.network}, batch {cell.batch}, threads {cell.threads}: {', '.join(times)}"
 
 
-def _row(cell: Cell, goal: Goal) -> tuple[str, ...]:
+def _row(cell: Measurement, goal: Goal) -> tuple[str, ...]:
     best = [cell.fastest(family, goal) for family in FAMILIES]
     own, onnxruntime, openvino = best
     peers = (onnxruntime, openvino, cell.fastest(FLOAT32, goal))
@@ -123,7 +127,7 @@ def _row(cell: Cell, goal: Goal) -> tuple[str, ...]:
     )
 
 
-def _means(cells: Sequence[Cell], goal: Goal) -> tuple[str, ...]:
+def _means(cells: Sequence[Measurement], goal: Goal) -> tuple[str, ...]:
     own, *peers = FAMILIES
     ratios = [
         [cell.ratio(cell.fastest(peer, goal), cell.fastest(own, goal)) for cell in cells]
@@ -144,7 +148,7 @@ def _quantizer(openvino: str | None, goal: Goal) -> str:
     return SYSTEMS[openvino].name.removeprefix("OpenVINO ").removesuffix(f" {goal}")
 
 
-def _ms(cell: Cell, system: str | None) -> str:
+def _ms(cell: Measurement, system: str | None) -> str:
     return "-" if system is None else f"{cell.median_s(system) * 1e3:.2f}"
 
 
@@ -152,7 +156,7 @@ def _number(value: object, form: str) -> str:
     return form.format(value) if isinstance(value, float) else "-"
 
 
-def _failures(cells: Iterable[Cell]) -> list[str]:
+def _failures(cells: Iterable[Measurement]) -> list[str]:
     found = {
         f"{cell.network}, batch {cell.batch}: {SYSTEMS[key].name} took no part: {reason}": None
         for cell in cells

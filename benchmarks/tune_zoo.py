@@ -66,7 +66,7 @@ def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
     place = options.logs / slug(cpu_name()) / slug(log)
     others = tuple(path for path in logs(options.logs) if path != place)
     print(f"{log}: {len(tasks)} kernels, {options.minutes:g} minutes", file=sys.stderr)
-    with tuning_report(tasks) as report:
+    with tuning_report() as report:
         tune_tasks(
             tasks,
             target,

@@ -1,8 +1,7 @@
 """INT8 post-training quantization, tensorized kernels and autotuning for Apache TVM.
 
 The public names are loaded when they are first used, so that :func:`load` runs an artifact
-without importing the compiler. The single stages are functions of modules that bear their names:
-``relay_int8.quantization.quantize.quantize``, ``relay_int8.compiler.build.build``.
+without importing the compiler.
 """
 
 from importlib import import_module
@@ -17,13 +16,36 @@ if TYPE_CHECKING:
     from relay_int8.api.demand import Demand
     from relay_int8.api.export import export_model
     from relay_int8.api.float_network import float_network
+    from relay_int8.api.labels import read_labels
     from relay_int8.api.measure import measure
     from relay_int8.api.model import Model, load_model
     from relay_int8.api.preview import preview
     from relay_int8.api.quantize import Quantized, quantize
-    from relay_int8.api.sensitivity import analyze_layers
-    from relay_int8.api.tune import tune
-    from relay_int8.calibration import Preprocessing, open_data
+    from relay_int8.api.render import plot_layers, plot_tensor, render_report
+    from relay_int8.api.sensitivity import LayerAnalysis, analyze_layers
+    from relay_int8.api.tables import (
+        OperatorModes,
+        TableComparison,
+        TableConversion,
+        TableFile,
+        compare_tables,
+        convert_table,
+        read_qtable,
+        read_table,
+    )
+    from relay_int8.api.tune import KernelToTune, NetworkKernels, find_kernels, tune
+    from relay_int8.api.tuning_logs import (
+        TunedKernel,
+        TuningLog,
+        merge_tuning_logs,
+        prune_tuning_logs,
+        read_tuning_logs,
+    )
+    from relay_int8.calibration.observe import Progress
+    from relay_int8.calibration.table import CalibrationTable
+    from relay_int8.data.dataset import open_data
+    from relay_int8.data.images import open_pictures
+    from relay_int8.data.preprocessing import Preprocessing
     from relay_int8.errors import Int8Error
     from relay_int8.frontend.mxnet import import_mxnet
     from relay_int8.frontend.onnx import import_onnx
@@ -31,39 +53,68 @@ if TYPE_CHECKING:
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
     from relay_int8.quantization.config import QuantConfig
-    from relay_int8.remote.address import Endpoint
-    from relay_int8.remote.deploy import deploy
+    from relay_int8.quantization.mixed_precision.choice import Budget
+    from relay_int8.remote.address import Address, Endpoint
+    from relay_int8.remote.deploy import Deployment, deploy
+    from relay_int8.remote.supervisor import ServeOptions, serve
     from relay_int8.report.accuracy import Evaluation, evaluate
     from relay_int8.report.contents import Report
+    from relay_int8.report.tuning_page import write_tuning_page
     from relay_int8.runtime.artifact import load, read_manifest
+    from relay_int8.runtime.manifest import Manifest
     from relay_int8.runtime.module import Module
+    from relay_int8.runtime.profiling import random_inputs
     from relay_int8.runtime.streams import Streams
+    from relay_int8.tuning.bench import Timing
     from relay_int8.tuning.session import TuneOptions
+    from relay_int8.tuning.tuner import TrialListener, TrialProgress
 
 __all__ = [
+    "Address",
     "Artifact",
+    "Budget",
     "BuildOptions",
+    "CalibrationTable",
     "Demand",
+    "Deployment",
     "Endpoint",
     "Evaluation",
     "ImportOptions",
     "Int8Error",
+    "KernelToTune",
+    "LayerAnalysis",
+    "Manifest",
     "Model",
     "Module",
+    "NetworkKernels",
+    "OperatorModes",
     "Preprocessing",
+    "Progress",
     "QuantConfig",
     "Quantized",
     "Report",
+    "ServeOptions",
     "Streams",
+    "TableComparison",
+    "TableConversion",
+    "TableFile",
+    "Timing",
+    "TrialListener",
+    "TrialProgress",
     "TuneOptions",
+    "TunedKernel",
+    "TuningLog",
     "__version__",
     "analyze_layers",
     "build",
     "calibrate_model",
+    "compare_tables",
     "compile_model",
+    "convert_table",
     "deploy",
     "evaluate",
     "export_model",
+    "find_kernels",
     "float_network",
     "import_mxnet",
     "import_onnx",
@@ -72,36 +123,71 @@ __all__ = [
     "load",
     "load_model",
     "measure",
+    "merge_tuning_logs",
     "open_data",
+    "open_pictures",
+    "plot_layers",
+    "plot_tensor",
     "preview",
+    "prune_tuning_logs",
     "quantize",
+    "random_inputs",
+    "read_labels",
     "read_manifest",
+    "read_qtable",
+    "read_table",
+    "read_tuning_logs",
+    "render_report",
+    "serve",
     "tune",
+    "write_tuning_page",
 ]
 
 _HOMES = {
-    "Endpoint": "remote.address",
-    "Module": "runtime.module",
+    "Address": "remote.address",
     "Artifact": "api.build",
+    "Budget": "quantization.mixed_precision.choice",
     "BuildOptions": "api.build",
+    "CalibrationTable": "calibration.table",
     "Demand": "api.demand",
+    "Deployment": "remote.deploy",
+    "Endpoint": "remote.address",
     "Evaluation": "report.accuracy",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",
+    "KernelToTune": "api.tune",
+    "LayerAnalysis": "api.sensitivity",
+    "Manifest": "runtime.manifest",
     "Model": "api.model",
-    "Preprocessing": "calibration",
+    "Module": "runtime.module",
+    "NetworkKernels": "api.tune",
+    "OperatorModes": "api.tables",
+    "Preprocessing": "data.preprocessing",
+    "Progress": "calibration.observe",
     "QuantConfig": "quantization.config",
     "Quantized": "api.quantize",
     "Report": "report.contents",
+    "ServeOptions": "remote.supervisor",
     "Streams": "runtime.streams",
+    "TableComparison": "api.tables",
+    "TableConversion": "api.tables",
+    "TableFile": "api.tables",
+    "Timing": "tuning.bench",
+    "TrialListener": "tuning.tuner",
+    "TrialProgress": "tuning.tuner",
     "TuneOptions": "tuning.session",
+    "TunedKernel": "api.tuning_logs",
+    "TuningLog": "api.tuning_logs",
     "analyze_layers": "api.sensitivity",
     "build": "api.build",
     "calibrate_model": "api.calibrate",
+    "compare_tables": "api.tables",
     "compile_model": "api.compile",
+    "convert_table": "api.tables",
     "deploy": "remote.deploy",
     "evaluate": "report.accuracy",
     "export_model": "api.export",
+    "find_kernels": "api.tune",
     "float_network": "api.float_network",
     "import_mxnet": "frontend.mxnet",
     "import_onnx": "frontend.onnx",
@@ -110,11 +196,24 @@ _HOMES = {
     "load": "runtime.artifact",
     "load_model": "api.model",
     "measure": "api.measure",
-    "open_data": "calibration",
+    "merge_tuning_logs": "api.tuning_logs",
+    "open_data": "data.dataset",
+    "open_pictures": "data.images",
+    "plot_layers": "api.render",
+    "plot_tensor": "api.render",
     "preview": "api.preview",
+    "prune_tuning_logs": "api.tuning_logs",
     "quantize": "api.quantize",
+    "random_inputs": "runtime.profiling",
+    "read_labels": "api.labels",
     "read_manifest": "runtime.artifact",
+    "read_qtable": "api.tables",
+    "read_table": "api.tables",
+    "read_tuning_logs": "api.tuning_logs",
+    "render_report": "api.render",
+    "serve": "remote.supervisor",
     "tune": "api.tune",
+    "write_tuning_page": "report.tuning_page",
 }
 
 

@@ -1,4 +1,4 @@
-"""What does not fit, in few words: files of another model, long lists of names, shapes."""
+"""Texts that error messages share: files of another model, long lists of names, shapes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 SHOWN = 5  # names of a list; what a reader takes in at a glance
-DIGITS = 12  # of a hash, as everywhere that one is printed
+DIGITS = 12  # digits of a hash, wherever one is printed
 
 
-def other_model(found: str, expected: str) -> str | None:
-    """Say that something of model ``found`` is not of ``expected``; None if one is not known."""
-    if not found or not expected or found == expected:
+def other_model(actual: str, expected: str) -> str | None:
+    """Say that something of model ``actual`` is not of ``expected``; None if one is not known."""
+    if not actual or not expected or actual == expected:
         return None
-    return f"made for model {found[:DIGITS]}, this is {expected[:DIGITS]}"
+    return f"made for model {actual[:DIGITS]}, this is {expected[:DIGITS]}"
 
 
 def few(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Notices: something was decided for the user, who may want it otherwise; nothing is wrong.
+"""Notices: warnings that something was decided for the user, who may want it otherwise.
 
 They are warnings of Python, so that a program can silence them or make errors of them; the command
 line prints each as a line on standard error.

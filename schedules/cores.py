@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 MEMBERSHIP = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
-_CPU_MOUNTS = ("cpu,cpuacct", "cpu")  # where version 1 has its controller of CPU time
+_CPU_MOUNTS = ("cpu,cpuacct", "cpu")  # mounts of the CPU controller of cgroups version 1
 
 
 def usable_cores(membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> int:

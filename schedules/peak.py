@@ -1,4 +1,4 @@
-"""What one core can multiply at most: the dot-product instruction alone, without loads."""
+"""Peak rate of one core: a loop of the dot-product instruction without loads."""
 
 from __future__ import annotations
 

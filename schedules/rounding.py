@@ -1,4 +1,4 @@
-"""The words for how sums become integers. Imports nothing: settings and commands know them too."""
+"""The names of requantization modes. Imports nothing: settings and commands use them too."""
 
 from __future__ import annotations
 

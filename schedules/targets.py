@@ -1,4 +1,4 @@
-"""Targets by name, and what a computer must have to run the code that is built for them."""
+"""Targets by name, and the CPU flags that their code needs."""
 
 from __future__ import annotations
 

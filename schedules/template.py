@@ -1,4 +1,4 @@
-"""The shape every template in this package has."""
+"""The interface of a schedule template."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ IN_ORDER = (
     "relay_int8.runtime.streams",
     "relay_int8.api.float_network",
     "relay_int8.report.accuracy",
+    "relay_int8.api.tables",
+    "relay_int8.api.tune",
     "relay_int8.api.calibrate",
     "relay_int8.api.export",
     "relay_int8.api.compile",
@@ -39,6 +41,24 @@ IN_ORDER = (
 PAGE = ROOT / "docs" / "reference" / "python.md"
 WITHOUT = {
     "__version__",
+    "Budget",  # of analyze_layers
+    "CalibrationTable",  # of read_table
+    "Deployment",  # of deploy
+    "KernelToTune",  # of find_kernels
+    "LayerAnalysis",  # of analyze_layers
+    "Manifest",  # of read_manifest
+    "NetworkKernels",  # of find_kernels
+    "OperatorModes",  # of read_qtable
+    "Progress",  # a type of functions
+    "ServeOptions",
+    "TableComparison",
+    "TableConversion",
+    "TableFile",  # of functions of tables
+    "Timing",
+    "TrialListener",
+    "TrialProgress",  # of tune
+    "TunedKernel",
+    "TuningLog",  # of read_tuning_logs
     "Endpoint",  # of deploy and tune
     "Evaluation",  # of evaluate
     "Module",  # of load
@@ -48,6 +68,18 @@ WITHOUT = {
     "import_mxnet",
     "import_tflite",
     "import_torch",  # as import_onnx
+    "merge_tuning_logs",
+    "open_pictures",  # needs pictures
+    "plot_layers",  # Matplotlib
+    "plot_tensor",
+    "prune_tuning_logs",
+    "random_inputs",
+    "read_labels",
+    "read_qtable",
+    "read_tuning_logs",  # needs a log
+    "render_report",  # Plotly
+    "serve",  # ends at Ctrl-C
+    "write_tuning_page",
     "tune",  # minutes
 }
 """Public names whose docstrings have no example, and why."""

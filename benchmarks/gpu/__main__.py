@@ -31,12 +31,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.bundle import Bundle, BundleError, Entry, open_bundle
-from benchmarks.gpu.cell import GpuCell
+from benchmarks.gpu.bundle_runtime import RuntimeCopyError
 from benchmarks.gpu.chunks import ChunkError
+from benchmarks.gpu.compare_systems import GpuRules, compare_systems, survey, systems_for
 from benchmarks.gpu.driver import DriverError
+from benchmarks.gpu.measurement import GpuMeasurement
 from benchmarks.gpu.peaks import Peaks
-from benchmarks.gpu.race import GpuRules, race, survey, systems_for
-from benchmarks.gpu.ship import ShipError
 from benchmarks.gpu.systems import DEFAULT, SYSTEMS, versions
 from benchmarks.gpu.table import clocks, markdown, summary
 from relay_int8.errors import Int8Error
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             for folder in record(options.record, options.tuning_logs or Path("tuning_logs")):
                 print(folder)
-    except (BundleError, ChunkError, DriverError, Int8Error, ShipError) as error:
+    except (BundleError, ChunkError, DriverError, Int8Error, RuntimeCopyError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
@@ -154,7 +154,7 @@ def _run(options: argparse.Namespace) -> int:
     chosen = _chosen(bundle, options.networks, options.batch)
     facts, measured, sheet = survey(bundle)
     facts = _facts(facts, bundle, options)
-    cells: list[GpuCell] = []
+    cells: list[GpuMeasurement] = []
     folder = nullcontext(str(options.cache)) if options.cache else tempfile.TemporaryDirectory()
     with folder as cache:
         Path(cache).mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ def _run(options: argparse.Namespace) -> int:
             layers=not options.no_layers,
         )
         for entry in chosen:
-            cells.append(race(bundle, entry, measured, rules, _say))
+            cells.append(compare_systems(bundle, entry, measured, rules, _say))
             _say(summary(cells[-1]))
             _write(options, cells, facts, measured, sheet)
     print(markdown(cells, facts | {"clocks": clocks(cells)}, measured, sheet))
@@ -202,7 +202,7 @@ def _facts(found: dict[str, Any], bundle: Bundle, options: argparse.Namespace) -
 
 def _write(
     options: argparse.Namespace,
-    cells: Sequence[GpuCell],
+    cells: Sequence[GpuMeasurement],
     facts: dict[str, Any],
     measured: Peaks,
     sheet: Peaks,

@@ -36,7 +36,7 @@ class Network:
         self, artifact: Path, images: np.ndarray, kind: Kind, *, captured: bool = False
     ) -> None:
         self.device: Device = open_device(kind)
-        self._memory = tvm_runtime.Device(kind)
+        self._memory = tvm_runtime.RuntimeDevice(kind)
         manifest, library = read_artifact(artifact)
         reason = refusal(manifest)
         if reason:

@@ -14,11 +14,11 @@ from tvm.target import Target
 
 from benchmarks import zoo
 from benchmarks.gpu import bundle, peaks
+from benchmarks.gpu.bundle_runtime import bundle_runtime
 from benchmarks.gpu.chunks import Recipe, Store
 from benchmarks.gpu.describe import describe
 from benchmarks.gpu.device import Kind
 from benchmarks.gpu.pictures import CALIBRATION_SEED, pictures
-from benchmarks.gpu.ship import ship_runtime
 from benchmarks.macs import in_bounds_macs
 from benchmarks.systems import sources_sha256
 from relay_int8.calibration import open_data
@@ -105,7 +105,7 @@ def prepare(folder: Path, plan: Plan, say: Say) -> bundle.Bundle:
         (folder / bundle.PEAKS).write_bytes(image)
     if plan.python:
         say(f"TVM's runtime for Python {plan.python}")
-        ship_runtime(folder / bundle.RUNTIME, plan.python, plan.wheels)
+        bundle_runtime(folder / bundle.RUNTIME, plan.python, plan.wheels)
     made = bundle.Bundle(
         folder=folder,
         kind=plan.kind,

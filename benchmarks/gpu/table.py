@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.cell import GpuCell
+from benchmarks.gpu.measurement import GpuMeasurement
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.roofline import Layer
 from benchmarks.gpu.systems import OWN, SYSTEMS
@@ -28,7 +28,7 @@ that does nothing; "of bound" is that time over the measured one."""
 
 
 def markdown(
-    cells: Sequence[GpuCell], facts: Mapping[str, Any], measured: Peaks, sheet: Peaks
+    cells: Sequence[GpuMeasurement], facts: Mapping[str, Any], measured: Peaks, sheet: Peaks
 ) -> str:
     """Return everything that was measured."""
     lines = ["# int8 on a GPU", "", *_networks(cells), EXPLANATION, ""]
@@ -44,14 +44,14 @@ def markdown(
     return "\n".join(lines) + "\n"
 
 
-def summary(cell: GpuCell) -> str:
+def summary(cell: GpuMeasurement) -> str:
     """Return the median of every system in one line."""
     times = (f"{SYSTEMS[key].name} {1e3 * cell.median_s(key):.3f} ms" for key in cell.turns)
     verdict = "WRONG" if cell.wrong else "bits right"
     return f"{cell.network}, batch {cell.batch}: {verdict}; {', '.join(times)}"
 
 
-def _networks(cells: Sequence[GpuCell]) -> Iterator[str]:
+def _networks(cells: Sequence[GpuMeasurement]) -> Iterator[str]:
     keys = [key for key in SYSTEMS if any(key in cell.turns for cell in cells)]
     columns = ["network", "batch"]
     for key in keys:
@@ -69,7 +69,7 @@ def _networks(cells: Sequence[GpuCell]) -> Iterator[str]:
     yield ""
 
 
-def _layers(cell: GpuCell) -> Iterator[str]:
+def _layers(cell: GpuMeasurement) -> Iterator[str]:
     columns = ["tensor", "kernel", "us", "share", "GMAC/s", "peak", "GB/s", "bound", "of bound"]
     yield from _head(columns, left=2)
     total = sum(layer.seconds for layer in cell.layers)
@@ -90,7 +90,7 @@ def _layers(cell: GpuCell) -> Iterator[str]:
         )
 
 
-def _bounds(cell: GpuCell) -> Iterator[str]:
+def _bounds(cell: GpuMeasurement) -> Iterator[str]:
     """Yield how much of the time is of kernels bound by what, and what is between them."""
     total = sum(layer.seconds for layer in cell.layers)
     groups: dict[str, list[Layer]] = {}
@@ -117,7 +117,7 @@ def _peaks(measured: Peaks, sheet: Peaks) -> Iterator[str]:
         yield _row([title, *("-" if value is None else f"{value / unit:.2f}" for value in values)])
 
 
-def _verdicts(cells: Sequence[GpuCell]) -> Iterator[str]:
+def _verdicts(cells: Sequence[GpuMeasurement]) -> Iterator[str]:
     for cell in cells:
         where = f"{cell.network}, batch {cell.batch}"
         for name, fault in cell.wrong.items():
@@ -127,14 +127,14 @@ def _verdicts(cells: Sequence[GpuCell]) -> Iterator[str]:
             yield f"{where}: logits bit for bit as computed at the build{tensors}"
 
 
-def _failures(cells: Sequence[GpuCell]) -> Iterator[str]:
+def _failures(cells: Sequence[GpuMeasurement]) -> Iterator[str]:
     for cell in cells:
         for key, reason in cell.failures.items():
             name = SYSTEMS[key].name if key in SYSTEMS else key
             yield f"{cell.network}, batch {cell.batch}, {name}: {reason}"
 
 
-def clocks(cells: Sequence[GpuCell]) -> str:
+def clocks(cells: Sequence[GpuMeasurement]) -> str:
     """Return the lowest and the highest clock right after a turn; empty if it was not read."""
     found = [
         turn.sm_mhz

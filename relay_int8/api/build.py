@@ -32,7 +32,7 @@ KERNEL_BYTES = 4_000_000  # machine code of a large network's kernels, object fi
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """What a quantized network is built for.
+    """Target, threads and form of the artifact of a quantized network.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class BuildOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedOptions:
-    """Options that were checked, and what they mean on this computer."""
+    """Checked options, with the target and the tuning records that they mean on this computer."""
 
     options: BuildOptions
     destination: Destination
@@ -85,7 +85,7 @@ class ResolvedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """A built network: what :meth:`save` writes, and what is known of it.
+    """A built network: its library and manifest, which :meth:`save` writes, and its report.
 
     Parameters
     ----------

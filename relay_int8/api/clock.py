@@ -29,7 +29,7 @@ class StageClock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time what stands in the ``with`` block; a block that raises is not kept."""
+        """Time the body of the ``with`` block; a block that raises is not kept."""
         start = time.perf_counter()
         if self._progress:
             self._progress(name, 0, 1)

@@ -21,7 +21,7 @@ from relay_int8.files import require_outputs, require_space
 from relay_int8.frontend.options import ImportOptions
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.report.contents import Report
-from relay_int8.report.hazards import find_hazards, require_calibrated
+from relay_int8.report.hazards import require_calibrated
 from relay_int8.report.html_page import is_page, write_report_page
 
 
@@ -115,8 +115,7 @@ def compile_model(
             progress=clock.step,
         )
     if strict:
-        network = quantized.network
-        require_calibrated(find_hazards(network.reference, network.plan, network.table))
+        require_calibrated(quantized.hazards)
     with clock.stage("build"):
         artifact = build(quantized, resolved)
     result = measure(

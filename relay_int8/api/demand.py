@@ -19,12 +19,12 @@ Metric = Callable[[Iterator[dict[str, Array]]], float]
 
 TOP1 = "top-1"
 SNR = "SNR"
-ROUNDING = 1e-9  # of differences between two shares: 0.615 - 0.605 is more than 0.01
+ROUNDING = 1e-9  # rounding error of the difference of two shares: 0.615 - 0.605 is more than 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Demand:
-    """What a quantized network has to reach; layers stay in float where integers do not.
+    """An accuracy that a quantized network has to reach, by layers left in float if need be.
 
     One of ``max_drop``, ``minimum`` and ``min_snr_db`` is given. The first two are of top-1 with
     ``labels``, or of a ``metric``.
@@ -138,7 +138,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True)
 class DemandMet:
-    """How a demand was met.
+    """How a demand was met: the layers left in float, and what was measured.
 
     Parameters
     ----------

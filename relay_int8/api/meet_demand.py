@@ -223,7 +223,7 @@ def _of_metric(demand: Demand, outputs: Iterator[dict[str, Array]]) -> float:
     """Return what the user's metric says of the outputs."""
     assert demand.metric is not None
     try:
-        found = demand.metric(outputs)
+        value = demand.metric(outputs)
     except Int8Error:
         raise
     except Exception as error:  # whatever the user's function raises
@@ -233,10 +233,10 @@ def _of_metric(demand: Demand, outputs: Iterator[dict[str, Array]]) -> float:
             "-> array of batch 1"
         ) from error
     try:
-        score = float(found)
+        score = float(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"the metric {demand.measure} returned a {type(found).__name__}; a number is "
+            f"the metric {demand.measure} returned a {type(value).__name__}; a number is "
             "expected, the higher the better"
         ) from error
     if not math.isfinite(score):

@@ -25,6 +25,8 @@ from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.plan_file import with_plan
 from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.report.contents import Hazard
+from relay_int8.report.hazards import find_hazards
 
 Source = str | Path | Batches | CalibrationTable
 """Calibration images in any form :func:`relay_int8.open_data` takes, or a calibration table."""
@@ -67,6 +69,18 @@ class Quantized:
     def table(self) -> CalibrationTable:
         """The range of each tensor."""
         return self.network.table
+
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What may go wrong with these integers, here or in other runtimes."""
+        network = self.network
+        return find_hazards(network.reference, network.plan, network.table)
+
+    @property
+    def integer_layers(self) -> tuple[int, int]:
+        """Number of layers in integers, and of all layers."""
+        layers = self.network.plan.layers
+        return sum(layer.integer for layer in layers), len(layers)
 
     def save_table(self, path: str | Path) -> None:
         """Write the calibration table as JSON.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tvm import IRModule
@@ -15,10 +15,12 @@ from relay_int8.data.dataset import Dataset
 from relay_int8.data.images import open_images
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Batches
+from relay_int8.errors import ConfigError
+from relay_int8.files import write_atomic
 from relay_int8.graph.interface import open_inputs
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.mixed_precision.choice import Budget, Mixed, search
+from relay_int8.quantization.mixed_precision.choice import Budget, MixedPlan, search
 from relay_int8.quantization.mixed_precision.costs import measure_costs, run_times_ms
 from relay_int8.quantization.mixed_precision.sensitivity import (
     Fit,
@@ -26,6 +28,7 @@ from relay_int8.quantization.mixed_precision.sensitivity import (
     Variants,
     measure_sensitivity,
 )
+from relay_int8.quantization.plan_file import save_plan
 from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats, quantize
 from schedules.targets import native_target
 
@@ -37,7 +40,7 @@ class Verified:
     ``latency_ms``: of "int8" (no layer left in float), "mixed" and "float32".
     """
 
-    mixed: Mixed
+    mixed: MixedPlan
     model: QuantizedModel
     fit: Fit
     holds: bool
@@ -50,6 +53,35 @@ class LayerAnalysis:
 
     sensitivity: Sensitivity
     verified: Verified | None = None
+
+    def to_json(self) -> str:
+        """Return sensitivities and plan as JSON; an infinite ratio is written as "inf"."""
+        plan = None
+        if self.verified is not None:
+            plan = {
+                "floats": self.verified.mixed.floats,
+                "fit": asdict(self.verified.fit),
+                "holds": self.verified.holds,
+                "latency_ms": self.verified.latency_ms,
+            }
+        return finite_json.dumps({"sensitivity": asdict(self.sensitivity), "plan": plan})
+
+    def save(self, path: str | Path) -> None:
+        """Write the sensitivities as JSON, as :func:`relay_int8.render_report` takes them."""
+        write_atomic(Path(path), sensitivity_json(self.sensitivity).encode())
+
+    def save_plan(self, path: str | Path) -> None:
+        """Write the verified plan as JSON, as :func:`relay_int8.quantize` takes it.
+
+        Raises
+        ------
+        ConfigError
+            If there is none, since no budget was given.
+        """
+        if self.verified is None:
+            raise ConfigError("no plan was looked for: analyze the layers with a budget")
+        model = self.verified.model
+        save_plan(replace(model.plan, model_hash=model.model_hash), path)
 
 
 def analyze_layers(
@@ -97,7 +129,7 @@ def _verified(
     mod: IRModule,
     data: Dataset,
     variants: Variants,
-    mixed: Mixed,
+    mixed: MixedPlan,
     budget: Budget,
     target: Target,
 ) -> Verified:

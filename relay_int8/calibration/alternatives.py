@@ -59,7 +59,7 @@ def divergence_curve(histogram: Histogram) -> tuple[Array, Array]:
         return np.empty(0), np.empty(0)
     levels = KlTensorrt.levels
     candidates = np.arange(levels, histogram.grid.bins)
-    found = divergences(histogram.counts, levels, candidates)
-    finite = np.isfinite(found)
+    divergence = divergences(histogram.counts, levels, candidates)
+    finite = np.isfinite(divergence)
     thresholds = [histogram.grid.above(int(kept) + 0.5) for kept in candidates[finite]]
-    return np.array(thresholds), found[finite]
+    return np.array(thresholds), divergence[finite]

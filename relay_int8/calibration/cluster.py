@@ -30,7 +30,7 @@ except ImportError as error:  # an extra: a single process does without
     ) from error
 
 PLUGIN = "relay-int8-calibration"
-SHARD_BYTES = 2**21  # of images: Dask warns of tasks above 10 MiB
+SHARD_BYTES = 2**21  # size of the images of a task: Dask warns of tasks above 10 MiB
 SHARDS_AHEAD = 2  # shards under way for each worker: one runs, one waits
 
 

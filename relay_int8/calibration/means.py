@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-LEAST_EXPONENT = -149  # of the smallest float32 above zero
+LEAST_EXPONENT = -149  # exponent of the smallest float32 above zero
 MANTISSA_BITS = 24
 SLOT_BITS = 16  # exponents of one slot: 24 + 15 bits and a sign, so 2**24 images fit int64
 SLOTS = 18

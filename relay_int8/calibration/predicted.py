@@ -1,4 +1,4 @@
-"""What a range does to the values of a tensor, by their counts: integers, saturation, noise.
+"""Predict from a histogram what a range does to a tensor: its integers, saturation and noise.
 
 Every value counts as the middle of its bin, those of the first bin of ``|x|`` as zero, which most
 of them are where a ReLU came before. Bins are narrow beside the steps between integers (2048 of
@@ -26,8 +26,8 @@ def integer_counts(histogram: Histogram, params: QParams) -> tuple[Array, Array]
     integers = np.arange(
         params.zero_point if histogram.grid.absolute else params.qmin, params.qmax + 1
     )
-    places = _integers(_values(histogram), params) - integers[0]
-    counts = np.bincount(places, weights=histogram.counts, minlength=len(integers))
+    positions = _integers(_values(histogram), params) - integers[0]
+    counts = np.bincount(positions, weights=histogram.counts, minlength=len(integers))
     return integers, counts.astype(np.int64)
 
 

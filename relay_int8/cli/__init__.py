@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
+INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
 
 
 def main() -> None:

@@ -34,14 +34,14 @@ def read_arrays(inputs: list[str], only: str) -> dict[str, np.ndarray[Any, Any]]
 def _read_array(file: str) -> np.ndarray[Any, Any]:
     try:
         with Path(file).open("rb") as stream:
-            found = np.load(stream, allow_pickle=False)
+            array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise ConfigError(f"{file}: cannot be read as a NumPy array: {error}") from error
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise ConfigError(
             f"{file}: it holds several arrays, a .npy file expected; save each input as its own"
         )
-    return found
+    return array
 
 
 def check_output(path: Path, names: Sequence[str], read: Sequence[Path]) -> None:

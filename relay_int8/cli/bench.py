@@ -44,7 +44,6 @@ def bench(
     """
     import relay_int8
     from relay_int8 import finite_json
-    from relay_int8.runtime.profiling import random_inputs
 
     _check_batch(artifact, batch)
     measured: list[dict[str, float]] = []
@@ -52,11 +51,11 @@ def bench(
     counts: list[int | None] = [*sorted(threads, reverse=True)] if threads else [None]
     for count in counts:
         module = relay_int8.load(artifact, threads=count)
-        inputs = random_inputs(module.manifest.inputs, batch)
+        inputs = relay_int8.random_inputs(module.manifest.inputs, batch)
         times_ms = module.time(inputs, repeats, warmup=warmup)
         measured.append({"threads": module.threads, "streams": 1, **_row(inputs, times_ms)})
     if streams:
-        inputs = random_inputs(relay_int8.read_manifest(artifact).inputs, batch)
+        inputs = relay_int8.random_inputs(relay_int8.read_manifest(artifact).inputs, batch)
         with relay_int8.Streams(artifact, streams) as running:
             times_ms = running.time(inputs, repeats, warmup=warmup)
         measured.append({"threads": 1, "streams": streams, **_row(inputs, times_ms)})
@@ -67,7 +66,7 @@ def bench(
 
 
 def _print(measured: Sequence[Mapping[str, float]], title: str) -> None:
-    from relay_int8.report.terminal import show, table, terminal
+    from relay_int8.cli.terminal import show, table, terminal
 
     console = terminal()
     columns = ("threads", "streams", "batch", "median ms", "10 % ms", "90 % ms", "images/s")
@@ -81,9 +80,9 @@ def _print(measured: Sequence[Mapping[str, float]], title: str) -> None:
 
 def _check_batch(artifact: Path, batch: int) -> None:
     """Refuse a batch that the artifact does not take."""
-    from relay_int8.runtime.artifact import read_manifest
+    import relay_int8
 
-    manifest = read_manifest(artifact)
+    manifest = relay_int8.read_manifest(artifact)
     if manifest.max_batch is None and batch != 1:
         raise ConfigError(
             f"{artifact} was built for one batch, --batch {batch} is for those of quantize "

@@ -50,12 +50,11 @@ def calibrate(
     moving-average follows the order. For example: relay-int8 calibrate resnet50.onnx --data images/
     --preprocess imagenet --method percentile -o table.json --workers 2
     """
-    from relay_int8.api.calibrate import calibrate_model
+    import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
     from relay_int8.cli.progress import progress_report
+    from relay_int8.cli.terminal import terminal
     from relay_int8.files import require_outputs
-    from relay_int8.quantization.config import QuantConfig
-    from relay_int8.report.terminal import terminal
 
     require_outputs(output, read=(model, data, params))
     console = terminal()
@@ -63,11 +62,13 @@ def calibrate(
     where = scheduler or (f"{workers} processes" if workers else "this process")
     console.print(f"preset: {preset}; method: {method}; on: {where}", soft_wrap=True)
     with progress_report() as progress, _telling_what_is_kept(output):
-        table = calibrate_model(
+        table = relay_int8.calibrate_model(
             model,
             data,
             output,
-            config=QuantConfig(preset=preset, method=method, exclude=tuple(exclude or ())),
+            config=relay_int8.QuantConfig(
+                preset=preset, method=method, exclude=tuple(exclude or ())
+            ),
             imports=import_options(batch, shapes, params),
             preprocessing=named_preprocessing(preprocess),
             keep_histograms=keep_histograms,

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.cli.labels import labels_of
-
 if TYPE_CHECKING:
-    from relay_int8.api.demand import Demand
+    from relay_int8 import Demand
 
 ACCURACY = "What accuracy is demanded"
 
@@ -94,10 +92,12 @@ def chosen_demand(
     data: Path | None,
 ) -> Demand | None:
     """Return the demand of options that :func:`check_demand` has let pass; None without any."""
-    from relay_int8.api.demand import Demand
+    import relay_int8
 
     if max_drop is None and min_snr is None:
         return None
     images = eval_data or data
-    found = labels_of(labels, images) if labels is not None and images is not None else None
-    return Demand(max_drop=max_drop, min_snr_db=min_snr, labels=found, data=eval_data)
+    classes = None
+    if labels is not None and images is not None:
+        classes = relay_int8.read_labels(labels, images)
+    return relay_int8.Demand(max_drop=max_drop, min_snr_db=min_snr, labels=classes, data=eval_data)

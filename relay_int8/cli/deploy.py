@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relay_int8 import Address, Endpoint
 from relay_int8.cli.model import Artifact
 from relay_int8.cli.options import AsJson
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.remote.address import Address, Endpoint
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8.remote.deploy import Deployment
+    from relay_int8 import Deployment
 
 
 def deploy(
@@ -62,16 +62,15 @@ def deploy(
     """
     if (rpc is None) == (tracker is None):
         raise typer.BadParameter("give either --rpc or --tracker")
+    import relay_int8
     from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
-    from relay_int8.remote.deploy import deploy as deploy_artifact
-    from relay_int8.report.terminal import terminal
-    from relay_int8.runtime.artifact import read_manifest
+    from relay_int8.cli.terminal import terminal
 
-    manifest = read_manifest(artifact)
+    manifest = relay_int8.read_manifest(artifact)
     if output is not None:
         names = [info.name for info in manifest.outputs]
         check_output(output, names, [artifact, *input_files(inputs or ())])
-    result = deploy_artifact(
+    result = relay_int8.deploy(
         artifact,
         Endpoint(address=Address.parse(rpc or tracker or ""), tracker=tracker is not None, key=key),
         inputs=read_arrays(inputs, manifest.inputs[0].name) if inputs else None,
@@ -103,7 +102,7 @@ def _as_json(result: Deployment) -> str:
 def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:
     import numpy as np
 
-    from relay_int8.report.terminal import show, table
+    from relay_int8.cli.terminal import show, table
 
     rows = table(console, "", "")
     rows.show_header = False
@@ -112,10 +111,13 @@ def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) ->
     if on_gpu:
         rows.add_row("GPU", f"{device.gpus.devices[0]}, driver for CUDA {device.gpus.driver}")
     rows.add_row("library", "arrived unaltered (sha256)")
-    for found in result.comparisons:
-        same = f"all {found.elements} values equal, bit for bit"
-        near = f"{found.different} of {found.elements} values differ by up to {found.largest:.3g}"
-        rows.add_row(f"output {found.name}", near if found.different else same)
+    for comparison in result.comparisons:
+        same = f"all {comparison.elements} values equal, bit for bit"
+        near = (
+            f"{comparison.different} of {comparison.elements} values differ by up to "
+            f"{comparison.largest:.3g}"
+        )
+        rows.add_row(f"output {comparison.name}", near if comparison.different else same)
     rows.add_row("compared with", result.reference or "nothing: it does not run here; --reference")
     low, median, high = np.percentile(result.times_ms, (10, 50, 90))
     rows.add_row("time there", f"{median:.3f} ms ({low:.3f} to {high:.3f})")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.labels import labels_of
 from relay_int8.cli.model import Artifact, Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Labels, Preprocess
 
 if TYPE_CHECKING:
-    from relay_int8.data.tensor_info import TensorInfo
-    from relay_int8.report.accuracy import Evaluation, Run
+    from relay_int8 import Evaluation, Module
 
 
 def evaluate(
@@ -58,23 +57,20 @@ def evaluate(
     _check_demands(min_top1, max_drop, labels, fp32)
     import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
-    from relay_int8.data.preprocessing import Preprocessing
     from relay_int8.files import require_outputs, write_atomic
-    from relay_int8.report.accuracy import evaluate as measure
 
     require_outputs(report, read=(artifact, data, labels, fp32, params))
     module = relay_int8.load(artifact)
-    inputs = module.manifest.inputs
     recipe = named_preprocessing(preprocess)
     if recipe is None and data.is_dir() and module.manifest.preprocessing:
-        recipe = Preprocessing.from_dict(module.manifest.preprocessing)
+        recipe = relay_int8.Preprocessing.from_dict(module.manifest.preprocessing)
     reference = (
-        None if fp32 is None else _float_network(fp32, artifact, inputs[0], input_shape, params)
+        None if fp32 is None else _float_network(fp32, artifact, module, input_shape, params)
     )
-    result = measure(
+    result = relay_int8.evaluate(
         module,
-        relay_int8.open_data(data, inputs, recipe),
-        labels=None if labels is None else labels_of(labels, data),
+        relay_int8.open_data(data, module.manifest.inputs, recipe),
+        labels=None if labels is None else relay_int8.read_labels(labels, data),
         reference=reference,
         output=output,
     )
@@ -88,9 +84,10 @@ def evaluate(
 
 
 def _float_network(
-    model: Path, artifact: Path, first: TensorInfo, shapes: list[str] | None, params: Path | None
-) -> Run:
-    """Return the float network, for the batches of an artifact whose first input is known."""
+    model: Path, artifact: Path, module: Module, shapes: list[str] | None, params: Path | None
+) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return the float network, for the batches that the artifact takes."""
+    first = module.manifest.inputs[0]
     if first.dtype == "uint8":
         raise typer.BadParameter(
             f"{artifact} takes raw pixels, which an FP32 network does not: compare an artifact "
@@ -112,7 +109,7 @@ def _check_demands(
 
 
 def _print(result: Evaluation, title: str) -> None:
-    from relay_int8.report.terminal import show, table, terminal
+    from relay_int8.cli.terminal import show, table, terminal
     from relay_int8.report.wording import decibels, shares
 
     console = terminal()

@@ -60,19 +60,17 @@ def export_qdq(
     """
     if data is None and table is None:
         raise typer.BadParameter("give either --data or --table")
-    from relay_int8.api.export import export_model
+    import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
     from relay_int8.cli.progress import progress_report
+    from relay_int8.cli.summary import print_hazards
+    from relay_int8.cli.terminal import terminal
     from relay_int8.files import require_outputs
-    from relay_int8.quantization.config import QuantConfig
-    from relay_int8.report.hazards import find_hazards
-    from relay_int8.report.summary import print_hazards
-    from relay_int8.report.terminal import terminal
 
     require_outputs(output, read=(model, data, table, params))
     source = chosen_source(data, table, method)
     assert source is not None
-    config = QuantConfig(
+    config = relay_int8.QuantConfig(
         preset=preset, method=method, exclude=tuple(exclude or ()), bias_correction=bias_correction
     )
     console = terminal()
@@ -80,7 +78,7 @@ def export_qdq(
     chosen = f"method: {method}" if table is None else f"table: {table}"
     console.print(f"preset: {preset}; {chosen}; bias: {bias.value}", soft_wrap=True)
     with progress_report() as progress:
-        quantized = export_model(
+        quantized = relay_int8.export_model(
             model,
             source,
             output,
@@ -91,8 +89,6 @@ def export_qdq(
             bias=bias.value,
             progress=progress,
         )
-    network = quantized.network
-    layers = network.plan.layers
-    integer = sum(layer.integer for layer in layers)
-    print_hazards(find_hazards(network.reference, network.plan, network.table), console)
-    console.print(f"{integer} of {len(layers)} layers in integers; model {quantized.digest[:12]}")
+    print_hazards(quantized.hazards, console)
+    integer, layers = quantized.integer_layers
+    console.print(f"{integer} of {layers} layers in integers; model {quantized.digest[:12]}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from relay_int8.runtime.manifest import Manifest
+    from relay_int8 import Manifest
 
 _BYTES = ("spilled_bytes", "stack_bytes", "shared_bytes")
 
@@ -46,9 +46,9 @@ def inspect(
     no data here; what calibration may still find is the exception. Options are for models.
     """
     import relay_int8
-    from relay_int8.frontend.model import is_model
-    from relay_int8.report.summary import print_declined, print_summary
-    from relay_int8.report.terminal import terminal
+    from relay_int8.cli.summary import print_declined, print_summary
+    from relay_int8.cli.terminal import terminal
+    from relay_int8.file_names import is_model
 
     if is_model(file):
         model = relay_int8.load_model(file, import_options(batch, inputs, params))
@@ -68,8 +68,8 @@ def inspect(
 
 
 def _print_manifest(file: Path, manifest: Manifest) -> None:
+    from relay_int8.cli.terminal import show, table, terminal
     from relay_int8.messages import extents
-    from relay_int8.report.terminal import show, table, terminal
     from relay_int8.report.wording import gpu_rows
 
     console = terminal()
@@ -99,28 +99,20 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
 
 
 def _kernel_table(gpu_code: Mapping[str, Any], console: Console) -> Table:
-    from relay_int8.report.terminal import table
+    from relay_int8.cli.terminal import table
 
     numbers = ("registers", "spilled", "stack", "shared", "a core", "waves")
     rows = table(console, "kernel", "on", *numbers, "computes", right=numbers)
     for name, kernel in gpu_code["kernels"].items():
         for architecture, use in kernel["usage"].items():
             values = (str(use[key]) for key in ("registers", *_BYTES))
-            filling = _filling(architecture, use, kernel.get("launch") or {})
+            filling = (str(use.get("resident", "")), _waves(use.get("waves")))
             rows.add_row(name, architecture, *values, *filling, ", ".join(kernel["tensors"]))
     return rows
 
 
-def _filling(
-    architecture: str, use: Mapping[str, int], launch: Mapping[str, int | None]
-) -> tuple[str, str]:
-    """Say how many blocks a multiprocessor holds, and in how many waves all of them run."""
-    from schedules.cuda.device.occupancy import occupancy_of
-
-    if not launch:  # a kernel of a float island
-        return "", ""
-    filling = occupancy_of(architecture, use, launch)
-    return str(filling.resident), "" if filling.waves is None else f"{filling.waves:.2f}"
+def _waves(waves: float | None) -> str:
+    return "" if waves is None else f"{waves:.2f}"
 
 
 def _sections(manifest: Manifest) -> list[tuple[str, Mapping[str, Any]]]:

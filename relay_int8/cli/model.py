@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.frontend.misnamed import instead_of_artifact, instead_of_model
-from relay_int8.frontend.options import ImportOptions
+from relay_int8 import ImportOptions
+from relay_int8.file_names import instead_of_artifact, instead_of_model
 
 ARTIFACT = ".ri8"
 MODEL_FILE = "What the model file leaves open"

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.cli.words import METHOD, METHODS, PREPARATIONS, PRESETS
+from relay_int8.cli.words import METHOD, METHODS, PREPARATIONS, PRESETS, ROUNDINGS, Requantize
 from relay_int8.errors import ConfigError
-from schedules.rounding import ROUNDINGS, Requantize
 
 if TYPE_CHECKING:
-    from relay_int8.calibration import CalibrationTable
+    from relay_int8 import CalibrationTable
 
 INTEGERS = "How integers are chosen"
 """Group of options on help pages, as MODEL_FILE is; the everyday ones stand first, in none."""
@@ -140,13 +139,12 @@ def chosen_source(
             "give the images with --data"
         )
     # Here, not above: help and usage errors must not wait for NumPy.
-    from relay_int8.calibration.formats import read_table
-    from relay_int8.calibration.formats.ncnn import NAME as NCNN
+    from relay_int8 import read_table
 
-    exchange, form = read_table(table)
-    if form.name == NCNN:
+    read = read_table(table)
+    if read.names_layers:
         raise ConfigError(
             f"{table}: a table of ncnn lists layers, but a table of tensors is needed; convert it "
             f"with: relay-int8 table convert {table} table.json --model MODEL"
         )
-    return exchange.table
+    return read.table

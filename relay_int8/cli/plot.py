@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from relay_int8.errors import ConfigError
-
-if TYPE_CHECKING:
-    from relay_int8.report.pages.interactive import Axes, Traces
 
 
 class Kind(StrEnum):
@@ -45,44 +40,11 @@ def plot(
     """
     if (kind is Kind.layers) != (tensor is None):
         raise typer.BadParameter("--kind layers draws a report, the other kinds one --tensor")
-    from relay_int8.files import require_outputs
-    from relay_int8.report.pages.picture import write_picture
-    from relay_int8.report.terminal import terminal
+    import relay_int8
+    from relay_int8.cli.terminal import terminal
 
-    require_outputs(output, read=(source,))
-    title, axes, traces = (
-        _of_layers(source) if tensor is None else _of_tensor(source, tensor, kind.value)
-    )
-    write_picture(output, title, axes, traces)
+    if tensor is None:
+        relay_int8.plot_layers(source, output)
+    else:
+        relay_int8.plot_tensor(source, tensor, output, figure=kind.value)
     terminal().print(f"{source} -> {output}", soft_wrap=True)
-
-
-def _of_layers(source: Path) -> tuple[str, Axes, Traces]:
-    from relay_int8.report.contents import read_report
-    from relay_int8.report.figures import LAYERS, layer_traces
-
-    found = read_report(source)
-    traces = layer_traces(found)
-    if not traces:
-        raise ConfigError(
-            f"{source}: no layer was compared with FP32; quantize with images and --samples"
-        )
-    return found.model, LAYERS, traces
-
-
-def _of_tensor(source: Path, tensor: str, kind: str) -> tuple[str, Axes, Traces]:
-    from relay_int8.calibration.alternatives import alternatives
-    from relay_int8.calibration.table import CalibrationTable
-    from relay_int8.report.figures import TENSOR, tensor_traces
-
-    entries = CalibrationTable.load(source).entries
-    if tensor not in entries:
-        raise ConfigError(
-            f"{source}: no tensor is called {tensor!r}; there are {', '.join(entries)}"
-        )
-    entry = entries[tensor]
-    if entry.histogram is None:
-        raise ConfigError(f"{source}: it holds no counts; calibrate with --keep-histograms")
-    traces = tensor_traces(entry, alternatives(entry))
-    figures = {axes.name: (axes, found) for axes, found in zip(TENSOR, traces, strict=True)}
-    return tensor, *figures[kind]

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from types import MappingProxyType
 
-from relay_int8.data.preprocessing import Preprocessing
+from relay_int8 import Preprocessing
 from relay_int8.errors import ConfigError
 
 PREPARATIONS = MappingProxyType(

@@ -13,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.progress import TaskID as Bar
 
 if TYPE_CHECKING:
-    from relay_int8.calibration import Progress as Report
+    from relay_int8 import Progress as StageListener
 
 
 @contextmanager
-def progress_report() -> Iterator[Report]:
+def progress_report() -> Iterator[StageListener]:
     """Give a function that library calls report their stages to; both go to standard error."""
     if not sys.stderr.isatty():
         yield _lines()
@@ -28,7 +28,7 @@ def progress_report() -> Iterator[Report]:
         yield _bars(progress)
 
 
-def _lines() -> Report:
+def _lines() -> StageListener:
     """Return a report that prints each stage with its seconds; one of many steps also first."""
     running: dict[str, float] = {}
     unbounded: list[str] = []  # which end when another one starts or ends
@@ -59,7 +59,7 @@ def _line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _bars(progress: Progress) -> Report:
+def _bars(progress: Progress) -> StageListener:
     """Return a report that moves one bar a stage."""
     bars: dict[str, Bar] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -38,9 +38,7 @@ from relay_int8.files import require_outputs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8.api.demand import Demand
-    from relay_int8.graph.pixels import PixelLayout
-    from relay_int8.quantization.config import QuantConfig
+    from relay_int8 import Demand, QuantConfig
 
 TARGET = "For the target"
 FILES = "Report and files"
@@ -251,23 +249,21 @@ def quantize(
     require_outputs(*written, read=(model, data, table, plan, params, labels, eval_data))
     source = chosen_source(data, table, method)
     # Here, not above: help and usage errors must not wait for NumPy and TVM.
-    from relay_int8.quantization.config import QuantConfig, chosen_tools
+    import relay_int8
 
-    config = QuantConfig(
+    config = relay_int8.QuantConfig(
         preset=preset,
         method=method,
         exclude=tuple(exclude or ()),
         bias_correction=bias_correction,
-        tools=chosen_tools(preset, tool or ()),
         requantize=sums,
         require_int8=require_int8 or (require_products and "products"),
         budget=budget,
-    )
-    import relay_int8
+    ).with_settings(tool or ())
     from relay_int8.cli.preprocess import named_preprocessing
     from relay_int8.cli.progress import progress_report
-    from relay_int8.report.summary import print_summary
-    from relay_int8.report.terminal import terminal
+    from relay_int8.cli.summary import print_summary
+    from relay_int8.cli.terminal import terminal
 
     recipe = named_preprocessing(preprocess)
     options = relay_int8.BuildOptions(
@@ -336,8 +332,12 @@ def _print_resolved(
     console.print("; ".join(f"{key}: {value}" for key, value in resolved.items()), soft_wrap=True)
 
 
-def _pixel_layout(name: str | None) -> PixelLayout | None:
-    layouts: dict[str | None, PixelLayout | None] = {None: None, "nchw": "NCHW", "nhwc": "NHWC"}
+def _pixel_layout(name: str | None) -> Literal["NCHW", "NHWC"] | None:
+    layouts: dict[str | None, Literal["NCHW", "NHWC"] | None] = {
+        None: None,
+        "nchw": "NCHW",
+        "nhwc": "NHWC",
+    }
     if name not in layouts:
         raise typer.BadParameter(f"--pixels {name}: nchw or nhwc is expected")
     return layouts[name]

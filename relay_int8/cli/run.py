@@ -14,7 +14,7 @@ from relay_int8.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-    from relay_int8.runtime.module import Module
+    from relay_int8 import Module
 
 TOP = 5  # classes that are printed of each image
 
@@ -80,14 +80,14 @@ def run(
     else:
         batches = _prepared(module, pictures or [], preprocess, artifact)
     for title, arrays in batches.items():
-        found = module.run(arrays)
+        results = module.run(arrays)
         if title:
-            found = {name: array[:1] for name, array in found.items()}
+            results = {name: array[:1] for name, array in results.items()}
         if output is None:
-            _print_top(title, next(iter(found.values())), names)
+            _print_top(title, next(iter(results.values())), names)
             continue
-        write_arrays(output, found)
-        for name, array in found.items():
+        write_arrays(output, results)
+        for name, array in results.items():
             typer.echo(f"{name}: {array.dtype} {array.shape}")
 
 
@@ -97,10 +97,8 @@ def _prepared(
     """Return the input that each picture becomes, repeated to the artifact's batch."""
     import numpy as np
 
+    import relay_int8
     from relay_int8.cli.preprocess import named_preprocessing
-    from relay_int8.data.dataset import Dataset
-    from relay_int8.data.picture_folder import read_picture
-    from relay_int8.data.preprocessing import Preprocessing
 
     inputs = module.manifest.inputs
     recipe = named_preprocessing(preprocess)
@@ -109,11 +107,10 @@ def _prepared(
             f"{artifact} does not say how pictures become its input: it was not calibrated on any; "
             "give --preprocess"
         )
-    recipe = recipe or Preprocessing.from_dict(module.manifest.preprocessing)
+    recipe = recipe or relay_int8.Preprocessing.from_dict(module.manifest.preprocessing)
     batches = {}
     for path in pictures:
-        read = [(str(path), read_picture(path, recipe))]
-        (image,) = Dataset(lambda read=read: read, inputs)  # type: ignore[misc]
+        (image,) = relay_int8.open_pictures([path], inputs, recipe)
         size = max(inputs[0].shape[0], 1)
         batches[str(path)] = {name: np.repeat(array, size, 0) for name, array in image.items()}
     return batches
@@ -129,9 +126,9 @@ def _class_names(file: Path | None) -> list[str]:
 
 
 def _print_top(title: str, output: np.ndarray, names: list[str]) -> None:
-    """Print the greatest values of each image, and at which places they are."""
+    """Print the greatest values of each image, and their indices."""
     for number, scores in enumerate(output.reshape(len(output), -1)):
         typer.echo(title or f"image {number}")
-        for place in scores.argsort(kind="stable")[::-1][:TOP]:
-            name = f"  {names[place]}" if place < len(names) else ""
-            typer.echo(f"  {place:5}  {float(scores[place]):.4g}{name}")
+        for class_index in scores.argsort(kind="stable")[::-1][:TOP]:
+            name = f"  {names[class_index]}" if class_index < len(names) else ""
+            typer.echo(f"  {class_index:5}  {float(scores[class_index]):.4g}{name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +15,7 @@ from relay_int8.cli.words import METHOD, PRESET
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8.api.sensitivity import LayerAnalysis, Verified
-    from relay_int8.quantization.mixed_precision.sensitivity import Sensitivity
+    from relay_int8 import LayerAnalysis
 
 
 def sensitivity(
@@ -58,25 +56,21 @@ def sensitivity(
     if plan is not None and not wanted:
         raise typer.BadParameter("--plan is written for --min-snr or --min-agreement")
     import relay_int8
-    from relay_int8.api.sensitivity import analyze_layers, sensitivity_json
     from relay_int8.cli.preprocess import named_preprocessing
     from relay_int8.cli.progress import progress_report
-    from relay_int8.files import require_outputs, write_atomic
-    from relay_int8.quantization.config import QuantConfig
-    from relay_int8.quantization.mixed_precision.choice import Budget
-    from relay_int8.quantization.plan_file import save_plan
-    from relay_int8.report.terminal import terminal
+    from relay_int8.cli.terminal import terminal
+    from relay_int8.files import require_outputs
     from relay_int8.report.wording import decibels
 
-    budget = Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
+    budget = relay_int8.Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
     require_outputs(plan, report, read=(model, data, params))
     recipe = named_preprocessing(preprocess)
     imported = relay_int8.load_model(model, import_options(1, input_shape, params))
     with progress_report() as progress:
-        found = analyze_layers(
+        analysis = relay_int8.analyze_layers(
             imported,
             data,
-            config=QuantConfig(preset=preset, method=method),
+            config=relay_int8.QuantConfig(preset=preset, method=method),
             budget=budget,
             preprocessing=recipe,
             samples=samples,
@@ -84,18 +78,18 @@ def sensitivity(
         )
     console = terminal()
     if as_json:
-        typer.echo(_as_json(found), nl=False)
+        typer.echo(analysis.to_json(), nl=False)
     else:
-        _print_layers(found.sensitivity, console)
+        _print_layers(analysis, console)
     if report is not None:
-        write_atomic(report, sensitivity_json(found.sensitivity).encode())
-    verified = found.verified
+        analysis.save(report)
+    verified = analysis.verified
     if verified is None:
         return
     if not as_json:
-        _print_plan(verified, console)
+        _print_plan(analysis, console)
     if plan is not None:
-        save_plan(replace(verified.model.plan, model_hash=verified.model.model_hash), plan)
+        analysis.save_plan(plan)
     if not verified.holds:
         unmet(
             f"SNR {decibels(verified.fit.snr_db)} dB, agreement {verified.fit.agreement:.4f} is "
@@ -103,28 +97,14 @@ def sensitivity(
         )
 
 
-def _as_json(found: LayerAnalysis) -> str:
-    from relay_int8 import finite_json
-
-    verified = found.verified
-    plan = None
-    if verified is not None:
-        plan = {
-            "floats": verified.mixed.floats,
-            "fit": asdict(verified.fit),
-            "holds": verified.holds,
-            "latency_ms": verified.latency_ms,
-        }
-    return finite_json.dumps({"sensitivity": asdict(found.sensitivity), "plan": plan})
-
-
-def _print_layers(found: Sensitivity, console: Console) -> None:
-    from relay_int8.report.terminal import show, table
+def _print_layers(analysis: LayerAnalysis, console: Console) -> None:
+    from relay_int8.cli.terminal import show, table
     from relay_int8.report.wording import decibels
 
+    sensitivity = analysis.sensitivity
     numbers = ("MMAC", "alone dB", "without dB", "without, agreement")
     rows = table(console, "Layer", "Operator", *numbers, right=numbers)
-    for layer in sorted(found.layers, key=lambda layer: -layer.without.snr_db):
+    for layer in sorted(sensitivity.layers, key=lambda layer: -layer.without.snr_db):
         rows.add_row(
             layer.name,
             layer.kind,
@@ -135,16 +115,18 @@ def _print_layers(found: Sensitivity, console: Console) -> None:
         )
     show(
         console,
-        f"All in integers: {decibels(found.whole.snr_db)} dB, agreement "
-        f"{found.whole.agreement:.4f} ({found.samples} images)",
+        f"All in integers: {decibels(sensitivity.whole.snr_db)} dB, agreement "
+        f"{sensitivity.whole.agreement:.4f} ({sensitivity.samples} images)",
         rows,
     )
 
 
-def _print_plan(verified: Verified, console: Console) -> None:
-    from relay_int8.report.terminal import show, table
+def _print_plan(analysis: LayerAnalysis, console: Console) -> None:
+    from relay_int8.cli.terminal import show, table
     from relay_int8.report.wording import decibels
 
+    verified = analysis.verified
+    assert verified is not None
     rows = table(console, "", "")
     rows.show_header = False
     rows.add_row("in float", ", ".join(verified.mixed.floats) or "nothing")

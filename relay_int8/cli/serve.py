@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
+from relay_int8 import Address, ServeOptions
+from relay_int8 import serve as serve_rpc
 from relay_int8.cli.options import MAX_THREADS
-from relay_int8.remote.address import Address
-from relay_int8.remote.supervisor import ServeOptions
-from relay_int8.remote.supervisor import serve as serve_rpc
 
 KEY_VARIABLE = "RELAY_INT8_KEY"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +9,13 @@ import typer
 
 from relay_int8 import finite_json
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import Inputs, Params, input_shapes
+from relay_int8.cli.model import Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Exclude, Preset
 from relay_int8.cli.words import FORMATS, PRESET
-from relay_int8.errors import ConfigError
+from relay_int8.files import require_outputs
 
 if TYPE_CHECKING:
-    from relay_int8.calibration.table import CalibrationTable
+    from relay_int8 import CalibrationTable, OperatorModes, TableComparison
 
 NAMES = ", ".join(FORMATS)
 table = typer.Typer(
@@ -52,42 +51,29 @@ def convert(
 
     For example: relay-int8 table convert calib.trt table.json --from tensorrt --model resnet50.onnx
     """
-    from relay_int8.calibration.formats import find_format, format_of_name, read_table
-    from relay_int8.calibration.formats.ncnn import NAME as NCNN
-    from relay_int8.files import require_outputs, write_atomic
-    from relay_int8.report import terminal
+    import relay_int8
+    from relay_int8.cli import terminal
 
-    form = find_format(target_format) if target_format else format_of_name(target)
     require_outputs(target, read=(source, model, params))
-    exchange, found = read_table(source, find_format(source_format) if source_format else None)
-    if model is None and (form.name == NCNN) != (found.name == NCNN):
-        raise ConfigError(
-            f"{source}: {found.name} found, {form.name} is to be written: a table of ncnn lists "
-            "layers, others list tensors; give --model, which has the input of each layer"
-        )
-    told = exchange.table.notes
-    if model is not None:
-        # Reading a model needs TVM; converting text does not.
-        from relay_int8.quantization.config import QuantConfig
-        from relay_int8.quantization.model_tensors import ModelTensors
-
-        tensors = ModelTensors.of(
-            model,
-            QuantConfig(preset=preset, exclude=tuple(exclude or ())),
-            inputs=input_shapes(inputs),
-            params=params,
-        )
-        by_layers = found.name == NCNN
-        exchange = tensors.by_tensor(exchange) if by_layers else tensors.fitted(exchange)
-        exchange = tensors.by_layer(exchange) if form.name == NCNN else exchange
-    lost = form.losses(exchange)
-    write_atomic(target, form.write(exchange).encode())
+    # Reading a model needs TVM; converting text does not.
+    network = relay_int8.load_model(model, import_options(1, inputs, params)) if model else None
+    conversion = relay_int8.convert_table(
+        source,
+        target,
+        model=network,
+        config=relay_int8.QuantConfig(preset=preset, exclude=tuple(exclude or ())),
+        source_format=source_format,
+        target_format=target_format,
+    )
     console = terminal.terminal()
-    console.print(f"{source} ({found.name}) -> {target} ({form.name})", soft_wrap=True)
-    console.print(f"{len(exchange.table.entries)} tensors", soft_wrap=True)
-    for sentence in lost:
+    console.print(
+        f"{source} ({conversion.source_format}) -> {target} ({conversion.target_format})",
+        soft_wrap=True,
+    )
+    console.print(f"{conversion.tensors} tensors", soft_wrap=True)
+    for sentence in conversion.losses:
         console.print(f"lost: {sentence}", soft_wrap=True)
-    for note in exchange.table.notes[len(told) :]:
+    for note in conversion.notes:
         console.print(f"note: {note}", soft_wrap=True)
 
 
@@ -98,34 +84,26 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the ranges and scales of a calibration table."""
-    from relay_int8.calibration.formats import find_format, read_table
-    from relay_int8.calibration.formats.qtable import excluded, is_qtable, load_qtable
-    from relay_int8.report import terminal
+    import relay_int8
+    from relay_int8.cli import terminal
 
-    console = terminal.terminal()
-    if is_qtable(file):
-        modes = load_qtable(file)
-        if as_json:
-            typer.echo(finite_json.dumps(dict(modes)), nl=False)
-            return
-        rows = terminal.table(console, "Operator", "Mode")
-        for name, mode in modes.items():
-            rows.add_row(name, mode)
-        terminal.show(console, f"{file} (tpu-mlir qtable)", rows)
-        console.print(" ".join(f"--exclude {name!r}" for name in excluded(modes)), soft_wrap=True)
+    qtable = relay_int8.read_qtable(file)
+    if qtable is not None:
+        _show_modes(file, qtable, as_json=as_json)
         return
-    exchange, found = read_table(file, find_format(form) if form else None)
+    read = relay_int8.read_table(file, form)
     if as_json:
-        typer.echo(finite_json.dumps(_values(exchange.table, found.name)), nl=False)
+        typer.echo(finite_json.dumps(_values(read.table, read.format)), nl=False)
         return
+    console = terminal.terminal()
     rows = terminal.table(
         console, "Tensor", "Type", "Low", "High", "Scale", "Method", right=("Low", "High", "Scale")
     )
-    for name, item in exchange.table.entries.items():
+    for name, item in read.table.entries.items():
         scale = str(item.qparams().scale)
         rows.add_row(name, item.scheme, str(item.low), str(item.high), scale, item.method)
-    terminal.show(console, f"{file} ({found.name})", rows)
-    for note in exchange.table.notes:
+    terminal.show(console, f"{file} ({read.format})", rows)
+    for note in read.table.notes:
         console.print(note, soft_wrap=True)
 
 
@@ -140,44 +118,53 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare the thresholds of two calibration tables; the greatest differences come first."""
-    from relay_int8.calibration.formats import read_table
-    from relay_int8.calibration.formats.exchange import threshold
-    from relay_int8.calibration.formats.ncnn import NAME as NCNN
-    from relay_int8.report import terminal
+    import relay_int8
+    from relay_int8.cli import terminal
 
-    read = [read_table(path) for path in (first, second)]
-    tables = [exchange.table for exchange, _ in read]
-    shares = _differences(*tables)
-    names = [set(each.entries) for each in tables]
-    only = [sorted(names[0] - names[1]), sorted(names[1] - names[0])]
+    files = [relay_int8.read_table(path) for path in (first, second)]
+    comparison = relay_int8.compare_tables(files[0].table, files[1].table)
+    only = {str(first): comparison.only_in_first, str(second): comparison.only_in_second}
     if as_json:
-        files = {str(path): alone for path, alone in zip((first, second), only, strict=True)}
-        typer.echo(finite_json.dumps({"differences": shares, "only_in": files}), nl=False)
-        _judge(shares, only, max_relative)
+        values = {"differences": comparison.differences, "only_in": only}
+        typer.echo(finite_json.dumps(values), nl=False)
+        _judge(comparison, max_relative)
         return
     console = terminal.terminal()
     rows = terminal.table(console, "Tensor", "First", "Second", "Difference", right=("Difference",))
-    for name, share in shares.items():
+    for name, share in comparison.differences.items():
         if share:
-            limits = (str(threshold(each.entries[name])) for each in tables)
-            rows.add_row(name, *limits, f"{share:.3%}")
-    equal = sum(share == 0 for share in shares.values())
+            rows.add_row(name, *map(str, comparison.thresholds[name]), f"{share:.3%}")
+    shares = comparison.differences.values()
+    equal = sum(share == 0 for share in shares)
     terminal.show(console, f"{equal} of {len(shares)} common thresholds are equal", rows)
-    for path, alone in zip((first, second), only, strict=True):
-        if alone:
-            console.print(f"only in {path}: {', '.join(alone)}", soft_wrap=True)
-    if sum(found.name == NCNN for _, found in read) == 1:
+    for path, names in only.items():
+        if names:
+            console.print(f"only in {path}: {', '.join(names)}", soft_wrap=True)
+    if sum(file.names_layers for file in files) == 1:
         console.print("ncnn's names are layers, its ranges those of their inputs: convert it first")
-    _judge(shares, only, max_relative)
+    _judge(comparison, max_relative)
 
 
-def _judge(
-    shares: Mapping[str, float], only: Sequence[Sequence[str]], max_relative: float | None
-) -> None:
+def _show_modes(file: Path, qtable: OperatorModes, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(finite_json.dumps(dict(qtable.modes)), nl=False)
+        return
+    from relay_int8.cli import terminal
+
+    console = terminal.terminal()
+    rows = terminal.table(console, "Operator", "Mode")
+    for name, mode in qtable.modes.items():
+        rows.add_row(name, mode)
+    terminal.show(console, f"{file} (tpu-mlir qtable)", rows)
+    console.print(" ".join(f"--exclude {name!r}" for name in qtable.excluded), soft_wrap=True)
+
+
+def _judge(comparison: TableComparison, max_relative: float | None) -> None:
     """End with exit code 3 where tables differ by more than was allowed."""
-    greatest = max(shares.values(), default=0.0)
-    if max_relative is not None and (greatest > max_relative or any(only)):
-        unmet(f"thresholds differ by {greatest:.3%} at most, {sum(map(len, only))} are in one only")
+    greatest = max(comparison.differences.values(), default=0.0)
+    single = len(comparison.only_in_first) + len(comparison.only_in_second)
+    if max_relative is not None and (greatest > max_relative or single):
+        unmet(f"thresholds differ by {greatest:.3%} at most, {single} are in one only")
 
 
 def _values(table: CalibrationTable, form: str) -> dict[str, Any]:
@@ -193,15 +180,3 @@ def _values(table: CalibrationTable, form: str) -> dict[str, Any]:
         for name, item in table.entries.items()
     }
     return {"format": form, "tensors": tensors, "notes": list(table.notes)}
-
-
-def _differences(first: CalibrationTable, second: CalibrationTable) -> dict[str, float]:
-    """Return name -> difference as a share of the larger threshold, the greatest first."""
-    from relay_int8.calibration.formats.exchange import threshold
-
-    shares = {}
-    for name in first.entries:
-        if name in second.entries:
-            a, b = (float(threshold(each.entries[name])) for each in (first, second))
-            shares[name] = abs(a - b) / max(a, b, 1e-300)
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from relay_int8 import Address, Endpoint
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     AsJson,
@@ -21,10 +23,11 @@ from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.words import PRESET
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.remote.address import Address, Endpoint
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from relay_int8 import KernelToTune, NetworkKernels, TuneOptions
 
 SEARCHES = ("xgb", "random", "grid")
 
@@ -132,40 +135,38 @@ def tune(
         raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
     rack = _rack(tracker, rpc, key)
     import relay_int8
-    from relay_int8.compiler.target import resolve_target
-    from relay_int8.quantization.config import QuantConfig
-    from relay_int8.report.terminal import terminal
-    from relay_int8.tuning.bench import Timing
-    from relay_int8.tuning.network import network_tasks
-    from relay_int8.tuning.session import TuneOptions
+    from relay_int8.cli.terminal import terminal
 
-    where = resolve_target(target, threads)
-    mod = relay_int8.load_model(model, import_options(batch, inputs, params)).module
-    config = QuantConfig(preset=preset, requantize=chosen_requantize(requantize, rounding))
-    tasks = network_tasks(mod, where, config, signed=not unsigned_input)
+    kernels = relay_int8.find_kernels(
+        relay_int8.load_model(model, import_options(batch, inputs, params)),
+        target=target,
+        threads=threads,
+        config=relay_int8.QuantConfig(
+            preset=preset, requantize=chosen_requantize(requantize, rounding)
+        ),
+        unsigned_input=unsigned_input,
+    )
     console = terminal()
     if list_only:
-        _print_tasks(tasks, where, console, as_json=as_json)
+        _print_kernels(kernels, console, as_json=as_json)
         return
-    options = TuneOptions(
+    options = relay_int8.TuneOptions(
         trials=trials,
         seconds=float("inf") if minutes is None else minutes * 60,
         search=search,
         seed=seed,
         resume=resume,
         warm_start=tuple(warm_start or ()),
-        timing=Timing(flush=flush, repeat_ms=min_repeat_ms),
+        timing=relay_int8.Timing(flush=flush, repeat_ms=min_repeat_ms),
         workers=workers,
         rack=rack,
         devices=devices,
         patience_s=patience,
     )
-    console.print(f"{model}: {len(tasks)} kernels, {trials} trials, search {search}, seed {seed}")
-    folder = _measure(tasks, where, name or model.stem, options, logs, console)
+    console.print(f"{model}: {len(kernels)} kernels, {trials} trials, search {search}, seed {seed}")
+    folder = _measure(kernels, options, name, logs, console)
     if page is not None:
-        from relay_int8.report.tuning_page import write_tuning_page
-
-        write_tuning_page(folder, page)
+        relay_int8.write_tuning_page(folder, page)
     same: dict[str, object] = {
         "--target": target,
         "--threads": threads,
@@ -180,15 +181,19 @@ def tune(
 
 
 def _measure(
-    tasks: Any, target: Any, name: str, options: Any, logs: Path, console: Console
+    kernels: NetworkKernels,
+    options: TuneOptions,
+    name: str | None,
+    logs: Path,
+    console: Console,
 ) -> Path:
     """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
+    import relay_int8
     from relay_int8.cli.tuning_progress import tuning_report
-    from relay_int8.tuning.session import tune_tasks as run
 
     try:
-        with tuning_report(tasks) as report:
-            folder = run(tasks, target, name, options, folder=logs, report=report)
+        with tuning_report() as report:
+            folder = relay_int8.tune(kernels, options, name=name, logs=logs, progress=report)
     except KeyboardInterrupt:
         console.print("stopped; what was measured is kept, --resume goes on with it")
         raise typer.Exit(130) from None
@@ -208,50 +213,37 @@ def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:
     return Endpoint(address=address, key=key, tracker=tracker is not None)
 
 
-def _task_values(tasks: Any, target: Any, reason: str | None) -> list[dict[str, Any]]:
-    """Return what is known of each kernel, those that take most of the time first."""
-    from relay_int8.tuning.network import seconds_of
-    from schedules.space import size
-
-    seconds = {} if reason else seconds_of(tasks, target)
-    return [
-        {
-            "kernel": task.title,
-            "template": task.template,
-            "layers": task.layers,
-            "calls": task.occurrences,
-            "schedules": size(task.kernel(target)),
-            "us": seconds[task.key] * 1e6 if seconds else None,
-        }
-        for task in sorted(tasks, key=lambda task: -task.occurrences * seconds.get(task.key, 0.0))
-    ]
-
-
-def _print_tasks(tasks: Any, target: Any, console: Console, *, as_json: bool) -> None:
+def _print_kernels(kernels: NetworkKernels, console: Console, *, as_json: bool) -> None:
     from relay_int8 import finite_json
+    from relay_int8.cli.terminal import show, table
     from relay_int8.messages import few
-    from relay_int8.report.terminal import show, table
-    from relay_int8.tuning.session import obstacle
 
-    reason = obstacle(target)
-    values = _task_values(tasks, target, reason)
+    reason = kernels.obstacle
+    listed = kernels.listed(timed=reason is None)
     if as_json:
+        values = [_values(kernel) for kernel in listed]
         typer.echo(finite_json.dumps({"kernels": values, "no_times": reason}), nl=False)
         return
-    total_us = sum(value["calls"] * (value["us"] or 0.0) for value in values)
+    total_us = sum(kernel.calls * (kernel.default_us or 0.0) for kernel in listed)
     numbers = ("calls", "schedules", "us", "share")
     rows = table(console, "kernel", "template", *numbers, "layers", right=numbers)
-    for value in values:
+    for kernel in listed:
+        time_us = kernel.default_us
         rows.add_row(
-            value["kernel"],
-            value["template"],
-            str(value["calls"]),
-            "many" if value["schedules"] is None else str(value["schedules"]),
-            "-" if reason else f"{value['us']:.1f}",
-            f"{value['calls'] * value['us'] / total_us:.1%}" if total_us else "-",
-            few(value["layers"]),
+            kernel.kernel,
+            kernel.template,
+            str(kernel.calls),
+            "many" if kernel.schedules is None else str(kernel.schedules),
+            "-" if time_us is None else f"{time_us:.1f}",
+            f"{kernel.calls * time_us / total_us:.1%}" if time_us and total_us else "-",
+            few(kernel.layers),
         )
     times = "no times" if reason else f"{total_us / 1e3:.3f} ms with default schedules"
-    show(console, f"{len(tasks)} kernels, {times}", rows)
+    show(console, f"{len(kernels)} kernels, {times}", rows)
     if reason:
         console.print(f"no times: {reason}", soft_wrap=True)
+
+
+def _values(kernel: KernelToTune) -> dict[str, Any]:
+    values = asdict(kernel)
+    return {**values, "us": values.pop("default_us")}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from relay_int8 import finite_json
 from relay_int8.cli.options import AsJson
-from relay_int8.errors import ConfigError, RecordError
+from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
+
+if TYPE_CHECKING:
+    from relay_int8 import TuningLog
 
 tuning_logs = typer.Typer(
     no_args_is_help=True, help="Look at tuning logs, put them together, make them small."
@@ -21,69 +25,41 @@ Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
 @tuning_logs.command()
 def show(folder: Folder, as_json: AsJson = False) -> None:
     """Show each log's kernels: trials, time by default and tuned, the winning choices."""
-    from relay_int8.report.terminal import show as show_table
-    from relay_int8.report.terminal import table, terminal
-    from relay_int8.tuning.session import results
-    from relay_int8.tuning.trial_log import read_manifest, read_trials
-    from relay_int8.tuning.winner import by_task, winner
-    from schedules.task import Task
+    import relay_int8
+    from relay_int8.cli.terminal import show as show_table
+    from relay_int8.cli.terminal import table, terminal
 
-    found = _logs(folder)
+    logs = relay_int8.read_tuning_logs(folder)
     if as_json:
-        typer.echo(finite_json.dumps([_values(path) for path in found]), nl=False)
+        typer.echo(finite_json.dumps([_values(log) for log in logs]), nl=False)
         return
     console = terminal()
-    for path in found:
-        manifest, trials = read_manifest(path), read_trials(path)
+    for log in logs:
         numbers = ("calls", "trials", "default us", "tuned us")
         rows = table(console, "kernel", *numbers, "choices", right=numbers)
-        for key, task_trials in by_task(trials).items():
-            best = winner(task_trials)
-            count = manifest.occurrences.get(key, 1)
-            times = (f"{time * 1e6:.1f}" for time in (best.default_s, best.seconds))
-            choices = "default" if best.choices is None else str(list(best.choices))
-            title = Task.from_key(key).title
-            rows.add_row(title, str(count), str(len(task_trials)), *times, choices)
-        totals = results(manifest, trials)
+        for kernel in log.kernels:
+            times = (f"{time_us:.1f}" for time_us in (kernel.default_us, kernel.tuned_us))
+            choices = "default" if kernel.choices is None else str(list(kernel.choices))
+            rows.add_row(kernel.kernel, str(kernel.calls), str(kernel.trials), *times, choices)
         title = (
-            f"{path}: {manifest.network} on {manifest.device}, tvm {manifest.tvm}, "
-            f"{totals['untuned_us']:.0f} -> {totals['tuned_us']:.0f} us"
+            f"{log.path}: {log.network} on {log.device}, tvm {log.tvm}, "
+            f"{log.totals['untuned_us']:.0f} -> {log.totals['tuned_us']:.0f} us"
         )
         show_table(console, title, rows)
-        reason = manifest.refusal()
-        if reason:
-            console.print(f"not used: {reason}", soft_wrap=True)
+        if log.refusal:
+            console.print(f"not used: {log.refusal}", soft_wrap=True)
 
 
-def _values(log: Path) -> dict[str, Any]:
+def _values(log: TuningLog) -> dict[str, Any]:
     """Return what ``show`` prints of a log, as plain values."""
-    from relay_int8.tuning.session import results
-    from relay_int8.tuning.trial_log import read_manifest, read_trials
-    from relay_int8.tuning.winner import by_task, winner
-    from schedules.task import Task
-
-    manifest, trials = read_manifest(log), read_trials(log)
-    kernels = []
-    for key, task_trials in by_task(trials).items():
-        best = winner(task_trials)
-        kernels.append(
-            {
-                "kernel": Task.from_key(key).title,
-                "calls": manifest.occurrences.get(key, 1),
-                "trials": len(task_trials),
-                "default_us": best.default_s * 1e6,
-                "tuned_us": best.seconds * 1e6,
-                "choices": best.choices,
-            }
-        )
     return {
-        "log": str(log),
-        "network": manifest.network,
-        "device": manifest.device,
-        "tvm": manifest.tvm,
-        **results(manifest, trials),
-        "refused": manifest.refusal(),
-        "kernels": kernels,
+        "log": str(log.path),
+        "network": log.network,
+        "device": log.device,
+        "tvm": log.tvm,
+        **log.totals,
+        "refused": log.refusal,
+        "kernels": [asdict(kernel) for kernel in log.kernels],
     }
 
 
@@ -93,12 +69,12 @@ def merge(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new log.")],
 ) -> None:
     """Write one log with the trials of several."""
-    from relay_int8.tuning.upkeep import merge as run
+    import relay_int8
 
     if output.is_file():
         raise ConfigError(f"{output}: a file found, a new folder expected; name another")
-    manifest = run(sources, output)
-    typer.echo(f"{output}: {manifest.results['trials']} trials of {len(manifest.kernels)} kernels")
+    log = relay_int8.merge_tuning_logs(sources, output)
+    typer.echo(f"{output}: {log.totals['trials']} trials of {len(log.kernels)} kernels")
 
 
 @tuning_logs.command()
@@ -113,10 +89,10 @@ def prune(
     ] = True,
 ) -> None:
     """Keep only what builds need: the trials of each kernel's default and winner."""
-    from relay_int8.tuning.upkeep import prune as run
+    import relay_int8
 
-    _logs(folder)
-    typer.echo(f"{folder}: {run(folder, database=database)} trials dropped")
+    dropped = relay_int8.prune_tuning_logs(folder, database=database)
+    typer.echo(f"{folder}: {dropped} trials dropped")
 
 
 @tuning_logs.command()
@@ -125,18 +101,8 @@ def page(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
 ) -> None:
     """Write an HTML page: progress, cost model, winners, shares of the time and of the peak."""
-    from relay_int8.report.tuning_page import write_tuning_page
+    import relay_int8
 
     require_outputs(output)
-    write_tuning_page(log, output)
+    relay_int8.write_tuning_page(log, output)
     typer.echo(f"{output}")
-
-
-def _logs(folder: Path) -> list[Path]:
-    """Return the logs in a folder, of which there is at least one."""
-    from relay_int8.tuning.records import logs
-
-    found = list(logs(folder))
-    if not found:
-        raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
-    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from relay_int8.tuning.tuner import Progress, TrialListener
-    from schedules.task import Task
+    from relay_int8 import TrialListener, TrialProgress
 
 LINE_EVERY = 16
 SHOWN = 12
@@ -31,18 +31,17 @@ SHOWN = 12
 class Standing:
     """The best of each kernel so far."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = {task.key: task for task in tasks}
+    def __init__(self) -> None:
+        self._latest: dict[str, TrialProgress] = {}
         self._default: dict[str, float] = {}
         self._best: dict[str, float] = {}
-        self._trials = dict.fromkeys(self._tasks, 0)
-        self.wrong = 0
+        self._trials: Counter[str] = Counter()
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: TrialProgress) -> None:
         """Take in one trial."""
         key, measured = progress.task.key, progress.trial.measured
+        self._latest[key] = progress
         self._trials[key] += 1
-        self.wrong += measured.verdict == "wrong"
         if progress.trial.choices is None:
             self._default[key] = min(measured.best_s, self._default.get(key, float("inf")))
         self._best[key] = min(measured.best_s, self._best.get(key, float("inf")))
@@ -50,9 +49,10 @@ class Standing:
     def table(self) -> Table:
         """Return the kernels that take most of the network's time."""
         rows = Table("kernel", "calls", "default us", "best us", "trials", box=None)
-        heavy = sorted(self._best, key=lambda key: -self._tasks[key].occurrences * self._best[key])
+        tasks = {key: progress.task for key, progress in self._latest.items()}
+        heavy = sorted(self._best, key=lambda key: -tasks[key].occurrences * self._best[key])
         for key in heavy[:SHOWN]:
-            task = self._tasks[key]
+            task = tasks[key]
             times = (self._default.get(key, float("nan")), self._best[key])
             rows.add_row(
                 task.title_of_layer,
@@ -64,9 +64,9 @@ class Standing:
 
 
 @contextmanager
-def tuning_report(tasks: Sequence[Task]) -> Iterator[TrialListener]:
+def tuning_report() -> Iterator[TrialListener]:
     """Give a function that is called after every trial; all goes to standard error."""
-    standing = Standing(tasks)
+    standing = Standing()
     if not sys.stderr.isatty():
         yield _lines(standing)
         return
@@ -80,7 +80,7 @@ def tuning_report(tasks: Sequence[Task]) -> Iterator[TrialListener]:
     line = bar.add_task("defaults", total=None)
     with Live(bar, console=Console(stderr=True), refresh_per_second=4) as live:
 
-        def _report(progress: Progress) -> None:
+        def _report(progress: TrialProgress) -> None:
             standing.note(progress)
             if bar.tasks[0].total is None:  # trials of an earlier run say nothing about speed
                 bar.reset(line, total=progress.total, completed=progress.done)
@@ -92,7 +92,7 @@ def tuning_report(tasks: Sequence[Task]) -> Iterator[TrialListener]:
         yield _report
 
 
-def summary(progress: Progress) -> str:
+def summary(progress: TrialProgress) -> str:
     """Return the network's time, untuned and tuned, as one line."""
     untuned_ms, tuned_ms = progress.untuned_s * 1e3, progress.tuned_s * 1e3
     return f"network {untuned_ms:.3f} -> {tuned_ms:.3f} ms"
@@ -101,7 +101,7 @@ def summary(progress: Progress) -> str:
 def _lines(standing: Standing) -> TrialListener:
     started: list[tuple[float, int]] = []  # when the first trial was reported, and which it was
 
-    def _report(progress: Progress) -> None:
+    def _report(progress: TrialProgress) -> None:
         standing.note(progress)
         started[:] = started or [(time.monotonic(), progress.done)]
         if progress.trial.measured.verdict == "wrong":
@@ -117,7 +117,7 @@ def _lines(standing: Standing) -> TrialListener:
     return _report
 
 
-def _time_left(progress: Progress, start_s: float, before: int) -> str:
+def _time_left(progress: TrialProgress, start_s: float, before: int) -> str:
     """Return how long the trials that are left will take, by those since ``start_s``."""
     if progress.done == before:
         return ""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.version import __version__
+from relay_int8 import __version__
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,9 +1,11 @@
-"""The words and numbers that help pages show, without the modules that define them.
+"""Names and defaults that help pages show, without importing the modules that define them.
 
 Those import NumPy and TVM, which takes seconds; the tests hold the two together.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 PRESETS = ("int8", "int8-symmetric", "int8-asymmetric", "int8-accurate", "auto")
 PRESET = "int8-asymmetric"
@@ -40,3 +42,7 @@ FORMATS = (
 )
 """Of calibration tables."""
 PREPARATIONS = ("imagenet", "imagenet-signed", "unit", "raw")
+Rounding = Literal["gemmlowp", "tflite", "tpu-mlir"]
+Requantize = Literal["float", "gemmlowp", "tflite", "tpu-mlir"]
+ROUNDINGS: tuple[Rounding, ...] = ("gemmlowp", "tflite", "tpu-mlir")
+"""Those of --requantize fixed."""

@@ -1,4 +1,4 @@
-"""What compiling for GPUs gave besides the library: needs, registers, what a graph replays."""
+"""Facts about code compiled for GPUs: what it needs, registers, launches of the CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tvm.target import Target
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from relay_int8.machine.gpu import GpuNeeds
+from schedules.cuda.device.occupancy import occupancy_of
 from schedules.cuda.toolchain.compiler import least_driver
 from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
 
-CAPTURED = "_cuda_graph_capture"  # what TVM calls a function whose launches a graph replays
+CAPTURED = "_cuda_graph_capture"  # TVM's name of a function whose launches a CUDA graph replays
 _PTX_VERSION = re.compile(rb"^\.version (\S+)", re.M)
 _KERNEL = re.compile(r"(\w+)_kernel(?:_\d+)?")  # TVM's names of the kernels of one PrimFunc
 
@@ -68,14 +69,25 @@ class GpuCode:
             "kernels": {
                 kernel: {
                     "tensors": list(tensors.get(function_of(kernel), ())),
-                    "usage": {name: dataclasses.asdict(usage) for name, usage in found.items()},
-                    "launch": dataclasses.asdict(self.launched_as[function_of(kernel)])
-                    if function_of(kernel) in self.launched_as
-                    else {},
+                    **_launched(by_architecture, self.launched_as.get(function_of(kernel))),
                 }
-                for kernel, found in self.usage.items()
+                for kernel, by_architecture in self.usage.items()
             },
         }
+
+
+def _launched(
+    by_architecture: Mapping[str, KernelUsage], launch: Launch | None
+) -> dict[str, dict[str, Any]]:
+    """Return usage by architecture, with how a known launch fills a GPU, and that launch."""
+    usage = {name: dataclasses.asdict(use) for name, use in by_architecture.items()}
+    if launch is None:
+        return {"usage": usage, "launch": {}}
+    launched = dataclasses.asdict(launch)
+    for architecture, use in usage.items():
+        filling = occupancy_of(architecture, use, launched)
+        use |= {"resident": filling.resident, "waves": filling.waves}
+    return {"usage": usage, "launch": launched}
 
 
 def gpu_code(final: IRModule, compiled: Sequence[Compiled]) -> GpuCode | None:
@@ -95,8 +107,8 @@ def gpu_code(final: IRModule, compiled: Sequence[Compiled]) -> GpuCode | None:
     assert version
     usage: dict[str, dict[str, KernelUsage]] = {}
     for code in codes:
-        for kernel, found in code.usage.items():
-            usage.setdefault(kernel, {})[code.architecture] = found
+        for kernel, kernel_usage in code.usage.items():
+            usage.setdefault(kernel, {})[code.architecture] = kernel_usage
     captured, launched = launches(final)
     return GpuCode(
         needs=GpuNeeds(

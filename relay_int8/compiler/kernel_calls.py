@@ -42,7 +42,7 @@ class KernelCall:
 
 def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
     """Return the calls of a lowered module, in the order of execution."""
-    found = []
+    kernel_calls = []
     origins = Origins(lowered["main"])
     for var, value in dataflow.calls(lowered["main"]):
         if dataflow.operator(value) != "call_tir":
@@ -65,8 +65,8 @@ def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
                 layouts=tuple(json.loads(str(attrs[LAYOUTS]))),
                 tuned=bool(attrs[TUNED]),
             )
-        found.append(call)
-    return tuple(found)
+        kernel_calls.append(call)
+    return tuple(kernel_calls)
 
 
 def timed_calls(
@@ -83,11 +83,11 @@ def timed_calls(
         inputs were written into it) is not among them, and takes no time.
     """
     running = iter(calls)
-    found = [
+    timed = [
         (next((call for call in running if call.function == name), None), time_us)
         for name, time_us in kernels
     ]
-    return [(call, time_us) for call, time_us in found if call is not None]
+    return [(call, time_us) for call, time_us in timed if call is not None]
 
 
 def times_by_tensor(

@@ -1,4 +1,4 @@
-"""What a user says of where a network will run, and what is built for it."""
+"""Targets as a user names them, and the architectures that a library for GPUs is built for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images for a network: opened, and the first one looked at."""
+"""Images for a network: opened, and the first one looked at; or single pictures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from relay_int8.data.dataset import Dataset, open_data
+from relay_int8.data.picture_folder import read_picture
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Batches
 from relay_int8.data.tensor_info import TensorInfo
@@ -28,3 +29,28 @@ def open_images(
     images = open_data(data, inputs, preprocessing)
     next(iter(images))
     return images
+
+
+def open_pictures(
+    paths: Sequence[str | Path], inputs: Sequence[TensorInfo], preprocessing: Preprocessing
+) -> Dataset:
+    """Return single pictures as images of a network with one input, in the order of ``paths``.
+
+    Parameters
+    ----------
+    paths
+        Files of pictures.
+    inputs
+        The network's inputs.
+    preprocessing
+        From picture to input.
+
+    Raises
+    ------
+    CalibrationError
+        While iterating: a picture cannot be read, is too small, or does not fit the input.
+    """
+    files = [Path(path) for path in paths]
+    return Dataset(
+        lambda: ((str(file), read_picture(file, preprocessing)) for file in files), inputs
+    )

@@ -39,18 +39,18 @@ def read_labels(source: Path, pictures: Sequence[PurePath] | None = None) -> Lab
         return _of_folders(source, _pictures(source, pictures))
     try:
         if source.suffix == ".npy":
-            found: Any = np.load(source, allow_pickle=False)
+            labels: Any = np.load(source, allow_pickle=False)
         elif source.suffix == ".json":
-            found = json.loads(source.read_text(encoding="utf-8"))
+            labels = json.loads(source.read_text(encoding="utf-8"))
         elif source.suffix == ".csv":
-            found = _rows(source.read_text(encoding="utf-8-sig"))
+            labels = _rows(source.read_text(encoding="utf-8-sig"))
         else:
-            found = np.array(source.read_text(encoding="utf-8").split(), dtype=np.int64)
+            labels = np.array(source.read_text(encoding="utf-8").split(), dtype=np.int64)
     except (OSError, ValueError, EOFError, csv.Error) as error:
         raise ConfigError(f"{source}: cannot be read as labels: {error}") from error
-    if isinstance(found, Mapping):
-        found = _of_names(source, found, _pictures(source, pictures))
-    array = np.asarray(found)
+    if isinstance(labels, Mapping):
+        labels = _of_names(source, labels, _pictures(source, pictures))
+    array = np.asarray(labels)
     if array.dtype.kind not in "iu":
         raise ConfigError(f"{source}: labels are {array.dtype}, integers expected")
     return array
@@ -82,16 +82,16 @@ def _is_integer(text: str) -> bool:
     return text.strip().removeprefix("-").isdecimal()
 
 
-def _of_names(source: Path, found: Mapping[str, Any], pictures: Sequence[PurePath]) -> list[Any]:
+def _of_names(source: Path, classes: Mapping[str, Any], pictures: Sequence[PurePath]) -> list[Any]:
     """Return the class of each picture by its path, its file name, or that without an ending."""
     spellings = [(path.as_posix(), path.name, path.stem) for path in pictures]
-    missing = [names[0] for names in spellings if not any(name in found for name in names)]
+    missing = [names[0] for names in spellings if not any(name in classes for name in names)]
     if missing:
         raise ConfigError(
             f"{source}: {len(missing)} of {len(pictures)} pictures have no label: {few(missing)}; "
             "name each by its path within the folder or its file name"
         )
-    return [next(found[name] for name in names if name in found) for names in spellings]
+    return [next(classes[name] for name in names if name in classes) for names in spellings]
 
 
 def _of_folders(folder: Path, pictures: Sequence[PurePath]) -> Labels:

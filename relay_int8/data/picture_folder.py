@@ -74,8 +74,8 @@ class PictureFolder:
 
     def paths(self) -> list[Path]:
         """Return the pictures in the order they are read."""
-        found = (path for path in self.path.rglob("*") if path.suffix.lower() in SUFFIXES)
-        files = (path.relative_to(self.path) for path in found if path.is_file())
+        pictures = (path for path in self.path.rglob("*") if path.suffix.lower() in SUFFIXES)
+        files = (path.relative_to(self.path) for path in pictures if path.is_file())
         return [self.path / path for path in naturally_sorted(files)]
 
 

@@ -74,7 +74,7 @@ def export_qdq(
 
 
 class _Exporter:
-    """One walk over a function."""
+    """Writes one function as ONNX."""
 
     def __init__(
         self,
@@ -180,10 +180,10 @@ class _Exporter:
     def _inputs(self, var: relax.Var, value: relax.Expr) -> list[str]:
         """Return the names of the tensors a call reads; constants become initializers."""
         names = []
-        for place, argument in enumerate(dataflow.arguments(value)):
+        for index, argument in enumerate(dataflow.arguments(value)):
             array = dataflow.constant(argument)
             if array is not None:
-                names.append(self._writer.array(f"{var.name}:{place}", array))
+                names.append(self._writer.array(f"{var.name}:{index}", array))
             elif isinstance(argument, relax.Var):
                 names.append(self._names[argument])
         return names
@@ -192,7 +192,7 @@ class _Exporter:
         """Return the names of what a call gives: its own, or those of a tuple's parts."""
         if not isinstance(var.ty, relax.TupleType):
             return [self._names[var]]
-        parts = [f"{self._names[var]}:{place}" for place in range(len(var.ty.fields))]
+        parts = [f"{self._names[var]}:{index}" for index in range(len(var.ty.fields))]
         for reader in self._readers[var]:
             parts[int(self._values[reader].index)] = self._names[reader]
         return parts

@@ -22,7 +22,7 @@ from relay_int8.graph.spec_calls import kernel_call
 from schedules.spec import Padding, Pair, Sample2d
 
 Emit = Callable[[str, relax.Expr], relax.Var]
-MOST_SAMPLES = 1 << 24  # places of all taps: an image of 1300 x 1300 under 9 taps
+MOST_SAMPLES = 1 << 24  # sampling coordinates of all taps: an image of 1300 x 1300 under 9 taps
 
 
 def deformable_conv2d(

@@ -1,4 +1,4 @@
-"""What importers of graphs have in common: what they refuse, how they bind, errors by a title."""
+"""Functions that importers of graphs share: refusals, bindings, errors that name the operator."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def refuse_operators(
     if not missing:
         return
     why = reasons or {}
-    found = "; ".join(
+    operators = "; ".join(
         f"{operator} ({', '.join(names)}{': ' + why[operator] if operator in why else ''})"
         for operator, names in missing.items()
     )
     raise UnsupportedOpError(
-        f"{len(missing)} kinds of operator cannot be imported: {found}; {advice}"
+        f"{len(missing)} kinds of operator cannot be imported: {operators}; {advice}"
     )
 
 
@@ -80,14 +80,14 @@ class ImportWriter(FunctionWriter):
         return var
 
     def bound(self, name: str, value: Any) -> Any:
-        """Bind a call; what a node only hands on keeps its name."""
+        """Bind a call; a value that a node returns unchanged keeps its name."""
         is_new = isinstance(value, relax.Call | relax.TupleGetItem)
         return self.emit(name, value) if is_new else value
 
 
 @contextmanager
 def converting(title: str, wish: str = "") -> Iterator[None]:
-    """Have what a converter raises name its operator, and the ``wish`` it could not follow.
+    """Make errors of a converter name its operator, and the ``wish`` it could not follow.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.misnamed import instead_of_model
+from relay_int8.file_names import instead_of_model
 from relay_int8.frontend.options import ImportOptions, Shapes
 
 if TYPE_CHECKING:
@@ -54,8 +54,3 @@ def model_bytes(source: str | Path, params: str | Path | None = None) -> int:
 
         files.append(params_beside(files[0]) if params is None else Path(params))
     return sum(file.stat().st_size for file in files)
-
-
-def is_model(path: Path) -> bool:
-    """Whether a file's name is that of a model."""
-    return path.suffix.lower() in FORMATS

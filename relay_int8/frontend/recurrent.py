@@ -13,10 +13,17 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_int8.frontend.recurrent_cells import Cell, Dense, Emit, State, Weights, transposed
+from relay_int8.frontend.recurrent_cells import (
+    DenseProducts,
+    Emit,
+    RecurrentCell,
+    RecurrentWeights,
+    State,
+    transposed,
+)
 from relay_int8.graph.dataflow import constant, shape
 
-MOST_STEPS = 2048  # each is a dense layer with kernels of its own
+MOST_STEPS = 2048  # time steps; each becomes a dense layer with kernels of its own
 
 
 def check_steps(count: int) -> None:
@@ -30,8 +37,8 @@ def check_steps(count: int) -> None:
 
 def run_layer(
     emit: Emit,
-    cell: Cell,
-    weights: Weights,
+    cell: RecurrentCell,
+    weights: RecurrentWeights,
     x: relax.Expr,
     state: State,
     *,
@@ -62,7 +69,7 @@ def run_layer(
     """
     _check_shapes(cell, weights, x, state, time)
     bias, products = cell.products(emit, weights)
-    inputs = Dense(transposed(emit, weights.of_input), bias).of(emit, x)
+    inputs = DenseProducts(transposed(emit, weights.of_input), bias).of(emit, x)
     assert inputs is not None
     steps, sizes = shape(x)[time], [shape(x)[1 - time], shape(weights.of_input)[0]]
     extent = sizes[time]
@@ -96,7 +103,9 @@ def part_of_state(emit: Emit, states: relax.Expr, axis: int, index: int) -> rela
     return emit("state", relax.op.reshape(part, sizes))
 
 
-def _check_shapes(cell: Cell, weights: Weights, x: relax.Expr, state: State, time: int) -> None:
+def _check_shapes(
+    cell: RecurrentCell, weights: RecurrentWeights, x: relax.Expr, state: State, time: int
+) -> None:
     if len(shape(x)) != 3:
         raise ValueError(f"its input is {shape(x)}, expected a batch of sequences")
     sizes = shape(weights.of_state)

@@ -58,7 +58,7 @@ def clipped(activation: Activation, bound: float) -> Activation:
 
 
 @dataclass(frozen=True)
-class Weights:
+class RecurrentWeights:
     """Weights of one layer in one direction; along axis 0 the gates lie one behind the other.
 
     Parameters
@@ -76,8 +76,8 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Dense:
-    """A dense layer; ``w`` is (inputs, outputs)."""
+class DenseProducts:
+    """A dense layer of the state; ``w`` is (inputs, outputs)."""
 
     w: relax.Expr
     bias: relax.Expr | None = None
@@ -89,42 +89,50 @@ class Dense:
         return _sum(emit, emit("matmul", relax.op.matmul(x, self.w)), self.bias)
 
 
-class Cell(Protocol):
-    """What a step computes."""
+class RecurrentCell(Protocol):
+    """The step of a recurrent layer: its gates, its dense layers, the state behind it."""
 
     @property
     def gates(self) -> int:
         """How many gates the weights have."""
 
-    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
+    def products(
+        self, emit: Emit, weights: RecurrentWeights
+    ) -> tuple[relax.Expr | None, list[DenseProducts]]:
         """Return the bias of the inputs' dense layer, and the dense layers of the state."""
 
     def step(
-        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+        self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]
     ) -> list[relax.Expr]:
         """Return the state after a step; its first tensor is the step's output."""
 
 
+class _OneProductCell:
+    """A cell whose gates all add the product of the input and that of the state."""
+
+    def products(
+        self, emit: Emit, weights: RecurrentWeights
+    ) -> tuple[relax.Expr | None, list[DenseProducts]]:
+        """Sum the biases, so that the product of the state has none."""
+        return _bias_sum(emit, weights), [DenseProducts(transposed(emit, weights.of_state))]
+
+
 @dataclass(frozen=True)
-class PlainCell:
+class PlainCell(_OneProductCell):
     """A step of an RNN without gates."""
 
     activation: Activation = tanh
     gates: int = 1
 
-    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
-        """Sum the biases, so that the product of the state has none."""
-        return _bias_sum(emit, weights), [Dense(transposed(emit, weights.of_state))]
-
     def step(
-        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+        self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]
     ) -> list[relax.Expr]:
         """Return the new state."""
         return [self.activation(emit, _sum(emit, x, products[0].of(emit, state[0])))]
 
 
 @dataclass(frozen=True)
-class LstmCell:
+class LstmCell(_OneProductCell):
     """A step of an LSTM; its state is the output h and the memory c.
 
     Parameters
@@ -148,12 +156,8 @@ class LstmCell:
     is_coupled: bool = False
     gates: int = 4
 
-    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
-        """Sum the biases, so that the product of the state has none."""
-        return _bias_sum(emit, weights), [Dense(transposed(emit, weights.of_state))]
-
     def step(
-        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+        self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]
     ) -> list[relax.Expr]:
         """Return the new output and memory."""
         h, c = state
@@ -196,7 +200,9 @@ class GruCell:
     resets_product: bool = True
     gates: int = 3
 
-    def products(self, emit: Emit, weights: Weights) -> tuple[relax.Expr | None, list[Dense]]:
+    def products(
+        self, emit: Emit, weights: RecurrentWeights
+    ) -> tuple[relax.Expr | None, list[DenseProducts]]:
         """Return one product of the state, with the bias of n; or one of r and z and one of n."""
         turned = transposed(emit, weights.of_state)
         if self.resets_product:
@@ -206,10 +212,10 @@ class GruCell:
             emit("rows", relax.op.strided_slice(turned, [1], [begin], [end]))
             for begin, end in ((0, 2 * hidden), (2 * hidden, rows))
         ]
-        return _bias_sum(emit, weights), [Dense(part) for part in parts]
+        return _bias_sum(emit, weights), [DenseProducts(part) for part in parts]
 
     def step(
-        self, emit: Emit, x: relax.Expr, state: State, products: list[Dense]
+        self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]
     ) -> list[relax.Expr]:
         """Return the new state."""
         h = state[0]
@@ -237,20 +243,20 @@ class GruCell:
         return [emit("hidden", relax.op.add(kept, new))]
 
     def _split_biases(
-        self, emit: Emit, weights: Weights, turned: relax.Expr
-    ) -> tuple[relax.Expr | None, list[Dense]]:
+        self, emit: Emit, weights: RecurrentWeights, turned: relax.Expr
+    ) -> tuple[relax.Expr | None, list[DenseProducts]]:
         """Move the state's biases of r and z to the inputs: r multiplies that of n alone."""
         bias = weights.state_bias
         if bias is None:
-            return weights.input_bias, [Dense(turned)]
+            return weights.input_bias, [DenseProducts(turned)]
         is_new = np.repeat(np.array([0, 0, 1], dtype(bias)), shape(turned)[0])
         moved = emit("bias", relax.op.multiply(bias, relax.const(1 - is_new)))
         inside = emit("bias", relax.op.multiply(bias, relax.const(is_new)))
         whole = moved if weights.input_bias is None else _sum(emit, weights.input_bias, moved)
-        return whole, [Dense(turned, inside)]
+        return whole, [DenseProducts(turned, inside)]
 
 
-def _bias_sum(emit: Emit, weights: Weights) -> relax.Expr | None:
+def _bias_sum(emit: Emit, weights: RecurrentWeights) -> relax.Expr | None:
     if weights.input_bias is None:
         return weights.state_bias
     return _sum(emit, weights.input_bias, weights.state_bias)

@@ -93,10 +93,10 @@ def _weights(value: relax.Expr, values: Values) -> list[relax.Expr]:
 
 
 def _behind_moves(value: relax.Expr, values: Values) -> relax.Expr:
-    found = values.get(value, value)
-    while operator(found) in ("reshape", "squeeze"):
-        found = values.get(found.args[0], found.args[0])
-    return found
+    source = values.get(value, value)
+    while operator(source) in ("reshape", "squeeze"):
+        source = values.get(source.args[0], source.args[0])
+    return source
 
 
 def _is_of_channels(operand: relax.Expr, total: relax.Expr, layer: str) -> bool:
@@ -113,7 +113,7 @@ def _constants(value: relax.Expr, values: Values) -> list[relax.Expr]:
         call = values.get(value)
         if call is None or operator(call) not in MOVES:
             return []
-        return [found for part in arguments(call) for found in _constants(part, values)]
+        return [leaf for part in arguments(call) for leaf in _constants(part, values)]
     return [] if constant(value) is None else [value]
 
 

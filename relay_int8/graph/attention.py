@@ -1,4 +1,4 @@
-"""Attention, with the moves around it.
+"""Find attention in a function, with the reshapes and permutations around it.
 
     softmax(factor * q k' + mask) v
 
@@ -39,7 +39,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Mask:
-    """What is added to scores: a tensor, or constant values, float32."""
+    """The mask that is added to scores: a tensor, or constant values, float32."""
 
     strides: Strides
     tensor: relax.Var | None = None
@@ -47,7 +47,7 @@ class Mask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
+class AttentionSubgraph:
     """``softmax(factor * q k' + mask) v``; ``gain`` multiplies the result.
 
     ``factor`` is that of each head, float64 (heads,).
@@ -70,19 +70,19 @@ class Attention:
     gain: float
 
 
-def find_attention(around: Surroundings) -> list[Attention]:
+def find_attention(around: Surroundings) -> list[AttentionSubgraph]:
     """Return the attentions of a function (in topological order); they are taken."""
-    found = []
+    matches = []
     for var, value in around.values.items():
         if dataflow.operator(value) == "nn.softmax" and _is_last_axis(value):
             attention = _attention(around, var)
             if attention is not None:
-                found.append(attention)
+                matches.append(attention)
                 around.taken.update(attention.members)
-    return found
+    return matches
 
 
-def _attention(around: Surroundings, softmax: relax.Var) -> Attention | None:
+def _attention(around: Surroundings, softmax: relax.Var) -> AttentionSubgraph | None:
     """Return the attention around a softmax, or None."""
     behind = _weighted(around, softmax)
     scores = find_scores(around.values, around.values[softmax].args[0])
@@ -98,10 +98,10 @@ def _attention(around: Surroundings, softmax: relax.Var) -> Attention | None:
     if not all(isinstance(var, relax.Var) for var in reads) or not _same_outer(shapes):
         return None
     for operands in (reads, ()):
-        moves = around.peeled(operands, core, factors=True)
-        found = _placed(around, scores, core, reads, moves)
-        if found is not None:
-            return found
+        layout_vars = around.peeled(operands, core, factors=True)
+        attention = _placed(around, scores, core, reads, layout_vars)
+        if attention is not None:
+            return attention
     return None
 
 
@@ -110,27 +110,27 @@ def _placed(
     scores: Scores,
     core: Sequence[relax.Var],
     reads: Sequence[relax.Var],
-    moves: set[relax.Var],
-) -> Attention | None:
+    layout_vars: set[relax.Var],
+) -> AttentionSubgraph | None:
     """Return the attention with its tensors, or None where they do not lie at even steps."""
     turned, product = (False, True, False), core[-1]
-    places = [around.read(var, moves, way) for var, way in zip(reads, turned, strict=True)]
-    places.append(around.written(product))
+    accesses = [around.read(var, layout_vars, way) for var, way in zip(reads, turned, strict=True)]
+    accesses.append(around.written(product))
     values = constant_mask(scores)
     at = mask_positions(scores) if values is None else packed_positions(values)
     has_mask = values is not None or scores.tensor is not None
-    positions = [*(place.positions for place in places), *([at] if has_mask else [])]
+    positions = [*(access.positions for access in accesses), *([at] if has_mask else [])]
     known = [each for each in positions if each is not None]
     if len(known) < len(positions):
         return None
     shapes = [dataflow.shape(var) for var in (core[0], product)]
-    memory = [dataflow.shape(place.tensor) for place in places]
+    memory = [dataflow.shape(access.tensor) for access in accesses]
     outer = outer_of(shapes, memory, known)
     if outer is None:
         return None
     q, k, v, y = (
-        Operand(tensor=place.tensor, strides=strides_of(outer, each))
-        for place, each in zip(places, known, strict=False)
+        Operand(tensor=access.tensor, strides=strides_of(outer, each))
+        for access, each in zip(accesses, known, strict=False)
     )
     factor = _by_head(scores.factor, outer)
     if factor is None:
@@ -140,9 +140,9 @@ def _placed(
             f"{product.name} (attention) has a mask that tells an image's windows apart, which "
             "an open batch repeats: build the network for one batch"
         )
-    factors = [around.factor(var, moves) for var in reads]
-    members = {*moves, *core, *around.until(product, places[-1].tensor)}
-    return Attention(
+    factors = [around.factor(var, layout_vars) for var in reads]
+    members = {*layout_vars, *core, *around.until(product, accesses[-1].tensor)}
+    return AttentionSubgraph(
         members=around.in_order(members),
         root=product,
         outer=outer,
@@ -176,13 +176,13 @@ def _by_head(factor: Array, outer: Outer) -> Array | None:
 
 def _weighted(around: Surroundings, softmax: relax.Var) -> list[relax.Var] | None:
     """Return the variables from a softmax to the product that it weighs, or None."""
-    found = _guard(around, softmax)
-    while len(readers := around.readers[(found or [softmax])[-1]]) == 1:
-        before, reader = (found or [softmax])[-1], readers[0]
-        found.append(reader)
+    chain = _guard(around, softmax)
+    while len(readers := around.readers[(chain or [softmax])[-1]]) == 1:
+        before, reader = (chain or [softmax])[-1], readers[0]
+        chain.append(reader)
         call = around.values[reader]
         if around.operator(reader) == "matmul":
-            return found if call.args[0].same_as(before) else None
+            return chain if call.args[0].same_as(before) else None
         if not keeps_matrices(call):
             return None
     return None

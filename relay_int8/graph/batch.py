@@ -77,7 +77,7 @@ def with_batch(mod: IRModule, batch: Batch) -> IRModule:
 
 
 class _Change:
-    """One function, written again for another batch.
+    """Rewrites one function for another batch.
 
     ``_axes``: variable of the old function -> the axis that holds its batch, None without one.
     """
@@ -123,13 +123,13 @@ class _Change:
         before, after = dataflow.shape(value.args[0]), list(dataflow.shape(var))
         axis = self._axis(value.args[0])
         if axis is None:
-            place = 0 if self._old > 1 and after[:1] == [self._old] else None
+            axis_of_batch = 0 if self._old > 1 and after[:1] == [self._old] else None
         elif dataflow.operator(value) == "broadcast_to":
-            place = axis + len(after) - len(before)
+            axis_of_batch = axis + len(after) - len(before)
         else:
-            place = axis_holding(math.prod(before[:axis]), after, self._old)
-        if place is not None:
-            after[place] = self._times(after[place] // self._old)
+            axis_of_batch = axis_holding(math.prod(before[:axis]), after, self._old)
+        if axis_of_batch is not None:
+            after[axis_of_batch] = self._times(after[axis_of_batch] // self._old)
         return tuple(after)
 
     def _concat(self, var: relax.Var, value: relax.Call) -> relax.Call:
@@ -193,14 +193,14 @@ class _Change:
 
     def _batch_axis(self, var: relax.Var) -> int | None:
         """Return the one axis whose extent has followed the batch, or None."""
-        places = set()
+        axes = set()
         for old, new in zip(_shapes(var), _shapes(self._done[var]), strict=True):
             pairs = list(zip(old, new, strict=True))
             changed = [i for i, (a, b) in enumerate(pairs) if not isinstance(b, int) or a != b]
             if len(changed) != 1 or not self._follows(*pairs[changed[0]]):
                 return None
-            places.update(changed)
-        return places.pop() if len(places) == 1 else None
+            axes.update(changed)
+        return axes.pop() if len(axes) == 1 else None
 
     def _follows(self, before: int, after: Any) -> bool:
         """Say whether an extent holds as many times the batch as it did."""

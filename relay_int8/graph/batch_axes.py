@@ -61,12 +61,14 @@ def axis_holding(before: int, shape: Sequence[int], old: int) -> int | None:
 
     Of several, all but one of extent 1, the batch by itself is the most likely one.
     """
-    places = [
+    candidates = [
         axis
         for axis, extent in enumerate(shape)
         if math.prod(shape[:axis]) == before and extent % old == 0
     ]
-    return next((axis for axis in places if shape[axis] == old), places[0] if places else None)
+    return next(
+        (axis for axis in candidates if shape[axis] == old), candidates[0] if candidates else None
+    )
 
 
 def _named_axes(call: relax.Call, x: relax.Expr) -> list[int]:

@@ -48,7 +48,7 @@ def find_channel_affines(
 
     ``biases`` are additions that belong to a convolution.
     """
-    found: list[ChannelAffine] = []
+    affines: list[ChannelAffine] = []
     taken = set(biases)
     for var, value in values.items():
         step = None if var in taken else channel_arithmetic(value)
@@ -67,8 +67,8 @@ def find_channel_affines(
             members.append((var, values[var]))
         taken.update(member for member, _ in members)
         if np.isfinite(scale).all() and np.isfinite(shift).all():
-            found.append(ChannelAffine(source, tuple(members), scale, shift))
-    return found
+            affines.append(ChannelAffine(source, tuple(members), scale, shift))
+    return affines
 
 
 def channel_arithmetic(value: relax.Expr) -> tuple[relax.Var, Scaling] | None:

@@ -58,7 +58,7 @@ def _labels(term: str, rank: int) -> list[str]:
     """Return a label for each axis; those that an ellipsis stands for count from the last one."""
     before, dots, after = term.partition("...")
     hidden = range(rank - len(before) - len(after), 0, -1) if dots else ()
-    return [*before, *(f"...{place}" for place in hidden), *after]
+    return [*before, *(f"...{axis}" for axis in hidden), *after]
 
 
 _COUNTS: dict[str, Callable[[relax.Call], int]] = {

@@ -118,10 +118,10 @@ def slice_steps(call: relax.Call) -> tuple[list[int], list[int]]:
     axes, first = tuples[0], tuples[1]
     strides = tuples[3] if len(tuples) > 3 else [1] * len(axes)
     for axis, begin, step in zip(axes, first, strides, strict=True):
-        place = int(axis) % len(extents)
-        start, size = int(begin), extents[place]
-        begins[place] = min(max(start + size if start < 0 else start, 0), size)
-        steps[place] = int(step)
+        position = int(axis) % len(extents)
+        start, size = int(begin), extents[position]
+        begins[position] = min(max(start + size if start < 0 else start, 0), size)
+        steps[position] = int(step)
     return begins, steps
 
 

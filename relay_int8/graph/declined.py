@@ -1,4 +1,4 @@
-"""Why a rewrite left alone what it nearly fitted, and who hears of it."""
+"""Reasons why a rewrite did not apply where it nearly fitted, collected for reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Declined:
-    """What a rewrite returns that knows the operator, but not this use of it.
+    """The result of a rewrite that knows the operator, but not this use of it: the reason.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ _collected: ContextVar[list[Declined] | None] = ContextVar("collected", default=
 @contextmanager
 def collecting_declined() -> Iterator[list[Declined]]:
     """Yield a list that gets what the rewrites inside of the context decline, each once."""
-    found: list[Declined] = []
-    token = _collected.set(found)
+    collected: list[Declined] = []
+    token = _collected.set(collected)
     try:
-        yield found
+        yield collected
     finally:
         _collected.reset(token)
 
 
 def note_declined(name: str, declined: Declined) -> None:
-    """Tell whoever collects it that the tensor called ``name`` was kept, and why."""
+    """Add to the collected refusals that the tensor called ``name`` was kept, and why."""
     logger.debug("%s is kept: %s", name, declined.reason)
-    named, found = replace(declined, name=name), _collected.get()
-    if found is not None and named not in found:
-        found.append(named)
+    named, collected = replace(declined, name=name), _collected.get()
+    if collected is not None and named not in collected:
+        collected.append(named)

@@ -38,7 +38,7 @@ _ACTIVATIONS = ("nn.relu", "clip", "nn.leakyrelu")
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionSubgraph:
     """``members`` compute the last one of them from ``source``, element by element."""
 
     source: relax.Var
@@ -64,7 +64,7 @@ def find_functions(
     readers: Mapping[relax.Var, list[relax.Var]],
     results: set[relax.Var],
     biases: Collection[relax.Var] = (),
-) -> list[Function]:
+) -> list[FunctionSubgraph]:
     """Return the composed functions among ``values`` (in topological order), none overlapping.
 
     ``biases`` belong to something else: additions to a convolution, though one channel's is a
@@ -77,7 +77,7 @@ def find_functions(
         root = _source(value, source, readers)
         if root is not None and dataflow.shape(root) == dataflow.shape(var):
             source[var] = root
-    found = []
+    functions = []
     for var in source:
         inside = [reader for reader in readers[var] if source.get(reader) == source[var]]
         if var not in results and len(inside) == len(readers[var]):
@@ -91,8 +91,8 @@ def find_functions(
         ):
             continue
         if len(members) > 1 or dataflow.operator(values[var]) in _BINARY:
-            found.append(Function(source[var], tuple((m, values[m]) for m in members)))
-    return found
+            functions.append(FunctionSubgraph(source[var], tuple((m, values[m]) for m in members)))
+    return functions
 
 
 def _source(

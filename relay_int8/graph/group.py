@@ -8,11 +8,11 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.attention import Attention
+from relay_int8.graph.attention import AttentionSubgraph
 from relay_int8.graph.channel_affine import ChannelAffine
-from relay_int8.graph.functions import Function
+from relay_int8.graph.functions import FunctionSubgraph
 from relay_int8.graph.matrix_products import MatrixProduct
-from relay_int8.graph.shuffles import Shuffle
+from relay_int8.graph.shuffles import ShuffleSubgraph
 from schedules.spec import Sample2d
 
 CONV2D, DENSE = "conv2d", "dense"
@@ -71,10 +71,10 @@ class Group:
     residual: bool = False
     floats: list[relax.Var] = field(default_factory=list)
     activation: Clip | Leaky | None = None
-    function: Function | None = None
+    function: FunctionSubgraph | None = None
     affine: ChannelAffine | None = None
-    shuffle: Shuffle | None = None
-    attention: Attention | None = None
+    shuffle: ShuffleSubgraph | None = None
+    attention: AttentionSubgraph | None = None
     product: MatrixProduct | None = None
 
     @property

@@ -69,22 +69,22 @@ def index_ranges(func: relax.Function) -> dict[str, Range]:
         If no integer is a valid index wherever one input is used.
     """
     values = dict(dataflow.calls(func))
-    found: dict[str, Range] = {}
+    ranges: dict[str, Range] = {}
     for value in values.values():
         use = indexing(value)
         if use is None or not _is_one_number(use.extents):
             continue
         high = int(use.extents.reshape(-1)[0]) - 1
         for name, (first, last) in _sources(value.args[use.argument], (0, high), values):
-            low, top = found.get(name, (first, last))
-            found[name] = max(low, first), min(top, last)
-    for name, (low, high) in found.items():
+            low, top = ranges.get(name, (first, last))
+            ranges[name] = max(low, first), min(top, last)
+    for name, (low, high) in ranges.items():
         if low > high:
             raise UnsupportedOpError(
                 f"input {name} indexes several tensors, and no integer is a valid index of all: "
                 "feed them from inputs of their own"
             )
-    return found
+    return ranges
 
 
 def _is_one_number(extents: np.ndarray) -> bool:

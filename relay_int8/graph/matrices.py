@@ -22,8 +22,8 @@ from schedules.spec.text import factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MOVES = ("reshape", "permute_dims", "strided_slice")
-OPEN = 2  # stands for an open batch where positions are counted
-MOST_COUNTED = 1 << 24  # elements of a tensor whose places are written down one by one
+OPEN = 2  # extent that stands for an open batch where positions are counted
+MOST_COUNTED = 1 << 24  # elements of a tensor whose offsets are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,36 +68,38 @@ def is_movable(shape: Sequence[Any]) -> bool:
     return len(is_open) <= 1 and all(len(factors(size)[1]) == 1 for size in is_open)
 
 
-def read_through(source: relax.Var, moves: Iterable[relax.Call], turned: bool) -> Positions | None:
-    """Return where the matrices lie that ``moves`` make of ``source``, first move first.
+def read_through(
+    source: relax.Var, layout_calls: Iterable[relax.Call], turned: bool
+) -> Positions | None:
+    """Return where the matrices lie that ``layout_calls`` make of ``source``, first call first.
 
     ``turned``: rows are the last axis and columns the one before. None: not at even steps.
     """
-    shape, calls = counted(dataflow.shape(source)), list(moves)
+    shape, calls = counted(dataflow.shape(source)), list(layout_calls)
     if not calls:
-        found = _row_major(shape)
-        return replace(found, row=found.column, column=found.row) if turned else found
+        matrix = _row_major(shape)
+        return replace(matrix, row=matrix.column, column=matrix.row) if turned else matrix
     if math.prod(shape) > MOST_COUNTED:
         return None
-    places = np.arange(math.prod(shape)).reshape(shape)
+    offsets = np.arange(math.prod(shape)).reshape(shape)
     for call in calls:
-        places = _moved(places, call)
-    return _positions(places.swapaxes(-1, -2) if turned else places)
+        offsets = _moved(offsets, call)
+    return _positions(offsets.swapaxes(-1, -2) if turned else offsets)
 
 
-def written_through(shape: Sequence[Any], moves: Sequence[relax.Call]) -> Positions | None:
-    """Return where matrices of ``shape`` come to lie in what ``moves`` make of them."""
+def written_through(shape: Sequence[Any], layout_calls: Sequence[relax.Call]) -> Positions | None:
+    """Return where matrices of ``shape`` lie in the result of ``layout_calls``."""
     dims = counted(shape)
-    if not moves:
+    if not layout_calls:
         return _row_major(dims)
     if math.prod(dims) > MOST_COUNTED:
         return None
     elements = np.arange(math.prod(dims)).reshape(dims)
-    for call in moves:
+    for call in layout_calls:
         elements = _moved(elements, call)
-    places = np.empty(elements.size, np.int64)
-    places[elements.reshape(-1)] = np.arange(elements.size)
-    return _positions(places.reshape(dims))
+    offsets = np.empty(elements.size, np.int64)
+    offsets[elements.reshape(-1)] = np.arange(elements.size)
+    return _positions(offsets.reshape(dims))
 
 
 def broadcast_to(source: relax.Var, shape: Sequence[Any]) -> Positions | None:
@@ -148,16 +150,16 @@ def _batches(shapes: Sequence[Sequence[Any]], total: int) -> list[Size]:
 
 def _open_batches(memory: Sequence[Sequence[Any]]) -> list[Size]:
     """Return the open extents that tensors begin with, the batch itself first."""
-    found = {factors(shape[0])[0]: shape[0] for shape in memory if not isinstance(shape[0], int)}
-    return [found[factor] for factor in sorted(found)]
+    extents = {factors(shape[0])[0]: shape[0] for shape in memory if not isinstance(shape[0], int)}
+    return [extents[factor] for factor in sorted(extents)]
 
 
 def strides_of(outer: Outer, positions: Positions) -> Strides:
     """Return the steps that :func:`outer_of` has found."""
     (batch,) = counted([outer.batch])
-    found = positions.strides(batch, outer.heads)
-    assert found is not None
-    return found
+    strides = positions.strides(batch, outer.heads)
+    assert strides is not None
+    return strides
 
 
 def keeps_matrices(call: relax.Call) -> bool:
@@ -167,12 +169,14 @@ def keeps_matrices(call: relax.Call) -> bool:
     return dataflow.shape(call)[-2:] == dataflow.shape(call.args[0])[-2:]
 
 
-def repeated(place: Positions, own: Sequence[Any], outer: Sequence[Any]) -> Positions:
+def repeated(positions: Positions, own: Sequence[Any], outer: Sequence[Any]) -> Positions:
     """Return positions of matrices with leading axes ``own`` that are broadcast to ``outer``."""
     dims = counted(outer)
-    grid = place.first.reshape((1,) * (len(dims) - len(own)) + counted(own))
+    grid = positions.first.reshape((1,) * (len(dims) - len(own)) + counted(own))
     return Positions(
-        first=np.broadcast_to(grid, dims).reshape(-1).copy(), row=place.row, column=place.column
+        first=np.broadcast_to(grid, dims).reshape(-1).copy(),
+        row=positions.row,
+        column=positions.column,
     )
 
 
@@ -207,9 +211,9 @@ def _moved(x: Array, call: relax.Call) -> Array:
     ]
 
 
-def _positions(places: Array) -> Positions | None:
+def _positions(offsets: Array) -> Positions | None:
     """Return what says of each element (..., row, column) where it lies, or None."""
-    matrices = places.reshape(-1, *places.shape[-2:])
+    matrices = offsets.reshape(-1, *offsets.shape[-2:])
     rows, columns = matrices.shape[1:]
     row, column = _step(matrices[0, :, 0]), _step(matrices[0, 0])
     inside = row * np.arange(rows)[:, None] + column * np.arange(columns)
@@ -218,5 +222,5 @@ def _positions(places: Array) -> Positions | None:
     return Positions(first=matrices[:, 0, 0].copy(), row=row, column=column)
 
 
-def _step(places: Array) -> int:
-    return int(places[1] - places[0]) if len(places) > 1 else 0
+def _step(offsets: Array) -> int:
+    return int(offsets[1] - offsets[0]) if len(offsets) > 1 else 0

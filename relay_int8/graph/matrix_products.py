@@ -1,4 +1,4 @@
-"""Products of two activations, with the moves before and behind them that they make needless."""
+"""Find products of two activations, with the reshapes and permutations that a kernel absorbs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MatrixProduct:
 
 
 @dataclass(frozen=True)
-class Place:
+class MatrixAccess:
     """A tensor, and where matrices lie in it; None: not at even steps."""
 
     tensor: relax.Var
@@ -59,12 +59,12 @@ class Place:
 
 
 class Surroundings:
-    """What stands around the products of a function; ``taken`` belongs to a product already."""
+    """The operators around the products of a function; ``taken`` belong to a product already."""
 
     def __init__(self, values: Values, readers: Readers, results: Collection[relax.Var]) -> None:
         self.values, self.readers, self.results = values, readers, set(results)
         self.taken: set[relax.Var] = set()
-        self._order = {var: place for place, var in enumerate(values)}
+        self._order = {var: index for index, var in enumerate(values)}
 
     def operator(self, var: relax.Var) -> str:
         """Return the operator that gives ``var``."""
@@ -107,10 +107,10 @@ class Surroundings:
 
     def chain(self, var: relax.Var, members: Collection[relax.Var]) -> list[relax.Var]:
         """Return the variables from ``var`` back to the first one that is none of ``members``."""
-        found = [var]
-        while found[-1] in members:
-            found.append(self.values[found[-1]].args[0])
-        return found
+        chain = [var]
+        while chain[-1] in members:
+            chain.append(self.values[chain[-1]].args[0])
+        return chain
 
     def factor(self, var: relax.Var, members: Collection[relax.Var]) -> float:
         """Return by what ``members`` before ``var`` multiply it."""
@@ -118,22 +118,22 @@ class Surroundings:
         scalars = (scalar_factor(self.values[member]) for member in inside)
         return math.prod(scalar for scalar in scalars if scalar is not None)
 
-    def read(self, var: relax.Var, members: Collection[relax.Var], turned: bool) -> Place:
+    def read(self, var: relax.Var, members: Collection[relax.Var], turned: bool) -> MatrixAccess:
         """Return the tensor behind the moves ``members``, and where matrices of ``var`` lie in it.
 
         ``turned``: their rows are the last axis of ``var``.
         """
         *inside, source = self.chain(var, members)
         if not is_countable(dataflow.shape(source)):
-            return Place(source, None)
-        moves = [self.values[member] for member in reversed(inside)]
-        return Place(source, read_through(source, moves, turned))
+            return MatrixAccess(source, None)
+        layout_calls = [self.values[member] for member in reversed(inside)]
+        return MatrixAccess(source, read_through(source, layout_calls, turned))
 
-    def written(self, product: relax.Var) -> Place:
+    def written(self, product: relax.Var) -> MatrixAccess:
         """Return the tensor that a product is moved to, and where its matrices lie in it."""
         shape = dataflow.shape(product)
         if not is_countable(shape):
-            return Place(product, None)
+            return MatrixAccess(product, None)
         moved = [product]
         while (reader := self._mover(moved[-1])) is not None:
             moved.append(reader)
@@ -143,8 +143,8 @@ class Surroundings:
             calls = [self.values[var] for var in moved[1 : last + 1]]
             positions = written_through(shape, calls)
             if positions is not None:
-                return Place(moved[last], positions)
-        return Place(product, written_through(shape, []))
+                return MatrixAccess(moved[last], positions)
+        return MatrixAccess(product, written_through(shape, []))
 
     def _mover(self, var: relax.Var) -> relax.Var | None:
         """Return the only reader of a tensor, where it moves all of it."""
@@ -156,17 +156,17 @@ class Surroundings:
 
     def until(self, product: relax.Var, last: relax.Var) -> list[relax.Var]:
         """Return the variables from ``product`` to ``last``: each alone reads the one before."""
-        found = [product]
-        while not found[-1].same_as(last):
-            found.append(self.readers[found[-1]][0])
-        return found
+        chain = [product]
+        while not chain[-1].same_as(last):
+            chain.append(self.readers[chain[-1]][0])
+        return chain
 
 
 def find_products(
     around: Surroundings, is_weight: Callable[[relax.Expr], bool]
 ) -> list[MatrixProduct]:
     """Return the products of two activations that are not taken (in topological order)."""
-    found = []
+    products = []
     for var, value in around.values.items():
         if dataflow.operator(value) != "matmul" or var in around.taken:
             continue
@@ -177,9 +177,9 @@ def find_products(
             continue
         product = _product(around, var)
         if product is not None:
-            found.append(product)
+            products.append(product)
             around.taken.update(product.members)
-    return found
+    return products
 
 
 def _product(around: Surroundings, var: relax.Var) -> MatrixProduct | None:
@@ -191,25 +191,28 @@ def _product(around: Surroundings, var: relax.Var) -> MatrixProduct | None:
         return None
     outer_axes = shapes[2][:-2]
     for operands in (reads, ()):
-        moves = around.peeled(operands, [var], factors=False)
-        places = [around.read(reads[0], moves, False), around.read(reads[1], moves, True)]
+        layout_vars = around.peeled(operands, [var], factors=False)
+        accesses = [
+            around.read(reads[0], layout_vars, False),
+            around.read(reads[1], layout_vars, True),
+        ]
         written = around.written(var)
         positions = [
-            None if place.positions is None else repeated(place.positions, shape[:-2], outer_axes)
-            for place, shape in zip(places, shapes, strict=False)
+            None if access.positions is None else repeated(access.positions, shape[:-2], outer_axes)
+            for access, shape in zip(accesses, shapes, strict=False)
         ]
         known = [each for each in (*positions, written.positions) if each is not None]
         if len(known) < 3:
             continue
-        memory = [dataflow.shape(place.tensor) for place in (*places, written)]
+        memory = [dataflow.shape(access.tensor) for access in (*accesses, written)]
         outer = outer_of([shapes[2]], memory, known)
         if outer is None:
             continue
         a, b, y = (
-            Operand(tensor=place.tensor, strides=strides_of(outer, each))
-            for place, each in zip((*places, written), known, strict=True)
+            Operand(tensor=access.tensor, strides=strides_of(outer, each))
+            for access, each in zip((*accesses, written), known, strict=True)
         )
-        members = {*moves, *around.until(var, written.tensor)}
+        members = {*layout_vars, *around.until(var, written.tensor)}
         return MatrixProduct(
             members=around.in_order(members),
             outer=outer,

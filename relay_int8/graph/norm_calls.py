@@ -107,14 +107,14 @@ def norm_call_of(value: relax.Expr) -> NormCall | None:
     axes = tuple(sorted(int(axis) % len(shape(x)) for axis in attrs.axes))
     groups = int(getattr(attrs, "num_groups", 0))
     norm = NormCall.neutral(kind, x, axes, float(attrs.epsilon), groups)
-    dims, found = norm.gamma.shape, {"gamma": norm.gamma, "beta": norm.beta}
+    dims, constants = norm.gamma.shape, {"gamma": norm.gamma, "beta": norm.beta}
     for (name, used), factor in zip(_used(value).items(), value.args[1:], strict=False):
         array = constant(factor) if used else None
         if used and (array is None or array.size != math.prod(dims)):
             return None
         if array is not None:
-            found[name] = array.astype(np.float64).reshape(dims)
-    return replace(norm, gamma=found["gamma"], beta=found["beta"])
+            constants[name] = array.astype(np.float64).reshape(dims)
+    return replace(norm, gamma=constants["gamma"], beta=constants["beta"])
 
 
 def has_flags(value: relax.Expr) -> bool:

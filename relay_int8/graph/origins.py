@@ -1,4 +1,4 @@
-"""What the variables of a realized module stand for, kept as an attribute of ``main``.
+"""The float tensors that variables of a realized module stand for, an attribute of ``main``.
 
 A tensor of the network keeps its name through every pass. Realize and the passes behind it bind
 others beside it, its integers or the same numbers in another layout: their names are for reading,

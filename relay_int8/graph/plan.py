@@ -48,7 +48,7 @@ class LayerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What annotate decided: a scheme for each integer tensor, a line for each layer.
+    """The decisions of annotate: a scheme for each integer tensor, a line for each layer.
 
     ``model_hash`` is of the float model, as calibration tables have it; "" where it is not said.
     """

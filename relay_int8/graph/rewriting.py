@@ -1,4 +1,4 @@
-"""One forward walk over ``main``: what every graph pass of this package does."""
+"""The forward traversal of ``main`` that every graph pass of this package is made of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from relay_int8.graph.declined import Declined, note_declined
 
 
 class Scope:
-    """What a rewrite may ask and do at one binding; operands are already rewritten.
+    """The interface of a rewrite to one binding, whose operands are already rewritten.
 
     Attributes
     ----------

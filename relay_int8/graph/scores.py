@@ -18,8 +18,8 @@ from relay_int8.graph.matrices import Positions, broadcast_to, counted, is_count
 from relay_int8.graph.matrix_products import scalar_factor
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LEAST_MASK = -1e4  # what a condition puts in place of a score counts as masked out below
-NEAR = 6  # operators between a product and its softmax
+LEAST_MASK = -1e4  # score; a condition that puts it or less in place of another one masks that out
+NEAR = 6  # greatest number of operators between a product and its softmax
 
 
 @dataclass
@@ -41,23 +41,23 @@ class Scores:
 
 def find_scores(values: Mapping[relax.Var, relax.Expr], operand: relax.Expr) -> Scores | None:
     """Return what leads to the operand of a softmax from a product, or None."""
-    found, var = Scores(), operand
+    scores, var = Scores(), operand
     while var in values:
         call, operator = values[var], dataflow.operator(values[var])
         if operator == "matmul":
-            found.product = var
-            return found
-        found.members.append(var)
+            scores.product = var
+            return scores
+        scores.members.append(var)
         factor = _factor(call)
         if keeps_matrices(call):
             var = call.args[0]
         elif factor is not None:
-            found.factor = found.factor * factor
+            scores.factor = scores.factor * factor
             var = call.args[0]
         elif operator == "add":
-            var = _masked(found, call, values)
+            var = _masked(scores, call, values)
         elif operator == "where":
-            var = _chosen(found, call)
+            var = _chosen(scores, call)
         else:
             return None
     return None
@@ -81,24 +81,24 @@ def constant_mask(scores: Scores) -> Array | None:
 
 
 def _masked(
-    found: Scores, call: relax.Call, values: Mapping[relax.Var, relax.Expr]
+    scores: Scores, call: relax.Call, values: Mapping[relax.Var, relax.Expr]
 ) -> relax.Expr | None:
     """Note what an addition adds to scores; return the scores."""
     shape = dataflow.shape(call)
     for score, other in (call.args, reversed(call.args)):
         array = dataflow.constant(other)
         if array is not None and array.dtype == np.float32 and dataflow.shape(score) == shape:
-            found.constants.append(_scaled(_spread(array, shape), found.factor))
+            scores.constants.append(_scaled(_spread(array, shape), scores.factor))
             return score
-        if array is not None or found.tensor is not None or (found.factor != 1).any():
+        if array is not None or scores.tensor is not None or (scores.factor != 1).any():
             continue
         if _is_near(score, values) and not _is_near(other, values):
-            found.tensor, found.added_to = other, shape
+            scores.tensor, scores.added_to = other, shape
             return score if dataflow.shape(score) == shape else None
     return None
 
 
-def _chosen(found: Scores, call: relax.Call) -> relax.Expr | None:
+def _chosen(scores: Scores, call: relax.Call) -> relax.Expr | None:
     """Note the constant condition that masks scores; return the scores."""
     condition, *choices = call.args
     keeps = dataflow.constant(condition)
@@ -108,7 +108,7 @@ def _chosen(found: Scores, call: relax.Call) -> relax.Expr | None:
         array = dataflow.constant(other)
         if array is not None and array.size == 1 and float(array.reshape(())) <= LEAST_MASK:
             mask = np.where(is_kept, np.float32(0), np.float32(array.reshape(())))
-            found.constants.append(_scaled(_spread(mask, dataflow.shape(call)), found.factor))
+            scores.constants.append(_scaled(_spread(mask, dataflow.shape(call)), scores.factor))
             return score
     return None
 

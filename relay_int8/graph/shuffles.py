@@ -24,7 +24,7 @@ RANK = 4
 
 
 @dataclass(frozen=True)
-class Shuffle:
+class ShuffleSubgraph:
     """``members`` compute the last of them from ``source``, the batch left where it is.
 
     ``digits`` are the extents that channels, rows and columns of the source are cut into, ``axes``
@@ -51,7 +51,7 @@ def find_shuffles(
     values: Mapping[relax.Var, relax.Expr],
     readers: Mapping[relax.Var, list[relax.Var]],
     results: set[relax.Var],
-) -> list[Shuffle]:
+) -> list[ShuffleSubgraph]:
     """Return the rearrangements among ``values`` (in topological order), none overlapping."""
 
     def _follower(var: relax.Var, operator: str) -> relax.Var | None:
@@ -60,7 +60,7 @@ def find_shuffles(
         reader = readers[var][0]
         return reader if dataflow.operator(values[reader]) == operator else None
 
-    found: list[Shuffle] = []
+    shuffles: list[ShuffleSubgraph] = []
     taken: set[relax.Var] = set()
     for var, value in values.items():
         if dataflow.operator(value) != "permute_dims":
@@ -77,12 +77,12 @@ def find_shuffles(
                 chain.append(cropped)
         shuffle = _shuffle(tuple((member, values[member]) for member in chain))
         if shuffle is not None:
-            found.append(shuffle)
+            shuffles.append(shuffle)
             taken.update(member for member, _ in shuffle.members)
-    return found
+    return shuffles
 
 
-def _shuffle(members: tuple[tuple[relax.Var, relax.Call], ...]) -> Shuffle | None:
+def _shuffle(members: tuple[tuple[relax.Var, relax.Call], ...]) -> ShuffleSubgraph | None:
     """Return what a chain around one permutation is, or None."""
     calls = {dataflow.operator(call): (var, call) for var, call in members}
     source = members[0][1].args[0]
@@ -105,7 +105,7 @@ def _shuffle(members: tuple[tuple[relax.Var, relax.Call], ...]) -> Shuffle | Non
     turned = [cut[axis] for axis in axes]
     if not _meets(cut[1:], shapes[0][1:]) or not _meets(turned[1:], shapes[1][1:]):
         return None
-    return Shuffle(
+    return ShuffleSubgraph(
         source=source,
         members=members,
         digits=cut[1:],

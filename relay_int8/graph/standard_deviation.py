@@ -36,8 +36,8 @@ class Deviation:
         """Say whether a quotient of ``numerator`` and this is a norm of ``x``."""
         if not self.centred:
             return is_same(numerator, self.x)
-        found = centred_of(scope, numerator)
-        return found is not None and is_same(found[0], self.x) and found[1] == self.axes
+        centred = centred_of(scope, numerator)
+        return centred is not None and is_same(centred[0], self.x) and centred[1] == self.axes
 
 
 def is_same(a: relax.Expr, b: relax.Expr) -> bool:
@@ -84,9 +84,9 @@ def _variance(scope: Scope, operand: relax.Expr) -> Deviation | None:
     value = scope.value(operand)
     if operator(value) == "add":
         for inner, epsilon in (value.args, reversed(value.args)):
-            added, found = constant(epsilon), _mean_square(scope, inner)
-            if found is not None and added is not None and added.size == 1:
-                return replace(found, epsilon=float(added.reshape(())))
+            added, deviation = constant(epsilon), _mean_square(scope, inner)
+            if deviation is not None and added is not None and added.size == 1:
+                return replace(deviation, epsilon=float(added.reshape(())))
         return None
     return _mean_square(scope, operand)
 
@@ -94,8 +94,8 @@ def _variance(scope: Scope, operand: relax.Expr) -> Deviation | None:
 def _mean_square(scope: Scope, operand: relax.Expr) -> Deviation | None:
     value = scope.value(operand)
     if operator(value) == "variance":
-        found = _reduced(value)
-        return None if found is None else Deviation(*found, True)
+        reduced = _reduced(value)
+        return None if reduced is None else Deviation(*reduced, True)
     if operator(value) not in ("mean", "sum"):
         return None
     total = _reduced(value)

@@ -1,4 +1,4 @@
-"""What the computer this runs on can do; needs no TVM, so that loading an artifact stays cheap."""
+"""CPU flags, name and clocks of this computer; needs no TVM, so that loading stays cheap."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def cpu_name() -> str:
 def clocks() -> str:
     """Return the clocks of the cores as /proc/cpuinfo has them now, "" where it has none."""
     lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
-    found = [line.partition(":")[2].strip() for line in lines if line.startswith("cpu MHz")]
-    return f"{', '.join(found)} MHz" if found else ""
+    clocks_mhz = [line.partition(":")[2].strip() for line in lines if line.startswith("cpu MHz")]
+    return f"{', '.join(clocks_mhz)} MHz" if clocks_mhz else ""
 
 
 def cpu_flags() -> frozenset[str]:

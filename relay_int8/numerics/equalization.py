@@ -1,4 +1,4 @@
-"""Factors that move range between a layer and its readers, channel by channel.
+"""Factors of channels that balance ranges between a layer and those that read it.
 
 Positive factors pass through ReLU, pooling and their kin, so a producer's channel can be multiplied
 and its readers' weights divided by the same number: the network computes the same, its integers do
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-LARGEST = 64.0  # a factor beyond it would blow up what calibration has not seen
+LARGEST = 64.0  # greatest factor of a channel; more would blow up values never calibrated
 HEADROOM = 2.0
 """How often the largest value that was seen of a channel fits into its tensor's range, once the
 channel has grown: other images have larger ones, and all channels would saturate, not a few."""

@@ -1,4 +1,4 @@
-"""Which two pixels each position of a bilinear resize lies between, and how far.
+"""The two pixels and weights of each output position of a bilinear resize, along one axis.
 
 The position of output i on an axis of n input and m output pixels, before it is moved into the
 image, [0, n - 1] (as ONNX and PyTorch have it):

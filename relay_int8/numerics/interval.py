@@ -1,4 +1,4 @@
-"""How well a share of few images is known."""
+"""Confidence interval (Wilson) of a share that was measured on few images."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ Z_95 = 1.959963984540054
 """Quantile 0.975 of the normal distribution: two-sided intervals of 95 %."""
 
 
-def wilson(share: float, count: int, z: float = Z_95) -> tuple[float, float]:
-    """Return the interval in which a probability lies, by what a sample of it showed.
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a probability, by what a sample of it showed.
 
     Parameters
     ----------
@@ -17,8 +17,6 @@ def wilson(share: float, count: int, z: float = Z_95) -> tuple[float, float]:
         Found in the sample, 0 to 1.
     count
         Size of the sample, at least 1.
-    z
-        Quantile of the normal distribution; by default 95 % of such intervals hold the truth.
 
     Notes
     -----
@@ -26,6 +24,7 @@ def wilson(share: float, count: int, z: float = Z_95) -> tuple[float, float]:
     the probabilities that are at most z of their own standard deviations from the share. Unlike the
     textbook's interval it stays within 0 and 1 and is no point where every image was right.
     """
+    z = Z_95
     middle = share + z * z / (2 * count)
     reach = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     scale = 1 + z * z / count

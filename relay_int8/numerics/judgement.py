@@ -20,15 +20,16 @@ from relay_int8.numerics.snr import Runs, powers
 
 Array = npt.NDArray[Any]
 ERRORS = 1.25
-"""Standard ones that a gain has to exceed. A gain on one image alone is just over one, whatever the
-others are; one on two images alike 1.4. Nine of ten gains above it are real."""
-AGREEING_ERRORS = 1.0  # the same of the mean of the images' own gains: five of six are real
+"""Standard errors that a gain has to exceed. A gain on one image alone is just over one, whatever
+the others are; one on two images alike 1.4. Nine of ten gains above it are real."""
+AGREEING_ERRORS = 1.0
+"""Standard errors that the mean of the images' own gains has to exceed: five of six are real."""
 TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judgement:
-    """What a quantized network made of some images.
+    """Signal and noise power of a quantized network's outputs on some images.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ def fixed_constants(spec: Spec, params: Constants) -> Constants:
     """Return constants of a fixed-point ``spec`` that stand for those of its float form."""
     reals = {name: params[name].astype(np.float64) for name in MULTIPLIERS if name in params}
     clamp = params["clamp"].astype(spec.constant_dtype("clamp"))
-    found = params | multiplier_constants(spec, reals) | {"clamp": clamp}
-    return {name: found[name] for name in spec.params}
+    constants = params | multiplier_constants(spec, reals) | {"clamp": clamp}
+    return {name: constants[name] for name in spec.params}
 
 
 def float_multiplier(real: Array | float) -> Array:
@@ -77,11 +77,11 @@ def float_multiplier(real: Array | float) -> Array:
 
 
 def _each(reals: Mapping[str, Array]) -> Constants:
-    found: Constants = {}
+    constants: Constants = {}
     for name, real in reals.items():
         fixed = quantize_multiplier(real)
-        found |= {name: fixed.multiplier, shift_of(name): fixed.shift}
-    return found
+        constants |= {name: fixed.multiplier, shift_of(name): fixed.shift}
+    return constants
 
 
 def _together(reals: Mapping[str, Array]) -> Constants:

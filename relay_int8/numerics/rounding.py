@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 RIDGE = 0.01
 """Of the mean variance: weights whose inputs the images hardly move stay where they are."""
 SWEEPS = 8
-BLOCK = 64  # columns of a layer that are rounded before the rest hears of it
+BLOCK = 64  # columns of a layer that are rounded before their error is spread over the others
 ZETA, GAMMA = 1.1, -0.1  # the sigmoid's stretch, equation 23
 LEARNING_RATE, REGULARIZATION = 0.1, 1.0  # for errors in units of those of random rounding
 BETA_FIRST, BETA_LAST = 20.0, 2.0

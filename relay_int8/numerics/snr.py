@@ -33,9 +33,11 @@ def powers(runs: Runs) -> tuple[Array, Array]:
         Outputs of the reference and of the other network by name, one pair a run, images first.
     """
     signal, noise = [], []
-    for wanted, found in runs:
+    for wanted, approximate in runs:
         signal.append([_of_images(y) for y in wanted.values()])
-        noise.append([_of_images(found[name] - y.astype(np.float64)) for name, y in wanted.items()])
+        noise.append(
+            [_of_images(approximate[name] - y.astype(np.float64)) for name, y in wanted.items()]
+        )
     return np.concatenate(signal, axis=1).T, np.concatenate(noise, axis=1).T
 
 

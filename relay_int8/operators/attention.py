@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.attention import Attention as AttentionParts
+from relay_int8.graph.attention import AttentionSubgraph as AttentionParts
 from relay_int8.graph.attention import Mask
 from relay_int8.graph.group import Group
 from relay_int8.numerics.qparams import QParams

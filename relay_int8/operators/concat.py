@@ -18,7 +18,7 @@ from schedules.spec import DType
 
 
 class Concat(Operator):
-    """Its inputs take the range of its result where they can."""
+    """Concatenation, whose inputs take the range of its result where they can."""
 
     kind = "concat"
     shares_scale = True
@@ -45,7 +45,7 @@ class Concat(Operator):
         return begins or group.output in whole.inputs
 
     def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
-        """Look at all operands."""
+        """Whether the result has the sign property ``holds`` because all operands have it."""
         return bool(group.inputs) and all(operand_signs(group, known, holds))
 
     def axis(self, group: Group) -> int:

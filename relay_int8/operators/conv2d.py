@@ -16,8 +16,8 @@ from relay_int8.operators.operator import Array
 from schedules.spec import Conv2d as Spec
 
 CACHED = 2**16  # results of a depthwise layer that are computed at a time: 256 KiB
-PATCH_BYTES = 2**20  # of patches that are multiplied at a time
-FEWEST_PATCHES = 256  # whatever they take, so that products are of matrices
+PATCH_BYTES = 2**20  # size of the patches that are multiplied at a time
+FEWEST_PATCHES = 256  # patches multiplied at a time, whatever their size: a matrix of them
 
 
 class Conv2d(Linear):

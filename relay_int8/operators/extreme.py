@@ -1,4 +1,4 @@
-"""What the greater and the lesser of two tensors have in common; one of them may be a constant."""
+"""The common record of maximum and minimum of two tensors, one of which may be a constant."""
 
 from __future__ import annotations
 

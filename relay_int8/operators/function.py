@@ -31,7 +31,7 @@ class Function(Operator):
         return group.function
 
     def is_non_negative(self, group: Group) -> bool:
-        """Ask its last operator."""
+        """Whether the last operator of the tree is never negative."""
         return group.function is not None and group.function.is_non_negative
 
     def range_refusal(self, group: Group, x: QParams) -> str | None:
@@ -51,7 +51,7 @@ class Function(Operator):
 
 
 class Unary(Function):
-    """One operator of Relax."""
+    """A single unary operator of Relax."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind  # type: ignore[misc]
@@ -61,7 +61,7 @@ class Unary(Function):
         return UNARY[self.kind]
 
     def is_non_negative(self, group: Group) -> bool:
-        """Look its name up."""
+        """Whether the operator is known to be never negative."""
         return self.kind in NON_NEGATIVE
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from relay_int8.graph.group import Group
-from relay_int8.operators.normalization import ChannelGroups
+from relay_int8.operators.normalization import ChannelGroupNorm
 
 
-class GroupNorm(ChannelGroups):
+class GroupNorm(ChannelGroupNorm):
     """A norm over the channels of a group and their pixels."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from relay_int8.graph.group import Clip, Leaky
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
-EXACT_F32 = 2.0**24  # whole numbers up to here are float32
+EXACT_F32 = 2.0**24  # bound up to which every whole number is a float32
 
 
 def batched(images: Sequence[Array], shape: Sequence[int]) -> Array:

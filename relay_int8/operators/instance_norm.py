@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
-from relay_int8.operators.normalization import ChannelGroups
+from relay_int8.operators.normalization import ChannelGroupNorm
 
 
-class InstanceNorm(ChannelGroups):
+class InstanceNorm(ChannelGroupNorm):
     """A norm over the pixels of each channel."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What kernels of all operators are made with: specs, constants, bounds of their results."""
+"""Functions that make kernels of operators: specs, constants, bounds of their results."""
 
 from __future__ import annotations
 

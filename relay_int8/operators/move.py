@@ -1,4 +1,4 @@
-"""What operators that move integers have in common: nothing is computed."""
+"""The common record of operators that move integers and compute nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Move(Operator):
         return 0.0
 
     def keeps_range(self, group: Group) -> bool:
-        """Say yes: integers are moved."""
+        """Say yes: integers keep their scale."""
         return True
 
     def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:

@@ -1,4 +1,4 @@
-"""What norms have in common: float32 kernels of rows, whose results a quantize may join."""
+"""The common record of norms: float32 kernels of rows, whose results a quantize may join."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TrailingAxes(Normalization):
         return Normalize(dims=dims, axes=len(_axes(group)), centred=self.centred, y=F32)
 
 
-class ChannelGroups(Normalization):
+class ChannelGroupNorm(Normalization):
     """A norm over groups of channels, axis 1, and all axes behind."""
 
     def groups(self, group: Group) -> int:

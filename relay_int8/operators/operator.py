@@ -21,7 +21,7 @@ Holds = Callable[[np.ndarray], bool]
 
 
 class Operator:
-    """One kind of group; a subclass overrides what is true of it.
+    """The record of one kind of group; subclasses override the defaults.
 
     ``kind`` is that of :class:`relay_int8.graph.group.Group`. Records hold no state.
     """
@@ -69,7 +69,7 @@ class Operator:
         return multiply_accumulates(group.root)
 
     def keeps_range(self, group: Group) -> bool:
-        """Say whether the result takes the parameters of the input: integers are moved."""
+        """Say whether the result takes the scale and zero point of the input."""
         return False
 
     def lends_range(self, group: Group) -> bool:

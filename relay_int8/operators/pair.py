@@ -1,4 +1,4 @@
-"""What element-wise operators of two tensors have in common."""
+"""The common record of element-wise operators of two tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What max and average pooling of images have in common."""
+"""The common record of max and average pooling of images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relay_int8.operators.operator import Array, Holds, Operator
 
 
 class Pool(Operator):
-    """Windows of an image."""
+    """Pooling over windows of an image."""
 
     in_numpy = True
     reduce: ClassVar[Literal["max", "avg"]]

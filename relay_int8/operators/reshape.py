@@ -14,7 +14,7 @@ from relay_int8.operators.operator import Array
 
 
 class Reshape(Move):
-    """Elements keep their order."""
+    """Another shape for elements in the same order."""
 
     kind = "reshape"
 

@@ -11,7 +11,7 @@ from schedules.spec import Softmax as Spec
 
 
 class Softmax(Unsupported):
-    """Shares of one."""
+    """Softmax over the last axis."""
 
     def __init__(self) -> None:
         super().__init__("nn.softmax")

@@ -13,7 +13,7 @@ from relay_int8.operators.operator import Array
 
 
 class Transpose(Move):
-    """Axes in another order."""
+    """Permutation of the axes."""
 
     kind = "transpose"
 

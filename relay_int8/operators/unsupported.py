@@ -7,7 +7,7 @@ from relay_int8.operators.operator import Operator
 
 
 class Unsupported(Operator):
-    """Any kind that no other record is for."""
+    """The record of every kind that has no record of its own."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind  # type: ignore[misc]

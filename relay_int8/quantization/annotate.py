@@ -48,13 +48,13 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             "as it is; there is nothing to calibrate or choose"
         )
     func = mod["main"]
-    alone = _excluded_additions(func, config)
-    groups = find_groups(func, alone=alone)
+    separate_adds = _excluded_additions(func, config)
+    groups = find_groups(func, separate_adds=separate_adds)
     _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
     while unread := _unread_sums(groups, reasons):
-        alone |= unread
-        groups = find_groups(func, alone=alone)
+        separate_adds |= unread
+        groups = find_groups(func, separate_adds=separate_adds)
         reasons = _reasons(groups, config, refused or {})
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
@@ -164,14 +164,14 @@ def _reasons(
 
 def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[str]:
     """Return the layers that stay in float and give integers at no cost: norms, bounds of these."""
-    found: set[str] = set()
+    rounding: set[str] = set()
     for group in groups:
         sources = [producer[var].name for var in group.inputs if var in producer]
         record = operator_of(group)
         is_norm = record.rounds and float_refusal(group) is None
-        if is_norm or (record.is_bound(group) and found.intersection(sources)):
-            found.add(group.name)
-    return found
+        if is_norm or (record.is_bound(group) and rounding.intersection(sources)):
+            rounding.add(group.name)
+    return rounding
 
 
 def _tensors(
@@ -225,8 +225,8 @@ def _shared(
                     like[var] = whole
         if unify and isinstance(group.activation, Leaky) and group.output in wanted:
             source = producer.get(group.inputs[0])
-            alone = len(group.members) == len(readers[group.inputs[0]]) == 1
-            if alone and source and _requantizes(source):
+            sole = len(group.members) == len(readers[group.inputs[0]]) == 1
+            if sole and source and _requantizes(source):
                 like[group.inputs[0]] = group.output
     return {var: _follow(var, like) for var in like}
 

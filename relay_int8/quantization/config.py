@@ -18,7 +18,7 @@ RoundingName = Literal["nearest", "adaround", "descent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What is done for accuracy, beside choosing ranges; all of it on calibration images.
+    """Accuracy tools beside calibration; all of them work on the calibration images.
 
     Parameters
     ----------
@@ -190,9 +190,25 @@ class QuantConfig:
         if not self.budget > 0:
             raise ConfigError(f"the budget is {self.budget} s; a number above zero is expected")
 
+    def with_settings(self, settings: Iterable[str]) -> QuantConfig:
+        """Return it with settings of single accuracy tools, as ``--tool`` takes them.
+
+        Examples
+        --------
+        >>> QuantConfig().with_settings(["equalization=smooth"]).applied.equalization
+        'smooth'
+
+        Raises
+        ------
+        ConfigError
+            If a name or a value is unknown.
+        """
+        tools = chosen_tools(self.preset, settings)
+        return self if tools is None else replace(self, tools=tools)
+
     @property
     def requantize_text(self) -> str:
-        """By what sums become integers, as commands and reports say it."""
+        """The requantization mode, as commands and reports name it."""
         return "float" if self.requantize == "float" else f"fixed ({self.requantize})"
 
     @property

@@ -1,4 +1,4 @@
-"""Which tensors nothing but one function of real numbers reads: ranges are chosen behind it."""
+"""Tensors whose only reader is an element-wise function: its values decide their range."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from relay_int8.operators.registry import operator_of
 def read_functions(func: relax.Function, plan: Plan) -> dict[str, Function]:
     """Return name -> the integer function that alone reads the tensor and its parameters."""
     readers: dict[str, list[Group]] = {}
-    for group in find_groups(func, alone=plan.additions):
+    for group in find_groups(func, separate_adds=plan.additions):
         for var in (*group.inputs, *group.floats):
             readers.setdefault(str(var.name), []).append(group)
     results = {str(var.name) for var in dataflow.results(func)}
     integer = {layer.name for layer in plan.layers if layer.integer}
     shared = {tensor.like for name, tensor in plan.tensors.items() if tensor.like != name}
-    found = {}
+    functions = {}
     for name in plan.calibrated:
         reader = readers.get(name, [])
         if len(reader) != 1 or name in shared or name in results or reader[0].name not in integer:
             continue
         function = operator_of(reader[0]).function(reader[0])
         if function is not None:
-            found[name] = function
-    return found
+            functions[name] = function
+    return functions

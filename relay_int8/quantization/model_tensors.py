@@ -1,21 +1,19 @@
-"""What a table from elsewhere is checked against: the tensors and layers of a model."""
+"""The tensors and layers of a model, to which calibration tables of other tools are fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from tvm import IRModule
 
 from relay_int8.calibration.formats import fit
 from relay_int8.calibration.formats.exchange import Exchange, renamed
 from relay_int8.calibration.formats.ncnn import PARAM
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import CalibrationError
-from relay_int8.frontend.model import import_model
-from relay_int8.frontend.options import Shapes
 from relay_int8.graph.digest import float_digest, tensor_names
 from relay_int8.graph.group import Group
 from relay_int8.graph.layers import linear_layers
@@ -53,16 +51,8 @@ class ModelTensors:
     model_hash: str
 
     @classmethod
-    def of(
-        cls,
-        model: Path | str,
-        config: QuantConfig | None = None,
-        *,
-        inputs: Shapes | None = None,
-        params: Path | None = None,
-    ) -> ModelTensors:
-        """Return those of a model file."""
-        imported = import_model(model, batch=1, inputs=inputs, params=params)
+    def of(cls, imported: IRModule, config: QuantConfig | None = None) -> ModelTensors:
+        """Return those of a float module, as a frontend gives it."""
         reference = normalize()(imported)
         plan = annotate(reference, config or QuantConfig())
         layers = linear_layers(reference["main"], plan)

@@ -103,7 +103,7 @@ class QuantizedModel:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How it was made, as a report says it."""
+        """The settings it was quantized with, as a report lists them."""
         if self.adopted:
             kept = {"scales": "of the model", "require_int8": self.config.require_int8}
             return kept | {"requantize": self.config.requantize_text}
@@ -212,7 +212,6 @@ def leave_in_float(
     quantized: QuantizedModel,
     layers: Collection[str],
     data: Dataset | CalibrationTable,
-    progress: Progress | None = None,
 ) -> QuantizedModel:
     """Return a quantized model with more layers in float; tensors keep their ranges.
 
@@ -227,12 +226,10 @@ def leave_in_float(
         Names of the layers.
     data
         What it was quantized with.
-    progress
-        Called as tools go on.
     """
     config, plan = planned_with_floats(quantized, layers)
     reference = quantized.reference
-    plan, corrected = _in_range(reference, plan, quantized.table, config, data, progress)
+    plan, corrected = _in_range(reference, plan, quantized.table, config, data, None)
     entries = {name: quantized.table.entries[name] for name in plan.calibrated}
     mod = _with_pairs(corrected, plan, quantized.table, config)
     return replace(
@@ -336,12 +333,14 @@ def _corrected(
     if tools.correction == "analytic":
         return tvm.transform.Sequential([CorrectBias(plan, params, table.means)])(reference)
     assert not isinstance(data, CalibrationTable)
-    alone = plan.additions
-    network = NumpyNetwork(with_batch(reference, 1), alone)
+    separate_adds = plan.additions
+    network = NumpyNetwork(with_batch(reference, 1), separate_adds)
     simulation = Simulation(plan=plan, params=params)
-    found = reconstruct(network, simulation, data, rounding=tools.rounding, progress=progress)
-    weights = {name: w.reals(network.layers[name]) for name, w in found.weights.items()}
-    replaced = ReplaceWeights(weights, found.biases, alone)
+    reconstruction = reconstruct(
+        network, simulation, data, rounding=tools.rounding, progress=progress
+    )
+    weights = {name: w.reals(network.layers[name]) for name, w in reconstruction.weights.items()}
+    replaced = ReplaceWeights(weights, reconstruction.biases, separate_adds)
     return tvm.transform.Sequential([replaced])(reference)
 
 
@@ -361,7 +360,7 @@ def _out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]
     integer = {layer.name for layer in plan.layers if layer.integer}
     refused = {
         group.name: reason
-        for group in find_groups(main, alone=plan.additions)
+        for group in find_groups(main, separate_adds=plan.additions)
         if group.name in integer and not group.weight
         for reason in [_range_refusal(group, plan, params)]
         if reason

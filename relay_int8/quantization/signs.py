@@ -1,4 +1,4 @@
-"""What is known about the signs of tensors, whatever the data."""
+"""The signs of tensors that follow from the operators, whatever the data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvm import relax
 from relay_int8.graph.group import Clip, Group, Leaky
 from relay_int8.operators.registry import operator_of
 
-TYPICAL = 8.0  # activations of trained networks seldom reach further
+TYPICAL = 8.0  # magnitude that activations of trained networks seldom exceed
 REACH = 4.0  # a range this many times as long on one side of zero as on the other is one-sided
 
 

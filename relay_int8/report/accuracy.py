@@ -81,13 +81,13 @@ def read_evaluation(path: Path | str, digest: str = "") -> Evaluation:
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
     try:
-        found = Evaluation.from_json(text)
+        evaluation = Evaluation.from_json(text)
     except RecordError as error:
         raise RecordError(f"{path}: {error}") from error
-    other = other_model(found.digest, digest)
+    other = other_model(evaluation.digest, digest)
     if other:
         raise RecordError(f"{path}: {other}; evaluate the artifact that the report is of")
-    return found
+    return evaluation
 
 
 def evaluate(
@@ -134,12 +134,12 @@ def evaluate(
     output = names[0] if output is None else output
     if output not in names:
         raise ConfigError(f"no output is called {output!r}; there are {', '.join(names)}")
-    found, wanted = [], []
+    outputs, wanted = [], []
     for batch, count in _batches(images, module.manifest.inputs[0].shape[0]):
-        found.append(module.run(batch)[output][:count])
+        outputs.append(module.run(batch)[output][:count])
         if reference is not None:
             wanted.append(_output_of(reference(batch), output)[:count])
-    scores = np.concatenate(found).reshape(sum(map(len, found)), -1)
+    scores = np.concatenate(outputs).reshape(sum(map(len, outputs)), -1)
     if labels is not None:
         require_labels(labels, *scores.shape)
     if labels is not None:

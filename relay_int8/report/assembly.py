@@ -1,4 +1,4 @@
-"""What a report says of a compiled network: layers, kernels, fidelity and times."""
+"""Fill the report of a compiled network: layers, kernels, fidelity and times."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def layers_of(plan: Plan, kernels: dict[str, str]) -> tuple[LayerReport, ...]:
 
 def _tensors(calls: tuple[KernelCall, ...]) -> dict[str, list[str]]:
     """Return PrimFunc -> the names of what it computes."""
-    found: dict[str, list[str]] = {}
+    tensors: dict[str, list[str]] = {}
     for call in calls:
-        found.setdefault(call.function, []).append(call.name)
-    return found
+        tensors.setdefault(call.function, []).append(call.name)
+    return tensors
 
 
 def _tuning(built: Built, records: Records) -> dict[str, Any]:
@@ -104,18 +104,20 @@ def with_fidelity(
     progress: Progress | None,
 ) -> Report:
     """Add signal-to-noise ratios and saturation, measured on this computer."""
-    found = measure_fidelity(
+    fidelity = measure_fidelity(
         quantized, data, native_target(cpu_flags()), samples=samples, progress=progress
     )
     layers = tuple(
         dataclasses.replace(
             layer,
-            snr_db=found.layers[layer.name].snr_db,
-            saturation=found.layers[layer.name].saturation if layer.integer else None,
+            snr_db=fidelity.layers[layer.name].snr_db,
+            saturation=fidelity.layers[layer.name].saturation if layer.integer else None,
         )
         for layer in report.layers
     )
-    return dataclasses.replace(report, layers=layers, outputs=found.outputs, samples=found.samples)
+    return dataclasses.replace(
+        report, layers=layers, outputs=fidelity.outputs, samples=fidelity.samples
+    )
 
 
 def with_sensitivity(
@@ -126,8 +128,8 @@ def with_sensitivity(
     progress: Progress | None,
 ) -> Report:
     """Add what each layer's integers cost the outputs, on the first ``samples`` images."""
-    found = measure_sensitivity(Variants(quantized, data, samples), progress)
-    ratios = {layer.name: (layer.alone.snr_db, layer.without.snr_db) for layer in found.layers}
+    measured = measure_sensitivity(Variants(quantized, data, samples), progress)
+    ratios = {layer.name: (layer.alone.snr_db, layer.without.snr_db) for layer in measured.layers}
     return with_ratios(report, ratios)
 
 

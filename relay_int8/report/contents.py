@@ -1,4 +1,4 @@
-"""What quantizing a network cost and brought: one record, which report.json holds."""
+"""The report of a quantized network, as report.json holds it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ELSEWHERE = "int16-saturation"
 
 @dataclass(frozen=True, kw_only=True)
 class Hazard:
-    """One thing to look at before the network is trusted (``relay_int8.report.hazards``).
+    """A finding to look at before the network is trusted (``relay_int8.report.hazards``).
 
     Parameters
     ----------
@@ -216,11 +216,11 @@ class Report:
     @property
     def floats(self) -> dict[str, tuple[str, ...]]:
         """Names of the float layers by kind of reason, the most frequent kind first."""
-        found: dict[str, list[str]] = {}
+        layers_by_kind: dict[str, list[str]] = {}
         for layer in self.layers:
             if not layer.integer:
-                found.setdefault(kind_of(layer.reason), []).append(layer.name)
-        kinds = sorted(found.items(), key=lambda item: -len(item[1]))
+                layers_by_kind.setdefault(kind_of(layer.reason), []).append(layer.name)
+        kinds = sorted(layers_by_kind.items(), key=lambda item: -len(item[1]))
         return {kind: tuple(names) for kind, names in kinds}
 
     def to_json(self) -> str:
@@ -240,10 +240,10 @@ class Report:
         try:
             values = json.loads(text)
             values.pop("coverage")
-            found = values["report_version"]
-            if found != REPORT_VERSION:
+            version = values["report_version"]
+            if version != REPORT_VERSION:
                 raise RecordError(
-                    f"report version {found}, {REPORT_VERSION} expected; quantize the model again"
+                    f"report version {version}, {REPORT_VERSION} expected; quantize the model again"
                 )
             values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
             values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])

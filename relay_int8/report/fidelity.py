@@ -24,7 +24,7 @@ from relay_int8.report.contents import OutputReport
 
 @dataclass
 class Difference:
-    """Sums over images of what one tensor is and of how far it is off.
+    """Sums over images of the power of one tensor and of its quantization error.
 
     ``saturated`` counts values at an end of the integer range, that of real zero left out.
     """
@@ -35,17 +35,19 @@ class Difference:
     saturated: int = 0
     count: int = 0
 
-    def add(self, reference: np.ndarray, found: np.ndarray, params: QParams | None) -> None:
+    def add(self, reference: np.ndarray, approximate: np.ndarray, params: QParams | None) -> None:
         """Add one image's FP32 tensor and its quantized form, dequantized."""
         wanted = reference.astype(np.float64)
         # What a mask has made infinite is no signal, and no error where both networks have it.
-        error = np.subtract(wanted, found, where=reference != found, out=np.zeros_like(wanted))
+        error = np.subtract(
+            wanted, approximate, where=reference != approximate, out=np.zeros_like(wanted)
+        )
         self.signal += float(np.sum(wanted[np.isfinite(wanted)] ** 2))
         self.noise += float(np.sum(error**2))
         self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
-        self.count += found.size
+        self.count += approximate.size
         if params is not None:
-            q = np.rint(found / params.scale).astype(np.int64) + params.zero_point
+            q = np.rint(approximate / params.scale).astype(np.int64) + params.zero_point
             ends = {params.qmin, params.qmax} - {params.zero_point}
             self.saturated += int(np.isin(q, list(ends)).sum())
 
@@ -98,10 +100,10 @@ def measure_fidelity(
     differences = {name: Difference() for name in [*names, *results]}
     done = 0
     for image in islice(images, samples):
-        for name, wanted, found in zip(
+        for name, wanted, approximate in zip(
             differences, reference.run(image), integer.run(image), strict=True
         ):
-            differences[name].add(wanted, found, params.get(name))
+            differences[name].add(wanted, approximate, params.get(name))
         done += 1
         if progress:
             progress("compare", done, samples)
@@ -150,7 +152,7 @@ def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
         tensors[str(var.name)] = var
     seen = [paired.get(tensors[name], tensors[name]) for name in names]
     outputs = [done.get(var, var) for var in seen]
-    for place, var in enumerate(outputs):
+    for index, var in enumerate(outputs):
         if isinstance(var.ty, relax.TupleType):
-            outputs[place] = writer.derive(f"{var.name}:0", relax.TupleGetItem(var, 0))
+            outputs[index] = writer.derive(f"{var.name}:0", relax.TupleGetItem(var, 0))
     return writer.finish(func.params, outputs, dataflow.attributes(func))

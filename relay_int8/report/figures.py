@@ -19,8 +19,8 @@ from relay_int8.calibration.predicted import integer_counts
 from relay_int8.report.contents import LayerReport, Report
 from relay_int8.report.pages.interactive import Axes, Traces
 
-BARS = 256  # of a histogram, at most; neighbouring bins are added up
-POINTS = 240  # of a divergence curve, at most
+BARS = 256  # greatest number of bars of a histogram; neighbouring bins are added up
+POINTS = 240  # greatest number of points of a divergence curve
 _LOG: dict[str, Any] = {"yaxis": {"type": "log"}}
 LAYERS = Axes(name="layers", x="layer", y="signal to noise, dB")
 TENSOR = (
@@ -46,18 +46,18 @@ def _ratios(
     name: str, layers: Sequence[LayerReport], ratios: Sequence[float | None]
 ) -> dict[str, Any] | None:
     known = [
-        (place, layer.name, round(ratio, 3))
-        for place, (layer, ratio) in enumerate(zip(layers, ratios, strict=True), 1)
+        (number, layer.name, round(ratio, 3))
+        for number, (layer, ratio) in enumerate(zip(layers, ratios, strict=True), 1)
         if ratio is not None and np.isfinite(ratio)
     ]
     if not known:
         return None
-    places, names, values = zip(*known, strict=True)
+    numbers, names, values = zip(*known, strict=True)
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": name,
-        "x": list(places),
+        "x": list(numbers),
         "y": list(values),
         "text": list(names),
         "hovertemplate": "%{text}: %{y} dB",
@@ -87,11 +87,13 @@ def _integers(entry: Entry, histogram: Histogram) -> Traces:
 
 
 def _curve(entry: Entry, histogram: Histogram) -> Traces:
-    thresholds, found = divergence_curve(histogram)
-    if not len(found):
+    thresholds, divergence = divergence_curve(histogram)
+    if not len(divergence):
         return [{"type": "scatter", "mode": "lines", "x": [], "y": [], "name": "KL"}]
-    drawn = np.unique([*np.linspace(0, len(found) - 1, POINTS).astype(int), int(found.argmin())])
-    x, y = _short(thresholds[drawn]), _short(np.maximum(found[drawn], 0))
+    drawn = np.unique(
+        [*np.linspace(0, len(divergence) - 1, POINTS).astype(int), int(divergence.argmin())]
+    )
+    x, y = _short(thresholds[drawn]), _short(np.maximum(divergence[drawn], 0))
     at = float(f"{entry.high:.6g}")
     ends = [min(value for value in y if value > 0), max(y)] if any(y) else [0, 0]
     return [

@@ -1,4 +1,4 @@
-"""What may go wrong with a quantized network, found before anything runs.
+"""Hazards of a quantized network, found before anything runs.
 
 From the float weights and the plan alone: sums that could leave int32, pairs of products that
 saturate int16 where another runtime adds them there, channels without weights. From the calibration
@@ -31,8 +31,8 @@ from schedules.x86 import saturating
 Array = npt.NDArray[Any]
 INT32_MAX = 2**31 - 1
 U8_MAX = 255
-CUT = 0.5  # a threshold below this share of the largest value is worth a look
-USED_STEPS = 32  # of some 256: a tensor whose 99.9 % take fewer has lost three bits
+CUT = 0.5  # share of the largest value; a lower threshold is a hazard
+USED_STEPS = 32  # integer steps (of 256); a tensor whose 99.9 % take fewer has lost three bits
 CENTRAL_SHARE = 0.999
 UNCALIBRATED = ("constant", "not-finite", "no-range")
 """Kinds that say that the calibration images, or the table, cannot have been meant."""
@@ -45,31 +45,31 @@ def find_hazards(
 
     Without a table the bias of a layer counts as zero in its overflow bound.
     """
-    found: list[Hazard] = []
+    hazards: list[Hazard] = []
     shares: dict[str, float] = {}
     for layer in linear_layers(mod["main"], plan):
         rows, integers, bias = _integers(layer, _input_params(layer, plan, table))
-        found.extend(_of_layer(layer.name, rows, integers, bias))
+        hazards.extend(_of_layer(layer.name, rows, integers, bias))
         shares[layer.name] = saturating.saturating_share(integers)
-    found.extend(_of_pairs(shares))
+    hazards.extend(_of_pairs(shares))
     if table is not None:
-        found.extend(_of_images(table))
-        found.extend(_of_constants([str(param.name) for param in mod["main"].params], table))
+        hazards.extend(_of_images(table))
+        hazards.extend(_of_constants([str(param.name) for param in mod["main"].params], table))
         for name, entry in table.entries.items():
-            found.extend(_of_tensor(name, entry))
+            hazards.extend(_of_tensor(name, entry))
     refused = [layer for layer in plan.layers if layer.reason and "accumulator" in layer.reason]
     for refusal in refused:
         message = f"{refusal.reason}; the layer stays in float"
-        found.append(Hazard(kind="int32-overflow", name=refusal.name, message=message))
-    return tuple(found)
+        hazards.append(Hazard(kind="int32-overflow", name=refusal.name, message=message))
+    return tuple(hazards)
 
 
 def require_calibrated(hazards: Iterable[Hazard]) -> None:
     """Raise a CalibrationError that names the hazards which say that ranges mean nothing."""
-    found = [f"{item.name}: {item.message}" for item in hazards if item.kind in UNCALIBRATED]
-    if found:
+    messages = [f"{item.name}: {item.message}" for item in hazards if item.kind in UNCALIBRATED]
+    if messages:
         raise CalibrationError(
-            f"strict was asked for, and calibration found: {'; '.join(found)}; calibrate with "
+            f"strict was asked for, and calibration found: {'; '.join(messages)}; calibrate with "
             "images that the network will see, or leave strict out"
         )
 

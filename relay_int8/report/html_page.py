@@ -95,18 +95,24 @@ def _hazards(report: Report, ranges: CalibrationTable) -> list[Section]:
 
 def _accuracy(report: Report) -> list[Section]:
     """Return a section of the accuracy, if it was measured."""
-    found = report.evaluation
-    if found is None:
+    evaluation = report.evaluation
+    if evaluation is None:
         return []
     columns = ("int8", "95 %", "FP32", "FP32, 95 %")
     rows = []
-    if found.top1 is not None:
-        rows.append(["top-1", *shares(found, found.top1), *shares(found, found.reference_top1)])
-    if found.agreement is not None:
-        rows.append(["same class as FP32", *shares(found, found.agreement), "", ""])
-        rows.append(["signal to noise, dB", decibels(found.snr_db), "", "", ""])
+    if evaluation.top1 is not None:
+        rows.append(
+            [
+                "top-1",
+                *shares(evaluation, evaluation.top1),
+                *shares(evaluation, evaluation.reference_top1),
+            ]
+        )
+    if evaluation.agreement is not None:
+        rows.append(["same class as FP32", *shares(evaluation, evaluation.agreement), "", ""])
+        rows.append(["signal to noise, dB", decibels(evaluation.snr_db), "", "", ""])
     text = (
-        f"On {found.samples} images. 95 %: Wilson's interval, in which the share of all such "
+        f"On {evaluation.samples} images. 95 %: Wilson's interval, in which the share of all such "
         "images lies; two networks whose intervals overlap may be equally good."
     )
     parts = (paragraph(text), table(("", *columns), rows, right=columns))
@@ -118,7 +124,7 @@ def _layers(report: Report) -> Section:
     header = ("place", "layer", "operator", "type", *numbers[1:], "kernel", "reason")
     rows = [
         [
-            str(place),
+            str(number),
             layer.name,
             layer.kind,
             "int8" if layer.integer else "float",
@@ -131,7 +137,7 @@ def _layers(report: Report) -> Section:
             layer.kernel,
             layer.reason,
         ]
-        for place, layer in enumerate(report.layers, 1)
+        for number, layer in enumerate(report.layers, 1)
     ]
     text = (
         "Signal to noise: the power of the FP32 result over that of the error, with every layer "

@@ -1,4 +1,4 @@
-"""What a low accuracy may come from: labels of other images, or counted from another number."""
+"""Notice labels that do not fit: of other images, or counted from another number."""
 
 from __future__ import annotations
 

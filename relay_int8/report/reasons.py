@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+NAMED = 3  # layers that a line of a report names
 _KINDS = tuple(
     (re.compile(pattern, re.DOTALL), kind)
     for pattern, kind in (
@@ -28,7 +29,7 @@ def kind_of(reason: str) -> str:
     return reason
 
 
-def first_names(names: tuple[str, ...], most: int = 3) -> str:
+def first_names(names: tuple[str, ...]) -> str:
     """Return the first few of ``names`` as text, and how many more there are."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -23,7 +23,7 @@ def tensor_sections(ranges: CalibrationTable) -> list[Section]:
     if not ranges.entries:
         return []
     others = {name: alternatives(entry) for name, entry in ranges.entries.items()}
-    others = {name: found for name, found in others.items() if found}
+    others = {name: candidates for name, candidates in others.items() if candidates}
     if not others:
         text = "The calibration table holds no counts: no histograms, and no other methods' ranges."
         return [_ranges(ranges), Section(title="Activations", parts=(paragraph(text),))]
@@ -63,7 +63,9 @@ def _counted(entry: Entry) -> tuple[str, str]:
 
 
 def _activations(ranges: CalibrationTable, others: Alternatives) -> Section:
-    choices = {name: tensor_traces(ranges.entries[name], found) for name, found in others.items()}
+    choices = {
+        name: tensor_traces(ranges.entries[name], candidates) for name, candidates in others.items()
+    }
     text = (
         "Before: values in float. Vertical lines are ends of ranges, the chosen one and those of "
         "other methods from the same counts, of |x| where the range is symmetric; values beyond "
@@ -76,17 +78,19 @@ def _activations(ranges: CalibrationTable, others: Alternatives) -> Section:
 
 def _methods(ranges: CalibrationTable, others: Alternatives) -> Section:
     """Return what each method would have chosen, and how well that would code the values."""
-    names = list(dict.fromkeys(name for found in others.values() for name in found))
+    names = list(dict.fromkeys(name for candidates in others.values() for name in candidates))
     ratios = {
         tensor: {
             name: ratio
-            for name, entry in {"chosen": ranges.entries[tensor], **found}.items()
+            for name, entry in {"chosen": ranges.entries[tensor], **candidates}.items()
             if (ratio := _snr_db(ranges.entries[tensor], entry)) is not None
         }
-        for tensor, found in others.items()
+        for tensor, candidates in others.items()
     }
     means = [_mean(name, ratios, len(others)) for name in ("chosen", *names)]
-    entries = {name: {"chosen": ranges.entries[name], **found} for name, found in others.items()}
+    entries = {
+        name: {"chosen": ranges.entries[name], **candidates} for name, candidates in others.items()
+    }
     numbers = ("mean SNR dB", "least SNR dB", "tensors")
     parts = (
         paragraph(
@@ -102,8 +106,8 @@ def _methods(ranges: CalibrationTable, others: Alternatives) -> Section:
         _by_method(
             names,
             {
-                tensor: {k: float(e.high) for k, e in found.items()}
-                for tensor, found in entries.items()
+                tensor: {k: float(e.high) for k, e in by_method.items()}
+                for tensor, by_method in entries.items()
             },
             lambda value: f"{value:.6g}",
         ),
@@ -117,10 +121,12 @@ def _snr_db(counted: Entry, chosen: Entry) -> float | None:
 
 
 def _mean(name: str, ratios: Mapping[str, Mapping[str, float]], tensors: int) -> list[str]:
-    found = [by_name[name] for by_name in ratios.values() if np.isfinite(by_name.get(name, np.inf))]
-    if not found:
+    finite = [
+        by_name[name] for by_name in ratios.values() if np.isfinite(by_name.get(name, np.inf))
+    ]
+    if not finite:
         return [name, "-", "-", f"0 of {tensors}"]
-    return [name, f"{np.mean(found):.2f}", f"{min(found):.2f}", f"{len(found)} of {tensors}"]
+    return [name, f"{np.mean(finite):.2f}", f"{min(finite):.2f}", f"{len(finite)} of {tensors}"]
 
 
 def _by_method(
@@ -130,7 +136,7 @@ def _by_method(
 ) -> str:
     header = ("tensor", "chosen", *names)
     rows = [
-        [tensor, *(text(found[name]) if name in found else "-" for name in header[1:])]
-        for tensor, found in values.items()
+        [tensor, *(text(by_method[name]) if name in by_method else "-" for name in header[1:])]
+        for tensor, by_method in values.items()
     ]
     return sortable_table(header, rows, right=header[1:])

@@ -28,8 +28,15 @@ LEGEND_ROW_PX = 19  # on a phone each entry of the legend has a row of its own
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
 
 
-def write_tuning_page(folder: Path, path: Path) -> None:
-    """Write the page of the log in ``folder``.
+def write_tuning_page(log: str | Path, output: str | Path) -> None:
+    """Write an HTML page of a tuning log: progress, cost model, winners, shares of time and peak.
+
+    Parameters
+    ----------
+    log
+        Its folder.
+    output
+        The page to write.
 
     Raises
     ------
@@ -38,21 +45,21 @@ def write_tuning_page(folder: Path, path: Path) -> None:
     ConfigError
         If Plotly is not installed.
     """
-    manifest, trials = read_manifest(folder), read_trials(folder)
+    manifest, trials = read_manifest(Path(log)), read_trials(Path(log))
     kernels = _kernels(manifest, trials)
     sections = [_standing(manifest, kernels), _progress(kernels), _model(trials)]
     title = f"Tuning {manifest.network} on {manifest.device}"
-    write_page(path, title, _facts(manifest, trials), sections)
+    write_page(output, title, _facts(manifest, trials), sections)
 
 
 def _facts(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, str]:
-    found = results(manifest, trials)
-    untuned_us, tuned_us = found["untuned_us"], found["tuned_us"]
+    totals = results(manifest, trials)
+    untuned_us, tuned_us = totals["untuned_us"], totals["tuned_us"]
     return {
         "Device": f"{manifest.device}; {manifest.clocks}".rstrip("; "),
         "Target": ", ".join(f"{key} {value}" for key, value in manifest.target.items()),
         "TVM": manifest.tvm,
-        "Trials": f"{found['trials']}, {found['wrong']} of them wrong; seed {manifest.seed}",
+        "Trials": f"{totals['trials']}, {totals['wrong']} of them wrong; seed {manifest.seed}",
         "Kernels of the network": f"{untuned_us:.1f} us by default, {tuned_us:.1f} us tuned",
         "Multiplications of one core": f"{manifest.peak_macs_s / 1e9:.1f} G a second at most"
         if manifest.peak_macs_s
@@ -92,8 +99,8 @@ class _Kernel:
 
 def _kernels(manifest: Manifest, trials: Sequence[Trial]) -> list[_Kernel]:
     """Return the kernels whose default is right, those that take most time first."""
-    found = [_Kernel(manifest, key, of_task) for key, of_task in by_task(trials).items()]
-    right = [kernel for kernel in found if kernel.winner.default_s < float("inf")]
+    kernels = [_Kernel(manifest, key, of_task) for key, of_task in by_task(trials).items()]
+    right = [kernel for kernel in kernels if kernel.winner.default_s < float("inf")]
     return sorted(right, key=lambda kernel: -kernel.seconds)
 
 
@@ -203,7 +210,7 @@ def _model(trials: Sequence[Trial]) -> Section:
 
 def _predictions(trials: Sequence[Trial]) -> Iterator[tuple[float, float]]:
     """Yield predicted and measured shares of the fastest; 0 for what was not right."""
-    best = {key: fastest_s(found) for key, found in by_task(trials).items()}
+    best = {key: fastest_s(task_trials) for key, task_trials in by_task(trials).items()}
     for trial in trials:
         if trial.predicted is not None:
             yield trial.predicted, _share(trial, best)
@@ -222,17 +229,17 @@ def round_correlations(trials: Sequence[Trial]) -> list[float]:
         if not rounds or rounds[-1][0].task != trial.task or len(rounds[-1]) == BATCH:
             rounds.append([])
         rounds[-1].append(trial)
-    best = {key: fastest_s(found) for key, found in by_task(trials).items()}
+    best = {key: fastest_s(task_trials) for key, task_trials in by_task(trials).items()}
     return [
         round(
             rank_correlation(
-                [float(trial.predicted or 0) for trial in found],
-                [_share(trial, best) for trial in found],
+                [float(trial.predicted or 0) for trial in round_trials],
+                [_share(trial, best) for trial in round_trials],
             ),
             3,
         )
-        for found in rounds
-        if len(found) >= LEAST_ROUND
+        for round_trials in rounds
+        if len(round_trials) >= LEAST_ROUND
     ]
 
 
@@ -248,7 +255,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    _, rank_of, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    ranks: np.ndarray = (last - (count - 1) / 2)[place]
+    ranks: np.ndarray = (last - (count - 1) / 2)[rank_of]
     return ranks

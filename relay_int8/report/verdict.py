@@ -1,4 +1,4 @@
-"""What a report comes to in a few sentences: speed, accuracy, worst layers, what is in float."""
+"""The verdict that begins a report page: speed, accuracy, worst layers, what is in float."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def _before(report: Report) -> str:
 def _accuracy(report: Report) -> str:
     """Say what was measured of the outputs, and on which images."""
     parts = []
-    found = report.evaluation
-    if found is not None:
-        if found.top1 is not None:
-            reference = found.reference_top1
+    evaluation = report.evaluation
+    if evaluation is not None:
+        if evaluation.top1 is not None:
+            reference = evaluation.reference_top1
             fp32 = "" if reference is None else f" (FP32 {reference:.4f})"
-            parts.append(f"top-1 {found.top1:.4f}{fp32}")
-        if found.agreement is not None:
-            parts.append(f"same class as FP32 {found.agreement:.4f}")
-        parts = [f"{', '.join(parts)} on {found.samples} images"] if parts else []
+            parts.append(f"top-1 {evaluation.top1:.4f}{fp32}")
+        if evaluation.agreement is not None:
+            parts.append(f"same class as FP32 {evaluation.agreement:.4f}")
+        parts = [f"{', '.join(parts)} on {evaluation.samples} images"] if parts else []
     known = [output for output in report.outputs if output.snr_db is not None]
     if known:
         least = min(known, key=lambda output: output.snr_db or 0.0)
@@ -61,7 +61,7 @@ def _accuracy(report: Report) -> str:
             f"output {least.name}: signal to noise {decibels(least.snr_db)} dB on "
             f"{report.compared_images}"
         )
-    if known and found is None and report.settings.get("calibration images"):
+    if known and evaluation is None and report.settings.get("calibration images"):
         parts.append("images that were held out say more (evaluate)")
     return "; ".join(parts)
 

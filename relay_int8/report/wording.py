@@ -1,4 +1,4 @@
-"""How a report puts its numbers, on a terminal as on a page."""
+"""Numbers of a report as text, on a terminal and on a page."""
 
 from __future__ import annotations
 

@@ -156,19 +156,19 @@ def _members(path: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in (LIBRARY, MANIFEST, MANIFEST_HASH)}
 
 
-def _check_version(path: Path, found: object) -> None:
-    if found != FORMAT_VERSION:
+def _check_version(path: Path, version: object) -> None:
+    if version != FORMAT_VERSION:
         raise ArtifactError(
-            f"{path}: artifact format {found}; this relay-int8 ({__version__}) reads "
+            f"{path}: artifact format {version}; this relay-int8 ({__version__}) reads "
             f"format {FORMAT_VERSION}; install the relay-int8 that wrote it, or build it again"
         )
 
 
 def _check_hash(path: Path, member: str, content: bytes, expected: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
         raise ArtifactError(
-            f"{path}: {member} was altered: its sha256 is {found[:16]}..., not "
+            f"{path}: {member} was altered: its sha256 is {digest[:16]}..., not "
             f"{expected[:16]}...; copy or build the artifact again"
         )
 

@@ -18,7 +18,7 @@ FORMAT_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What an artifact is.
+    """The description of an artifact, which its file holds beside the library.
 
     Parameters
     ----------

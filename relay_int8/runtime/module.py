@@ -19,7 +19,7 @@ from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
 from relay_int8.runtime.profiling import kernel_times
-from relay_int8.runtime.tvm_runtime import Device, set_threads, start, threads
+from relay_int8.runtime.tvm_runtime import RuntimeDevice, set_threads, start, threads
 
 if TYPE_CHECKING:
     from relay_int8.data.tensor_info import TensorInfo
@@ -46,7 +46,7 @@ class Module:
         reason = refusal(manifest, gpu)
         if reason:
             raise ArtifactError(f"{path}: {reason}")
-        self.device = Device("cuda", gpu) if manifest.gpu else Device()
+        self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
         self._vm = start(library, self.device)
         if threads is not None:
             set_threads(threads)

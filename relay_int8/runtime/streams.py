@@ -103,7 +103,7 @@ class Streams:
             together.wait()
             took = self._module.time(inputs, repeats, warmup=warmup)
             now = time.perf_counter() * 1e3
-            ends = [now - sum(took[place:]) for place in range(1, len(took) + 1)]
+            ends = [now - sum(took[count:]) for count in range(1, len(took) + 1)]
             return now - sum(took), ends
 
         runs = [run.result() for run in [self._pool.submit(_ends) for _ in range(self.count)]]

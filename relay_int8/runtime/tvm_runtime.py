@@ -24,12 +24,12 @@ from schedules.cuda.device.cudart import CUDART, load_cudart
 
 Array = np.ndarray[Any, Any]
 _TYPES = {"cpu": 1, "cuda": 2}  # DLPack's kDLCPU and kDLCUDA
-_POOLED = 2  # the Relax VM's allocator that keeps memory between runs
+_POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 
 
 @dataclass(frozen=True)
-class Device:
-    """Where a library runs: "cpu" or "cuda", and which of several."""
+class RuntimeDevice:
+    """The device a library runs on: "cpu" or "cuda", and its index."""
 
     kind: str = "cpu"
     number: int = 0
@@ -58,7 +58,7 @@ class Device:
             sync(tvm_ffi.device(self.kind, self.number), 0)
 
 
-def start(library: bytes, device: Device) -> Any:
+def start(library: bytes, device: RuntimeDevice) -> Any:
     """Return a Relax VM on ``library``, whose file is gone again when this returns.
 
     The runtime would bind its workers to cores but not the caller's thread, so that on a busy
@@ -80,7 +80,7 @@ def start(library: bytes, device: Device) -> Any:
         file.write_bytes(library)
         vm = tvm_ffi.load_module(str(file))["vm_load_executable"]()
     # Sizes are computed on the CPU, so it is always among the devices, as the last.
-    devices = [device, *([Device()] if device.kind != "cpu" else [])]
+    devices = [device, *([RuntimeDevice()] if device.kind != "cpu" else [])]
     flat = [(_TYPES[each.kind], each.number, _POOLED) for each in devices]
     vm["vm_initialization"](*(value for triple in flat for value in triple))
     return vm
@@ -120,11 +120,11 @@ def set_threads(count: int) -> None:
         If it exists already and is smaller.
     """
     _resize(count)
-    found = threads()  # makes the pool, if there is none
-    if found != count:
-        _resize(found)
+    running = threads()  # makes the pool, if there is none
+    if running != count:
+        _resize(running)
         raise ConfigError(
-            f"{count} threads wanted, but the runtime of this process started with {found} and "
+            f"{count} threads wanted, but the runtime of this process started with {running} and "
             f"cannot have more; load with {count} threads first, or set TVM_NUM_THREADS={count}"
         )
 

@@ -25,7 +25,7 @@ SIMILAR_KERNELS = 3  # similar kernels whose winners are tried
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class TrialProgress:
     """Where tuning stands: after every trial."""
 
     task: Task
@@ -36,7 +36,7 @@ class Progress:
     tuned_s: float
 
 
-TrialListener = Callable[[Progress], None]
+TrialListener = Callable[[TrialProgress], None]
 
 
 class Tuner:
@@ -190,7 +190,7 @@ class Tuner:
         if self._model:
             self._model.learn(task, self._trials[task.key])
 
-    def _progress(self, task: Task, trial: Trial) -> Progress:
+    def _progress(self, task: Task, trial: Trial) -> TrialProgress:
         untuned = tuned = 0.0
         for key, other in self.tasks.items():
             trials = self._trials[key]
@@ -198,7 +198,7 @@ class Tuner:
             if default < float("inf"):
                 untuned += other.occurrences * default
                 tuned += other.occurrences * winner(trials).seconds
-        return Progress(
+        return TrialProgress(
             task=task,
             trial=trial,
             done=self._done(),

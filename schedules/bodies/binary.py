@@ -22,7 +22,7 @@ from tvm.tirx import Expr
 from schedules.bodies import fixed_point
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
-from schedules.bodies.expressions import Point, centred, clamp, fma, requantize, to_integer
+from schedules.bodies.expressions import OutputElement, centred, clamp, fma, requantize, to_integer
 from schedules.bodies.fixed_point import shift_right, wide
 from schedules.spec import ZERO_DIVISOR, Binary, Rounding
 from schedules.template import Layouts
@@ -36,7 +36,7 @@ def kernel(spec: Binary, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, value, z=3)
 
 
-def _add(point: Point) -> Expr:
+def _add(point: OutputElement) -> Expr:
     rounding = point.spec.rounding
     if rounding:
         return _add_fixed(point, rounding)
@@ -47,7 +47,7 @@ def _add(point: Point) -> Expr:
     return clamp(t, point.bounds) if y == "float32" else to_integer(t, z[2], point.bounds, y)
 
 
-def _add_fixed(point: Point, rounding: Rounding) -> Expr:
+def _add_fixed(point: OutputElement, rounding: Rounding) -> Expr:
     z = [point.param("z", i) for i in range(3)]
     a, b = (wide(centred(point.here(name), z[i])) for i, name in enumerate("ab"))
     m_a, m_b, shift = (point.param(name) for name in ("m_a", "m_b", "shift"))
@@ -62,14 +62,14 @@ def _add_fixed(point: Point, rounding: Rounding) -> Expr:
     return fixed_point.to_integer(total, shift, z[2], point.bounds, point.spec.y, rounding)
 
 
-def _mul(point: Point) -> Expr:
+def _mul(point: OutputElement) -> Expr:
     z = [point.param("z", i) for i in range(3)]
     product = centred(point.here("a"), z[0]) * centred(point.here("b"), z[1])
     factors = [point.param(name) for name in point.spec.scaled_by("m")]
     return requantize(point.spec, product, factors, z[2], point.bounds)
 
 
-def _div(point: Point) -> Expr:
+def _div(point: OutputElement) -> Expr:
     dividend, divisor = "ab" if point.spec.operator == "div" else "ba"
     z = dict(zip("aby", (point.param("z", i) for i in range(3)), strict=True))
     steps = centred(point.here(dividend), z[dividend]).astype("float32")
@@ -86,7 +86,7 @@ def _not_zero(steps: Expr) -> Expr:
     return tirx.reinterpret("float32", bits | instead)
 
 
-def _extreme(point: Point) -> Expr:
+def _extreme(point: OutputElement) -> Expr:
     q = [
         requantize(
             point.spec,
@@ -100,11 +100,11 @@ def _extreme(point: Point) -> Expr:
     return _FLOAT[point.spec.operator](*q)
 
 
-def _float(point: Point) -> Expr:
+def _float(point: OutputElement) -> Expr:
     return clamp(_FLOAT[point.spec.operator](point.here("a"), point.here("b")), point.bounds)
 
 
-_INTEGER: dict[str, Callable[[Point], Expr]] = {
+_INTEGER: dict[str, Callable[[OutputElement], Expr]] = {
     "add": _add,
     "mul": _mul,
     "div": _div,

@@ -1,4 +1,4 @@
-"""What every operator of any layout has, whatever loops a target gives it."""
+"""The layout-independent definition of an operator, which targets give their loops."""
 
 from __future__ import annotations
 

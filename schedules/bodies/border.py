@@ -16,8 +16,8 @@ from schedules.spec import Conv2d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Axis:
-    """One axis of a convolution: extents of x, y and the kernel, and how they move."""
+class BorderedAxis:
+    """One axis of a convolution: extents of x, y and the kernel, stride, dilation and padding."""
 
     size: int
     out: int
@@ -70,7 +70,7 @@ class Axis:
         return [*([source >= 0] if first else []), *([source < self.size] if last else [])]
 
 
-def axes_of(spec: Conv2d) -> tuple[Axis, Axis]:
+def axes_of(spec: Conv2d) -> tuple[BorderedAxis, BorderedAxis]:
     """Return the rows and the columns of a convolution."""
     sizes = zip(
         (spec.height, spec.width),
@@ -82,5 +82,5 @@ def axes_of(spec: Conv2d) -> tuple[Axis, Axis]:
         strict=True,
     )
     names = ("size", "out", "kernel", "stride", "dilation", "before")
-    rows, cols = (Axis(**dict(zip(names, values, strict=True))) for values in sizes)
+    rows, cols = (BorderedAxis(**dict(zip(names, values, strict=True))) for values in sizes)
     return rows, cols

@@ -19,7 +19,7 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
 from schedules.bodies.expressions import (
-    Point,
+    OutputElement,
     broadcast_suffix,
     centred,
     channel,
@@ -39,7 +39,7 @@ def kernel(spec: Bound, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, _value, min(run, in_order), z=2, bound=size)
 
 
-def _value(point: Point) -> Expr:
+def _value(point: OutputElement) -> Expr:
     spec = point.spec
     acc = centred(point.here("x"), point.param("z", 0))
     factors = [point.param(name) for name in spec.scaled_by("m")]
@@ -47,7 +47,7 @@ def _value(point: Point) -> Expr:
     return _EXTREMES[spec.operator](y, point.param("bound", _offset(point)))
 
 
-def _offset(point: Point) -> Expr | int:
+def _offset(point: OutputElement) -> Expr | int:
     """Return where in ``bound`` the element's constant lies."""
     offset: Expr | int = 0
     index = [i if axis != 1 else channel(point) for axis, i in enumerate(point.logical)]

@@ -19,7 +19,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body, symbolic_axis
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
-from schedules.bodies.expressions import Point
+from schedules.bodies.expressions import OutputElement
 from schedules.spec import Concat
 from schedules.template import Layouts
 
@@ -64,7 +64,7 @@ def is_aligned(spec: Concat, layouts: Layouts) -> bool:
     return not block or all(int(shape[1]) % block == 0 for shape in spec.shapes[:-1])
 
 
-def _aligned(point: Point) -> Expr:
+def _aligned(point: OutputElement) -> Expr:
     axis = physical_axis(point.spec, point.layouts)
     sizes = [
         layout.physical_shape(shape)[axis]
@@ -78,7 +78,7 @@ def _aligned(point: Point) -> Expr:
     return _chosen(point.spec.tensors, sizes, index[axis], _read)
 
 
-def _gathered(point: Point) -> Expr:
+def _gathered(point: OutputElement) -> Expr:
     axis, index = point.spec.axis, point.logical
     sizes = [int(shape[axis]) for shape in point.spec.shapes]
 

@@ -1,4 +1,4 @@
-"""The pixels around the places that a sampling looks at, and how much each of them counts.
+"""The four pixels around each sampling coordinate, and their bilinear weights.
 
     place         float32 (n, parts, taps, 2, oh, ow)   row and column; -1 where nothing is seen
     corner_pixel  int32   (n, parts, taps, 4, oh, ow)   row * width + column, inside the image
@@ -22,7 +22,7 @@ STAGES = (PIXEL, WEIGHT, PLACE)
 
 
 class Corners:
-    """The pixels around each place, and how much each of them counts."""
+    """The pixels around each sampling coordinate, and their weights."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Corners:
         return tirx.Select(tirx.all(above, p < size), moved, _number(-1))
 
     def _pixel(self, n: Expr, part: Expr, tap: Expr, corner: Expr, *out: Expr) -> Expr:
-        """Return a corner's row times the width plus its column, moved into the image."""
+        """Return a corner's row times the width plus its column, clamped to the image."""
         within = []
         for axis, side, size in self._axes(corner):
             floor = te.floor(self._places(n, part, tap, axis, *out)).astype("int32")

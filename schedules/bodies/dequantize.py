@@ -1,4 +1,4 @@
-"""Leave the integers: int8 or uint8 to float32, from any layout to any layout in one pass.
+"""Dequantize int8 or uint8 to float32, from any layout to any layout in one pass.
 
     x : int8 or uint8, logical any shape, any layout
     y : float32, any layout; lanes past the last channel are 0
@@ -14,7 +14,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
-from schedules.bodies.expressions import Point, centred
+from schedules.bodies.expressions import OutputElement, centred
 from schedules.spec import Dequantize
 from schedules.template import Layouts
 
@@ -24,7 +24,7 @@ def kernel(spec: Dequantize, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, _dequantize)
 
 
-def _dequantize(point: Point) -> Expr:
+def _dequantize(point: OutputElement) -> Expr:
     return centred(point.here("x"), point.param("z")).astype("float32") * point.param("s")
 
 

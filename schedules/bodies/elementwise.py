@@ -18,7 +18,13 @@ from tvm import te, tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.body import template_name
-from schedules.bodies.expressions import Point, common_suffix, constants, is_ragged, placeholders
+from schedules.bodies.expressions import (
+    OutputElement,
+    common_suffix,
+    constants,
+    is_ragged,
+    placeholders,
+)
 from schedules.layout import ROW, Layout
 from schedules.spec import Spec
 from schedules.template import Layouts
@@ -47,7 +53,7 @@ def _fitting(layout: Layout, spec: Spec, name: str) -> Layout:
 def elementwise_kernel(
     spec: Spec,
     layouts: Layouts,
-    value: Callable[[Point], Expr],
+    value: Callable[[OutputElement], Expr],
     run: int | None = None,
     *,
     pieces: int = 0,
@@ -74,7 +80,7 @@ def elementwise_kernel(
         run = min(run, 1)
 
     def _element(*physical: Expr) -> Expr:
-        point = Point(spec, layouts, tensors, params, physical)
+        point = OutputElement(spec, layouts, tensors, params, physical)
         if not (zeroed or (padded and run == 0)):
             return value(point)
         # A run reads lanes that exist in every input; elsewhere the read itself must be guarded.

@@ -28,7 +28,7 @@ def centred(q: Expr, z: Expr) -> Expr:
 
 
 def clamp(t: Expr, bounds: tuple[Expr, Expr]) -> Expr:
-    """Return ``t`` moved into ``bounds``."""
+    """Return ``t`` clamped to ``bounds``."""
     return te.min(te.max(t, bounds[0]), bounds[1])
 
 
@@ -104,7 +104,7 @@ def constants(spec: Spec, **sizes: int) -> dict[str, te.Tensor]:
 
 
 @dataclass(frozen=True)
-class Point:
+class OutputElement:
     """The element of y being computed, and what its expression may read."""
 
     spec: Any  # the class of the template's kind
@@ -128,7 +128,7 @@ class Point:
         return self.param("clamp", 0), self.param("clamp", 1)
 
     def here(self, name: str) -> Expr:
-        """Return activation ``name`` at the same place; axes of extent 1 are broadcast."""
+        """Return activation ``name`` at the same index; axes of extent 1 are broadcast."""
         shape, y_shape = self.spec.shape(name), self.spec.shape("y")
         equal = [is_same(a, b) for a, b in zip(shape, y_shape, strict=True)]
         if all(equal) and self._layout(name) == self.layouts.output:
@@ -171,7 +171,7 @@ def broadcast_suffix(source: Index, target: Index) -> int:
     return run
 
 
-def channel(point: Point) -> Expr:
+def channel(point: OutputElement) -> Expr:
     """Return the channel of an element; lanes past the last channel are taken for the last one."""
     index, channels = point.logical[1], int(point.spec.shape("y")[1])
     block = point.layouts.output.block

@@ -37,7 +37,7 @@ def shift_right(product: Expr, shift: Expr, rounding: Rounding) -> Expr:
 def to_integer(
     product: Expr, shift: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str, rounding: Rounding
 ) -> Expr:
-    """Return ``product`` shifted right, clamped to ``bounds`` and moved by ``z``, in ``dtype``.
+    """Return ``product`` shifted right, clamped to ``bounds``, plus ``z``, in ``dtype``.
 
     product is int64; shift, z and bounds are int32. All have equal lanes.
     """

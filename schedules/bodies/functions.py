@@ -17,19 +17,19 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
 from schedules.bodies.exponential import exp
-from schedules.bodies.expressions import Point, fma
+from schedules.bodies.expressions import OutputElement, fma
 from schedules.spec import Gelu, Sigmoid
 from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, LEAST_EXP_ARGUMENT
 from schedules.template import Layouts
 
 
-def _sigmoid(point: Point) -> Expr:
+def _sigmoid(point: OutputElement) -> Expr:
     x, one = point.here("x"), _number(1)
     e = exp(te.max(te.min(x, _number(0) - x), _number(LEAST_EXP_ARGUMENT)))
     return tirx.Select(x >= _number(0), one, e) / (one + e)
 
 
-def _gelu(point: Point) -> Expr:
+def _gelu(point: OutputElement) -> Expr:
     x, zero = point.here("x"), _number(0)
     z = te.max(x, zero - x) * _number(math.sqrt(0.5))
     s = _number(1) / fma(_number(ERFC_STEP), z, _number(1))
@@ -45,7 +45,7 @@ def _number(value: float) -> Expr:
     return tirx.const(value, "float32")
 
 
-def _body(kind: str, function: Callable[[Point], Expr]) -> Body:
+def _body(kind: str, function: Callable[[OutputElement], Expr]) -> Body:
     def _kernel(spec: Sigmoid | Gelu, layouts: Layouts) -> tirx.PrimFunc:
         return elementwise_kernel(spec, layouts, function)
 

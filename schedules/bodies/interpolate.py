@@ -18,7 +18,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
-from schedules.bodies.expressions import Point, centred, requantize
+from schedules.bodies.expressions import OutputElement, centred, requantize
 from schedules.layout import NHWC
 from schedules.spec import Interpolate
 from schedules.spec.interpolating import WEIGHT_BITS
@@ -34,7 +34,7 @@ def kernel(spec: Interpolate, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, _interpolated, run, z=2, **sizes)
 
 
-def _interpolated(point: Point) -> Expr:
+def _interpolated(point: OutputElement) -> Expr:
     n, c, *position = point.logical
     rows, columns = (
         [point.param(name, part * size + at) for part in range(3)]

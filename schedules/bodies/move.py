@@ -19,7 +19,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
-from schedules.bodies.expressions import Point, is_same
+from schedules.bodies.expressions import OutputElement, is_same
 from schedules.layout import ROW
 from schedules.spec import Move
 from schedules.template import Layouts
@@ -32,7 +32,7 @@ def kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
     )
 
 
-def _moved(point: Point) -> Expr:
+def _moved(point: OutputElement) -> Expr:
     index = _SOURCES[point.spec.move](point.spec, point.logical)
     if point.spec.move == "copy":
         return point.here("x")
@@ -70,8 +70,8 @@ def _shuffle(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
     digits, axes, joined, begins = spec.shuffle_parts
     turned = [digits[axis] for axis in axes]
     values: list[Any] = [0] * len(digits)
-    places: list[Any] = [i + begin for i, begin in zip(index[1:], begins, strict=True)]
-    for coordinate, run in zip(places, digit_runs(turned, joined), strict=True):
+    coordinates: list[Any] = [i + begin for i, begin in zip(index[1:], begins, strict=True)]
+    for coordinate, run in zip(coordinates, digit_runs(turned, joined), strict=True):
         for at in reversed(run):
             values[axes[at]] = coordinate % turned[at] if at != run[0] else coordinate
             coordinate = coordinate // turned[at]
@@ -172,10 +172,10 @@ def _run(spec: Move, layouts: Layouts) -> int:
 
 
 def _transposed_run(spec: Move, layouts: Layouts) -> int:
-    """Return the axes that keep their place behind all others, or the lanes of a block."""
+    """Return the axes that stay behind all others, or the lanes of a block."""
     source, layout, axes = layouts.inputs[0], layouts.output, spec.arguments
     if source == layout == ROW:
-        kept = [axis == place for place, axis in enumerate(axes)]
+        kept = [axis == index for index, axis in enumerate(axes)]
         return next((i for i, same in enumerate(reversed(kept)) if not same), len(axes))
     whole = layout.block > 0 and spec.y_shape[1] % layout.block == 0
     return int(source == ROW and whole and axes[1] == len(axes) - 1)

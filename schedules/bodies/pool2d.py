@@ -20,7 +20,7 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body, symbolic_axis, template_name
 from schedules.bodies.elementwise import first_layout
 from schedules.bodies.expressions import (
-    Point,
+    OutputElement,
     centred,
     constants,
     is_ragged,
@@ -31,7 +31,7 @@ from schedules.layout import NHWC, ROW
 from schedules.spec import Pool2d
 from schedules.template import Layouts
 
-MAX_TAPS = 2**22  # of an int32 sum, see Exact
+MAX_TAPS = 2**22  # taps of a window, bounded by an int32 sum; see Exact
 
 
 def refuses(spec: Pool2d) -> str | None:
@@ -52,10 +52,10 @@ def kernel(spec: Pool2d, layouts: Layouts) -> tirx.PrimFunc:
     attrs = {"template": template_name(spec.kind), "run": 0 if layouts.output == ROW else 1}
 
     def _compute(
-        value: Callable[[Point], Expr], name: str, attrs: dict[str, str | int]
+        value: Callable[[OutputElement], Expr], name: str, attrs: dict[str, str | int]
     ) -> te.Tensor:
         def _element(*index: Expr) -> Expr:
-            return value(Point(spec, layouts, tensors, params, index))
+            return value(OutputElement(spec, layouts, tensors, params, index))
 
         return te.compute(shape, _element, name=name, attrs=attrs)
 
@@ -69,7 +69,7 @@ def kernel(spec: Pool2d, layouts: Layouts) -> tirx.PrimFunc:
     return func.without_attr("global_symbol")
 
 
-def _largest(point: Point, window: list[tirx.IterVar]) -> Expr:
+def _largest(point: OutputElement, window: list[tirx.IterVar]) -> Expr:
     """Reduce by max. Where every window meets the image, padding repeats the image's edge."""
     spec = point.spec
     rows, cols = _source(point, window)
@@ -80,7 +80,7 @@ def _largest(point: Point, window: list[tirx.IterVar]) -> Expr:
     return te.max(_read_or(point, rows, cols, te.min_value(spec.x)), window)
 
 
-def _sum(point: Point, window: list[tirx.IterVar]) -> Expr:
+def _sum(point: OutputElement, window: list[tirx.IterVar]) -> Expr:
     rows, cols = _source(point, window)
     if point.spec.x == "float32":
         return te.sum(_read_or(point, rows, cols, tirx.const(0, "float32")), window)
@@ -88,7 +88,7 @@ def _sum(point: Point, window: list[tirx.IterVar]) -> Expr:
     return te.sum(centred(_read_or(point, rows, cols, z_x.astype(point.spec.x)), z_x), window)
 
 
-def _scaled(point: Point, total: te.Tensor) -> Expr:
+def _scaled(point: OutputElement, total: te.Tensor) -> Expr:
     acc = total(*point.physical)
     factors = [point.params[name](*point.logical[2:]) for name in point.spec.scaled_by("m")]
     if point.spec.x == "float32":
@@ -99,21 +99,21 @@ def _scaled(point: Point, total: te.Tensor) -> Expr:
     return y
 
 
-def _source(point: Point, window: list[tirx.IterVar]) -> list[Expr]:
+def _source(point: OutputElement, window: list[tirx.IterVar]) -> list[Expr]:
     """Return the row and the column of x, possibly outside of it."""
     spec = point.spec
     axes = zip(point.logical[2:], window, spec.strides, spec.dilation, spec.padding, strict=True)
     return [out * stride + tap * dilation - pad for out, tap, stride, dilation, pad in axes]
 
 
-def _read(point: Point, row: Expr, col: Expr) -> Expr:
-    """Read x at another place of the same channel."""
+def _read(point: OutputElement, row: Expr, col: Expr) -> Expr:
+    """Read x at another pixel of the same channel."""
     first = 1 if point.layouts.output == NHWC else 2
     index = (*point.physical[:first], row, col, *point.physical[first + 2 :])
     return point.tensors["x"](*index)
 
 
-def _read_or(point: Point, row: Expr, col: Expr, outside: Expr) -> Expr:
+def _read_or(point: OutputElement, row: Expr, col: Expr, outside: Expr) -> Expr:
     spec = point.spec
     if not _leaves_image(spec):
         return _read(point, row, col)

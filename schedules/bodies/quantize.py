@@ -14,7 +14,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel
-from schedules.bodies.expressions import Point, to_integer
+from schedules.bodies.expressions import OutputElement, to_integer
 from schedules.spec import Quantize
 from schedules.template import Layouts
 
@@ -24,7 +24,7 @@ def kernel(spec: Quantize, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, _quantize)
 
 
-def _quantize(point: Point) -> Expr:
+def _quantize(point: OutputElement) -> Expr:
     t = point.here("x") / point.param("s")
     return to_integer(t, point.param("z"), point.bounds, point.spec.dtype("y"))
 

@@ -16,7 +16,7 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
 from schedules.bodies.expressions import (
-    Point,
+    OutputElement,
     blend,
     centred,
     channel,
@@ -40,7 +40,7 @@ def kernel(spec: Rescale, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, value, run, z=2, **per_channel)
 
 
-def _integer(point: Point) -> Expr:
+def _integer(point: OutputElement) -> Expr:
     spec = point.spec
     acc = centred(point.here("x"), point.param("z", 0))
     factors = [point.param(name) for name in spec.scaled_by("m")]
@@ -51,7 +51,7 @@ def _integer(point: Point) -> Expr:
     return requantize(spec, acc, factors, point.param("z", 1), point.bounds)
 
 
-def _float(point: Point) -> Expr:
+def _float(point: OutputElement) -> Expr:
     x = point.here("x")
     if "alpha" in point.params:
         x = blend(x < tirx.const(0, "float32"), x * point.param("alpha", channel(point)), x)

@@ -15,7 +15,7 @@ from schedules.template import Kernel, Layouts, ScheduleTemplate
 
 
 def as_built(sch: Schedule, spec: Kernel, target: Target) -> None:
-    """Leave the loops as the kernel has them."""
+    """Schedule nothing: the loops stay as the kernel has them."""
 
 
 def row_major_template(

@@ -71,7 +71,7 @@ def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
 
 
 def finite(top: Expr) -> Expr:
-    """Return the largest element of a row, moved into the finite numbers."""
+    """Return the largest element of a row, clamped to the finite numbers."""
     return tirx.max(tirx.min(top, _number(FLOAT32_MAX)), _number(-FLOAT32_MAX))
 
 

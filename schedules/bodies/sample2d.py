@@ -1,4 +1,4 @@
-"""Sample an image at moved places, all channels of a place together.
+"""Deformable sampling of an image: all channels of an output position together.
 
     x      : logical (n, c, h, w)                  NCHW<b>c, or any layout
     offset : float32 (n, 2 * taps * parts, oh, ow) any layout; mask float32 likewise
@@ -22,7 +22,14 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body, template_name
 from schedules.bodies.corners import CORNERS, Corners
 from schedules.bodies.elementwise import any_layouts
-from schedules.bodies.expressions import Point, centred, constants, fma, placeholders, to_integer
+from schedules.bodies.expressions import (
+    OutputElement,
+    centred,
+    constants,
+    fma,
+    placeholders,
+    to_integer,
+)
 from schedules.layout import Layout
 from schedules.spec import Sample2d
 from schedules.template import Layouts
@@ -48,7 +55,7 @@ def kernel(spec: Sample2d, layouts: Layouts) -> tirx.PrimFunc:
     corners = Corners(spec, layouts, tensors, params)
 
     def _element(*physical: Expr) -> Expr:
-        point = Point(spec, layouts, tensors, params, physical)
+        point = OutputElement(spec, layouts, tensors, params, physical)
         if run:
             return _sampled(point, corners, _block_of(spec, layouts.output.block, physical))
         value = _sampled(point, corners, _channel_of(spec, point.logical[1]))
@@ -69,13 +76,13 @@ class _Column:
 
     part: Expr
     tap: Expr
-    x: Callable[[Point, Expr, Expr], Expr]
+    x: Callable[[OutputElement, Expr, Expr], Expr]
 
 
 def _channel_of(spec: Sample2d, column: Expr) -> _Column:
     channel, tap = _channel_and_tap(spec, column, spec.channels // spec.groups)
 
-    def x(point: Point, row: Expr, col: Expr) -> Expr:
+    def x(point: OutputElement, row: Expr, col: Expr) -> Expr:
         """Read the channel at a pixel, wherever the layout of x has it."""
         return point.at("x", (point.logical[0], channel, row, col))
 
@@ -86,8 +93,8 @@ def _block_of(spec: Sample2d, block: int, physical: tuple[Expr, ...]) -> _Column
     """Return what a block of channels holds."""
     channels, tap = _channel_and_tap(spec, physical[1], spec.channels // spec.groups // block)
 
-    def x(point: Point, row: Expr, col: Expr) -> Expr:
-        """Read the lane of y's own place: blocks of x and y have the same channels."""
+    def x(point: OutputElement, row: Expr, col: Expr) -> Expr:
+        """Read the lane of y's own index: blocks of x and y have the same channels."""
         n, _, _, _, lane = point.physical
         return point.tensors["x"](n, channels, row, col, lane)
 
@@ -100,7 +107,7 @@ def _channel_and_tap(spec: Sample2d, column: Expr, width: int) -> tuple[Expr, Ex
     return group * width + within, tirx.floormod(tirx.floordiv(column, width), spec.taps)
 
 
-def _sampled(point: Point, corners: Corners, column: _Column) -> Expr:
+def _sampled(point: OutputElement, corners: Corners, column: _Column) -> Expr:
     """Return one element of y."""
     spec, (n, _, *out) = point.spec, point.logical
     total = None

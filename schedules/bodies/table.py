@@ -13,7 +13,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import any_layouts, elementwise_kernel, first_layout
-from schedules.bodies.expressions import Point, channel, common_suffix, run_within_channels
+from schedules.bodies.expressions import OutputElement, channel, common_suffix, run_within_channels
 from schedules.spec import Table
 from schedules.template import Layouts
 
@@ -33,7 +33,7 @@ def kernel(spec: Table, layouts: Layouts) -> tirx.PrimFunc:
     return elementwise_kernel(spec, layouts, _lookup, run, table=entries)
 
 
-def _lookup(point: Point) -> Expr:
+def _lookup(point: OutputElement) -> Expr:
     x = point.here("x").astype("int32")
     entry = x + 128 if point.spec.dtype("x") == "int8" else x
     return point.param(

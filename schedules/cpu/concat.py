@@ -28,7 +28,7 @@ from schedules.cpu.elementwise import on_cpu
 from schedules.spec import Concat
 from schedules.template import Layouts
 
-FEW = 8  # inputs
+FEW = 8  # inputs of a concat up to which one element-wise kernel is used
 
 
 def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
@@ -53,7 +53,7 @@ def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
 def _copy(x: Any, shape: Sequence[Any], y: Any, axis: int, begin: int) -> None:
     """Emit the copy of one input to its part of y."""
     with T.grid(*int64(shape)) as loops, T.sblock("concat"):
-        names = " ".join(f"i{place}" for place in range(len(shape)))
+        names = " ".join(f"i{number}" for number in range(len(shape)))
         index = axes(names, int64(shape), loops)
         moved = [*index[:axis], index[axis] + begin, *index[axis + 1 :]]
         T.reads(x[tuple(index)])

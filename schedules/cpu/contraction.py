@@ -37,7 +37,7 @@ Index = Sequence[Expr]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contraction:
+class ContractionKernel:
     """What one kernel reads, at output position p = (n, o, h, w) and reduction index k.
 
     Parameters
@@ -85,7 +85,7 @@ class Contraction:
     staged: Callable[[Index, Index], Index] | None = None
 
 
-def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> tirx.PrimFunc:
+def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: ContractionKernel) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc."""
     with prim_func(estimated_flops=_flops(dot, parts)) as builder:
         buffers = declare_arguments(parts.buffers)
@@ -96,13 +96,13 @@ def contraction_kernel(spec: Conv2d | Dense, dot: Dot, parts: Contraction) -> ti
     return builder.get()
 
 
-def _flops(dot: Dot, parts: Contraction) -> int:
+def _flops(dot: Dot, parts: ContractionKernel) -> int:
     """Return the operations of one image; MetaSchedule cannot count those of vectors itself."""
     extents = (*parts.spatial, *parts.reduction)
     return 2 * LANES * dot.width * prod(size for size in extents if isinstance(size, int))
 
 
-def _accumulate(dot: Dot, parts: Contraction, buffers: dict[str, Any]) -> Any:
+def _accumulate(dot: Dot, parts: ContractionKernel, buffers: dict[str, Any]) -> Any:
     spatial, reduction = int64(parts.spatial), int64(parts.reduction)
     dtype = "float32" if dot.float32 else "int32"
     acc = T.sblock_alloc_buffer(spatial, f"{dtype}x{LANES}", layout=None)
@@ -135,7 +135,7 @@ def _guarded(guards: list[list[Expr]], emit: Callable[[], None]) -> None:
 
 
 def _store(
-    spec: Conv2d | Dense, dot: Dot, parts: Contraction, buffers: dict[str, Any], acc: Any
+    spec: Conv2d | Dense, dot: Dot, parts: ContractionKernel, buffers: dict[str, Any], acc: Any
 ) -> None:
     spatial = int64(parts.spatial)
     with T.grid(*spatial) as loops, T.sblock(STORE):
@@ -155,7 +155,7 @@ def _store(
         _guarded([[parts.keep(p)]] if parts.keep else [], lambda: store(buffers["y"], p, y))
 
 
-def _store_lanes(parts: Contraction) -> Callable[[Any, Index, Expr], None]:
+def _store_lanes(parts: ContractionKernel) -> Callable[[Any, Index, Expr], None]:
     return lambda buffer, p, y: T.buffer_store(buffer, y, parts.y(p))
 
 

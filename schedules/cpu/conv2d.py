@@ -24,19 +24,19 @@ from tvm.target import Target
 from tvm.tirx import Expr
 
 from schedules.bodies.arguments import constants
-from schedules.bodies.border import Axis, axes_of
+from schedules.bodies.border import BorderedAxis, axes_of
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
-from schedules.cpu.contraction import Contraction, Index, contraction_kernel
+from schedules.cpu.contraction import ContractionKernel, Index, contraction_kernel
 from schedules.cpu.conv_arguments import blocked, channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot, bits_select
-from schedules.cpu.tile_rule import Row
+from schedules.cpu.tile_rule import OutputRow
 from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts
 
-UNROLLED = 120  # columns of y times columns of the kernel: more is too much code
-ROUND = 4  # columns of y, on wide images, are rounded up to a multiple
+UNROLLED = 120  # columns of y times columns of the kernel; more is too much code
+ROUND = 4  # multiple that the columns of y are rounded up to on wide images
 
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
@@ -54,16 +54,16 @@ def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
     return blocked(spec, wanted)
 
 
-def is_wide(cols: Axis) -> bool:
+def is_wide(cols: BorderedAxis) -> bool:
     """Whether a row of y has edges or a last tile that asks for unrolling, and is too wide."""
     ragged = cols.out % ROUND != 0
     return (any(cols.crosses) or ragged) and cols.out * cols.kernel > UNROLLED
 
 
-def row_of(spec: Conv2d) -> Row:
+def row_of(spec: Conv2d) -> OutputRow:
     """Return what the schedule needs to know of a row."""
     cols = axes_of(spec)[1]
-    return Row(edges=any(cols.crosses), short=cols.out * cols.kernel <= UNROLLED)
+    return OutputRow(edges=any(cols.crosses), short=cols.out * cols.kernel <= UNROLLED)
 
 
 def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
@@ -91,7 +91,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
         fill = buffers["z"][0].astype(spec.x) if "z" in buffers else tirx.const(0, "float32")
         return bits_select(tirx.all(*inside), value, fill)
 
-    parts = Contraction(
+    parts = ContractionKernel(
         template=name,
         buffers=buffers_of(spec, (ocb, icb, *spec.kernel, steps, LANES * dot.width), classes),
         spatial=(spec.batch, ocb, rows.out, width),

@@ -25,23 +25,23 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.border import Axis, axes_of
+from schedules.bodies.border import BorderedAxis, axes_of
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
 from schedules.bodies.prim_func import axes
-from schedules.cpu.contraction import Contraction, Index, contraction_kernel
+from schedules.cpu.contraction import ContractionKernel, Index, contraction_kernel
 from schedules.cpu.conv2d import buffers_of, folded_bias
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.tile_rule import Row
+from schedules.cpu.tile_rule import OutputRow
 from schedules.layout import NCHW16C, NHWC
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts
 
 STAGE = "stage"
-MOST_CHANNELS = 4  # with more, NCHW16c wastes less than this saves
+MOST_CHANNELS = 4  # input channels; with more, NCHW16c wastes less than this saves
 CHUNK = 16  # elements of a row that are copied at once
-ROUND = 4  # columns of y are rounded up to a multiple
+ROUND = 4  # multiple that the columns of y are rounded up to
 
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
@@ -61,10 +61,10 @@ def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
     return Layouts(inputs=inputs, output=NCHW16C)
 
 
-def row_of(spec: Conv2d) -> Row:
+def row_of(spec: Conv2d) -> OutputRow:
     """Return what the schedule needs to know of a row."""
     chunks = spec.kernel[0] * spec.width * spec.in_channels // CHUNK
-    return Row(short=False, staged=2 * chunks)
+    return OutputRow(short=False, staged=2 * chunks)
 
 
 def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
@@ -80,7 +80,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
         start = p[3] * (cols.stride * spec.in_channels) + k[1] * dot.width
         return buffers["x"][p[0], _row(rows, p, k), ramp(dot.width, start)]
 
-    parts = Contraction(
+    parts = ContractionKernel(
         template=name,
         buffers=_buffers(dot, spec),
         spatial=(spec.batch, -(-spec.out_channels // LANES), rows.out, width),
@@ -115,12 +115,12 @@ def _steps(dot: Dot, spec: Conv2d) -> int:
     return -(-spec.kernel[1] * spec.in_channels // dot.width)
 
 
-def _row(rows: Axis, p: Index, k: Index) -> Expr:
+def _row(rows: BorderedAxis, p: Index, k: Index) -> Expr:
     """Return the row of the padded image that a step reads."""
     return p[2] * rows.stride + k[0] * rows.dilation
 
 
-def _stage(spec: Conv2d, rows: Axis, length: int, buffers: dict[str, Any]) -> Any:
+def _stage(spec: Conv2d, rows: BorderedAxis, length: int, buffers: dict[str, Any]) -> Any:
     """Copy rows of x between zero points; rows of padding stay as they are, nobody reads them."""
     x, elements = buffers["x"], spec.width * spec.in_channels
     fill = buffers["z"][0].astype(spec.x) if "z" in buffers else tirx.const(0, "float32")

@@ -25,11 +25,11 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import constants
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
-from schedules.cpu.contraction import Contraction, Index, contraction_kernel
+from schedules.cpu.contraction import ContractionKernel, Index, contraction_kernel
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.register_tiles import UNROLLED_STEPS
-from schedules.cpu.tile_rule import Row
+from schedules.cpu.tile_rule import OutputRow
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Arrays, Layouts
@@ -50,11 +50,11 @@ def layouts(spec: Dense, wanted: Layouts) -> Layouts:
     return Layouts(inputs=(ROW,), output=ROW)
 
 
-def row_of(spec: Dense) -> Row:
+def row_of(spec: Dense) -> OutputRow:
     """Return what the schedule needs to know of the rows of x."""
     # Rows whose length is a power of two share the sets of the first cache, which has eight ways.
     short = isinstance(spec.rows, int) and spec.rows <= SHORT
-    return Row(short=short, columns=8, ragged=isinstance(spec.rows, int))
+    return OutputRow(short=short, columns=8, ragged=isinstance(spec.rows, int))
 
 
 def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
@@ -81,7 +81,7 @@ def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
                     element = tirx.Shuffle([value], [lane])
                     T.buffer_store(buffer, element, [_row(p), p[1] * LANES + lane])
 
-    parts = Contraction(
+    parts = ContractionKernel(
         template=name,
         buffers=_buffers(dot, spec),
         spatial=(spec.rows if symbolic else 1, blocks, 1, 1 if symbolic else spec.rows),

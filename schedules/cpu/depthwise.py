@@ -8,7 +8,7 @@ read the same pixels and other weights.
 
     3 taps, width 4, stride 1:  pixels 0 1 2 3   phase 0: w0 w1 w2 0   phase 1: 0 w0 w1 w2
 
-Loops: see ``schedules.cpu.strip_tiles``.
+Loops: see ``schedules.cpu.window_tiles``.
 Exact: int32 sums; float32 by fma in ascending order of (row, column), from the bias on.
 """
 
@@ -20,8 +20,8 @@ from tvm.target import Target
 from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.conv_arguments import LANES, channel_blocks
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
-from schedules.cpu.strip import Strip, Tap
-from schedules.cpu.strip_template import strip_template
+from schedules.cpu.window_kernel import Tap, WindowKernel
+from schedules.cpu.window_template import window_template
 from schedules.spec import Conv2d
 from schedules.template import ScheduleTemplate
 
@@ -94,10 +94,10 @@ def _transposed(width: int) -> list[int]:
     return [pixel * LANES + lane for lane in range(LANES) for pixel in range(width)]
 
 
-def strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
+def window_kernel_of(lanes: Lanes, template: str, spec: Conv2d) -> WindowKernel:
     """Return how ``lanes`` compute ``spec``."""
     width = lanes.dot.width
-    return Strip(
+    return WindowKernel(
         template=template,
         lanes=lanes,
         taps=windows_of(spec, width),
@@ -108,7 +108,7 @@ def strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
 
 def depthwise_template(lanes: Lanes) -> ScheduleTemplate:
     """Return the depthwise template of one instruction flavour, "depthwise_<flavour>"."""
-    return strip_template("depthwise", lanes, refuses, strip_of, pack_taps)
+    return window_template("depthwise", lanes, refuses, window_kernel_of, pack_taps)
 
 
 DEPTHWISE_PLAIN = depthwise_template(PLAIN_LANES)

@@ -1,4 +1,4 @@
-"""What the templates of convolution and dense need to know of an instruction: a flavour.
+"""Instruction flavour of the templates of convolution and dense: a dot product of lanes.
 
 One step adds, in each of 16 lanes, ``width`` products of neighbouring input channels to an
 accumulator. The loops around it are the same for every flavour.

@@ -27,13 +27,13 @@ from schedules.bodies.body import Body, symbolic_axis, template_blocks, template
 from schedules.spec import Spec
 from schedules.template import ScheduleTemplate
 
-SERIAL_ELEMENTS = 16384  # below, waking other threads costs more than they save
+SERIAL_ELEMENTS = 16384  # elements of a tensor; waking other threads for fewer does not pay
 BLOCKS = (4, 16)  # channels in one block
 LONG_RUN = 64  # elements; a shorter inner loop does not pay for the division of a fused index
 
 
 @dataclass(frozen=True)
-class Tiles:
+class ElementwiseUnrolling:
     """Up to how many steps loops are unrolled before LLVM sees them; None leaves it to LLVM."""
 
     unroll: int | ExprRV | None = None
@@ -52,13 +52,15 @@ def refuses_kind(spec: Spec, target: Target) -> str | None:
 def default(sch: Schedule, spec: Spec, target: Target) -> None:
     """Apply fixed tiles."""
     for block in template_blocks(sch):
-        apply(sch, block, Tiles())
+        apply(sch, block, ElementwiseUnrolling())
 
 
 def space(sch: Schedule, spec: Spec, target: Target) -> None:
     """Apply the same loops; MetaSchedule samples the unrolling."""
     for block in template_blocks(sch):
-        apply(sch, block, Tiles(sch.sample_categorical([0, 16, 64, 256], [0.25] * 4)))
+        apply(
+            sch, block, ElementwiseUnrolling(sch.sample_categorical([0, 16, 64, 256], [0.25] * 4))
+        )
 
 
 def on_cpu(
@@ -89,7 +91,7 @@ def extents(sch: Schedule, loops: list[LoopRV]) -> int:
     return math.prod(int(size) for size in sizes if isinstance(size, tirx.IntImm))
 
 
-def apply(sch: Schedule, block: SBlockRV, tiles: Tiles) -> None:
+def apply(sch: Schedule, block: SBlockRV, tiles: ElementwiseUnrolling) -> None:
     """Fuse, parallelize and vectorize the loops of one elementwise block."""
     loops = list(sch.get_loops(block))
     annotations = sch.get(block).annotations

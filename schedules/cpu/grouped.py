@@ -6,7 +6,7 @@ constant shuffle of the pixel. Groups of 16 * k channels are plain convolutions 
 
     select s brings input channels [s * width, (s + 1) * width) of each lane's own group
 
-Loops: see ``schedules.cpu.strip_tiles``.
+Loops: see ``schedules.cpu.window_tiles``.
 Exact: int32 sums; float32 by fma in ascending order of (row, column, channel), from the bias on.
 """
 
@@ -20,8 +20,8 @@ from tvm.target import Target
 from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.conv_arguments import LANES, channel_blocks
 from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
-from schedules.cpu.strip import Strip, Tap
-from schedules.cpu.strip_template import strip_template
+from schedules.cpu.window_kernel import Tap, WindowKernel
+from schedules.cpu.window_template import window_template
 from schedules.spec import Conv2d
 from schedules.template import ScheduleTemplate
 
@@ -89,9 +89,9 @@ def pack_groups(weights: np.ndarray, size: int, width: int) -> np.ndarray:
     return np.ascontiguousarray(packed.reshape(len(blocks), -1, LANES * width), weights.dtype)
 
 
-def _strip_of(lanes: Lanes, template: str, spec: Conv2d) -> Strip:
+def _kernel_of(lanes: Lanes, template: str, spec: Conv2d) -> WindowKernel:
     width = lanes.dot.width
-    return Strip(
+    return WindowKernel(
         template=template,
         lanes=lanes,
         taps=taps_of(spec, width),
@@ -105,7 +105,7 @@ def _pack_weights(lanes: Lanes, spec: Conv2d, weights: np.ndarray) -> np.ndarray
 
 def grouped_template(lanes: Lanes) -> ScheduleTemplate:
     """Return the grouped template of one instruction flavour, "grouped_<flavour>"."""
-    return strip_template("grouped", lanes, refuses, _strip_of, _pack_weights)
+    return window_template("grouped", lanes, refuses, _kernel_of, _pack_weights)
 
 
 GROUPED_PLAIN = grouped_template(PLAIN_LANES)

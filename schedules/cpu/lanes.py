@@ -1,4 +1,4 @@
-"""What strips need to know of an instruction: a flavour whose lanes each have their own x.
+"""Instruction flavour of depthwise and small-group convolutions: each lane has its own x.
 
 Beside ``schedules.cpu.dot``, where all lanes multiply the same x.
 """

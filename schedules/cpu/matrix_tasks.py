@@ -1,4 +1,4 @@
-"""How a product of activations is shared among threads."""
+"""The tasks of threads in a product of activations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.spec import Attention, Product
 
-SERIAL_MULTIPLICATIONS = 1 << 16  # below, waking other threads costs more than they save
+SERIAL_MULTIPLICATIONS = 1 << 16  # multiplications; waking threads for fewer does not pay
 
 
 def tasks(spec: Product | Attention, count: Any) -> Any:

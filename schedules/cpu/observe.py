@@ -31,7 +31,7 @@ from tvm.tirx import Expr
 from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import whole
 from schedules.bodies.expressions import is_ragged
-from schedules.cpu.elementwise import Tiles, refuses_kind
+from schedules.cpu.elementwise import ElementwiseUnrolling, refuses_kind
 from schedules.layout import ROW, Layout
 from schedules.spec import Observe
 from schedules.template import Layouts, ScheduleTemplate
@@ -251,15 +251,15 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
 
 def default(sch: Schedule, spec: Observe, target: Target) -> None:
     """Apply fixed tiles."""
-    _apply(sch, Tiles())
+    _apply(sch, ElementwiseUnrolling())
 
 
 def space(sch: Schedule, spec: Observe, target: Target) -> None:
     """Apply the same loops; MetaSchedule samples the unrolling."""
-    _apply(sch, Tiles(sch.sample_categorical([0, 8, 16, 64], [0.25] * 4)))
+    _apply(sch, ElementwiseUnrolling(sch.sample_categorical([0, 8, 16, 64], [0.25] * 4)))
 
 
-def _apply(sch: Schedule, tiles: Tiles) -> None:
+def _apply(sch: Schedule, tiles: ElementwiseUnrolling) -> None:
     (block,) = template_blocks(sch)
     (task,) = sch.get_loops(block)
     if int(sch.get(task).extent) > 1:

@@ -1,4 +1,4 @@
-"""What every CPU that LLVM knows can compute: int16 products, int32 sums, 16 lanes."""
+"""The flavour of every CPU that LLVM knows: int16 products, int32 sums, 16 lanes."""
 
 from __future__ import annotations
 

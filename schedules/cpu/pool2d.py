@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from schedules.bodies.body import template_blocks
 from schedules.bodies.pool2d import POOL2D
-from schedules.cpu.elementwise import SERIAL_ELEMENTS, Tiles, extents, on_cpu
+from schedules.cpu.elementwise import SERIAL_ELEMENTS, ElementwiseUnrolling, extents, on_cpu
 from schedules.spec import Pool2d
 
 UNROLLED_TAPS = 32  # smaller windows are unrolled, so that accumulators stay in registers
@@ -24,15 +24,19 @@ UNROLLED_TAPS = 32  # smaller windows are unrolled, so that accumulators stay in
 
 def default(sch: Schedule, spec: Pool2d, target: Target) -> None:
     """Apply fixed tiles."""
-    _apply(sch, spec, Tiles(UNROLLED_TAPS))
+    _apply(sch, spec, ElementwiseUnrolling(UNROLLED_TAPS))
 
 
 def space(sch: Schedule, spec: Pool2d, target: Target) -> None:
     """Apply the same loops; MetaSchedule samples the unrolling."""
-    _apply(sch, spec, Tiles(sch.sample_categorical([0, 16, UNROLLED_TAPS, 128], [0.25] * 4)))
+    _apply(
+        sch,
+        spec,
+        ElementwiseUnrolling(sch.sample_categorical([0, 16, UNROLLED_TAPS, 128], [0.25] * 4)),
+    )
 
 
-def _apply(sch: Schedule, spec: Pool2d, tiles: Tiles) -> None:
+def _apply(sch: Schedule, spec: Pool2d, tiles: ElementwiseUnrolling) -> None:
     (block,) = template_blocks(sch)
     run = int(sch.get(block).annotations["run"])
     loops = list(sch.get_loops(block))

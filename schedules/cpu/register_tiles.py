@@ -21,7 +21,7 @@ from tvm.target import Target
 from schedules.cpu.contraction import DOT, STORE
 from schedules.cpu.dot import accumulators
 from schedules.cpu.prefetch import fetch_ahead
-from schedules.cpu.tile_rule import MOST_BLOCKS, Row, Shape, Tiles, default_tiles
+from schedules.cpu.tile_rule import MOST_BLOCKS, ContractionTiles, OutputRow, Shape, default_tiles
 from schedules.template import ScheduleError
 
 UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
@@ -29,12 +29,12 @@ ACCUMULATOR_BYTES, STACK_BYTES = 64, 1024
 SMALL = 1 << 14  # steps of the instruction below which waking threads costs more than it saves
 
 
-def default(sch: Schedule, target: Target, row: Row, stage: str | None = None) -> None:
+def default(sch: Schedule, target: Target, row: OutputRow, stage: str | None = None) -> None:
     """Apply tiles by rule, see ``schedules.cpu.tile_rule``."""
     apply(sch, default_tiles(shape_of(sch), target, row), row, stage)
 
 
-def space(sch: Schedule, target: Target, row: Row, stage: str | None = None) -> None:
+def space(sch: Schedule, target: Target, row: OutputRow, stage: str | None = None) -> None:
     """Apply the same loops with tiles MetaSchedule samples."""
     shape, limit = shape_of(sch), accumulators(target)
     _, h, w, o = (sch.get_loops(sch.get_sblock(STORE))[i] for i in (0, 2, 3, 1))
@@ -46,10 +46,10 @@ def space(sch: Schedule, target: Target, row: Row, stage: str | None = None) -> 
         columns = sch.sample_categorical(widths, [1 / len(widths)] * len(widths))
     else:
         _, columns = sch.sample_perfect_tile(w, n=2, max_innermost_factor=most)
-    apply(sch, Tiles(blocks, columns, rows), row, stage)
+    apply(sch, ContractionTiles(blocks, columns, rows), row, stage)
 
 
-def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
+def apply(sch: Schedule, tiles: ContractionTiles, row: OutputRow, stage: str | None) -> None:
     """Tile, keep accumulators in registers, parallelize."""
     dot, store, shape = sch.get_sblock(DOT), sch.get_sblock(STORE), shape_of(sch)
     n, o, h, w = sch.get_loops(store)
@@ -74,7 +74,7 @@ def apply(sch: Schedule, tiles: Tiles, row: Row, stage: str | None) -> None:
         sch.unroll(w_o)
 
 
-def _on_stack(sch: Schedule, tiles: Tiles) -> bool:
+def _on_stack(sch: Schedule, tiles: ContractionTiles) -> bool:
     """Whether TVM keeps the accumulators on the stack: a prefetch then does not flush them."""
     blocks, columns = (
         size if isinstance(size, int) else int(sch.get(size))
@@ -83,7 +83,7 @@ def _on_stack(sch: Schedule, tiles: Tiles) -> bool:
     return blocks * columns * ACCUMULATOR_BYTES < STACK_BYTES
 
 
-def _unroll_tile(sch: Schedule, dot: SBlockRV, row: Row) -> LoopRV:
+def _unroll_tile(sch: Schedule, dot: SBlockRV, row: OutputRow) -> LoopRV:
     """Order "dot" as reduction outside, tile inside; unroll the tile and what is short.
 
     Returns the outermost loop of the reduction.

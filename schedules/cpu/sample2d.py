@@ -1,4 +1,4 @@
-"""Sample an image at moved places on a CPU: the loops of ``schedules.bodies.sample2d``.
+"""Deformable sampling of an image on a CPU: the loops of ``schedules.bodies.sample2d``.
 
 Where a block of y lies within one tap, one group and one part of the channels (annotation run = 1):
 

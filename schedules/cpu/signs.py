@@ -1,4 +1,4 @@
-"""Bytes of one sign multiplied as those of the other: moved by 128, and so is their zero point.
+"""Multiply int8 as uint8 or the reverse: values and their zero point are shifted by 128.
 
 Instructions multiply weights, or what is packed like them, as int8, the other operand as ``dot``
 has it.

@@ -37,7 +37,7 @@ from schedules.cpu.elementwise import extents, refuses_kind
 from schedules.spec import Table
 from schedules.template import Layouts, ScheduleTemplate
 
-SERIAL_ELEMENTS = 131072  # below, waking other threads costs more than they save
+SERIAL_ELEMENTS = 131072  # elements of a tensor; waking other threads for fewer does not pay
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,13 +20,13 @@ L2_SHARE = 256 << 10  # bytes of weights that stay in the second
 MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
-SKIPPING = 1.04  # times the cycles of tiles that divide, where the last one is cut
+SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
 MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
-IDLE = 0.125  # of the time that cores may wait for the busiest, to have longer tasks
+IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
 
 
 @dataclass(frozen=True)
-class Tiles:
+class ContractionTiles:
     """Extents of a tile: blocks of 16 channels, columns; and rows of a task."""
 
     blocks: int | ExprRV
@@ -35,8 +35,8 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Row:
-    """What a row of y is like.
+class OutputRow:
+    """What the tile rule asks of a row of y.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Shape:
         return prod(self.reduction)
 
 
-def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
+def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTiles:
     """Return the tile of least estimated cost, and rows enough to pay for fetching weights."""
     cores = int(target.attrs.get("num-cores", 1))
 
@@ -89,10 +89,10 @@ def default_tiles(shape: Shape, target: Target, row: Row) -> Tiles:
 
     blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
     reuse = STAGED_ROWS * shape.columns if row.staged else REUSE
-    return Tiles(blocks, columns, _rows(shape, blocks, cores, reuse))
+    return ContractionTiles(blocks, columns, _rows(shape, blocks, cores, reuse))
 
 
-def _candidates(shape: Shape, limit: int, row: Row) -> Iterator[tuple[int, int]]:
+def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int, int]]:
     """Yield blocks and columns of the tiles that fit ``limit`` accumulators."""
     for blocks in divisors(shape.blocks):
         for columns in range(1, min(limit // blocks, shape.columns, row.columns) + 1):
@@ -110,13 +110,13 @@ def _cycles(shape: Shape, blocks: int, columns: int) -> float:
     """
     weights_bytes = blocks * LANES * 4 * shape.steps
     load = 1.0 if weights_bytes <= L1_SHARE else 2.5
-    alone = 0.4 if blocks == 1 else 0.0  # x is broadcast for one multiplication only
+    broadcast = 0.4 if blocks == 1 else 0.0  # x is broadcast for one multiplication only
     far = 2.0 / blocks if weights_bytes > L2_SHARE else 0.0
     total = 0.0
     whole, rest = divmod(shape.columns, columns)
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width
-        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + alone
+        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + broadcast
         epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
         total += count * (step * shape.steps + epilogue)
     return total * (shape.blocks // blocks)

@@ -32,7 +32,7 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def clamp(t: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return ``t`` moved into float32 ``bounds`` (2,)."""
+    """Return ``t`` clamped to float32 ``bounds`` (2,)."""
     return np.asarray(np.minimum(np.maximum(t, bounds[0]), bounds[1]))
 
 
@@ -46,7 +46,7 @@ def to_integer(t: np.ndarray, z: np.ndarray, bounds: np.ndarray, dtype: str) -> 
 def requantize(
     acc: np.ndarray, m: np.ndarray, z: np.ndarray, bounds: np.ndarray, dtype: str
 ) -> np.ndarray:
-    """Return int32 ``acc`` times float32 ``m``, rounded half to even, clamped, moved by ``z``."""
+    """Return int32 ``acc`` times float32 ``m``, rounded half to even, clamped, plus ``z``."""
     return to_integer(acc.astype(np.float32) * m, z, bounds, dtype)
 
 
@@ -58,7 +58,7 @@ def requantize_fixed(
     dtype: str,
     rounding: Rounding,
 ) -> np.ndarray:
-    """Return int64 ``product`` shifted right, clamped to int32 ``bounds``, moved by ``z``."""
+    """Return int64 ``product`` shifted right, clamped to int32 ``bounds``, plus ``z``."""
     steps = shift_right(product, shift, rounding)
     return np.asarray(np.clip(steps, *bounds.astype(np.int64)) + z, dtype)
 

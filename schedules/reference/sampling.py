@@ -1,4 +1,4 @@
-"""NumPy reference of sampling at moved places, in logical layout."""
+"""NumPy reference of deformable sampling, in logical layout."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def sample2d(spec: Sample2d, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return y of a sampling."""
     x, taps = tensors["x"], spec.taps
     n, area, parts = len(x), spec.out_size, spec.parts
-    places = tensors["offset"].reshape(n, parts, taps, 2, *area)
-    rows, cols = (_sides(spec, axis, places[:, :, :, axis]) for axis in (0, 1))
+    offsets = tensors["offset"].reshape(n, parts, taps, 2, *area)
+    rows, cols = (_sides(spec, axis, offsets[:, :, :, axis]) for axis in (0, 1))
     centred = x if spec.x == "float32" else x.astype(np.int32) - params["z"][0]
     pixels = centred.astype(np.float32).reshape(n, parts, spec.channels // parts, -1)
     total = None

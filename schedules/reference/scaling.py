@@ -1,4 +1,4 @@
-"""NumPy reference of what multiplies sums: one multiplier, or one for each sign, or two that add.
+"""NumPy reference of requantization: one multiplier, or one for each sign, or two that add.
 
 A multiplier is its factors: ``(m,)`` float32, or ``(m, shift)`` int32 where a spec is fixed-point.
 """
@@ -35,7 +35,7 @@ def by_sign(acc: np.ndarray, factors: Factors, below_zero: Factors) -> Factors:
 def scale(
     spec: Any, acc: np.ndarray, factors: Factors, z: np.ndarray, bounds: np.ndarray
 ) -> np.ndarray:
-    """Return int32 ``acc`` times ``factors``, rounded, clamped, moved by ``z``."""
+    """Return int32 ``acc`` times ``factors``, rounded, clamped, plus ``z``."""
     if spec.rounding is None:
         return requantize(acc, factors[0], z, bounds, spec.y)
     m, shift = factors

@@ -1,4 +1,4 @@
-"""NumPy reference of what sums over windows: convolution, dense, pooling. Logical layout.
+"""NumPy reference of convolution, dense layers and pooling, in logical layout.
 
 Integer sums are taken in float64, where they are exact below 2**53; the specification bounds them
 by 2**31.

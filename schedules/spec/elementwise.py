@@ -1,4 +1,4 @@
-"""Operators that compute each element from the elements at its place."""
+"""Specs of element-wise operators, which read the elements at the same index."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 """They add up to ln 2; products of the first with whole numbers below 2**15 are exact."""
 EXP_SERIES = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
 """Of exp(r), highest power first: within 2e-8 where |r| <= ln(2) / 2."""
-LEAST_EXP_ARGUMENT = -87.0  # exp of it is a normal float32
+LEAST_EXP_ARGUMENT = -87.0  # smallest argument whose exp is a normal float32
 ERFC_STEP = 0.3275911
 ERFC_SERIES = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """``erfc(z) = s * (a_1 + s * (a_2 + ...)) * exp(-z * z)`` , ``s = 1 / (1 + ERFC_STEP * z)``, to

@@ -12,7 +12,7 @@ from schedules.spec.operator_spec import (
     Shape,
     Size,
     static_size,
-    window_places,
+    window_positions,
 )
 from schedules.spec.requantizing import Requantizing
 
@@ -64,7 +64,7 @@ class Conv2d(Requantizing):
     def out_size(self) -> Pair:
         """Height and width of the output."""
         size = (self.height, self.width)
-        return window_places(size, self.kernel, self.strides, self.dilation, self.padding)
+        return window_positions(size, self.kernel, self.strides, self.dilation, self.padding)
 
     @property
     def tensors(self) -> tuple[str, ...]:

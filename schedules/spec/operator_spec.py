@@ -1,4 +1,4 @@
-"""What every spec has, and the words it is written in."""
+"""The base class of specs, and the types of their fields."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def static_size(size: Size) -> int:
     return size if isinstance(size, int) else 1
 
 
-def window_places(
+def window_positions(
     size: Pair, kernel: Pair, strides: Pair, dilation: Pair, padding: Padding
 ) -> Pair:
-    """Return down and across how many places a window fits into a padded image."""
+    """Return how many positions down and across a window fits into a padded image."""
     padded = (size[0] + padding[0] + padding[2], size[1] + padding[1] + padding[3])
     down, across = (
         (extent - step * (taps - 1) - 1) // stride + 1

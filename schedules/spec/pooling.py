@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Max and average pooling of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an integer sum becomes an output's steps: the word that specs and kernels share for it."""
+"""The requantization mode that specs and kernels share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling of an image at places that another tensor gives: half of a deformable convolution."""
+"""Sampling of an image at coordinates of another tensor: half of a deformable convolution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedules.spec.operator_spec import (
     Pair,
     Shape,
     Size,
-    window_places,
+    window_positions,
 )
 
 
@@ -53,14 +53,14 @@ class Sample2d(OperatorSpec):
 
     @property
     def taps(self) -> int:
-        """Places that one position of y looks at."""
+        """Number of samples of one position of y."""
         return self.kernel[0] * self.kernel[1]
 
     @property
     def out_size(self) -> Pair:
         """Height and width of the output."""
         size = (self.height, self.width)
-        return window_places(size, self.kernel, self.strides, self.dilation, self.padding)
+        return window_positions(size, self.kernel, self.strides, self.dilation, self.padding)
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The flavours of strips on x86: vpdpbusd, and vpmaddwd on padded rows of int16."""
+"""The flavours of window kernels on x86: vpdpbusd, and vpmaddwd on padded rows of int16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dot product of x86 that no kernel here uses: vpmaddubsw saturates the sums of its pairs.
+"""The dot product vpmaddubsw, which saturates sums of pairs; no kernel here uses it.
 
 It multiplies u8 by s8 and adds neighbours in int16. Other runtimes use it on CPUs without VNNI.
 Source: Intel Intrinsics Guide, _mm256_maddubs_epi16.

@@ -10,10 +10,10 @@ from rich.console import Console
 import relay_int8
 from relay_int8 import Demand, QuantConfig, Report
 from relay_int8.api import meet_demand
+from relay_int8.cli.summary import print_summary
 from relay_int8.errors import AccuracyError, ConfigError
 from relay_int8.notices import Notice
 from relay_int8.numerics.snr import snr_db
-from relay_int8.report.summary import print_summary
 from tests.reference import run
 from tests.wide_network import HARMED, HARMED_ROOT, OUTPUT, wide_images, wide_network
 

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.table import COLUMNS, markdown, print_tables, sections, summary
-from tests.benchmarks.cells import cell
+from tests.benchmarks.measurements import cell
 
 pytestmark = pytest.mark.fast
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.race import cores_for
+from benchmarks.compare_systems import cores_for
 from benchmarks.turns import racers, run_for, run_together
 from tests.benchmarks.fake_systems import system
 

@@ -11,7 +11,7 @@ from relay_int8.calibration.formats import (
     fit,
     format_of_name,
     given_ranges,
-    read_table,
+    read_exchange,
 )
 from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.notices import Notice
@@ -32,14 +32,14 @@ def test_a_file_comes_back_byte_for_byte(name):
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_recognized_by_its_text(name, tmp_path):
     (tmp_path / "file").write_text(FILES[name])
-    assert read_table(tmp_path / "file")[1].name == name
+    assert read_exchange(tmp_path / "file")[1].name == name
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "aimet", "ranges", "relay-int8"])
 def test_formats_with_both_ends_keep_every_scheme(name, tmp_path):
     form = find_format(name)
     (tmp_path / "file").write_text(form.write(MIXED))
-    exchange, found = read_table(tmp_path / "file")
+    exchange, found = read_exchange(tmp_path / "file")
     assert found.name == name and form.losses(MIXED) == []
     tensors = {"a b": "s8", "r:0": "u8", "z": "asymmetric"}
     back = fit(exchange.table, tensors).entries
@@ -111,7 +111,7 @@ def test_broken_files(name, text, message):
 
 def test_files_of_other_systems(tmp_path):
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbfTRT-8601-EntropyCalibration2\r\nx: 3c8f5c29\r\n")
-    exchange, form = read_table(tmp_path / "file")
+    exchange, form = read_exchange(tmp_path / "file")
     assert form.name == "tensorrt" and list(exchange.table.entries) == ["x"]
 
 
@@ -119,7 +119,7 @@ def test_files_of_no_format(tmp_path):
     for content in (b"", b"\xff\xfe", b"hello\n", b'{"layers": [{"name": "x"}]}'):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(CalibrationError, match="file"):
-            read_table(tmp_path / "file")
+            read_exchange(tmp_path / "file")
     with pytest.raises(ConfigError, match="choose one of relay-int8, tensorrt"):
         find_format("caffe")
 

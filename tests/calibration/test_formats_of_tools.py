@@ -13,7 +13,7 @@ from relay_int8.calibration.formats import (
     find_format,
     fit,
     given_ranges,
-    read_table,
+    read_exchange,
 )
 from relay_int8.calibration.formats.qtable import excluded, read_qtable
 from relay_int8.errors import CalibrationError
@@ -61,7 +61,7 @@ def test_our_thresholds_survive_tensorrt():
 def test_the_header_of_every_algorithm_is_kept(algorithm, tmp_path):
     text = f"TRT-100300-{algorithm}\nx: 3c8f5c29\n"
     (tmp_path / "cache").write_text(text)
-    exchange, form = read_table(tmp_path / "cache")
+    exchange, form = read_exchange(tmp_path / "cache")
     assert form.name == "tensorrt" and form.write(through_json(exchange)) == text
 
 
@@ -87,7 +87,7 @@ def test_ncnn_multipliers():
 def test_ncnn_without_weights_is_not_taken_for_ranges(tmp_path):
     one = Exchange(table=CalibrationTable(entries={"conv1": entry(-254, 254)}))
     (tmp_path / "file").write_text(find_format("ncnn").write(one))
-    exchange, form = read_table(tmp_path / "file")
+    exchange, form = read_exchange(tmp_path / "file")
     assert form.name == "ncnn" and exchange.table.entries["conv1"].high == 254
 
 
@@ -120,7 +120,7 @@ def test_onnxruntime_reads_its_json(tmp_path):
     loaded = calibrate.load_tensors_data(path)
     assert loaded["z"].range_value == (F(-0.1), F(3))
     calibrate.save_tensors_data(loaded, path)
-    assert read_table(path)[0].table.entries["z"].high == 3
+    assert read_exchange(path)[0].table.entries["z"].high == 3
 
 
 def test_the_other_shape_of_onnxruntimes_json():
@@ -235,4 +235,4 @@ def test_ranges_of_your_own():
 def test_wrong_numbers_of_your_own_are_named(text, tmp_path):
     (tmp_path / "mine.json").write_text(text)
     with pytest.raises(CalibrationError, match="these ranges make no sense: y: "):
-        read_table(tmp_path / "mine.json")
+        read_exchange(tmp_path / "mine.json")

@@ -14,6 +14,7 @@ from relay_int8.calibration.formats import FORMATS
 from relay_int8.cli import words
 from relay_int8.cli.preprocess import PREPARATIONS
 from relay_int8.quantization.config import PRESETS, QuantConfig
+from schedules.rounding import ROUNDINGS, Requantize
 
 pytestmark = pytest.mark.fast
 
@@ -56,6 +57,7 @@ def test_words_are_those_of_the_library():
     assert (*FORMATS,) == words.FORMATS
     assert (*PRESETS,) == words.PRESETS
     assert (*PREPARATIONS,) == words.PREPARATIONS
+    assert words.ROUNDINGS == ROUNDINGS and words.Requantize == Requantize
     assert (QuantConfig.preset, QuantConfig.method) == (words.PRESET, words.METHOD)
 
 

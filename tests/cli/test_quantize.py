@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
+from relay_int8.frontend.model import import_model
 from relay_int8.quantization.model_tensors import ModelTensors
 from tests.pages import Reader
 
@@ -27,7 +28,9 @@ def images(tmp_path_factory):
 def table(tmp_path_factory):
     """Return the options of a calibration table, for what is not about images."""
     path = tmp_path_factory.mktemp("ranges") / "ranges.json"
-    path.write_text(json.dumps(dict.fromkeys(ModelTensors.of(MODEL).schemes, 4.0)))
+    path.write_text(
+        json.dumps(dict.fromkeys(ModelTensors.of(import_model(MODEL, batch=1)).schemes, 4.0))
+    )
     return "--table", path, "--no-bias-correction"
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from relay_int8.calibration import CalibrationTable
-from relay_int8.calibration.formats import fit, given_ranges, read_table
+from relay_int8.calibration.formats import fit, given_ranges, read_exchange
 from relay_int8.demo import MODEL
 from relay_int8.errors import CalibrationError
+from relay_int8.frontend.model import import_model
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.notices import Notice
 from relay_int8.quantization.config import QuantConfig
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.fast
 
 @pytest.fixture(scope="module")
 def tensors():
-    return ModelTensors.of(MODEL)
+    return ModelTensors.of(import_model(MODEL, batch=1))
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_ncnn_and_back(invoke, table, tensors, tmp_path):
     code, out, err = invoke("table", "convert", table, path, "--model", MODEL)
     assert code == 0, err
     assert "lost: multipliers have six decimals" in out and "weights" not in out
-    exchange, form = read_table(path)
+    exchange, form = read_exchange(path)
     assert form.name == "ncnn"
     assert len(exchange.table.entries) == len(exchange.weights) == len(tensors.weights)
     inputs = set(tensors.inputs.values())

@@ -10,7 +10,7 @@ import pytest
 
 from relay_int8 import ImportOptions, load_model
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
-from relay_int8.frontend.model import is_model
+from relay_int8.file_names import is_model
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.converters import CONVERTERS
 from relay_int8.frontend.torch.decomposed import DECOMPOSABLE

@@ -7,11 +7,11 @@ import json
 import pytest
 from rich.console import Console
 
+from relay_int8.cli.summary import print_summary
+from relay_int8.cli.terminal import terminal
 from relay_int8.errors import RecordError
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, OutputReport, Report
 from relay_int8.report.reasons import kind_of
-from relay_int8.report.summary import print_summary
-from relay_int8.report.terminal import terminal
 from relay_int8.report.wording import decibels
 
 pytestmark = pytest.mark.fast

@@ -8,7 +8,7 @@ import pytest
 
 from relay_int8.errors import ArtifactError
 from relay_int8.runtime import tvm_runtime
-from relay_int8.runtime.tvm_runtime import Device
+from relay_int8.runtime.tvm_runtime import RuntimeDevice
 from schedules.cuda.device import cudart
 
 pytestmark = pytest.mark.fast
@@ -65,7 +65,7 @@ def test_a_tvm_without_cuda(monkeypatch, tmp_path):
     ids=["not contiguous", "scalar", "empty", "bool"],
 )
 def test_memory_goes_there_and_back(array):
-    device = Device()
+    device = RuntimeDevice()
     tensor = device.put(array)
     back = device.get(tensor)
     assert back.dtype == array.dtype and back.shape == array.shape

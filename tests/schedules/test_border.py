@@ -4,16 +4,16 @@ import pytest
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from schedules.bodies.border import Axis
+from schedules.bodies.border import BorderedAxis
 
 AXES = {
-    "same": Axis(size=7, out=7, kernel=3, stride=1, dilation=1, before=1),
-    "valid": Axis(size=9, out=7, kernel=3, stride=1, dilation=1, before=0),
-    "strided": Axis(size=8, out=4, kernel=3, stride=2, dilation=1, before=0),
-    "dilated": Axis(size=9, out=9, kernel=3, stride=1, dilation=4, before=4),
-    "one_pixel": Axis(size=1, out=1, kernel=3, stride=1, dilation=1, before=1),
-    "larger_than_the_image": Axis(size=3, out=5, kernel=5, stride=1, dilation=1, before=3),
-    "padding_alone": Axis(size=2, out=6, kernel=1, stride=1, dilation=1, before=2),
+    "same": BorderedAxis(size=7, out=7, kernel=3, stride=1, dilation=1, before=1),
+    "valid": BorderedAxis(size=9, out=7, kernel=3, stride=1, dilation=1, before=0),
+    "strided": BorderedAxis(size=8, out=4, kernel=3, stride=2, dilation=1, before=0),
+    "dilated": BorderedAxis(size=9, out=9, kernel=3, stride=1, dilation=4, before=4),
+    "one_pixel": BorderedAxis(size=1, out=1, kernel=3, stride=1, dilation=1, before=1),
+    "larger_than_the_image": BorderedAxis(size=3, out=5, kernel=5, stride=1, dilation=1, before=3),
+    "padding_alone": BorderedAxis(size=2, out=6, kernel=1, stride=1, dilation=1, before=2),
 }
 
 

@@ -9,8 +9,14 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN, pack_taps, strip_of, windows_of
-from schedules.cpu.strip_tiles import Tiles, apply, default_tiles
+from schedules.cpu.depthwise import (
+    DEPTHWISE_F32,
+    DEPTHWISE_PLAIN,
+    pack_taps,
+    window_kernel_of,
+    windows_of,
+)
+from schedules.cpu.window_tiles import WindowTiles, apply, default_tiles
 from schedules.template import ScheduleError
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
@@ -87,7 +93,7 @@ def test_space(template, target, shape, seed):
 @pytest.mark.parametrize(("template", "target"), KERNELS)
 def test_tiles_need_not_divide(template, target, tiles):
     def tiled(sch, spec, target):
-        apply(sch, Tiles(*tiles))
+        apply(sch, WindowTiles(*tiles))
 
     assert_equal(template, conv(20, (7, 10)), target, tiled)
 
@@ -170,8 +176,8 @@ def test_small_kernels_stay_on_one_thread(size, fields, parallel):
     ids=["even", "ragged", "small", "many_taps", "wide_rows", "widest"],
 )
 def test_default_tiles(spec, rows):
-    strip = strip_of(VNNI_LANES, "depthwise_vnni", spec)
-    assert default_tiles(spec, strip) == Tiles(rows, 1)
+    kernel = window_kernel_of(VNNI_LANES, "depthwise_vnni", spec)
+    assert default_tiles(spec, kernel) == WindowTiles(rows, 1)
 
 
 @pytest.mark.fast

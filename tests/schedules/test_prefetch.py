@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from schedules.cpu import conv2d
 from schedules.cpu.prefetch import AHEAD
 from schedules.cpu.register_tiles import apply
-from schedules.cpu.tile_rule import Tiles
+from schedules.cpu.tile_rule import ContractionTiles
 from schedules.layout import NCHW16C
 from schedules.spec import Conv2d
 from schedules.template import Layouts
@@ -27,7 +27,7 @@ SPEC = Conv2d(
 )
 
 
-def finished(tiles: Tiles) -> tirx.PrimFunc:
+def finished(tiles: ContractionTiles) -> tirx.PrimFunc:
     images = Layouts(inputs=(NCHW16C,), output=NCHW16C)
     kernel = CONV2D_VNNI.kernel(SPEC, images).with_attr("global_symbol", "main")
     sch = Schedule(kernel)
@@ -43,7 +43,7 @@ def loops_that_ask(func: tirx.PrimFunc) -> int:
 
 @pytest.mark.fast
 def test_default_tiles_fetch_the_next_blocks():
-    func = finished(Tiles(2, 4, 8))
+    func = finished(ContractionTiles(2, 4, 8))
     assert loops_that_ask(func) == 0  # every annotation has become code
     text = func.script()
     assert text.count("llvm.prefetch") == 1
@@ -53,4 +53,4 @@ def test_default_tiles_fetch_the_next_blocks():
 
 @pytest.mark.fast
 def test_sixteen_accumulators_leave_no_room():
-    assert "llvm.prefetch" not in finished(Tiles(4, 4, 8)).script()
+    assert "llvm.prefetch" not in finished(ContractionTiles(4, 4, 8)).script()

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.cpu.dot import accumulators
-from schedules.cpu.tile_rule import Row, Shape, default_tiles
+from schedules.cpu.tile_rule import OutputRow, Shape, default_tiles
 from schedules.spec import Conv2d
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.run_template import WANTED
@@ -31,7 +31,7 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_tiles_fit_registers_and_divide(name, target):
     shape = SHAPES[name]
-    for row in (Row(), Row(short=False), Row(edges=True)):
+    for row in (OutputRow(), OutputRow(short=False), OutputRow(edges=True)):
         tiles = default_tiles(shape, target, row)
         assert tiles.blocks * tiles.columns <= accumulators(target)
         assert shape.blocks % tiles.blocks == 0
@@ -43,14 +43,14 @@ def test_tiles_fit_registers_and_divide(name, target):
 def test_long_rows_of_a_prime_length_are_cut():
     """197 tokens: tiles that divide would have one column."""
     shape = Shape(1, 24, 1, 197, (24, 4))
-    ragged = default_tiles(shape, VNNI, Row(short=False, columns=8, ragged=True))
+    ragged = default_tiles(shape, VNNI, OutputRow(short=False, columns=8, ragged=True))
     assert ragged.columns > 2
-    assert default_tiles(shape, VNNI, Row(short=False, columns=8)).columns == 1
+    assert default_tiles(shape, VNNI, OutputRow(short=False, columns=8)).columns == 1
 
 
 @pytest.mark.fast
 def test_both_cores_work_on_small_images():
-    tiles = default_tiles(SHAPES["7x7, 512 -> 512"], VNNI, Row(edges=True))
+    tiles = default_tiles(SHAPES["7x7, 512 -> 512"], VNNI, OutputRow(edges=True))
     tasks = 32 // tiles.blocks * (7 // tiles.rows)
     assert tasks % 2 == 0
 
@@ -59,7 +59,7 @@ def test_both_cores_work_on_small_images():
 def test_short_sums_take_small_tiles():
     """The epilogue of a small tile overlaps with the next: it pays where the sum is short."""
     short, long = (Shape(1, 16, 56, 56, (blocks, 1, 1, 4)) for blocks in (4, 64))
-    tiles = [default_tiles(shape, VNNI, Row()) for shape in (short, long)]
+    tiles = [default_tiles(shape, VNNI, OutputRow()) for shape in (short, long)]
     assert tiles[0].blocks * tiles[0].columns < tiles[1].blocks * tiles[1].columns
 
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from relay_int8.tuning.trial_log import Log
-from relay_int8.tuning.tuner import Progress, Tuner
+from relay_int8.tuning.tuner import TrialProgress, Tuner
 from tests.tuning.fake_device import VNNI, FakeDevice, conv_task, manifest
 
 
@@ -15,7 +15,7 @@ class SlowDevice(FakeDevice):
         return super().measure(task, candidates, best_s)
 
 
-def acknowledge(progress: Progress) -> None:
+def acknowledge(progress: TrialProgress) -> None:
     print(progress.trial.to_json(), flush=True)
 
 

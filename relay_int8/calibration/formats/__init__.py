@@ -46,7 +46,7 @@ def find_format(name: str) -> Format:
 
 def format_of_name(path: Path) -> Format:
     """Return the format that a file of this name has by custom."""
-    found = [
+    matching = [
         (len(suffix), form.name)
         for form in FORMATS.values()
         for suffix in form.suffixes
@@ -57,14 +57,14 @@ def format_of_name(path: Path) -> Format:
             f"{path}: TensorRT and ONNX Runtime both name tables so; say which one with --to "
             "tensorrt or --to onnxruntime-text"
         )
-    if not found:
+    if not matching:
         raise ConfigError(
             f"{path}: no format has files of that name; name one of {', '.join(FORMATS)}"
         )
-    return FORMATS[max(found)[1]]
+    return FORMATS[max(matching)[1]]
 
 
-def read_table(path: Path | str, form: Format | None = None) -> tuple[Exchange, Format]:
+def read_exchange(path: Path | str, form: Format | None = None) -> tuple[Exchange, Format]:
     """Return what the file at ``path`` holds, and its format: the one given, or recognized.
 
     Raises
@@ -95,5 +95,5 @@ __all__ = [
     "fit",
     "format_of_name",
     "given_ranges",
-    "read_table",
+    "read_exchange",
 ]

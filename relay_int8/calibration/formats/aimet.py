@@ -45,10 +45,10 @@ def read(text: str) -> Exchange:
         else:
             activations = _by_name(document["activation_encodings"])
             params = _by_name(document.get("param_encodings", {}))
-        entries = {name: _entry(found) for name, found in activations.items()}
+        entries = {name: _entry(encodings) for name, encodings in activations.items()}
         weights = {
-            name: np.array([fields["scale"] for fields in found], np.float64)
-            for name, found in params.items()
+            name: np.array([fields["scale"] for fields in encodings], np.float64)
+            for name, encodings in params.items()
         }
     except (json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CalibrationError(
@@ -60,7 +60,7 @@ def read(text: str) -> Exchange:
 def _by_name(encodings: Any) -> Encodings:
     """Return name -> encodings, each with scale, offset, bitwidth and symmetry, of any version."""
     if isinstance(encodings, Mapping):
-        return {name: [_old(fields) for fields in found] for name, found in encodings.items()}
+        return {name: [_old(fields) for fields in versions] for name, versions in encodings.items()}
     return {
         fields["name"]: [
             {"scale": scale, "offset": offset, "bits": fields["bw"], "symmetric": fields["is_sym"]}
@@ -99,16 +99,16 @@ def _old(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _entry(found: list[dict[str, Any]]) -> Entry:
-    if len(found) != 1 or found[0]["bits"] != 8:
+def _entry(encodings: list[dict[str, Any]]) -> Entry:
+    if len(encodings) != 1 or encodings[0]["bits"] != 8:
         raise ValueError("one encoding of 8 bits per activation is needed")
-    scale, offset = float(found[0]["scale"]), int(found[0]["offset"])
+    scale, offset = float(encodings[0]["scale"]), int(encodings[0]["offset"])
     exact = np.float32(scale)
     if not (np.isfinite(exact) and exact > 0 and -255 <= offset <= 0):
         raise ValueError(f"scale {scale}, offset {offset} found; a positive one, -255 to 0 needed")
     if offset == 0:
         item = entry(0.0, 255 * scale, NAME, scheme="u8")
-    elif found[0]["symmetric"] and offset in (-127, -128):
+    elif encodings[0]["symmetric"] and offset in (-127, -128):
         item = entry(-127 * scale, 127 * scale, NAME)
     else:
         item = entry(scale * offset, scale * (255 + offset), NAME, scheme="asymmetric")

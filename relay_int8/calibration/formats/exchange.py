@@ -1,4 +1,4 @@
-"""What tables of all tools have in common: the form between two formats."""
+"""The intermediate form of calibration tables between the formats of two tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One file format.
+    """A file format of calibration tables.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def per_line(text: str, kind: str, parse: Callable[[str], tuple[str, Entry]]) ->
         if not line.strip():
             continue
         try:
-            name, found = parse(line)
+            name, parsed = parse(line)
             if not name:
                 raise ValueError("no name")
             if name in entries:
@@ -125,7 +125,7 @@ def per_line(text: str, kind: str, parse: Callable[[str], tuple[str, Entry]]) ->
         except (CalibrationError, ValueError, OverflowError) as error:
             faults.append(f"line {number}: {error}")
             continue
-        entries[name] = found
+        entries[name] = parsed
     if faults:
         raise CalibrationError(f"broken {kind}: {'; '.join(faults[:5])}; is the file complete?")
     return entries

@@ -16,7 +16,7 @@ from relay_int8.messages import few
 from relay_int8.notices import notice
 from relay_int8.numerics.qparams import PlannedScheme, resolve_scheme
 
-TENSORRT = "tensorrt "  # begins the method of a cache's entries
+TENSORRT = "tensorrt "  # prefix of the method of entries that a TensorRT cache gave
 ZERO = (
     "ranges are [0, 0], as TensorRT writes of tensors that it leaves in float, and no image says "
     "so; unless they are always zero, exclude them or give a range"

@@ -102,13 +102,13 @@ def losses(exchange: Exchange) -> list[str]:
     spaced = [name for name in entries if len(name.split()) != 1]
     if spaced:
         raise CalibrationError(f"ncnn's keys have no spaces; rename {', '.join(map(repr, spaced))}")
-    found = [text for text in left_out(exchange) if "weights" not in text]
-    found.append("multipliers have six decimals")
+    sentences = [text for text in left_out(exchange) if "weights" not in text]
+    sentences.append("multipliers have six decimals")
     if not exchange.weights:
-        found.append("the weights' multipliers are missing; --model computes them")
+        sentences.append("the weights' multipliers are missing; --model computes them")
     if any(threshold(item) == 0 for item in entries.values()):
-        found.append("tensors that are always zero are left out")
-    return found
+        sentences.append("tensors that are always zero are left out")
+    return sentences
 
 
 FORMAT = Format(

@@ -1,4 +1,4 @@
-"""Numbers of your own: JSON, name -> T, [low, high], {"threshold": T} or {"scale": s}.
+"""Hand-written ranges: JSON, name -> T, [low, high], {"threshold": T} or {"scale": s}.
 
 ::
 

@@ -71,8 +71,12 @@ def _entry(digits: str) -> Entry:
     scale = np.float32(struct.unpack("!f", bytes.fromhex(digits.zfill(8)))[0])
     if not (np.isfinite(scale) and scale >= 0):
         raise ValueError(f"scale {scale} found; a finite one from 0 up is needed")
-    found = symmetric(float(_threshold(scale)), f"{NAME} {digits}")
-    return found if found.qparams().scale == scale or scale == 0 else replace(found, scale=scale)
+    from_threshold = symmetric(float(_threshold(scale)), f"{NAME} {digits}")
+    return (
+        from_threshold
+        if from_threshold.qparams().scale == scale or scale == 0
+        else replace(from_threshold, scale=scale)
+    )
 
 
 def _threshold(scale: np.float32) -> np.float32:

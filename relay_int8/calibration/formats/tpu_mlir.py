@@ -92,12 +92,12 @@ def _numbers(item: Entry) -> str:
 def losses(exchange: Exchange) -> list[str]:
     """Return what the table cannot carry."""
     require_lines(exchange)
-    found = left_out(exchange)
-    found.append("numbers have seven decimals")
-    found.append("TPU-MLIR makes its scale of threshold / 128, relay-int8 of threshold / 127")
+    sentences = left_out(exchange)
+    sentences.append("numbers have seven decimals")
+    sentences.append("TPU-MLIR makes its scale of threshold / 128, relay-int8 of threshold / 127")
     if any(len(name.split()) != 1 for name in exchange.table.entries):
-        found.append("some names hold spaces, which TPU-MLIR itself does not read")
-    return found
+        sentences.append("some names hold spaces, which TPU-MLIR itself does not read")
+    return sentences
 
 
 FORMAT = Format(

@@ -1,4 +1,4 @@
-"""What a method is."""
+"""The interface of a calibration method: from the statistics of a tensor to its range."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ SMALL, ORDERS = 16, range(2, 13)  # (1 / 16)**12 / 132 is below the last bit
 
 @dataclass(frozen=True)
 class KlMxnet(Method):
-    """The search above."""
+    """MXNet's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-mxnet"
     bins: ClassVar[int] = 8001
@@ -112,8 +112,8 @@ def divergences(counts: Array, levels: int) -> Array:
     log_q = log(shared - q_less[:, None])
     p_log_q = ((inner_mass - p_less[:, None] * inner_filled) * log_q).sum(axis=1)
     p_log_q += (p_ends * log(q_ends)).sum(axis=1)
-    found = (p_log_p - p_log_q) / max(total, 1.0) + log(q_total) - log(np.float64(total))
-    return np.where((q_filled == 0) | (total == 0), np.inf, found)
+    divergence = (p_log_p - p_log_q) / max(total, 1.0) + log(q_total) - log(np.float64(total))
+    return np.where((q_filled == 0) | (total == 0), np.inf, divergence)
 
 
 def _smoothed_xlogx(counts: Array, at: _Slices, less: Array) -> Array:

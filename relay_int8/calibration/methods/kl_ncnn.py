@@ -39,7 +39,7 @@ LEVELS = 128
 
 @dataclass(frozen=True)
 class KlNcnn(SymmetricMethod):
-    """The search above."""
+    """ncnn's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-ncnn"
     counts_zeros: ClassVar[bool] = True

@@ -21,12 +21,12 @@ from relay_int8.calibration.methods.divergence import least
 from relay_int8.calibration.methods.kl_tpu_mlir import LEVELS, whole_level_divergences
 from relay_int8.numerics.qparams import Scheme
 
-IGNORED = 0.002  # of the bins, from the first on
+IGNORED = 0.002  # share of the bins, from the first on, that the search leaves out
 
 
 @dataclass(frozen=True)
 class KlPpq(SymmetricMethod):
-    """The search above."""
+    """PPQ's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-ppq"
     bins: ClassVar[int] = 4096

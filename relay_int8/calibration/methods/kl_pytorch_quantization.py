@@ -34,7 +34,7 @@ FIRST = 128
 
 @dataclass(frozen=True)
 class KlPytorchQuantization(SymmetricMethod):
-    """The search above."""
+    """pytorch-quantization's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-pytorch-quantization"
 

@@ -40,7 +40,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class KlTensorrt(Method):
-    """The search above.
+    """TensorRT's threshold of least divergence.
 
     One-sided (over ``|x|``): as published, 128 levels. Two-sided, which the source does not have:
     high by the search over the histogram with ``levels`` doubled (256 integers code it), low by the

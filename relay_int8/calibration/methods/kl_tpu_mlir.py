@@ -36,7 +36,7 @@ LEVELS = 128
 
 @dataclass(frozen=True)
 class KlTpuMlir(SymmetricMethod):
-    """The search above."""
+    """TPU-MLIR's threshold of least divergence."""
 
     name: ClassVar[str] = "kl-tpu-mlir"
     counts_zeros: ClassVar[bool] = True
@@ -60,7 +60,7 @@ class KlTpuMlir(SymmetricMethod):
 
 def whole_level_divergences(counts: Array, levels: int) -> list[float]:
     """Return KL(P || Q), in decimal logarithms, of the candidates ``levels, 2 * levels, ...``."""
-    found = []
+    divergence = []
     for kept in range(levels, len(counts) + 1, levels):
         rows = counts[:kept].reshape(levels, -1)
         filled = np.maximum((rows > 0).sum(axis=1, keepdims=True), 1)
@@ -68,5 +68,5 @@ def whole_level_divergences(counts: Array, levels: int) -> list[float]:
         q = shared.ravel() / max(rows.sum(), 1)
         p = counts[:kept] / counts.sum()
         p[-1] += counts[kept:].sum() / counts.sum()
-        found.append(float(p @ (np.log10(p + EPS) - np.log10(q + EPS))))
-    return found
+        divergence.append(float(p @ (np.log10(p + EPS) - np.log10(q + EPS))))
+    return divergence

@@ -1,4 +1,4 @@
-"""Nothing saturates: the range is all that was observed."""
+"""Method max: the range is all that was observed, so that nothing saturates."""
 
 from __future__ import annotations
 

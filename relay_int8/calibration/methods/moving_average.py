@@ -1,4 +1,4 @@
-"""The range that follows the images: minimum and maximum, each an exponential moving average.
+"""Method moving-average: minimum and maximum follow the images, each by an exponential average.
 
 Source: PyTorch's MovingAverageMinMaxObserver and ONNX Runtime's MinMax calibration with
 ``moving_average``, constant 0.01 in both: the first step's range, then

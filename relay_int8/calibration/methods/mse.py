@@ -30,7 +30,7 @@ FIRST = 128
 
 @dataclass(frozen=True)
 class Mse(SymmetricMethod):
-    """The search above."""
+    """The threshold of least squared error."""
 
     name: ClassVar[str] = "mse"
 

@@ -38,14 +38,14 @@ from relay_int8.calibration.methods.unseen import margins
 from relay_int8.numerics.qparams import Scheme
 
 Array = npt.NDArray[Any]
-WORTH = 0.9  # of the whole range's error: a range with more of it is not worth what it cuts
-CUT = 4.0  # times the squared error of what is cut, behind a function: it has one sign, and adds up
+WORTH = 0.9  # share of the whole range's error: a range with more is not worth what it cuts
+CUT = 4.0  # weight of the squared error of cut values behind a function: of one sign, it adds up
 STRIDE = 16  # bins between candidates: 128 of them an end, so that the least is missed by little
 
 
 @dataclass(frozen=True)
 class MseAffine(Method):
-    """The search above."""
+    """The range, both ends of it, of least squared error."""
 
     name: ClassVar[str] = "mse-affine"
 

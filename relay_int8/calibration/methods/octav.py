@@ -30,7 +30,7 @@ SETTLED = 1e-9
 
 @dataclass(frozen=True)
 class Octav(SymmetricMethod):
-    """The iteration above."""
+    """The threshold of least squared error, by Newton's method."""
 
     name: ClassVar[str] = "octav"
     counts_zeros: ClassVar[bool] = True

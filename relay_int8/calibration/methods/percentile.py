@@ -1,4 +1,4 @@
-"""A fixed share of the values may saturate."""
+"""Method percentile: the range outside of which a fixed share of the values lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far beyond the largest values that were seen a range had better reach.
+"""How far a range of few observed values should reach beyond the largest of them.
 
 A tensor of few values, as the vector behind a global pooling has on few images, is exceeded by the
 next images often and by much; one of a hundred thousand values is not. What is expected of as many
@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-LEAST = 8  # values of a tail: fewer say nothing of it
-FARTHEST = 0.25  # of an end's distance from zero: 2 dB, what a tail that was misread may cost
-ROUNDS = 8  # d stands on both sides of its equation, and hardly moves the right one
+LEAST = 8  # number of values in a tail; fewer say nothing of its shape
+FARTHEST = 0.25  # share of an end's distance from zero: the misread tail costs 2 dB at most
+ROUNDS = 8  # iterations: d stands on both sides of its equation, and hardly changes the right one
 
 
 def margins(counts: Array, zero: float, steps: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.mxnet.graph import GraphImporter
+from relay_int8.frontend.mxnet.graph import MxnetImporter
 from relay_int8.frontend.mxnet.params import read_params
 from relay_int8.frontend.mxnet.symbol import read_symbol
 from relay_int8.frontend.options import ImportOptions, Shapes
@@ -57,21 +57,21 @@ def import_mxnet(
     path = Path(symbol)
     graph = read_symbol(path)
     weights = read_params(params_beside(path) if params is None else Path(params))
-    return check_finite(GraphImporter(graph, weights, inputs or {}, batch).run())
+    return check_finite(MxnetImporter(graph, weights, inputs or {}, batch).run())
 
 
 def params_beside(symbol: Path) -> Path:
     """Return the file of the weights beside a symbol; FrontendError if there is none or many."""
     name = symbol.name.removesuffix(ENDING) if symbol.name.endswith(ENDING) else symbol.stem
-    found = sorted(
+    candidates = sorted(
         path
         for path in symbol.parent.glob("*.params")
         if path.stem == name or path.name.startswith(f"{name}-")
     )
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "no such file"
+    if len(candidates) != 1:
+        names = ", ".join(path.name for path in candidates) or "no such file"
         raise FrontendError(
             f"{symbol}: its weights are one file {name}-NNNN.params beside it; found {names}: "
             "pass --params FILE"
         )
-    return found[0]
+    return candidates[0]

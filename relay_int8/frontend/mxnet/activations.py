@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 ACTIVATIONS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
@@ -18,12 +18,12 @@ ACTIVATIONS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
 }
 
 
-def _clip(step: Step) -> relax.Expr:
+def _clip(step: MxnetStep) -> relax.Expr:
     low, high = step.attributes.real("a_min"), step.attributes.real("a_max")
     return relax.op.clip(step.x, relax.prim_value(low), relax.prim_value(high))
 
 
-def _hard_sigmoid(step: Step) -> relax.Expr:
+def _hard_sigmoid(step: MxnetStep) -> relax.Expr:
     """``clip(alpha * x + beta, 0, 1)``."""
     alpha, beta = step.attributes.real("alpha", 0.2), step.attributes.real("beta", 0.5)
     scaled = step.emit("multiply", relax.op.multiply(step.x, step.number(alpha)))
@@ -31,12 +31,12 @@ def _hard_sigmoid(step: Step) -> relax.Expr:
     return relax.op.clip(line, relax.prim_value(0.0), relax.prim_value(1.0))
 
 
-def _softsign(step: Step) -> relax.Expr:
+def _softsign(step: MxnetStep) -> relax.Expr:
     size = step.emit("abs", relax.op.abs(step.x))
     return relax.op.divide(step.x, step.emit("add", relax.op.add(size, step.number(1.0))))
 
 
-def _activation(step: Step) -> relax.Expr:
+def _activation(step: MxnetStep) -> relax.Expr:
     kind = step.attributes.text("act_type")
     if kind == "softsign":
         return _softsign(step)
@@ -45,7 +45,7 @@ def _activation(step: Step) -> relax.Expr:
     return ACTIVATIONS[kind](step.x)
 
 
-def _leaky_relu(step: Step) -> relax.Expr:
+def _leaky_relu(step: MxnetStep) -> relax.Expr:
     """Activations with a slope below zero; ``rrelu`` has the mean of its bounds."""
     attrs, x = step.attributes, step.x
     kind = attrs.text("act_type", "leaky")
@@ -69,7 +69,7 @@ def _leaky_relu(step: Step) -> relax.Expr:
     raise NotImplementedError(f"LeakyReLU of kind {kind}")
 
 
-def _elu(step: Step, slope: float) -> relax.Expr:
+def _elu(step: MxnetStep, slope: float) -> relax.Expr:
     """``max(x, 0) + slope * (exp(min(x, 0)) - 1)``."""
     zero, one = step.number(0.0), step.number(1.0)
     below = step.emit("minimum", relax.op.minimum(step.x, zero))
@@ -79,7 +79,7 @@ def _elu(step: Step, slope: float) -> relax.Expr:
 
 
 def _softmax(op: Callable[..., relax.Expr], *, negate: bool = False) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         attrs = step.attributes
         (x,) = step.operands("data")
         axis = axis_of(attrs.integer("axis", -1), len(shape(x)))
@@ -91,7 +91,7 @@ def _softmax(op: Callable[..., relax.Expr], *, negate: bool = False) -> Converte
     return _convert
 
 
-def _softmax_output(step: Step) -> relax.Expr:
+def _softmax_output(step: MxnetStep) -> relax.Expr:
     """Softmax along channels (``multi_output``), the last axis, or all but the batch."""
     attrs, rank = step.attributes, len(shape(step.x))
     if attrs.flag("multi_output", False):
@@ -101,14 +101,14 @@ def _softmax_output(step: Step) -> relax.Expr:
     return _over_image(step)
 
 
-def _softmax_activation(step: Step) -> relax.Expr:
+def _softmax_activation(step: MxnetStep) -> relax.Expr:
     mode = step.attributes.text("mode", "instance")
     if mode == "channel":
         return relax.op.nn.softmax(step.x, axis_of(1, len(shape(step.x))))
     return relax.op.nn.softmax(step.x, 1) if len(shape(step.x)) == 2 else _over_image(step)
 
 
-def _over_image(step: Step) -> relax.Expr:
+def _over_image(step: MxnetStep) -> relax.Expr:
     """Softmax over everything but the batch."""
     flat = step.emit("flatten", relax.op.reshape(step.x, (shape(step.x)[0], -1)))
     y = step.emit("softmax", relax.op.nn.softmax(flat, 1))

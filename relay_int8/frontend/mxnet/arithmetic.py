@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import dtype, shape
 
 Unary = Callable[[relax.Expr], relax.Expr]
@@ -15,19 +15,19 @@ Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
 def _unary(op: Unary) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         (x,) = step.operands("data")
         return op(x)
 
     return _convert
 
 
-def _identity(step: Step) -> relax.Expr:
+def _identity(step: MxnetStep) -> relax.Expr:
     return step.x
 
 
 def _elementwise(op: Binary) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         a, b = step.operands("lhs", "rhs")
         if shape(a) != shape(b):
             raise ValueError(f"its inputs are {list(shape(a))} and {list(shape(b))}, not alike")
@@ -37,7 +37,7 @@ def _elementwise(op: Binary) -> Converter:
 
 
 def _broadcast(op: Binary) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         a, b = step.operands("lhs", "rhs")
         return op(a, b)
 
@@ -45,7 +45,7 @@ def _broadcast(op: Binary) -> Converter:
 
 
 def _scalar(op: Binary, *, reverse: bool = False) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         (x,) = step.operands("data")
         k = step.number(step.attributes.real("scalar", 0.0))
         return op(k, x) if reverse else op(x, k)
@@ -53,7 +53,7 @@ def _scalar(op: Binary, *, reverse: bool = False) -> Converter:
     return _convert
 
 
-def _sum_of_all(step: Step) -> relax.Expr:
+def _sum_of_all(step: MxnetStep) -> relax.Expr:
     total = step.x
     for other in step.inputs[1:-1]:
         total = step.emit("add", relax.op.add(total, other))
@@ -61,7 +61,7 @@ def _sum_of_all(step: Step) -> relax.Expr:
 
 
 def _reduction(op: Callable[..., relax.Expr]) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         attrs, rank = step.attributes, len(shape(step.x))
         given = [axis_of(axis or 0, rank) for axis in attrs.integers("axis")]
         if attrs.flag("exclude", False):
@@ -73,7 +73,7 @@ def _reduction(op: Callable[..., relax.Expr]) -> Converter:
     return _convert
 
 
-def _cast(step: Step) -> relax.Expr:
+def _cast(step: MxnetStep) -> relax.Expr:
     """Change the type; half and double precision are computed as float32."""
     kind = step.attributes.text("dtype")
     types = {"float16": "float32", "float64": "float32"}
@@ -83,7 +83,7 @@ def _cast(step: Step) -> relax.Expr:
     return relax.op.astype(step.x, types.get(kind, kind))
 
 
-def _dot(step: Step) -> relax.Expr:
+def _dot(step: MxnetStep) -> relax.Expr:
     """Multiply two matrices, each transposed first if its attribute says so."""
     operands = []
     for name, x in zip(("a", "b"), step.operands("lhs", "rhs"), strict=True):
@@ -97,12 +97,12 @@ def _dot(step: Step) -> relax.Expr:
     return relax.op.matmul(*operands)
 
 
-def _reciprocal(step: Step) -> relax.Expr:
+def _reciprocal(step: MxnetStep) -> relax.Expr:
     return relax.op.divide(step.number(1.0), step.x)
 
 
 def _filled(op: Callable[..., relax.Expr]) -> Converter:
-    def _convert(step: Step) -> relax.Expr:
+    def _convert(step: MxnetStep) -> relax.Expr:
         return op(shape(step.x), dtype(step.x))
 
     return _convert
@@ -155,17 +155,17 @@ _ARITHMETIC: dict[Binary, tuple[str, ...]] = {
 
 def _arithmetic() -> dict[str, Converter]:
     """Return the converters of the arithmetic operators, under all their names."""
-    found: dict[str, Converter] = {}
+    converters: dict[str, Converter] = {}
     for op, names in _ARITHMETIC.items():
         for name in names:
             capital = name.capitalize()
             alike = (f"elemwise_{name}", f"_{name}", f"_{capital}")
-            found.update(dict.fromkeys(alike, _elementwise(op)))
-            found[f"broadcast_{name}"] = _broadcast(op)
-            found.update(dict.fromkeys((f"_{name}_scalar", f"_{capital}Scalar"), _scalar(op)))
+            converters.update(dict.fromkeys(alike, _elementwise(op)))
+            converters[f"broadcast_{name}"] = _broadcast(op)
+            converters.update(dict.fromkeys((f"_{name}_scalar", f"_{capital}Scalar"), _scalar(op)))
             backward = _scalar(op, reverse=True)
-            found.update(dict.fromkeys((f"_r{name}_scalar", f"_R{capital}Scalar"), backward))
-    return found
+            converters.update(dict.fromkeys((f"_r{name}_scalar", f"_R{capital}Scalar"), backward))
+    return converters
 
 
 ARITHMETIC: dict[str, Converter] = {

@@ -29,36 +29,36 @@ class Attributes:
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return an attribute as it is."""
-        found = self._texts.get(name, default)
-        if found is None:
+        text = self._texts.get(name, default)
+        if text is None:
             raise ValueError(f"it has no {name}")
-        return found
+        return text
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a truth value."""
-        found = self.text(name, str(default))
-        if found not in FLAGS:
-            raise ValueError(f"its {name} is {found!r}, neither True nor False")
-        return FLAGS[found]
+        word = self.text(name, str(default))
+        if word not in FLAGS:
+            raise ValueError(f"its {name} is {word!r}, neither True nor False")
+        return FLAGS[word]
 
     def real(self, name: str, default: float | None = None) -> float:
         """Return a number; it is finite."""
         text = self.text(name, None if default is None else repr(default))
         try:
-            found = float(FLAGS.get(text, text))
+            number = float(FLAGS.get(text, text))
         except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
+            number = math.nan
+        if not math.isfinite(number):
             raise ValueError(f"its {name} is {text!r}, not a number")
-        return found
+        return number
 
     def integer(self, name: str, default: int | None = None, *, least: int = -LARGEST) -> int:
         """Return an integer of at least ``least``."""
         text = self.text(name, None if default is None else str(default))
-        found = _integer(name, text)
-        if found is None or found < least:
+        number = _integer(name, text)
+        if number is None or number < least:
             raise ValueError(f"its {name} is {text!r}, not an integer of {least} or more")
-        return found
+        return number
 
     def integers(self, name: str) -> tuple[int | None, ...]:
         """Return a tuple, its None included; a single number is a tuple too, as is nothing."""
@@ -70,13 +70,13 @@ class Attributes:
 
     def sizes(self, name: str, default: tuple[int, ...], *, least: int) -> tuple[int, ...]:
         """Return as many integers as ``default`` has, which an empty tuple stands for."""
-        found = self.integers(name)
-        if not found:
+        integers = self.integers(name)
+        if not integers:
             return default
-        if len(found) != len(default):
+        if len(integers) != len(default):
             raise ValueError(f"its {name} is {self.text(name)}, not {len(default)} numbers")
-        sizes = [value for value in found if value is not None and value >= least]
-        if len(sizes) != len(found):
+        sizes = [value for value in integers if value is not None and value >= least]
+        if len(sizes) != len(integers):
             raise ValueError(
                 f"its {name} is {self.text(name)}; every number must be {least} or more"
             )

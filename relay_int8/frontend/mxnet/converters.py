@@ -7,12 +7,12 @@ from relay_int8.frontend.mxnet.arithmetic import ARITHMETIC
 from relay_int8.frontend.mxnet.deformable import DEFORMABLE
 from relay_int8.frontend.mxnet.images import IMAGES
 from relay_int8.frontend.mxnet.layers import LAYERS
-from relay_int8.frontend.mxnet.moves import MOVES
+from relay_int8.frontend.mxnet.movement import MOVES
 from relay_int8.frontend.mxnet.regions import REGIONS
 from relay_int8.frontend.mxnet.reshapes import RESHAPES
 from relay_int8.frontend.mxnet.slices import SLICES
 from relay_int8.frontend.mxnet.step import Converter
-from relay_int8.frontend.mxnet.symbol import Entry, Node
+from relay_int8.frontend.mxnet.symbol import Entry, SymbolNode
 
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
@@ -65,6 +65,6 @@ LABELLED = (
 )
 
 
-def data_inputs(node: Node) -> tuple[Entry, ...]:
+def data_inputs(node: SymbolNode) -> tuple[Entry, ...]:
     """Return the inputs that inference reads: no labels."""
     return node.inputs[:1] if node.op in LABELLED else node.inputs

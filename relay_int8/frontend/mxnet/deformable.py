@@ -6,21 +6,21 @@ from tvm import relax
 
 from relay_int8.frontend.deformable import deformable_conv2d
 from relay_int8.frontend.mxnet.layers import expect_shape, window, with_bias
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 
-def deformable_convolution(step: Step) -> relax.Expr:
+def deformable_convolution(step: MxnetStep) -> relax.Expr:
     """Sample by offsets; a position outside the image counts as zero, one at its rim as the rim."""
     return _convert(step, modulated=False)
 
 
-def modulated_convolution(step: Step) -> relax.Expr:
+def modulated_convolution(step: MxnetStep) -> relax.Expr:
     """Sample by offsets, fading out beyond the image, and scale each sample by its mask."""
     return _convert(step, modulated=True)
 
 
-def _convert(step: Step, *, modulated: bool) -> relax.Expr:
+def _convert(step: MxnetStep, *, modulated: bool) -> relax.Expr:
     attrs = step.attributes
     names = ["data", "offset", *(["mask"] if modulated else []), "weight"]
     biased = not attrs.flag("no_bias", False)

@@ -18,16 +18,16 @@ from relay_int8.frontend.importing import (
 )
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
-from relay_int8.frontend.mxnet.step import Step
-from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Node, Symbol
+from relay_int8.frontend.mxnet.step import MxnetStep
+from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Symbol, SymbolNode
 from relay_int8.frontend.options import Shapes
 from relay_int8.notices import notice
 
 Array = np.ndarray[Any, Any]
 
 
-class GraphImporter:
-    """One graph on its way into Relax.
+class MxnetImporter:
+    """Imports one MXNet graph into Relax.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class GraphImporter:
         for index in needed:
             node = self._nodes[index]
             values = [self._variable(node)] if node.op == VARIABLE else self._converted(node)
-            self._values.update({(index, place): value for place, value in enumerate(values)})
+            self._values.update({(index, output): value for output, value in enumerate(values)})
         check_inputs(self._params)
         return self._writer.finish(self._params, [self._output(entry) for entry in self._heads])
 
@@ -104,7 +104,7 @@ class GraphImporter:
                 "do the two files belong together?"
             )
 
-    def _variable(self, node: Node) -> relax.Expr:
+    def _variable(self, node: SymbolNode) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
             return relax.const(float32_weight(node.name, self._weights[node.name]))
         if any(str(param.name) == node.name for param in self._params):
@@ -113,50 +113,50 @@ class GraphImporter:
         self._params.append(param)
         return param
 
-    def _input_shape(self, node: Node) -> tuple[int, ...]:
+    def _input_shape(self, node: SymbolNode) -> tuple[int, ...]:
         """Return the shape of an input: as given, or as the symbol holds it."""
         if node.name in self._inputs:
-            found = tuple(self._inputs[node.name])
+            input_shape = tuple(self._inputs[node.name])
         else:
             try:
                 held = Attributes(node.attributes).integers("__shape__")
             except ValueError as err:
                 raise FrontendError(f"input {node.name}: {err}") from err
-            found = tuple(extent or 0 for extent in held)
-        if found and self._batch is not None:
-            found = (self._batch, *found[1:])
-        if found and found[0] < 1 and min(found[1:], default=1) > 0:
+            input_shape = tuple(extent or 0 for extent in held)
+        if input_shape and self._batch is not None:
+            input_shape = (self._batch, *input_shape[1:])
+        if input_shape and input_shape[0] < 1 and min(input_shape[1:], default=1) > 0:
             notice(
                 f"input {node.name} leaves its batch open; batch 1 is taken: pass --batch N, or "
                 "batch=N in Python, for another"
             )
-            found = (1, *found[1:])
-        if not found or min(found) < 1:
+            input_shape = (1, *input_shape[1:])
+        if not input_shape or min(input_shape) < 1:
             raise FrontendError(
                 f"{node.name} is none of the parameters, and as an input its shape is open "
-                f"({list(found) or 'nothing'}); give --input {node.name}=1,3,224,224 with "
+                f"({list(input_shape) or 'nothing'}); give --input {node.name}=1,3,224,224 with "
                 "its own numbers"
             )
-        return found
+        return input_shape
 
-    def _converted(self, node: Node) -> list[relax.Expr]:
+    def _converted(self, node: SymbolNode) -> list[relax.Expr]:
         """Return the outputs of an operator."""
         operands = [self._operand(node, entry) for entry in data_inputs(node)]
-        step = Step(
+        step = MxnetStep(
             inputs=operands,
             attributes=Attributes(node.attributes),
             emit=lambda name, value: self._writer.emit(f"{node.name}/{name}", value),
         )
         with converting(node.title):
-            found = CONVERTERS[node.op](step)
-            values = list(found) if isinstance(found, list | tuple) else [found]
+            result = CONVERTERS[node.op](step)
+            values = list(result) if isinstance(result, list | tuple) else [result]
             bound = [
-                self._writer.bound(f"{node.name}_output{place}" if place else node.name, value)
-                for place, value in enumerate(values)
+                self._writer.bound(f"{node.name}_output{output}" if output else node.name, value)
+                for output, value in enumerate(values)
             ]
         return bound
 
-    def _operand(self, node: Node, entry: Entry) -> relax.Expr:
+    def _operand(self, node: SymbolNode, entry: Entry) -> relax.Expr:
         if entry not in self._values:
             source = self._nodes[entry[0]]
             raise FrontendError(

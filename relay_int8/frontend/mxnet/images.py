@@ -7,14 +7,14 @@ import math
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import expect_shape, window
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 MAX_POOLS = (relax.op.nn.max_pool1d, relax.op.nn.max_pool2d, relax.op.nn.max_pool3d)
 AVERAGE_POOLS = (relax.op.nn.avg_pool1d, relax.op.nn.avg_pool2d, relax.op.nn.avg_pool3d)
 
 
-def pooling(step: Step) -> relax.Expr:
+def pooling(step: MxnetStep) -> relax.Expr:
     """Pool by windows, or the whole image.
 
     The convention ``full`` rounds the number of windows up, ``same`` (one dimension) makes as many
@@ -49,7 +49,7 @@ def pooling(step: Step) -> relax.Expr:
     return relax.op.multiply(step.emit("mean", y), step.number(float(math.prod(kernel))))
 
 
-def _expect_image(step: Step, kernel: tuple[int, ...], pad: tuple[int, ...]) -> None:
+def _expect_image(step: MxnetStep, kernel: tuple[int, ...], pad: tuple[int, ...]) -> None:
     sizes = shape(step.x)[2:]
     for size, k, p in zip(sizes, kernel, pad, strict=True):
         if k > size + 2 * p or p >= k:
@@ -59,7 +59,7 @@ def _expect_image(step: Step, kernel: tuple[int, ...], pad: tuple[int, ...]) -> 
 
 
 def _expect_windows_that_begin_inside(
-    step: Step, kernel: tuple[int, ...], strides: tuple[int, ...], pad: tuple[int, ...]
+    step: MxnetStep, kernel: tuple[int, ...], strides: tuple[int, ...], pad: tuple[int, ...]
 ) -> None:
     """Refuse what MXNet alone counts as a window: one that sees only padding behind the image."""
     for size, k, s, p in zip(shape(step.x)[2:], kernel, strides, pad, strict=True):
@@ -71,7 +71,7 @@ def _expect_windows_that_begin_inside(
 
 
 def _same(
-    step: Step,
+    step: MxnetStep,
     kind: str,
     kernel: tuple[int, ...],
     strides: tuple[int, ...],
@@ -89,7 +89,7 @@ def _same(
     return pad[0], pad[0] + last - padded
 
 
-def _global_pool(step: Step, kind: str) -> relax.Expr:
+def _global_pool(step: MxnetStep, kind: str) -> relax.Expr:
     reductions = {"avg": relax.op.mean, "max": relax.op.max, "sum": relax.op.sum}
     rank = len(shape(step.x))
     if kind not in reductions or rank < 3:
@@ -97,7 +97,7 @@ def _global_pool(step: Step, kind: str) -> relax.Expr:
     return reductions[kind](step.x, list(range(2, rank)), keepdims=True)
 
 
-def up_sampling(step: Step) -> relax.Expr:
+def up_sampling(step: MxnetStep) -> relax.Expr:
     """Repeat pixels, or interpolate by given weights (a transposed convolution of each channel).
 
     Several inputs whose pixels are repeated all reach the size of the first, then are put together.
@@ -126,7 +126,7 @@ def up_sampling(step: Step) -> relax.Expr:
     return total
 
 
-def _interpolated(step: Step, scale: int) -> relax.Expr:
+def _interpolated(step: MxnetStep, scale: int) -> relax.Expr:
     x, w = step.operands("data", "weight")
     _image(x)
     channels, kernel = shape(x)[1], 2 * scale - scale % 2
@@ -155,7 +155,7 @@ def _resized(x: relax.Expr, height: int, width: int, method: str) -> relax.Expr:
     )
 
 
-def bilinear_resize(step: Step) -> relax.Expr:
+def bilinear_resize(step: MxnetStep) -> relax.Expr:
     """Interpolate to a given size or by given factors, corners on corners."""
     attrs = step.attributes
     mode = attrs.text("mode", "size")
@@ -171,7 +171,7 @@ def bilinear_resize(step: Step) -> relax.Expr:
     return _resized(step.x, height, width, "linear")
 
 
-def adaptive_average_pooling(step: Step) -> relax.Expr:
+def adaptive_average_pooling(step: MxnetStep) -> relax.Expr:
     """Average over as many windows as the result has pixels."""
     _image(step.x)
     size = step.attributes.integers("output_size") or (1,)
@@ -181,7 +181,7 @@ def adaptive_average_pooling(step: Step) -> relax.Expr:
     return relax.op.nn.adaptive_avg_pool2d(step.x, (rows, columns))
 
 
-def crop(step: Step) -> relax.Expr:
+def crop(step: MxnetStep) -> relax.Expr:
     """Cut a window out of an image: of a given size, or of the second input's."""
     attrs = step.attributes
     height, width = _image(step.x)

@@ -7,13 +7,13 @@ import math
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import dtype, shape
 
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
 
 
-def convolution(step: Step) -> relax.Expr:
+def convolution(step: MxnetStep) -> relax.Expr:
     """Convolve in one to three dimensions."""
     attrs = step.attributes
     biased = not attrs.flag("no_bias", False)
@@ -27,7 +27,7 @@ def convolution(step: Step) -> relax.Expr:
     return with_bias(step, op(x, w, groups=groups, **options), bias, channels)
 
 
-def deconvolution(step: Step) -> relax.Expr:
+def deconvolution(step: MxnetStep) -> relax.Expr:
     """Convolve transposed, in one or two dimensions."""
     attrs = step.attributes
     biased = not attrs.flag("no_bias", True)
@@ -48,7 +48,7 @@ def deconvolution(step: Step) -> relax.Expr:
 
 
 def _reaching_target(
-    step: Step, kernel: tuple[int, ...], strides: tuple[int, ...], dilation: tuple[int, ...]
+    step: MxnetStep, kernel: tuple[int, ...], strides: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return padding and adjustment with which a transposed convolution has ``target_shape``."""
     target = step.attributes.sizes("target_shape", (1,) * len(kernel), least=1)
@@ -64,7 +64,7 @@ def _reaching_target(
 
 
 def window(
-    step: Step, dilation: str | None = None
+    step: MxnetStep, dilation: str | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return kernel, stride, dilation and padding, checked against each other and the input."""
     attrs = step.attributes
@@ -90,7 +90,7 @@ def expect_shape(what: str, value: relax.Expr, expected: tuple[int, ...]) -> Non
         raise ValueError(f"its {what} is {list(shape(value))}, not {list(expected)}")
 
 
-def with_bias(step: Step, y: relax.Expr, bias: list[relax.Expr], channels: int) -> relax.Expr:
+def with_bias(step: MxnetStep, y: relax.Expr, bias: list[relax.Expr], channels: int) -> relax.Expr:
     """Add the bias of a convolution, where it has one."""
     if not bias:
         return y
@@ -100,7 +100,7 @@ def with_bias(step: Step, y: relax.Expr, bias: list[relax.Expr], channels: int) 
     return relax.op.add(var, step.emit("bias", relax.op.reshape(bias[0], (1, -1, *ones))))
 
 
-def fully_connected(step: Step) -> relax.Expr:
+def fully_connected(step: MxnetStep) -> relax.Expr:
     """Multiply by the transposed weights; by default everything but the batch is one axis."""
     attrs = step.attributes
     biased = not attrs.flag("no_bias", False)
@@ -117,7 +117,7 @@ def fully_connected(step: Step) -> relax.Expr:
     return relax.op.add(step.emit("matmul", y), bias[0])
 
 
-def batch_norm(step: Step) -> relax.Expr:
+def batch_norm(step: MxnetStep) -> relax.Expr:
     """Normalize with the moving statistics; gamma counts as one unless ``fix_gamma`` is False."""
     attrs = step.attributes
     x, *statistics = step.operands("data", "gamma", "beta", "moving_mean", "moving_var")
@@ -140,7 +140,7 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def instance_norm(step: Step) -> relax.Expr:
+def instance_norm(step: MxnetStep) -> relax.Expr:
     """Normalize each channel of each image by its own mean and variance."""
     x, gamma, beta = step.operands("data", "gamma", "beta")
     axes = list(range(2, len(shape(x))))
@@ -148,7 +148,7 @@ def instance_norm(step: Step) -> relax.Expr:
     return relax.op.nn.instance_norm(x, gamma, beta, 1, axes, epsilon)
 
 
-def layer_norm(step: Step) -> relax.Expr:
+def layer_norm(step: MxnetStep) -> relax.Expr:
     """Normalize along one axis by its own mean and variance."""
     x, gamma, beta = step.operands("data", "gamma", "beta")
     axis = axis_of(step.attributes.integer("axis", -1), len(shape(x)))
@@ -156,7 +156,7 @@ def layer_norm(step: Step) -> relax.Expr:
     return relax.op.nn.layer_norm(x, gamma, beta, [axis], epsilon)
 
 
-def l2_normalization(step: Step) -> relax.Expr:
+def l2_normalization(step: MxnetStep) -> relax.Expr:
     """Divide by the root of the sum of squares: of an image, of a channel, or across channels."""
     x, attrs = step.x, step.attributes
     mode, rank = attrs.text("mode", "instance"), len(shape(x))
@@ -169,7 +169,7 @@ def l2_normalization(step: Step) -> relax.Expr:
     return relax.op.divide(x, step.emit("sqrt", relax.op.sqrt(shifted)))
 
 
-def local_response_norm(step: Step) -> relax.Expr:
+def local_response_norm(step: MxnetStep) -> relax.Expr:
     """``x / (knorm + alpha * mean of the squares of nsize channels) ** beta``."""
     attrs, dims = step.attributes, shape(step.x)
     count = attrs.integer("nsize", least=1)

@@ -31,7 +31,7 @@ LIST_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 DENSE = 0
 STORAGE = {1: "row-sparse", 2: "compressed sparse rows"}
-MAX_RANK = 32  # NumPy's before 2.0
+MAX_RANK = 32  # number of axes; NumPy's limit before 2.0
 TYPES = {
     0: "<f4",
     1: "<f8",
@@ -71,36 +71,36 @@ def read_params(path: Path) -> dict[str, Array]:
         raise reader.fault(f"{reader.left} bytes follow the list")
     if len(names) != len(arrays):
         raise reader.fault(f"{len(arrays)} arrays but {len(names)} names; save them with names")
-    found: dict[str, Array] = {}
+    arrays_by_name: dict[str, Array] = {}
     for name, array in zip(names, arrays, strict=True):
-        if name in found:
+        if name in arrays_by_name:
             raise reader.fault(f"two arrays are called {name!r}")
         if array is not None:
-            found[name] = array
-    return found
+            arrays_by_name[name] = array
+    return arrays_by_name
 
 
 class _Reader:
     """The bytes of a file and how far they have been read."""
 
     def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data, self.place = path, data, 0
+        self.path, self.data, self.position = path, data, 0
 
     @property
     def left(self) -> int:
         """How many bytes have not been read."""
-        return len(self.data) - self.place
+        return len(self.data) - self.position
 
-    def fault(self, found: str) -> FrontendError:
+    def fault(self, fault: str) -> FrontendError:
         """Return the error of a file that is broken where reading stands."""
-        return FrontendError(f"{self.path}, byte {self.place}: {found}; check the download")
+        return FrontendError(f"{self.path}, byte {self.position}: {fault}; check the download")
 
     def take(self, size: int, what: str) -> memoryview:
         """Return the next ``size`` bytes."""
         if size > self.left:
             raise self.fault(f"{what} needs {size} bytes, {self.left} are left")
-        self.place += size
-        return memoryview(self.data)[self.place - size : self.place]
+        self.position += size
+        return memoryview(self.data)[self.position - size : self.position]
 
     def number(self, form: str, what: str) -> int:
         """Read one number of a form of ``struct``."""
@@ -112,10 +112,10 @@ class _Reader:
 
     def count(self, what: str, *, least_bytes: int) -> int:
         """Read how many items follow, each of at least so many bytes."""
-        found = self.u64(f"the number of {what}")
-        if found * least_bytes > self.left:
-            raise self.fault(f"{found} {what} cannot be in {self.left} bytes")
-        return found
+        number = self.u64(f"the number of {what}")
+        if number * least_bytes > self.left:
+            raise self.fault(f"{number} {what} cannot be in {self.left} bytes")
+        return number
 
 
 def _array(reader: _Reader, index: int) -> Array | None:

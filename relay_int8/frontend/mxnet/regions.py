@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 
-def _operands(step: Step) -> tuple[relax.Expr, relax.Expr, tuple[int, ...], float]:
+def _operands(step: MxnetStep) -> tuple[relax.Expr, relax.Expr, tuple[int, ...], float]:
     """Return image, boxes (image, x1, y1, x2, y2), pooled size and scale of the boxes."""
     x, boxes = step.operands("data", "rois")
     if len(shape(x)) != 4 or len(shape(boxes)) != 2 or shape(boxes)[1] != 5:
@@ -23,13 +23,13 @@ def _operands(step: Step) -> tuple[relax.Expr, relax.Expr, tuple[int, ...], floa
     return x, boxes, size, scale
 
 
-def roi_pooling(step: Step) -> relax.Expr:
+def roi_pooling(step: MxnetStep) -> relax.Expr:
     """Take the largest value of each part of each box; corners are rounded to pixels."""
     x, boxes, size, scale = _operands(step)
     return relax.op.vision.roi_pool(x, boxes, size, scale)
 
 
-def roi_align(step: Step) -> relax.Expr:
+def roi_align(step: MxnetStep) -> relax.Expr:
     """Average interpolated samples of each part of each box.
 
     ``aligned`` also moves boxes by half a pixel, which TVM's operator does not.

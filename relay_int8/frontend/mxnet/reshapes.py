@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 COPY, INFER, REST, MERGE, SPLIT = 0, -1, -2, -3, -4
@@ -16,7 +16,7 @@ COPY, INFER, REST, MERGE, SPLIT = 0, -1, -2, -3, -4
 merge two, split one into the next two numbers."""
 
 
-def _reshape(step: Step) -> relax.Expr:
+def _reshape(step: MxnetStep) -> relax.Expr:
     """Reshape by a list with MXNet's special numbers, from the right if ``reverse``."""
     attrs, dims = step.attributes, shape(step.x)
     target = [value if value is not None else COPY for value in attrs.integers("shape")]
@@ -40,7 +40,7 @@ def reshaped(dims: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
         If they do not fit ``dims``.
     """
     fault = ValueError(f"a reshape of {list(dims)} to {list(target)}")
-    left, numbers, found = list(dims), list(target), list[int]()
+    left, numbers, extents = list(dims), list(target), list[int]()
     while numbers:
         number = numbers.pop(0)
         taken = {MERGE: 2, REST: len(left)}.get(number, 1)
@@ -48,16 +48,18 @@ def reshaped(dims: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
             raise fault
         source, left = left[:taken], left[taken:]
         if number == SPLIT:
-            found += _split(source[0], numbers[:2], fault)
+            extents += _split(source[0], numbers[:2], fault)
             del numbers[:2]
         else:
-            found += {COPY: source, REST: source, MERGE: [math.prod(source)]}.get(number, [number])
-    if found.count(INFER) == 1:
-        known = math.prod(extent for extent in found if extent != INFER)
-        found[found.index(INFER)] = math.prod(dims) // known
-    if INFER in found or math.prod(found) != math.prod(dims):
+            extents += {COPY: source, REST: source, MERGE: [math.prod(source)]}.get(
+                number, [number]
+            )
+    if extents.count(INFER) == 1:
+        known = math.prod(extent for extent in extents if extent != INFER)
+        extents[extents.index(INFER)] = math.prod(dims) // known
+    if INFER in extents or math.prod(extents) != math.prod(dims):
         raise fault
-    return tuple(found)
+    return tuple(extents)
 
 
 def _split(extent: int, parts: Sequence[int], fault: ValueError) -> list[int]:
@@ -71,24 +73,24 @@ def _split(extent: int, parts: Sequence[int], fault: ValueError) -> list[int]:
     return factors
 
 
-def _flatten(step: Step) -> relax.Expr:
+def _flatten(step: MxnetStep) -> relax.Expr:
     batch, *rest = shape(step.x)
     return relax.op.reshape(step.x, (batch, math.prod(rest)))
 
 
-def _reshape_like(step: Step) -> relax.Expr:
+def _reshape_like(step: MxnetStep) -> relax.Expr:
     x, like = step.operands("lhs", "rhs")
     if any(name in step.attributes for name in ("lhs_begin", "rhs_begin")):
         raise NotImplementedError("reshape_like of a part of the axes")
     return relax.op.reshape(x, shape(like))
 
 
-def _expand_dims(step: Step) -> relax.Expr:
+def _expand_dims(step: MxnetStep) -> relax.Expr:
     axis = axis_of(step.attributes.integer("axis"), len(shape(step.x)) + 1)
     return relax.op.expand_dims(step.x, axis)
 
 
-def _squeeze(step: Step) -> relax.Expr:
+def _squeeze(step: MxnetStep) -> relax.Expr:
     dims = shape(step.x)
     axes = [axis_of(axis or 0, len(dims)) for axis in step.attributes.integers("axis")]
     if any(dims[axis] != 1 for axis in axes):

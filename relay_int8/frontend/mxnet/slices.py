@@ -8,11 +8,11 @@ from itertools import pairwise
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 
-def _slice(step: Step) -> relax.Expr:
+def _slice(step: MxnetStep) -> relax.Expr:
     """Slice the leading axes; None leaves an end, a step of -1 turns an axis around."""
     attrs, dims = step.attributes, shape(step.x)
     begin, end = attrs.integers("begin"), attrs.integers("end")
@@ -26,14 +26,14 @@ def _slice(step: Step) -> relax.Expr:
     return _sliced(step, dict(enumerate(ranges)))
 
 
-def _slice_axis(step: Step) -> relax.Expr:
+def _slice_axis(step: MxnetStep) -> relax.Expr:
     attrs, dims = step.attributes, shape(step.x)
     axis = axis_of(attrs.integer("axis"), len(dims))
     end = attrs.integer("end") if "end" in attrs else None
     return _sliced(step, {axis: _extent(slice(attrs.integer("begin"), end), dims[axis])})
 
 
-def _slice_like(step: Step) -> relax.Expr:
+def _slice_like(step: MxnetStep) -> relax.Expr:
     x, like = step.operands("data", "shape_like")
     given = step.attributes.integers("axes")
     rank = min(len(shape(x)), len(shape(like)))
@@ -50,7 +50,7 @@ def _extent(bounds: slice, size: int) -> range:
     return range(*bounds.indices(size))
 
 
-def _sliced(step: Step, ranges: dict[int, range]) -> relax.Expr:
+def _sliced(step: MxnetStep, ranges: dict[int, range]) -> relax.Expr:
     empty = [axis for axis, positions in ranges.items() if not positions]
     if empty:
         raise ValueError(f"nothing is left of axis {empty[0]} of {list(shape(step.x))}")
@@ -72,7 +72,7 @@ def _sliced(step: Step, ranges: dict[int, range]) -> relax.Expr:
     )
 
 
-def _split_channels(step: Step) -> Sequence[relax.Expr]:
+def _split_channels(step: MxnetStep) -> Sequence[relax.Expr]:
     """Split an axis into equal parts, and drop the axis if ``squeeze_axis``."""
     attrs, dims = step.attributes, shape(step.x)
     axis = axis_of(attrs.integer("axis", 1), len(dims))
@@ -83,8 +83,8 @@ def _split_channels(step: Step) -> Sequence[relax.Expr]:
     return _parts(step, axis, range(0, dims[axis] + 1, width))
 
 
-def _split_at(step: Step) -> Sequence[relax.Expr]:
-    """Split an axis at given places, or into equal parts."""
+def _split_at(step: MxnetStep) -> Sequence[relax.Expr]:
+    """Split an axis at given indices, or into equal parts."""
     attrs, dims = step.attributes, shape(step.x)
     axis = axis_of(attrs.integer("axis", 1), len(dims))
     sections = attrs.integer("sections", 0, least=0)
@@ -92,19 +92,19 @@ def _split_at(step: Step) -> Sequence[relax.Expr]:
         if dims[axis] % sections:
             raise ValueError(f"axis {axis} of {list(dims)} cannot be split into {sections}")
         return _parts(step, axis, range(0, dims[axis] + 1, dims[axis] // sections))
-    places = sorted({0, *(place or 0 for place in attrs.integers("indices"))})
-    return _parts(step, axis, [*places, dims[axis]])
+    boundaries = sorted({0, *(boundary or 0 for boundary in attrs.integers("indices"))})
+    return _parts(step, axis, [*boundaries, dims[axis]])
 
 
-def _parts(step: Step, axis: int, places: Sequence[int]) -> Sequence[relax.Expr]:
+def _parts(step: MxnetStep, axis: int, boundaries: Sequence[int]) -> Sequence[relax.Expr]:
     squeeze = step.attributes.flag("squeeze_axis", False)
-    found = []
-    for begin, end in pairwise(places):
+    parts = []
+    for begin, end in pairwise(boundaries):
         part = _sliced(step, {axis: range(begin, end)})
         if squeeze:
             part = relax.op.squeeze(step.emit("part", part), [axis])
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 SLICES: dict[str, Converter] = {

@@ -12,8 +12,8 @@ from relay_int8.graph.dataflow import dtype
 
 
 @dataclass(frozen=True)
-class Step:
-    """One node on its way into Relax.
+class MxnetStep:
+    """Operands and attributes of one MXNet node, as its converter reads them.
 
     Parameters
     ----------
@@ -47,6 +47,6 @@ class Step:
         return relax.const(value, dtype(self.x))
 
 
-Converter = Callable[[Step], "relax.Expr | Sequence[relax.Expr]"]
+Converter = Callable[[MxnetStep], "relax.Expr | Sequence[relax.Expr]"]
 """Returns an operator's result, or one for each of several; raises ValueError where a node does not
 fit the operator, NotImplementedError where we lack something, each with what was found."""

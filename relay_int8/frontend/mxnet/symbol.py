@@ -15,14 +15,14 @@ from typing import Any
 from relay_int8.errors import FrontendError
 
 VARIABLE = "null"
-LARGEST_BYTES = 16 << 20  # the deepest networks of the model zoos have 1 MB
-SPELLINGS = ("attr", "attrs", "param")  # where one node has two, the later one counts
+LARGEST_BYTES = 16 << 20  # size of a symbol file; the deepest networks of the model zoos have 1 MB
+SPELLINGS = ("attr", "attrs", "param")  # keys of attributes; of two, the later counts
 
 Entry = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class SymbolNode:
     """An operator or a variable; ``inputs`` are pairs of node and output."""
 
     op: str
@@ -40,7 +40,7 @@ class Node:
 class Symbol:
     """A graph: nodes in topological order, and what it returns."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[SymbolNode, ...]
     heads: tuple[Entry, ...]
 
 
@@ -58,57 +58,57 @@ def read_symbol(path: Path) -> Symbol:
     if size > LARGEST_BYTES:
         raise FrontendError(f"{path}: {size} bytes; an MXNet symbol has at most {LARGEST_BYTES}")
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as err:
         raise FrontendError(f"{path}: expected the JSON of an MXNet symbol: {err}") from err
     try:
-        return _symbol(found)
+        return _symbol(document)
     except ValueError as err:
         raise FrontendError(f"{path}: no MXNet symbol that can be read: {err}") from err
 
 
-def _symbol(found: Any) -> Symbol:
-    if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
+def _symbol(document: Any) -> Symbol:
+    if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
         raise ValueError("it has no list of nodes")
-    nodes = tuple(_node(index, node) for index, node in enumerate(found["nodes"]))
-    if not isinstance(found.get("heads"), list) or not found["heads"]:
+    nodes = tuple(_node(index, node) for index, node in enumerate(document["nodes"]))
+    if not isinstance(document.get("heads"), list) or not document["heads"]:
         raise ValueError("it has no heads: nothing to compute")
-    heads = tuple(_entry(entry, len(nodes), "a head") for entry in found["heads"])
+    heads = tuple(_entry(entry, len(nodes), "a head") for entry in document["heads"])
     return Symbol(nodes=nodes, heads=heads)
 
 
-def _node(index: int, found: Any) -> Node:
-    if not isinstance(found, dict):
-        raise ValueError(f"node {index} is {type(found).__name__}, not an object")
-    op, name = found.get("op"), found.get("name")
+def _node(index: int, fields: Any) -> SymbolNode:
+    if not isinstance(fields, dict):
+        raise ValueError(f"node {index} is {type(fields).__name__}, not an object")
+    op, name = fields.get("op"), fields.get("name")
     if not isinstance(op, str) or not isinstance(name, str) or not name:
         raise ValueError(f"node {index} has no op or no name")
-    inputs = found.get("inputs", [])
+    inputs = fields.get("inputs", [])
     if not isinstance(inputs, list):
         raise ValueError(f"the inputs of node {name} are no list")
-    return Node(
+    return SymbolNode(
         op=op,
         name=name,
-        attributes=_attributes(name, found),
+        attributes=_attributes(name, fields),
         inputs=tuple(_entry(entry, index, f"node {name}") for entry in inputs),
     )
 
 
-def _attributes(name: str, found: dict[str, Any]) -> dict[str, str]:
+def _attributes(name: str, entry: dict[str, Any]) -> dict[str, str]:
     merged: dict[str, str] = {}
     for spelling in SPELLINGS:
-        attributes = found.get(spelling) or {}
+        attributes = entry.get(spelling) or {}
         if not isinstance(attributes, dict):
             raise ValueError(f"{spelling} of node {name} is no object")
         merged.update({key: str(value).strip() for key, value in attributes.items()})
     return merged
 
 
-def _entry(found: Any, before: int, reader: str) -> Entry:
+def _entry(entry: Any, before: int, reader: str) -> Entry:
     """Return node and output of an input, which must be one of the first ``before`` nodes."""
-    whole = isinstance(found, list) and len(found) in (2, 3)
-    if not whole or any(type(number) is not int or number < 0 for number in found[:2]):
-        raise ValueError(f"{reader} reads {str(found)[:60]}, not [node, output]")
-    if found[0] >= before:
-        raise ValueError(f"{reader} reads node {found[0]}, of which there are {before} before it")
-    return found[0], found[1]
+    whole = isinstance(entry, list) and len(entry) in (2, 3)
+    if not whole or any(type(number) is not int or number < 0 for number in entry[:2]):
+        raise ValueError(f"{reader} reads {str(entry)[:60]}, not [node, output]")
+    if entry[0] >= before:
+        raise ValueError(f"{reader} reads node {entry[0]}, of which there are {before} before it")
+    return entry[0], entry[1]

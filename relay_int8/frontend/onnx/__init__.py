@@ -33,7 +33,7 @@ from relay_int8.graph.attributes import QRANGE
 
 OLDEST_OPSET = 7
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
-PLAIN_OPSET = 13  # the oldest whose operators TVM's importer reads as the standard says
+PLAIN_OPSET = 13  # oldest opset whose operators TVM's importer reads as the standard says
 
 FIRST_WITH_COORDINATES = 11
 OLD_RESIZE = [

@@ -1,4 +1,4 @@
-"""How ONNX's windows are padded: by widths in the file, or by a mode."""
+"""The paddings of ONNX's convolutions and pools: widths in the file, or the mode auto_pad."""
 
 from __future__ import annotations
 

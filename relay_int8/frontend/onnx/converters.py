@@ -35,7 +35,7 @@ SORTED = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 
-MOST_COPIES = 8  # that a Tile is written as, joined
+MOST_COPIES = 8  # copies that a Tile is imported as, joined by a concat
 
 
 def _clip(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -141,10 +141,10 @@ def _mean(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
 
 def _cum_sum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Sum along an axis, from its end where ``reverse`` says so."""
-    x, place = inputs[0], constant(inputs[1])
-    if place is None:
+    x, axis_array = inputs[0], constant(inputs[1])
+    if axis_array is None:
         raise NotImplementedError("its axis is computed, not constant")
-    axis = int(place.reshape(()))
+    axis = int(axis_array.reshape(()))
     turned = bool(attributes.get("reverse", 0))
     x = bb.emit(relax.op.flip(x, axis)) if turned else x
     y = relax.op.cumsum(x, axis, exclusive=bool(attributes.get("exclusive", 0)))

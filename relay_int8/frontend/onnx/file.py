@@ -36,9 +36,9 @@ def read_model(path: Path) -> onnx.ModelProto:
     data = path.read_bytes()
     if not data:
         raise FrontendError(f"{path}: the file is empty; expected an ONNX model")
-    for offset, signature, found in SIGNATURES:
+    for offset, signature, kind in SIGNATURES:
         if data[offset:].startswith(signature):
-            raise FrontendError(f"{path}: expected an ONNX model, found {found}")
+            raise FrontendError(f"{path}: expected an ONNX model, found {kind}")
     try:
         model = onnx.load_model_from_string(data)
     except DecodeError as err:

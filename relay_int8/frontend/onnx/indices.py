@@ -23,12 +23,12 @@ def gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     x = inputs[0]
     axis = int(attributes.get("axis", 0)) % len(shape(x))
     indices = _from_start(bb, inputs[1], np.array(shape(x)[axis]))
-    places = constant(indices)
-    if places is None or places.ndim > 1 or not _are_neighbours(places):
+    positions = constant(indices)
+    if positions is None or positions.ndim > 1 or not _are_neighbours(positions):
         return relax.op.take(x, indices, axis)
-    first = int(places.reshape(-1)[0]) if places.size else 0
-    part = relax.op.strided_slice(x, [axis], [first], [first + places.size])
-    return part if places.ndim else relax.op.squeeze(bb.emit(part), [axis])
+    first = int(positions.reshape(-1)[0]) if positions.size else 0
+    part = relax.op.strided_slice(x, [axis], [first], [first + positions.size])
+    return part if positions.ndim else relax.op.squeeze(bb.emit(part), [axis])
 
 
 def gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -58,15 +58,15 @@ def scatter_elements(
 ) -> relax.Expr:
     """Write one element for each index; other axes of the indices may be shorter."""
     x, indices, updates = inputs
-    dims, places = shape(x), shape(indices)
+    dims, index_dims = shape(x), shape(indices)
     axis = int(attributes.get("axis", 0)) % len(dims)
     indices = _from_start(bb, indices, np.array(dims[axis]))
     reduction = _reduction(attributes)
-    if all(n == m for i, (n, m) in enumerate(zip(dims, places, strict=True)) if i != axis):
+    if all(n == m for i, (n, m) in enumerate(zip(dims, index_dims, strict=True)) if i != axis):
         return relax.op.scatter_elements(x, indices, updates, axis, reduction)
     # TVM takes extents other than the axis's from the data: write at whole coordinates instead.
-    kind, count = dtype(indices), int(np.prod(places))
-    grid = np.indices(places).reshape(len(dims), count).T.astype(kind)
+    kind, count = dtype(indices), int(np.prod(index_dims))
+    grid = np.indices(index_dims).reshape(len(dims), count).T.astype(kind)
     chosen = np.broadcast_to(np.arange(len(dims)) == axis, grid.shape)
     flat = bb.emit(relax.op.reshape(indices, (count, 1)))
     along = relax.op.where(relax.const(chosen, "bool"), flat, relax.const(grid, kind))
@@ -87,13 +87,13 @@ def gathered_elements(x: Array, indices: Array, axis: int) -> Array:
     ONNX's reference implementation has no index that is shorter than the data, and fails where the
     leading extent is 1.
     """
-    places: list[Array] = [*np.indices(indices.shape, sparse=True)]
-    places[axis] = _valid(indices, np.array(x.shape[axis]))
-    return np.asarray(x[tuple(places)])
+    coordinates: list[Array] = [*np.indices(indices.shape, sparse=True)]
+    coordinates[axis] = _valid(indices, np.array(x.shape[axis]))
+    return np.asarray(x[tuple(coordinates)])
 
 
-def _are_neighbours(places: Array) -> bool:
-    flat = places.reshape(-1)
+def _are_neighbours(positions: Array) -> bool:
+    flat = positions.reshape(-1)
     return bool(flat.size == 0 or np.array_equal(flat - flat[0], np.arange(flat.size)))
 
 

@@ -29,7 +29,7 @@ from relay_int8.graph.dataflow import constant, dtype, operator, shape
 
 Attributes = dict[str, Any]
 MOVES_OF_INTEGERS = ("nn.max_pool2d", "permute_dims", "reshape", "strided_slice")
-OPSET_OF_ONE_AXIS = 13  # of Softmax
+OPSET_OF_ONE_AXIS = 13  # first opset whose Softmax normalizes one axis
 
 
 class _Pairs:

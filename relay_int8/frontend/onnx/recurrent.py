@@ -12,11 +12,11 @@ from tvm import relax
 from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
 from relay_int8.frontend.recurrent_cells import (
     Activation,
-    Cell,
     GruCell,
     LstmCell,
     PlainCell,
-    Weights,
+    RecurrentCell,
+    RecurrentWeights,
     clipped,
     hard_sigmoid,
     relu,
@@ -70,7 +70,7 @@ def rnn(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
 
 @dataclass(frozen=True)
 class _Node:
-    """The operands and attributes of a node that all three operators have."""
+    """Operands and attributes of a recurrent node, common to LSTM, GRU and RNN."""
 
     bb: relax.BlockBuilder
     inputs: list[Any]
@@ -98,17 +98,17 @@ class _Node:
         steps, batch = shape(x)[time], shape(x)[1 - time]
         check_steps(steps * self.count)
         self._check_lengths(steps)
-        found = [
+        directions = [
             self._direction(index, cell, states, time=time) for index, cell in enumerate(cells)
         ]
-        hidden = shape(found[0][0][0])[1]
+        hidden = shape(directions[0][0][0])[1]
         # (steps, directions, batch, hidden), or (batch, steps, directions, hidden)
-        in_order = [outputs[step] for step in range(steps) for outputs, _ in found]
+        in_order = [outputs[step] for step in range(steps) for outputs, _ in directions]
         sizes = [steps, self.count, hidden]
         sizes.insert(2 * (1 - time), batch)
         count = self.attributes["tvm_custom"]["num_outputs"]
         results = [in_sequence(self._emit, in_order, time, sizes)]
-        for tensors in list(zip(*(last for _, last in found), strict=True))[: count - 1]:
+        for tensors in list(zip(*(last for _, last in directions), strict=True))[: count - 1]:
             sizes = [self.count, hidden]
             sizes.insert(1 - time, batch)
             results.append(in_sequence(self._emit, tensors, time, sizes))
@@ -125,14 +125,14 @@ class _Node:
                 f"its peepholes are {shape(whole)}, expected {(len(PEEPHOLES) * hidden,)}"
             )
         parts = {}
-        for place, gate in enumerate(PEEPHOLES):
-            begin = place * hidden
+        for row, gate in enumerate(PEEPHOLES):
+            begin = row * hidden
             part = relax.op.strided_slice(whole, [0], [begin], [begin + hidden])
             parts[gate] = self._emit("peephole", part)
         return parts["i"], parts["f"], parts["o"]
 
     def _direction(
-        self, index: int, cell: Cell, states: list[int], *, time: int
+        self, index: int, cell: RecurrentCell, states: list[int], *, time: int
     ) -> tuple[list[relax.Expr], list[relax.Expr]]:
         of_input, of_state, bias = (self._row(operand, index) for operand in (1, 2, 3))
         if of_input is None or of_state is None:
@@ -142,7 +142,7 @@ class _Node:
         return run_layer(
             self._emit,
             cell,
-            Weights(of_input, of_state, *biases),
+            RecurrentWeights(of_input, of_state, *biases),
             self.inputs[0],
             [s if s is None else part_of_state(self._emit, s, time, index) for s in initial],
             time=time,

@@ -115,7 +115,7 @@ def _whole_roi(roi: Any, axes: list[int], rank: int) -> Any:
 
 def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -> list[int]:
     """Return the whole shape that is wanted."""
-    found = list(x_shape)
+    result_shape = list(x_shape)
     written, factors = (None if given is None else constant(given) for given in (sizes, scales))
     if written is not None and written.size:
         extents = written.tolist()
@@ -125,5 +125,5 @@ def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -
     else:
         raise NotImplementedError("its sizes are computed, not constant")
     for axis, extent in zip(axes, extents, strict=True):
-        found[axis] = int(extent)
-    return found
+        result_shape[axis] = int(extent)
+    return result_shape

@@ -15,7 +15,7 @@ from tvm import IRModule
 from relay_int8.frontend.importing import check_batch
 from relay_int8.frontend.options import ImportOptions, refuse_options
 from relay_int8.frontend.tflite.file import read_model
-from relay_int8.frontend.tflite.graph import GraphImporter
+from relay_int8.frontend.tflite.graph import TfliteImporter
 from relay_int8.frontend.weights import check_finite
 
 
@@ -43,4 +43,4 @@ def import_tflite(source: str | Path, *, batch: int | None = None) -> IRModule:
         Operators, types or encodings that cannot be imported.
     """
     check_batch(batch)
-    return check_finite(GraphImporter(read_model(Path(source)), batch).run())
+    return check_finite(TfliteImporter(read_model(Path(source)), batch).run())

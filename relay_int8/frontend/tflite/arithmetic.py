@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.tflite.step import FUSED, Converter, Step, clip
+from relay_int8.frontend.tflite.step import FUSED, Converter, TfliteStep, clip
 from relay_int8.frontend.tflite.tensors import Image, Result, axis_of, dequantize
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -17,7 +17,7 @@ Unary = Callable[[relax.Expr], relax.Expr]
 
 
 def _binary(combine: Binary, *, fused: bool = True) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TfliteStep) -> Result:
         (a, b), wrap = step.together(0, 1)
         y = combine(a, b)
         return wrap(step.activated(y) if fused else y)
@@ -26,26 +26,26 @@ def _binary(combine: Binary, *, fused: bool = True) -> Converter:
 
 
 def _unary(compute: Unary) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TfliteStep) -> Result:
         (x,), wrap = step.together(0)
         return wrap(compute(x))
 
     return _convert
 
 
-def _add_all(step: Step) -> Result:
+def _add_all(step: TfliteStep) -> Result:
     (total, *others), wrap = step.together(*range(len(step.inputs)))
     for other in others:
         total = step.emit("sum", relax.op.add(total, other))
     return wrap(total)
 
 
-def _squared_difference(step: Step) -> Result:
+def _squared_difference(step: TfliteStep) -> Result:
     (a, b), wrap = step.together(0, 1)
     return wrap(relax.op.square(step.emit("difference", relax.op.subtract(a, b))))
 
 
-def _hard_swish(step: Step) -> Result:
+def _hard_swish(step: TfliteStep) -> Result:
     """``x * clip(x + 3, 0, 6) / 6``."""
     (x,), wrap = step.together(0)
     shifted = step.emit("shifted", relax.op.add(x, relax.const(np.float32(3))))
@@ -54,7 +54,7 @@ def _hard_swish(step: Step) -> Result:
     return wrap(relax.op.divide(scaled, relax.const(np.float32(6))))
 
 
-def _elu(step: Step) -> Result:
+def _elu(step: TfliteStep) -> Result:
     """``max(x, exp(min(x, 0)) - 1)``: the exponential is above its tangent."""
     (x,), wrap = step.together(0)
     zero, one = relax.const(np.float32(0)), relax.const(np.float32(1))
@@ -62,12 +62,12 @@ def _elu(step: Step) -> Result:
     return wrap(relax.op.maximum(x, step.emit("curve", relax.op.subtract(grown, one))))
 
 
-def _gelu(step: Step) -> Result:
+def _gelu(step: TfliteStep) -> Result:
     (x,), wrap = step.together(0)
     return wrap((relax.op.nn.gelu_tanh if step.options["approximate"] else relax.op.nn.gelu)(x))
 
 
-def _leaky_relu(step: Step) -> Result:
+def _leaky_relu(step: TfliteStep) -> Result:
     (x,), wrap = step.together(0)
     alpha = float(step.options["alpha"])  # type: ignore[arg-type]
     if not np.isfinite(alpha):
@@ -75,7 +75,7 @@ def _leaky_relu(step: Step) -> Result:
     return wrap(relax.op.nn.leakyrelu(x, alpha))
 
 
-def _prelu(step: Step) -> Result:
+def _prelu(step: TfliteStep) -> Result:
     """Multiply negative values by slopes: of channels, or of any other broadcast."""
     (x,), wrap = step.together(0)
     if len(shape(x)) == 4:
@@ -91,7 +91,7 @@ def _prelu(step: Step) -> Result:
     return wrap(relax.op.add(step.emit("above", relax.op.maximum(x, zero)), scaled))
 
 
-def _softmax(step: Step) -> Result:
+def _softmax(step: TfliteStep) -> Result:
     (x,), wrap = step.together(0)
     beta = float(step.options["beta"])  # type: ignore[arg-type]
     if not np.isfinite(beta):
@@ -101,12 +101,12 @@ def _softmax(step: Step) -> Result:
     return wrap(relax.op.nn.softmax(x, step.axis(-1, len(shape(x)))))
 
 
-def _log_softmax(step: Step) -> Result:
+def _log_softmax(step: TfliteStep) -> Result:
     (x,), wrap = step.together(0)
     return wrap(relax.op.nn.log_softmax(x, step.axis(-1, len(shape(x)))))
 
 
-def _l2_normalization(step: Step) -> Result:
+def _l2_normalization(step: TfliteStep) -> Result:
     """Divide by the root of the sum of squares along the last axis, 1e-6 at least."""
     (x,), wrap = step.together(0)
     squares = step.emit("squares", relax.op.square(x))
@@ -120,7 +120,7 @@ def _l2_normalization(step: Step) -> Result:
 def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
     """Reduce along axes; height and width of an image in NCHW, as pooling of the whole."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TfliteStep) -> Result:
         (x,), _ = step.together(0)
         axes = sorted({axis_of(axis, len(shape(x))) for axis in step.integers(1, "axes")})
         if len(shape(x)) == 4 and axes == [1, 2]:
@@ -134,13 +134,13 @@ def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
     return _convert
 
 
-def _quantize(step: Step) -> Result:
+def _quantize(step: TfliteStep) -> Result:
     """Hand on what is quantized when it is bound."""
     (x,), wrap = step.together(0)
     return wrap(x)
 
 
-def _dequantize(step: Step) -> Result:
+def _dequantize(step: TfliteStep) -> Result:
     """Return integers as reals once more, so that the result has a name of its own."""
     held, tensor = step.held.get(0), step.tensor(0)
     if held is None or held.integers is None:
@@ -151,10 +151,10 @@ def _dequantize(step: Step) -> Result:
     return dequantize(held.integers, tensor)
 
 
-def _place_of(choose: Callable[..., relax.Expr]) -> Converter:
-    """Return the place of an extreme along an axis."""
+def _index_of(choose: Callable[..., relax.Expr]) -> Converter:
+    """Return the index of an extreme along an axis."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TfliteStep) -> Result:
         (x,), _ = step.together(0)
         (axis,) = step.integers(1, "axis")
         rank, kind = len(shape(x)), step.outputs[0].dtype
@@ -191,8 +191,8 @@ ARITHMETIC: dict[str, Converter] = {
     **{kind: _unary(compute) for kind, compute in UNARY.items()},
     "ADD": _binary(relax.op.add),
     "ADD_N": _add_all,
-    "ARG_MAX": _place_of(relax.op.argmax),
-    "ARG_MIN": _place_of(relax.op.argmin),
+    "ARG_MAX": _index_of(relax.op.argmax),
+    "ARG_MIN": _index_of(relax.op.argmin),
     "DEQUANTIZE": _dequantize,
     "DIV": _binary(relax.op.divide),
     "ELU": _elu,

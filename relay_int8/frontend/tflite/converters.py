@@ -5,7 +5,7 @@ from __future__ import annotations
 from relay_int8.frontend.tflite.arithmetic import ARITHMETIC
 from relay_int8.frontend.tflite.images import IMAGES
 from relay_int8.frontend.tflite.layers import LAYERS
-from relay_int8.frontend.tflite.moves import MOVES
+from relay_int8.frontend.tflite.movement import MOVES
 from relay_int8.frontend.tflite.slices import SLICES
 from relay_int8.frontend.tflite.step import Converter
 

@@ -20,7 +20,7 @@ from relay_int8.frontend.tflite.schema import (
     TYPES,
     VERSION,
 )
-from relay_int8.frontend.tflite.tables import Array, Flatbuffer, Table
+from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
 OptionValue = int | float | tuple[int, ...]
@@ -36,7 +36,7 @@ class Quantization:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TfliteTensor:
     """One tensor; ``values`` of a constant, None of what is computed."""
 
     name: str
@@ -47,7 +47,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Operator:
+class TfliteOperator:
     """One operator: indices of the tensors it reads (-1 where it leaves one out) and gives."""
 
     kind: str
@@ -57,16 +57,16 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Model:
+class TfliteModel:
     """The graph of a file; ``operators`` in an order in which they can run."""
 
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path) -> TfliteModel:
     """Return the graph of a TFLite file.
 
     Raises
@@ -92,12 +92,12 @@ def read_model(path: Path) -> Model:
 
 
 class _Reader:
-    def __init__(self, path: Path, data: bytes, root: Table) -> None:
+    def __init__(self, path: Path, data: bytes, root: FlatbufferTable) -> None:
         self._path, self._data, self._root = path, data, root
         self._kinds = [_kind(code) for code in root.tables(1)]
         self._buffers = list(root.tables(4))
 
-    def model(self) -> Model:
+    def model(self) -> TfliteModel:
         """Return the only graph; UnsupportedOpError for the several that control flow makes."""
         graphs = list(self._root.tables(2))
         if not graphs:
@@ -116,40 +116,40 @@ class _Reader:
         )
         if not inputs or not outputs:
             raise self._fault("it has no inputs or no outputs")
-        return Model(tensors, operators, inputs, outputs)
+        return TfliteModel(tensors, operators, inputs, outputs)
 
-    def _fault(self, found: str) -> FrontendError:
-        return FrontendError(f"{self._path}: {found}; check the download")
+    def _fault(self, fault: str) -> FrontendError:
+        return FrontendError(f"{self._path}: {fault}; check the download")
 
-    def _indices(self, found: Array, count: int, what: str, least: int = 0) -> tuple[int, ...]:
-        wrong = [int(index) for index in found if not least <= index < count]
+    def _indices(self, indices: Array, count: int, what: str, least: int = 0) -> tuple[int, ...]:
+        wrong = [int(index) for index in indices if not least <= index < count]
         if wrong:
             raise self._fault(f"{what} is tensor {wrong[0]} of {count}")
-        return tuple(int(index) for index in found)
+        return tuple(int(index) for index in indices)
 
-    def _operator(self, table: Table, tensors: int) -> Operator:
+    def _operator(self, table: FlatbufferTable, tensors: int) -> TfliteOperator:
         index = int(table.number(0, "I"))
         if index >= len(self._kinds):
             raise self._fault(f"an operator of kind {index}, and there are {len(self._kinds)}")
         kind = self._kinds[index]
         inputs, outputs = (table.array(field, "i4") for field in (1, 2))
-        return Operator(
+        return TfliteOperator(
             kind=kind,
             inputs=self._indices(inputs, tensors, f"an input of {kind}", -1),
             outputs=self._indices(outputs, tensors, f"an output of {kind}"),
             options=self._options(kind, table),
         )
 
-    def _options(self, kind: str, table: Table) -> dict[str, OptionValue]:
+    def _options(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
         known = OPTIONS.get(kind)
         if known is None:
             return {}
-        number, found = int(table.number(3, "B")), table.table(4)
-        if found is not None and number != known.number:
+        number, options = int(table.number(3, "B")), table.table(4)
+        if options is not None and number != known.number:
             raise self._fault(f"{kind} has options of type {number}, not {known.number}")
-        return {name: _option(found, *place) for name, place in known.fields.items()}
+        return {name: _option(options, *field) for name, field in known.fields.items()}
 
-    def _tensor(self, index: int, table: Table) -> Tensor:
+    def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"
         code = int(table.number(1, "b"))
         if table.table(6) is not None or bool(table.number(5, "?")):
@@ -159,7 +159,7 @@ class _Reader:
         if code not in TYPES:
             kind = OTHER_TYPES.get(code, f"type {code}")
             raise UnsupportedOpError(f"tensor {name} is of {kind}, which cannot be imported")
-        return Tensor(
+        return TfliteTensor(
             name=name,
             shape=shape,
             dtype=TYPES[code],
@@ -191,7 +191,7 @@ class _Reader:
         return data.view(kind).reshape(shape)
 
     def _quantization(
-        self, name: str, table: Table | None, shape: tuple[int, ...], dtype: str
+        self, name: str, table: FlatbufferTable | None, shape: tuple[int, ...], dtype: str
     ) -> Quantization | None:
         """Return scale and zero point, or None where there are none."""
         scale = np.empty(0, "<f4") if table is None else table.array(2, "f4")
@@ -213,7 +213,7 @@ class _Reader:
         return Quantization(scale, np.broadcast_to(zero, scale.shape), axis if by_channel else 0)
 
 
-def _kind(code: Table) -> str:
+def _kind(code: FlatbufferTable) -> str:
     """Return the name of an operator; the old field was a byte, the new one may be absent."""
     number = max(int(code.number(0, "b")), int(code.number(3, "i")))
     if number == CUSTOM:
@@ -221,10 +221,10 @@ def _kind(code: Table) -> str:
     return OPERATORS.get(number, f"operator {number}")
 
 
-def _option(found: Table | None, index: int, form: str, default: float) -> OptionValue:
+def _option(options: FlatbufferTable | None, index: int, form: str, default: float) -> OptionValue:
     """Return an option, or its default where the file leaves it out."""
     if form == INTEGERS:
-        values = () if found is None else found.array(index, "i4")[: MAX_RANK + 1]
+        values = () if options is None else options.array(index, "i4")[: MAX_RANK + 1]
         return tuple(int(value) for value in values)
-    value: OptionValue = default if found is None else found.number(index, form, default)
+    value: OptionValue = default if options is None else options.number(index, form, default)
     return value

@@ -21,8 +21,8 @@ from relay_int8.frontend.importing import (
     refuse_operators,
 )
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
-from relay_int8.frontend.tflite.file import Model, Operator, Tensor
-from relay_int8.frontend.tflite.step import Step
+from relay_int8.frontend.tflite.file import TfliteModel, TfliteOperator, TfliteTensor
+from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (
     QUANTIZED,
     TO_NHWC,
@@ -36,8 +36,8 @@ from relay_int8.frontend.tflite.tensors import (
 from relay_int8.graph.dataflow import shape
 
 
-class GraphImporter:
-    """One graph on its way into Relax.
+class TfliteImporter:
+    """Imports one TFLite graph into Relax.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GraphImporter:
         Leading extent of every input, in place of the file's.
     """
 
-    def __init__(self, model: Model, batch: int | None) -> None:
+    def __init__(self, model: TfliteModel, batch: int | None) -> None:
         self._model = model if batch is None else _with_batch(model, batch)
         self._batch = batch
         self._writer = ImportWriter()
@@ -63,15 +63,15 @@ class GraphImporter:
             self._convert(operator)
         return self._writer.finish(params, [self._output(i) for i in self._model.outputs])
 
-    def _needed(self) -> list[Operator]:
+    def _needed(self) -> list[TfliteOperator]:
         """Return the operators that the results depend on, in order."""
         wanted = set(self._model.outputs)
-        found = []
+        needed = []
         for operator in reversed(self._model.operators):
             if wanted.intersection(operator.outputs):
                 wanted.update(_data(operator))
-                found.append(operator)
-        return found[::-1]
+                needed.append(operator)
+        return needed[::-1]
 
     def _input(self, index: int) -> relax.Var:
         tensor = self._model.tensors[index]
@@ -91,12 +91,12 @@ class GraphImporter:
             self._held[index] = Held(plain=real, integers=param)
         return param
 
-    def _convert(self, operator: Operator) -> None:
+    def _convert(self, operator: TfliteOperator) -> None:
         """Bind the results of an operator."""
         tensors = self._model.tensors
         outputs = [tensors[index] for index in operator.outputs]
         title = f"{operator.kind} (its result: {outputs[0].name})"
-        step = Step(
+        step = TfliteStep(
             operator=operator,
             inputs=[None if index < 0 else tensors[index] for index in operator.inputs],
             outputs=outputs,
@@ -105,25 +105,25 @@ class GraphImporter:
             scaled=self._batch is not None,
         )
         with converting(title):
-            found = CONVERTERS[operator.kind](step)
-            results = [found] if isinstance(found, relax.Expr | Image) else list(found)
+            converted = CONVERTERS[operator.kind](step)
+            results = [converted] if isinstance(converted, relax.Expr | Image) else list(converted)
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
                 self._bind(index, result)
 
-    def _operands(self, operator: Operator, title: str) -> dict[int, Held]:
-        """Return the computed operands by their place; weights and settings are none."""
-        places = {}
-        for place, index in enumerate(operator.inputs):
+    def _operands(self, operator: TfliteOperator, title: str) -> dict[int, Held]:
+        """Return the computed operands by their position; weights and settings are none."""
+        operands = {}
+        for position, index in enumerate(operator.inputs):
             if index in self._held:
-                places[place] = self._held[index]
+                operands[position] = self._held[index]
             elif index in _data(operator) and self._model.tensors[index].values is None:
                 raise FrontendError(
                     f"{title} reads {self._model.tensors[index].name}, which nothing has computed; "
                     "check the download"
                 )
-        return places
+        return operands
 
     def _bind(self, index: int, result: Result) -> None:
         """Bind a result under its name, through a Q/DQ pair where the file has integers."""
@@ -144,15 +144,15 @@ class GraphImporter:
         real = self._writer.emit(f"{tensor.name}/dq", dequantize(q, tensor))
         self._held[index] = Held.of(wrap(real), wrap(q))
 
-    def _check_shape(self, tensor: Tensor, value: relax.Expr, is_image: bool) -> None:
+    def _check_shape(self, tensor: TfliteTensor, value: relax.Expr, is_image: bool) -> None:
         """Compare what was computed with what the file says of it."""
-        found = shape(value)
+        result_shape = shape(value)
         if is_image:
-            found = (found[0], *found[2:], found[1])
-        if tensor.shape and found != tensor.shape:
+            result_shape = (result_shape[0], *result_shape[2:], result_shape[1])
+        if tensor.shape and result_shape != tensor.shape:
             batch = "" if self._batch is None else " with this batch: convert it with that"
             raise ValueError(
-                f"its result is {list(found)}; the file says {list(tensor.shape)}{batch}"
+                f"its result is {list(result_shape)}; the file says {list(tensor.shape)}{batch}"
             )
 
     def _output(self, index: int) -> relax.Var:
@@ -171,7 +171,7 @@ class GraphImporter:
         return value
 
 
-def _with_batch(model: Model, batch: int) -> Model:
+def _with_batch(model: TfliteModel, batch: int) -> TfliteModel:
     """Return a model whose computed tensors have the leading extents of another batch."""
     leading = {model.tensors[index].shape[:1] for index in model.inputs}
     if len(leading) != 1 or not (old := next(iter(leading))) or not old[0]:
@@ -192,15 +192,19 @@ def _same(value: relax.Expr) -> Result:
     return value
 
 
-def _data(operator: Operator) -> list[int]:
+def _data(operator: TfliteOperator) -> list[int]:
     """Return the tensors that an operator computes with; its settings are none of them."""
     settings = SETTINGS.get(operator.kind, ())
     return [
-        index for place, index in enumerate(operator.inputs) if index >= 0 and place not in settings
+        index
+        for position, index in enumerate(operator.inputs)
+        if index >= 0 and position not in settings
     ]
 
 
-def _refuse_unsupported(operators: Sequence[Operator], tensors: Sequence[Tensor]) -> None:
+def _refuse_unsupported(
+    operators: Sequence[TfliteOperator], tensors: Sequence[TfliteTensor]
+) -> None:
     missing: dict[str, list[str]] = {}
     for operator in operators:
         if operator.kind not in CONVERTERS:
@@ -208,17 +212,18 @@ def _refuse_unsupported(operators: Sequence[Operator], tensors: Sequence[Tensor]
     refuse_operators(missing, "convert the model without them, or cut it before them")
 
 
-def _refuse_wide(tensor: Tensor) -> None:
+def _refuse_wide(tensor: TfliteTensor) -> None:
     """Refuse quantized tensors that no kernel takes."""
-    found = tensor.quantization
-    if found is None or tensor.dtype == "float32":
+    quantization = tensor.quantization
+    if quantization is None or tensor.dtype == "float32":
         return
     if tensor.dtype not in QUANTIZED:
         raise UnsupportedOpError(
             f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8 and uint8 "
             "can be imported: convert the model with these"
         )
-    if found.scale.size > 1:
+    if quantization.scale.size > 1:
         raise UnsupportedOpError(
-            f"tensor {tensor.name} is an activation with {found.scale.size} scales; expected one"
+            f"tensor {tensor.name} is an activation with {quantization.scale.size} scales; "
+            "expected one"
         )

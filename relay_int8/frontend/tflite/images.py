@@ -5,12 +5,12 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.frontend.tflite.layers import mode, padding, sizes
-from relay_int8.frontend.tflite.step import Converter, Step
+from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
 
 
-def _average(step: Step) -> Result:
+def _average(step: TfliteStep) -> Result:
     """Average over windows; padding does not count."""
     x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
     pad = _pad(step, x)
@@ -18,12 +18,12 @@ def _average(step: Step) -> Result:
     return Image(step.activated(y))
 
 
-def _maximum(step: Step) -> Result:
+def _maximum(step: TfliteStep) -> Result:
     x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
     return Image(step.activated(relax.op.nn.max_pool2d(x, kernel, strides, _pad(step, x))))
 
 
-def _pad(step: Step, x: relax.Expr) -> list[int]:
+def _pad(step: TfliteStep, x: relax.Expr) -> list[int]:
     image, kernel = shape(x)[2:], sizes(step, "filter")
     if mode(step) == "VALID" and any(k > size for k, size in zip(kernel, image, strict=True)):
         raise ValueError(f"its filter {list(kernel)} does not fit {list(image)}")
@@ -31,24 +31,26 @@ def _pad(step: Step, x: relax.Expr) -> list[int]:
 
 
 def _resize(method: str) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TfliteStep) -> Result:
         corners, half = step.options["align_corners"], step.options["half_pixel"]
         size = step.outputs[0].shape[1:3]
         if step.tensor(1).values is not None:
             size = step.integers(1, "size")
         if len(size) != 2 or min(size) < 1 or (corners and half):
             raise ValueError(f"its size is {list(size)}, or it has two kinds of coordinates")
-        places = "align_corners" if corners else "half_pixel" if half else "asymmetric"
+        coordinates = "align_corners" if corners else "half_pixel" if half else "asymmetric"
         whole = all(n % m == 0 for n, m in zip(size, shape(step.image(0))[2:], strict=True))
         if method == "nearest_neighbor" and half and whole:
-            places = "asymmetric"  # copies of one pixel either way, which are moved as integers
-        nearest = "floor" if places == "asymmetric" else "round_prefer_ceil"
+            coordinates = (
+                "asymmetric"  # copies of one pixel either way, which are moved as integers
+            )
+        nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
         y = relax.op.image.resize2d(
             step.image(0),
             size,
             layout="NCHW",
             method=method,
-            coordinate_transformation_mode=places,
+            coordinate_transformation_mode=coordinates,
             rounding_method="" if method == "linear" else nearest,
         )
         return Image(y)
@@ -56,7 +58,7 @@ def _resize(method: str) -> Converter:
     return _convert
 
 
-def _depth_to_space(step: Step) -> Result:
+def _depth_to_space(step: TfliteStep) -> Result:
     """Move blocks of channels into space, the block's position slowest."""
     block = step.integer("block_size", 1)
     n, c, h, w = shape(step.image(0))
@@ -68,7 +70,7 @@ def _depth_to_space(step: Step) -> Result:
     return Image(relax.op.reshape(x, (n, c // block**2, h * block, w * block)))
 
 
-def _space_to_depth(step: Step) -> Result:
+def _space_to_depth(step: TfliteStep) -> Result:
     """Move blocks of space into channels, the block's position slowest."""
     block = step.integer("block_size", 1)
     n, c, h, w = shape(step.image(0))
@@ -79,7 +81,7 @@ def _space_to_depth(step: Step) -> Result:
     return Image(relax.op.reshape(step.emit("moved", x), (n, c * block**2, h // block, w // block)))
 
 
-def _space_to_batch(step: Step) -> Result:
+def _space_to_batch(step: TfliteStep) -> Result:
     """Pad with zero, then make an image of every position within blocks, positions slowest."""
     rows, columns, widths = _blocks(step)
     x = step.emit("padded", relax.op.nn.pad(step.image(0), [0, 0, 0, 0, *widths]))
@@ -92,7 +94,7 @@ def _space_to_batch(step: Step) -> Result:
     return Image(y)
 
 
-def _batch_to_space(step: Step) -> Result:
+def _batch_to_space(step: TfliteStep) -> Result:
     """Put images together that are the positions within blocks, then crop."""
     rows, columns, (top, bottom, left, right) = _blocks(step)
     images, c, h, w = shape(step.image(0))
@@ -108,7 +110,7 @@ def _batch_to_space(step: Step) -> Result:
     return Image(relax.op.strided_slice(step.emit("whole", y), [2, 3], [top, left], ends))
 
 
-def _blocks(step: Step) -> tuple[int, int, tuple[int, ...]]:
+def _blocks(step: TfliteStep) -> tuple[int, int, tuple[int, ...]]:
     """Return height and width of blocks, and what is padded or cropped on each side."""
     block, widths = step.integers(1, "block"), step.integers(2, "widths")
     if len(block) != 2 or len(widths) != 4:

@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.onnx.auto_pad import auto_pad
 from relay_int8.frontend.tflite.schema import PADDINGS
-from relay_int8.frontend.tflite.step import Converter, Step
+from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
 
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 MODES = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
 
-def _convolution(step: Step) -> Result:
+def _convolution(step: TfliteStep) -> Result:
     """Convolve; fewer channels of weights than of the image make groups."""
     x, w = step.image(0), step.moved(1, (0, 3, 1, 2))
     channels, fan_in = shape(x)[1], shape(w)[1]
@@ -26,7 +26,7 @@ def _convolution(step: Step) -> Result:
     return _convolved(step, x, w, channels // fan_in)
 
 
-def _depthwise(step: Step) -> Result:
+def _depthwise(step: TfliteStep) -> Result:
     """Convolve each channel by filters of its own."""
     x, w = step.image(0), step.moved(1, (3, 0, 1, 2))
     channels = shape(x)[1]
@@ -35,7 +35,7 @@ def _depthwise(step: Step) -> Result:
     return _convolved(step, x, w, channels)
 
 
-def _convolved(step: Step, x: relax.Expr, w: relax.Expr, groups: int) -> Result:
+def _convolved(step: TfliteStep, x: relax.Expr, w: relax.Expr, groups: int) -> Result:
     strides = sizes(step, "stride")
     dilation = sizes(step, "dilation")
     y = relax.op.nn.conv2d(
@@ -49,13 +49,13 @@ def _convolved(step: Step, x: relax.Expr, w: relax.Expr, groups: int) -> Result:
     return Image(step.activated(_with_bias(step, y, 2)))
 
 
-def sizes(step: Step, name: str) -> Pair:
+def sizes(step: TfliteStep, name: str) -> Pair:
     """Return an option of height and width, each 1 or more."""
     return step.integer(f"{name}_h", 1), step.integer(f"{name}_w", 1)
 
 
 def padding(
-    step: Step,
+    step: TfliteStep,
     image: Sequence[int],
     kernel: Sequence[int],
     strides: Pair,
@@ -65,15 +65,15 @@ def padding(
     return auto_pad(MODES[mode(step)], image, kernel, strides, dilation)
 
 
-def mode(step: Step) -> str:
+def mode(step: TfliteStep) -> str:
     """Return how an operator pads: SAME or VALID."""
-    found = step.integer("padding", 0)
-    if found >= len(PADDINGS):
-        raise ValueError(f"its padding is {found}, neither SAME nor VALID")
-    return PADDINGS[found]
+    code = step.integer("padding", 0)
+    if code >= len(PADDINGS):
+        raise ValueError(f"its padding is {code}, neither SAME nor VALID")
+    return PADDINGS[code]
 
 
-def _with_bias(step: Step, y: relax.Expr, index: int) -> relax.Expr:
+def _with_bias(step: TfliteStep, y: relax.Expr, index: int) -> relax.Expr:
     """Add the bias of a convolution, where it has one."""
     if not step.has(index):
         return y
@@ -81,7 +81,7 @@ def _with_bias(step: Step, y: relax.Expr, index: int) -> relax.Expr:
     return relax.op.add(step.emit("conv", y), bias)
 
 
-def _transposed(step: Step) -> Result:
+def _transposed(step: TfliteStep) -> Result:
     """Convolve transposed to a given size, as the gradient of a convolution of that size."""
     x, w = step.image(2), step.moved(1, (3, 0, 1, 2))
     strides, kernel = sizes(step, "stride"), shape(w)[2:]
@@ -105,7 +105,7 @@ def _transposed(step: Step) -> Result:
     return Image(step.activated(_with_bias(step, y, 3)))
 
 
-def _fully_connected(step: Step) -> Result:
+def _fully_connected(step: TfliteStep) -> Result:
     """Multiply rows by the transposed weights."""
     if step.integer("weights_format", 0):
         raise NotImplementedError("weights in a shuffled order")

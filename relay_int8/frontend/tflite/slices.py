@@ -7,12 +7,12 @@ from itertools import accumulate, pairwise
 
 from tvm import relax
 
-from relay_int8.frontend.tflite.step import Converter, Step
+from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Result
 from relay_int8.graph.dataflow import shape
 
 
-def _slice(step: Step) -> Result:
+def _slice(step: TfliteStep) -> Result:
     """Slice by begin and size of every axis; a size of -1 is all that is left."""
     begins, lengths = step.integers(1, "begin"), step.integers(2, "size")
     if step.scaled:
@@ -27,13 +27,13 @@ def _slice(step: Step) -> Result:
     return _sliced(step, ranges)
 
 
-def _strided_slice(step: Step) -> Result:
+def _strided_slice(step: TfliteStep) -> Result:
     """Slice as Python does; masks say which ends are open and which axes are dropped."""
     if step.integer("ellipsis_mask") or step.integer("new_axis_mask") or step.options["offset"]:
         raise NotImplementedError("slices with new axes, an ellipsis or sizes for ends")
     dims = _dims(step)
     begins, ends, steps = (
-        step.integers(place, what) for place, what in ((1, "begin"), (2, "end"), (3, "step"))
+        step.integers(operand, what) for operand, what in ((1, "begin"), (2, "end"), (3, "step"))
     )
     if not len(begins) == len(ends) == len(steps) == len(dims):
         raise ValueError(f"its begin, end and step do not fit {list(dims)}")
@@ -53,7 +53,7 @@ def _strided_slice(step: Step) -> Result:
     return relax.op.squeeze(x, dropped)
 
 
-def _dims(step: Step) -> tuple[int, ...]:
+def _dims(step: TfliteStep) -> tuple[int, ...]:
     """Return the shape of the first operand in the order of the file."""
     if not step.is_image:
         return shape(step.plain(0))
@@ -61,17 +61,17 @@ def _dims(step: Step) -> tuple[int, ...]:
     return n, h, w, c
 
 
-def _sliced(step: Step, ranges: Sequence[range]) -> Result:
+def _sliced(step: TfliteStep, ranges: Sequence[range]) -> Result:
     (x,), wrap = step.together(0)
-    places = {step.axis(axis, len(ranges)): found for axis, found in enumerate(ranges)}
-    return wrap(_cut(x, places))
+    by_axis = {step.axis(axis, len(ranges)): positions for axis, positions in enumerate(ranges)}
+    return wrap(_cut(x, by_axis))
 
 
 def _cut(x: relax.Expr, ranges: dict[int, range]) -> relax.Expr:
     dims = shape(x)
-    for axis, found in ranges.items():
-        if not found or found[0] < 0 or found[-1] >= dims[axis]:
-            raise ValueError(f"{found} of axis {axis} of {list(dims)}")
+    for axis, positions in ranges.items():
+        if not positions or positions[0] < 0 or positions[-1] >= dims[axis]:
+            raise ValueError(f"{positions} of axis {axis} of {list(dims)}")
     kept = {axis: r for axis, r in ranges.items() if r != range(dims[axis])}
     if not kept:
         return x
@@ -84,17 +84,17 @@ def _cut(x: relax.Expr, ranges: dict[int, range]) -> relax.Expr:
     )
 
 
-def _split(step: Step) -> Sequence[Result]:
+def _split(step: TfliteStep) -> Sequence[Result]:
     """Split an axis into equal parts; the axis is the first operand."""
     (axis,) = step.integers(0, "axis")
     dims, count = _dims_of(step, 1), len(step.outputs)
-    place = axis % len(dims)
-    if dims[place] % count:
+    along = axis % len(dims)
+    if dims[along] % count:
         raise ValueError(f"axis {axis} of {list(dims)} cannot be split into {count}")
-    return _parts(step, 1, axis, [dims[place] // count] * count)
+    return _parts(step, 1, axis, [dims[along] // count] * count)
 
 
-def _split_at(step: Step) -> Sequence[Result]:
+def _split_at(step: TfliteStep) -> Sequence[Result]:
     """Split an axis into parts of given sizes, of which one may be open."""
     lengths, (axis,) = list(step.integers(1, "sizes")), step.integers(2, "axis")
     dims = _dims_of(step, 0)
@@ -103,17 +103,17 @@ def _split_at(step: Step) -> Sequence[Result]:
     return _parts(step, 0, axis, lengths)
 
 
-def _dims_of(step: Step, index: int) -> tuple[int, ...]:
+def _dims_of(step: TfliteStep, index: int) -> tuple[int, ...]:
     (x,), _ = step.together(index)
     dims = shape(x)
     return (dims[0], *dims[2:], dims[1]) if step.is_image else dims
 
 
-def _parts(step: Step, index: int, axis: int, lengths: Sequence[int]) -> Sequence[Result]:
+def _parts(step: TfliteStep, index: int, axis: int, lengths: Sequence[int]) -> Sequence[Result]:
     (x,), wrap = step.together(index)
-    place = step.axis(axis, len(shape(x)))
+    along = step.axis(axis, len(shape(x)))
     ends = pairwise(accumulate(lengths, initial=0))
-    return [wrap(_cut(x, {place: range(begin, end)})) for begin, end in ends]
+    return [wrap(_cut(x, {along: range(begin, end)})) for begin, end in ends]
 
 
 SLICES: dict[str, Converter] = {

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.tflite.file import Operator, OptionValue, Tensor
+from relay_int8.frontend.tflite.file import OptionValue, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.schema import ACTIVATIONS
 from relay_int8.frontend.tflite.tables import Array
 from relay_int8.frontend.tflite.tensors import (
@@ -34,8 +34,8 @@ from relay_int8.graph.dataflow import shape
 
 
 @dataclass(frozen=True)
-class Step:
-    """One operator on its way into Relax.
+class TfliteStep:
+    """Operands and options of one TFLite operator, as its converter reads them.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class Step:
         Whether the shapes are for another batch than the one that settings were written for.
     """
 
-    operator: Operator
-    inputs: Sequence[Tensor | None]
-    outputs: Sequence[Tensor]
+    operator: TfliteOperator
+    inputs: Sequence[TfliteTensor | None]
+    outputs: Sequence[TfliteTensor]
     bind: Callable[[str, relax.Expr], relax.Var]
     held: Mapping[int, Held] = field(default_factory=dict)
     scaled: bool = False
@@ -78,12 +78,12 @@ class Step:
         """Whether the operator has such an operand."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> TfliteTensor:
         """Return an operand as the file has it."""
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
+        tensor = self.inputs[index] if index < len(self.inputs) else None
+        if tensor is None:
             raise ValueError(f"it has no operand {index}")
-        return found
+        return tensor
 
     def integers(self, index: int, what: str) -> tuple[int, ...]:
         """Return a constant operand of integers."""
@@ -127,27 +127,29 @@ class Step:
         tensor = self.tensor(index)
         if tensor.values is None:
             return self._emit(index, "moved", relax.op.permute_dims(self.plain(index), list(order)))
-        found, lead = tensor.quantization, len(order) - tensor.values.ndim
+        quantization, lead = tensor.quantization, len(order) - tensor.values.ndim
         if lead < 0:
             raise ValueError(f"its operand {tensor.name} has {tensor.values.ndim} dimensions")
-        if found is None or not self._reads_integers:
-            is_real = found is not None or tensor.dtype.startswith("float")
+        if quantization is None or not self._reads_integers:
+            is_real = quantization is not None or tensor.dtype.startswith("float")
             values = self.reals(index) if is_real else tensor.values
             return relax.const(ordered(values, lead, order))
         q = relax.const(ordered(tensor.values, lead, order))
-        axis = list(order).index(found.axis + lead)
+        axis = list(order).index(quantization.axis + lead)
         return self._emit(index, "dq", dequantize(q, tensor, axis))
 
     def reals(self, index: int) -> Array:
         """Return what a constant operand stands for, float32."""
         tensor = self.tensor(index)
-        values, found = tensor.values, tensor.quantization
-        if values is None or (found and tensor.dtype not in (*QUANTIZED, "int32")):
+        values, quantization = tensor.values, tensor.quantization
+        if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int32")):
             raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
-        if found:
-            along = [-1 if place == found.axis else 1 for place in range(values.ndim)]
-            steps = values.astype(np.float64) - found.zero.reshape(along)
-            return (steps * found.scale.reshape(along)).astype(np.float32)
+        if quantization:
+            along = [
+                -1 if dimension == quantization.axis else 1 for dimension in range(values.ndim)
+            ]
+            steps = values.astype(np.float64) - quantization.zero.reshape(along)
+            return (steps * quantization.scale.reshape(along)).astype(np.float32)
         if np.isnan(values).any():  # masks are infinite; check_finite refuses weights that are
             raise FrontendError(
                 f"tensor {tensor.name} has NaN or infinite values; weights must be finite: check "
@@ -168,8 +170,8 @@ class Step:
 
     def axis(self, axis: int, rank: int) -> int:
         """Return where an axis of the file is among those that :meth:`together` gives."""
-        place = axis_of(axis, rank)
-        return TO_NCHW.index(place) if self.is_image else place
+        file_axis = axis_of(axis, rank)
+        return TO_NCHW.index(file_axis) if self.is_image else file_axis
 
     def activated(self, value: relax.Expr) -> relax.Expr:
         """Return ``value`` under the operator's fused activation."""
@@ -215,6 +217,6 @@ FUSED: dict[str, Callable[[relax.Expr], relax.Expr]] = {
 }
 """Activations that other operators may end with."""
 
-Converter = Callable[[Step], "Result | Sequence[Result]"]
+Converter = Callable[[TfliteStep], "Result | Sequence[Result]"]
 """Returns an operator's result, or one for each of several; raises ValueError where a file does not
 fit the operator, NotImplementedError where we lack something, each with what was found."""

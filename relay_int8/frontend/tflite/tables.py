@@ -41,77 +41,79 @@ class Flatbuffer:
         self.path, self.data = path, data
         self._left = READ_BYTES[0] * len(data) + READ_BYTES[1]
 
-    def fault(self, place: int, found: str) -> FrontendError:
+    def fault(self, offset: int, fault: str) -> FrontendError:
         """Return the error that says what is wrong where."""
-        return FrontendError(f"{self.path}, byte {place}: {found}; check the download")
+        return FrontendError(f"{self.path}, byte {offset}: {fault}; check the download")
 
-    def number(self, form: str, place: int, what: str) -> Any:
-        """Return the number at ``place``, encoded as ``struct`` calls ``form``."""
-        self._require(place, struct.calcsize(f"<{form}"), what)
-        return struct.unpack_from(f"<{form}", self.data, place)[0]
+    def number(self, form: str, offset: int, what: str) -> Any:
+        """Return the number at ``offset``, encoded as ``struct`` calls ``form``."""
+        self._require(offset, struct.calcsize(f"<{form}"), what)
+        return struct.unpack_from(f"<{form}", self.data, offset)[0]
 
-    def take(self, place: int, size: int, what: str) -> memoryview:
-        """Return ``size`` bytes from ``place``, a view."""
-        self._require(place, size, what)
+    def take(self, offset: int, size: int, what: str) -> memoryview:
+        """Return ``size`` bytes from ``offset``, a view."""
+        self._require(offset, size, what)
         self._left -= size
         if self._left < 0:
-            raise self.fault(place, "its parts overlap: together they are many times the file")
-        return memoryview(self.data)[place : place + size]
+            raise self.fault(offset, "its parts overlap: together they are many times the file")
+        return memoryview(self.data)[offset : offset + size]
 
-    def table(self, place: int) -> Table:
-        """Return the table at ``place``."""
+    def table(self, offset: int) -> FlatbufferTable:
+        """Return the table at ``offset``."""
         self._left -= TABLE_BYTES
-        return Table(self, place)
+        return FlatbufferTable(self, offset)
 
     @property
-    def root(self) -> Table:
+    def root(self) -> FlatbufferTable:
         """Return the table that everything else hangs on."""
         return self.table(int(self.number("I", 0, "the place of the root table")))
 
-    def _require(self, place: int, size: int, what: str) -> None:
-        if not 0 <= place <= len(self.data) - size:
-            raise self.fault(place, f"{what} needs {size} bytes of {len(self.data)} in the file")
+    def _require(self, offset: int, size: int, what: str) -> None:
+        if not 0 <= offset <= len(self.data) - size:
+            raise self.fault(offset, f"{what} needs {size} bytes of {len(self.data)} in the file")
 
 
-class Table:
+class FlatbufferTable:
     """One table; fields are counted from 0, and an absent one is its default."""
 
-    def __init__(self, buffer: Flatbuffer, place: int) -> None:
-        self._buffer, self._place = buffer, place
-        self._list = place - int(buffer.number("i", place, "a table"))
+    def __init__(self, buffer: Flatbuffer, offset: int) -> None:
+        self._buffer, self._offset = buffer, offset
+        self._list = offset - int(buffer.number("i", offset, "a table"))
         size = int(buffer.number("H", self._list, "a list of fields"))
         self._fields = max(0, size // 2 - 2)
 
     def number(self, field: int, form: str, default: Any = 0) -> Any:
         """Return a number, encoded as ``struct`` calls ``form``."""
-        place = self._find(field)
-        return default if place is None else self._buffer.number(form, place, f"field {field}")
+        offset = self._find(field)
+        return default if offset is None else self._buffer.number(form, offset, f"field {field}")
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> FlatbufferTable | None:
         """Return the table that a field refers to."""
-        place = self._target(field)
-        return None if place is None else self._buffer.table(place)
+        offset = self._target(field)
+        return None if offset is None else self._buffer.table(offset)
 
     def array(self, field: int, dtype: str) -> Array:
         """Return a vector of numbers, a view of the file; an absent one is empty."""
         kind = np.dtype(dtype).newbyteorder("<")
-        place, count = self._vector(field)
-        taken = self._buffer.take(place, count * kind.itemsize, f"a vector of {count}")
+        offset, count = self._vector(field)
+        taken = self._buffer.take(offset, count * kind.itemsize, f"a vector of {count}")
         return np.frombuffer(taken, kind) if count else np.empty(0, kind)
 
     def text(self, field: int) -> str:
         """Return a text, or the beginning of a long one; what is no UTF-8 is replaced."""
-        place, count = self._vector(field)
-        taken = self._buffer.take(place, min(count, MAX_TEXT), "a text")
+        offset, count = self._vector(field)
+        taken = self._buffer.take(offset, min(count, MAX_TEXT), "a text")
         return bytes(taken).decode(errors="replace")
 
-    def tables(self, field: int) -> Iterator[Table]:
+    def tables(self, field: int) -> Iterator[FlatbufferTable]:
         """Yield the tables of a vector."""
-        place, count = self._vector(field)
+        offset, count = self._vector(field)
         if count > MAX_TABLES:
-            raise self._buffer.fault(place, f"a vector of {count} tables, not {MAX_TABLES} at most")
-        self._buffer.take(place, 4 * count, f"a vector of {count}")
-        for at in range(place, place + 4 * count, 4):
+            raise self._buffer.fault(
+                offset, f"a vector of {count} tables, not {MAX_TABLES} at most"
+            )
+        self._buffer.take(offset, 4 * count, f"a vector of {count}")
+        for at in range(offset, offset + 4 * count, 4):
             yield self._buffer.table(at + int(self._buffer.number("I", at, "a table")))
 
     def _find(self, field: int) -> int | None:
@@ -119,18 +121,18 @@ class Table:
         if field >= self._fields:
             return None
         offset = int(self._buffer.number("H", self._list + 4 + 2 * field, f"field {field}"))
-        return self._place + offset if offset else None
+        return self._offset + offset if offset else None
 
     def _target(self, field: int) -> int | None:
         """Return where that is what a field refers to, or None if it is absent."""
-        place = self._find(field)
-        if place is None:
+        offset = self._find(field)
+        if offset is None:
             return None
-        return place + int(self._buffer.number("I", place, f"field {field}"))
+        return offset + int(self._buffer.number("I", offset, f"field {field}"))
 
     def _vector(self, field: int) -> tuple[int, int]:
         """Return where the elements of a vector begin, and how many there are."""
-        place = self._target(field)
-        if place is None:
+        offset = self._target(field)
+        if offset is None:
             return 0, 0
-        return place + 4, int(self._buffer.number("I", place, "the length of a vector"))
+        return offset + 4, int(self._buffer.number("I", offset, "the length of a vector"))

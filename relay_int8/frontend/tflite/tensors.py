@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.tflite.file import Quantization, Tensor
+from relay_int8.frontend.tflite.file import Quantization, TfliteTensor
 from relay_int8.frontend.tflite.tables import Array
 
 TO_NCHW = (0, 3, 1, 2)
@@ -54,22 +54,22 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def quantization_of(tensor: Tensor) -> Quantization | None:
+def quantization_of(tensor: TfliteTensor) -> Quantization | None:
     """Return what the integers of a tensor stand for, or None if they are no real numbers."""
     return tensor.quantization if tensor.dtype in QUANTIZED else None
 
 
-def quantize(value: relax.Expr, tensor: Tensor) -> relax.Call:
+def quantize(value: relax.Expr, tensor: TfliteTensor) -> relax.Call:
     """Return ``value`` as the integers of a quantized tensor."""
     return relax.op.quantize(value, *_parameters(tensor), 0, tensor.dtype)
 
 
-def dequantize(integers: relax.Expr, tensor: Tensor, axis: int = 0) -> relax.Call:
+def dequantize(integers: relax.Expr, tensor: TfliteTensor, axis: int = 0) -> relax.Call:
     """Return what the integers of a quantized tensor stand for; its scales are along ``axis``."""
     return relax.op.dequantize(integers, *_parameters(tensor), axis)
 
 
-def _parameters(tensor: Tensor) -> tuple[relax.Expr, relax.Expr]:
+def _parameters(tensor: TfliteTensor) -> tuple[relax.Expr, relax.Expr]:
     """Return scale and zero point as Q and DQ take them: scalars, where they are of one tensor."""
     assert tensor.quantization is not None
     scale, zero = tensor.quantization.scale, tensor.quantization.zero

@@ -15,7 +15,7 @@ from tvm import IRModule
 
 from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.torch.file import read_archive
-from relay_int8.frontend.torch.graph import GraphImporter
+from relay_int8.frontend.torch.graph import TorchImporter
 from relay_int8.frontend.torch.program import read_program
 from relay_int8.frontend.weights import check_finite
 
@@ -50,4 +50,4 @@ def import_torch(
         Operators that cannot be imported; all of them are listed with their nodes.
     """
     program = read_program(read_archive(Path(source)))
-    return check_finite(GraphImporter(program, batch, inputs).run())
+    return check_finite(TorchImporter(program, batch, inputs).run())

@@ -1,4 +1,4 @@
-"""PyTorch's activations, and what clips."""
+"""PyTorch's activations and clipping operators."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from tvm import relax
 
 from relay_int8.frontend.torch.arithmetic import unary
 from relay_int8.frontend.torch.promotion import as_type
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
 
 def _clip(low: str, high: str, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Converter:
     """Clip between two arguments; of a missing one counts the bound."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         if any(isinstance(step.arguments.get(name), relax.Expr) for name in (low, high)):
             return _between(step, low, high)
         least, most = (
@@ -26,7 +26,7 @@ def _clip(low: str, high: str, bounds: tuple[float, float] = (-np.inf, np.inf)) 
     return _convert
 
 
-def _between(step: Step, low: str, high: str) -> Result:
+def _between(step: TorchStep, low: str, high: str) -> Result:
     """Clip between tensors."""
     x = step.x
     for name, pick in ((low, relax.op.maximum), (high, relax.op.minimum)):
@@ -44,29 +44,29 @@ def _clipped(x: relax.Expr, low: float, high: float) -> relax.Expr:
     return relax.op.minimum(x, relax.const(high, dtype(x))) if np.isfinite(high) else x
 
 
-def _hard_gate(step: Step) -> relax.Var:
+def _hard_gate(step: TorchStep) -> relax.Var:
     """``clip(x + 3, 0, 6)``."""
     shifted = step.emit("shifted", relax.op.add(step.x, step.number(3.0)))
     return step.emit("clipped", _clipped(shifted, 0.0, 6.0))
 
 
-def _hard_sigmoid(step: Step) -> Result:
+def _hard_sigmoid(step: TorchStep) -> Result:
     return relax.op.divide(_hard_gate(step), step.number(6.0))
 
 
-def _hard_swish(step: Step) -> Result:
+def _hard_swish(step: TorchStep) -> Result:
     scaled = step.emit("scaled", relax.op.multiply(step.x, _hard_gate(step)))
     return relax.op.divide(scaled, step.number(6.0))
 
 
-def _gelu(step: Step) -> Result:
+def _gelu(step: TorchStep) -> Result:
     form = step.text("approximate", "none")
     if form not in ("none", "tanh"):
         raise ValueError(f"its approximation is {form!r}")
     return (relax.op.nn.gelu if form == "none" else relax.op.nn.gelu_tanh)(step.x)
 
 
-def _elu(step: Step) -> Result:
+def _elu(step: TorchStep) -> Result:
     """``scale * (max(x, 0) + alpha * (exp(min(x, 0) * input_scale) - 1))``."""
     if step.real("scale", 1.0) != 1.0 or step.real("input_scale", 1.0) != 1.0:
         raise NotImplementedError("scales other than 1")
@@ -77,7 +77,7 @@ def _elu(step: Step) -> Result:
     return relax.op.add(step.emit("above", relax.op.maximum(step.x, zero)), scaled)
 
 
-def _prelu(step: Step) -> Result:
+def _prelu(step: TorchStep) -> Result:
     slopes = step.tensor("weight")
     channels = shape(step.x)[1] if step.rank > 1 else 1
     if shape(slopes) == (1,) and channels > 1:
@@ -87,14 +87,14 @@ def _prelu(step: Step) -> Result:
     return relax.op.nn.prelu(step.x, slopes, axis=1)
 
 
-def _softplus(step: Step) -> Result:
+def _softplus(step: TorchStep) -> Result:
     """Softplus; beyond the threshold torch returns x, to which it is equal in float32 by then."""
     if step.real("beta", 1.0) != 1.0 or step.real("threshold", 20.0) < 20.0:
         raise NotImplementedError("beta other than 1, or a threshold below 20")
     return relax.op.nn.softplus(step.x)
 
 
-def _mish(step: Step) -> Result:
+def _mish(step: TorchStep) -> Result:
     grown = step.emit("softplus", relax.op.nn.softplus(step.x))
     return relax.op.multiply(step.x, step.emit("tanh", relax.op.tanh(grown)))
 

@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.torch.file import DTYPES
 from relay_int8.frontend.torch.promotion import as_type, promoted
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -18,7 +18,7 @@ Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 def binary(combine: Binary) -> Converter:
     """Combine two operands; ``alpha`` scales the second."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         a, b = promoted(step, "self", "other")
         alpha = step.arguments.get("alpha", 1)
         if alpha != 1:
@@ -28,13 +28,13 @@ def binary(combine: Binary) -> Converter:
     return _convert
 
 
-def _reversed_subtract(step: Step) -> Result:
+def _reversed_subtract(step: TorchStep) -> Result:
     if step.real("alpha", 1.0) != 1.0:
         raise NotImplementedError("alpha other than 1")
     return relax.op.subtract(step.operand("other"), step.x)
 
 
-def _divide(step: Step) -> Result:
+def _divide(step: TorchStep) -> Result:
     """Divide; without a rounding mode integers become reals."""
     mode = step.arguments.get("rounding_mode")
     if mode == "floor":
@@ -50,14 +50,14 @@ def _divide(step: Step) -> Result:
     return relax.op.trunc(step.emit("quotient", relax.op.divide(a, b)))
 
 
-def _floor_divide(step: Step) -> Result:
+def _floor_divide(step: TorchStep) -> Result:
     a, b = promoted(step, "self", "other")
     if dtype(a).startswith("float"):
         return relax.op.floor(step.emit("quotient", relax.op.divide(a, b)))
     return relax.op.floor_divide(a, b)
 
 
-def _power(step: Step) -> Result:
+def _power(step: TorchStep) -> Result:
     base, exponent = promoted(step, "self", "exponent")
     value = constant(exponent)
     if value is not None and value.size == 1 and float(value.reshape(())) == 2.0:
@@ -68,43 +68,43 @@ def _power(step: Step) -> Result:
 def unary(compute: Callable[[relax.Expr], relax.Expr]) -> Converter:
     """Apply a function to the operand."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         return compute(step.x)
 
     return _convert
 
 
-def _same(step: Step) -> Result:
+def _same(step: TorchStep) -> Result:
     return step.x
 
 
-def _dropout(step: Step) -> Result:
+def _dropout(step: TorchStep) -> Result:
     if step.flag("train", False):
         raise ValueError("it is in training mode: call model.eval() before the export")
     return step.x
 
 
-def _multiply(step: Step) -> Result:
+def _multiply(step: TorchStep) -> Result:
     a, b = promoted(step, "self", "other")
     return (relax.op.logical_and if dtype(a) == "bool" else relax.op.multiply)(a, b)
 
 
-def _round(step: Step) -> Result:
+def _round(step: TorchStep) -> Result:
     if step.integer("decimals", 0):
         raise NotImplementedError("rounding to decimals")
     return relax.op.round(step.x)
 
 
-def _after(first: Callable[[Step], relax.Expr], then: Callable[..., relax.Expr]) -> Converter:
+def _after(first: Callable[[TorchStep], relax.Expr], then: Callable[..., relax.Expr]) -> Converter:
     """Compute in two steps."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         return then(step.emit("inner", first(step)))
 
     return _convert
 
 
-def _cast(step: Step) -> Result:
+def _cast(step: TorchStep) -> Result:
     """Change the element type; between floats nothing changes: all are float32 here."""
     number = step.arguments.get("dtype")
     other = step.optional_tensor("other")
@@ -117,7 +117,7 @@ def _cast(step: Step) -> Result:
     return step.x if wanted == dtype(step.x) else relax.op.astype(step.x, wanted)
 
 
-def _outer(step: Step) -> Result:
+def _outer(step: TorchStep) -> Result:
     """Multiply every element of one vector by every one of another."""
     a, b = promoted(step, "self", "vec2" if "vec2" in step.arguments else "other")
     return relax.op.multiply(step.emit("column", relax.op.expand_dims(a, 1)), b)

@@ -13,14 +13,14 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.promotion import as_type
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 # Not infinity: the difference of two is zero, not NaN.
 EXCLUDED = float(np.finfo(np.float32).min)
 
 
-def _attention(step: Step) -> Result:
+def _attention(step: TorchStep) -> Result:
     if step.real("dropout_p", 0.0):
         raise ValueError("it drops weights out: call model.eval() before the export")
     q, k, v = (step.tensor(name) for name in ("query", "key", "value"))
@@ -38,7 +38,7 @@ def _attention(step: Step) -> Result:
     return relax.op.matmul(_weights(step, scores), v)
 
 
-def _repeated(step: Step, x: relax.Expr, heads: int) -> relax.Expr:
+def _repeated(step: TorchStep, x: relax.Expr, heads: int) -> relax.Expr:
     """Give every group of query heads a copy of the head that it shares."""
     *batch, shared, rows, columns = shape(x)
     if shared == heads:
@@ -52,7 +52,7 @@ def _repeated(step: Step, x: relax.Expr, heads: int) -> relax.Expr:
     )
 
 
-def _weights(step: Step, scores: relax.Expr) -> relax.Expr:
+def _weights(step: TorchStep, scores: relax.Expr) -> relax.Expr:
     """Return the softmax of what the mask leaves."""
     mask = step.optional_tensor("attn_mask")
     if step.flag("is_causal", False):
@@ -74,7 +74,7 @@ def _weights(step: Step, scores: relax.Expr) -> relax.Expr:
     return step.emit("counted", relax.op.where(kept, weights, nothing))
 
 
-def _finite(step: Step, mask: relax.Expr, kind: str) -> relax.Expr:
+def _finite(step: TorchStep, mask: relax.Expr, kind: str) -> relax.Expr:
     """Return what a mask of numbers adds: nothing where it excludes."""
     array = constant(mask)
     if array is not None:

@@ -10,13 +10,13 @@ from tvm import relax
 
 from relay_int8.frontend.torch.file import DTYPES
 from relay_int8.frontend.torch.promotion import NUMBERS
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype, shape
 
-MOST_ELEMENTS = 1 << 22  # a mask of 2048 x 2048: more would come from a damaged file
+MOST_ELEMENTS = 1 << 22  # elements, a mask of 2048 x 2048; more come from a damaged file
 
 
-def element_type(step: Step, default: str) -> str:
+def element_type(step: TorchStep, default: str) -> str:
     """Return the type that ``dtype`` names; every float is float32 here."""
     number = step.arguments.get("dtype")
     kind = default if number is None else DTYPES.get(number, f"type {number}")
@@ -39,7 +39,7 @@ def filled(sizes: Sequence[int], value: float, kind: str) -> relax.Expr:
 def _of_size(value: float | None = None) -> Converter:
     """Fill ``size`` with a value, or with ``fill_value``; ``new_*`` take the type of self."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         number = _fill_value(step) if value is None else value
         default = "float32" if value is not None else NUMBERS[type(number)]
         if "self" in step.arguments:
@@ -52,21 +52,21 @@ def _of_size(value: float | None = None) -> Converter:
 def _like(value: float | None = None) -> Converter:
     """Fill the shape of a tensor."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         number = _fill_value(step) if value is None else value
         return filled(shape(step.x), number, element_type(step, dtype(step.x)))
 
     return _convert
 
 
-def _fill_value(step: Step, name: str = "fill_value") -> bool | int | float:
-    found = step.arguments.get(name)
-    if not isinstance(found, bool | int | float):
-        raise ValueError(f"its {name} is {found}, no number")
-    return found
+def _fill_value(step: TorchStep, name: str = "fill_value") -> bool | int | float:
+    value = step.arguments.get(name)
+    if not isinstance(value, bool | int | float):
+        raise ValueError(f"its {name} is {value}, no number")
+    return value
 
 
-def _arange(step: Step) -> Result:
+def _arange(step: TorchStep) -> Result:
     """Count from ``start`` to before ``end``; whole numbers where all three are."""
     end = _fill_value(step, "end")
     start, stride = (
@@ -84,12 +84,12 @@ def _arange(step: Step) -> Result:
     return relax.const((start + stride * np.arange(count)).astype(kind), kind)
 
 
-def _scalar_tensor(step: Step) -> Result:
+def _scalar_tensor(step: TorchStep) -> Result:
     kind = element_type(step, "float32")
     return relax.const(np.asarray(_fill_value(step, "s"), kind), kind)
 
 
-def _fill(step: Step) -> Result:
+def _fill(step: TorchStep) -> Result:
     """Write one value, a number or a tensor of one element, everywhere."""
     value = step.arguments.get("value")
     if isinstance(value, relax.Expr):

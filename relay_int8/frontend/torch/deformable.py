@@ -5,11 +5,11 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.frontend.deformable import deformable_conv2d
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
 
-def _deform_conv(step: Step) -> Result:
+def _deform_conv(step: TorchStep) -> Result:
     """Sample by offsets, fading out beyond the image, times a mask where it is used; convolve."""
     masked = step.flag("use_mask", False)
     x, w, offset = step.x, step.tensor("weight"), step.tensor("offset")
@@ -37,15 +37,15 @@ def _deform_conv(step: Step) -> Result:
     )
 
 
-def _pair(step: Step, name: str, least: int) -> tuple[int, int]:
+def _pair(step: TorchStep, name: str, least: int) -> tuple[int, int]:
     return _least(step, f"{name}_h", least), _least(step, f"{name}_w", least)
 
 
-def _least(step: Step, name: str, least: int) -> int:
-    found = step.integer(name, least)
-    if not least <= found < 2**31:
-        raise ValueError(f"its {name} is {found}, not {least} or more")
-    return found
+def _least(step: TorchStep, name: str, least: int) -> int:
+    number = step.integer(name, least)
+    if not least <= number < 2**31:
+        raise ValueError(f"its {name} is {number}, not {least} or more")
+    return number
 
 
 DEFORMABLE: dict[str, Converter] = {"torchvision.deform_conv2d": _deform_conv}

@@ -70,8 +70,8 @@ def read_archive(path: Path) -> Archive:
     if not path.is_file():
         raise FrontendError(f"{path}: no such file; expected a program of torch.export (.pt2)")
     try:
-        with zipfile.ZipFile(path) as found:
-            return _Reader(found, path.stat().st_size).archive()
+        with zipfile.ZipFile(path) as archive:
+            return _Reader(archive, path.stat().st_size).archive()
     except FrontendError as err:
         raise FrontendError(f"{path}: {err}") from err
     except (*DAMAGES, RecursionError) as err:
@@ -84,10 +84,10 @@ def read_archive(path: Path) -> Archive:
 class _Reader:
     """An open archive of ``size`` bytes."""
 
-    def __init__(self, found: zipfile.ZipFile, size: int) -> None:
-        self._zip = found
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
+        self._zip = archive
         self._size = size
-        self._names = found.namelist()
+        self._names = archive.namelist()
 
     def archive(self) -> Archive:
         """Return the program and its tensors; pickled ones are refused."""
@@ -176,19 +176,19 @@ def _strided(name: str, data: bytes, meta: dict[str, Any]) -> Array:
     return np.ascontiguousarray(array != 0 if kind == "bool" else array).reshape(sizes)
 
 
-def _object(found: Any, what: str) -> dict[str, Any]:
-    if not isinstance(found, dict):
+def _object(entry: Any, what: str) -> dict[str, Any]:
+    if not isinstance(entry, dict):
         raise ValueError(f"{what} is no object")
-    return found
+    return entry
 
 
-def _numbers(found: Any, what: str) -> list[int]:
+def _numbers(entries: Any, what: str) -> list[int]:
     """Return sizes, each written as ``{"as_int": 3}``."""
     values = [
         entry.get("as_int") if isinstance(entry, dict) else None
-        for entry in (found if isinstance(found, list) else [None])
+        for entry in (entries if isinstance(entries, list) else [None])
     ]
     numbers = [value for value in values if type(value) is int and 0 <= value < 2**62]
     if len(numbers) != len(values):
-        raise ValueError(f"{what} is {str(found)[:80]}")
+        raise ValueError(f"{what} is {str(entries)[:80]}")
     return numbers

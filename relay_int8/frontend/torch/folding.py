@@ -68,11 +68,11 @@ def _sliced(call: relax.Call, x: Array) -> Array:
     return x[tuple(kept)]
 
 
-def _gathered(call: relax.Call, x: Array, places: Array) -> Array:
-    """Gather along an axis; other axes may be longer in x than in the places."""
+def _gathered(call: relax.Call, x: Array, indices: Array) -> Array:
+    """Gather along an axis; other axes may be longer in x than in the indices."""
     axis = int(call.attrs.axis) % x.ndim
-    kept = [slice(None if i == axis else size) for i, size in enumerate(places.shape)]
-    return np.take_along_axis(x[tuple(kept)], places, axis)
+    kept = [slice(None if i == axis else size) for i, size in enumerate(indices.shape)]
+    return np.take_along_axis(x[tuple(kept)], indices, axis)
 
 
 MOVES: dict[str, Function] = {
@@ -84,7 +84,7 @@ MOVES: dict[str, Function] = {
     "gather_elements": _gathered,
     "permute_dims": lambda call, x: x.transpose([int(axis) for axis in call.attrs.axes]),
     "strided_slice": _sliced,
-    "take": lambda call, x, places: np.take(x, places, int(call.attrs.axis), mode="clip"),
+    "take": lambda call, x, indices: np.take(x, indices, int(call.attrs.axis), mode="clip"),
     "tile": lambda call, x: np.tile(x, [int(count) for count in call.attrs.repeats]),
 }
 
@@ -94,12 +94,12 @@ def folded(value: relax.Expr, weights: Collection[relax.Expr]) -> relax.Expr | N
     if not isinstance(value, relax.Call):
         return None
     op = operator(value)
-    found = [a for a in arguments(value) if isinstance(a.ty, relax.TensorType)]
-    arrays = [constant(a) for a in found]
+    operands = [a for a in arguments(value) if isinstance(a.ty, relax.TensorType)]
+    arrays = [constant(a) for a in operands]
     known = op in ELEMENTWISE or op in REDUCTIONS or op in RESHAPES or op in MOVES
     if not arrays or not known or any(a is None for a in arrays):
         return None
-    if any(operand in weights for operand in found):
+    if any(operand in weights for operand in operands):
         return None
     call = relax.BlockBuilder().normalize(value)
     if np.prod(shape(call), dtype=object) > MOST_ELEMENTS:

@@ -24,17 +24,17 @@ from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
 from relay_int8.frontend.torch.folding import folded
 from relay_int8.frontend.torch.indexing import overwritten
-from relay_int8.frontend.torch.memory import Memory, reads
-from relay_int8.frontend.torch.program import Node, Program, Ref
-from relay_int8.frontend.torch.step import Step
+from relay_int8.frontend.torch.memory import TensorAliases, reads
+from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
+from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import constant, shape
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
 
 
-class GraphImporter:
-    """One program on its way into Relax.
+class TorchImporter:
+    """Imports one PyTorch program into Relax.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class GraphImporter:
         self._writer = ImportWriter()
         self._values: dict[str, Any] = {}
         self._read: set[str] = set()
-        self._memory = Memory()
+        self._memory = TensorAliases()
         self._weights: set[relax.Expr] = set()
 
     def run(self) -> IRModule:
@@ -68,17 +68,17 @@ class GraphImporter:
         mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
         return relax.transform.DeadCodeElimination()(mod)
 
-    def _needed(self) -> list[Node]:
+    def _needed(self) -> list[ProgramNode]:
         """Return the nodes that the results depend on, in order; those in place always count."""
-        needed, found = set(self._program.outputs), []
+        needed, nodes = set(self._program.outputs), []
         for node in reversed(self._program.nodes):
             if node.operator not in CHECKS and (node.changes or needed.intersection(node.outputs)):
                 needed.update(reads(node), node.outputs if node.changes else ())
-                found.append(node)
+                nodes.append(node)
         self._read = needed
-        return found[::-1]
+        return nodes[::-1]
 
-    def _refuse_unsupported(self, nodes: Iterable[Node]) -> None:
+    def _refuse_unsupported(self, nodes: Iterable[ProgramNode]) -> None:
         missing: dict[str, list[str]] = {}
         for node in nodes:
             if node.operator not in CONVERTERS:
@@ -94,30 +94,30 @@ class GraphImporter:
         self._values[name] = var
         return var
 
-    def _convert(self, node: Node) -> None:
+    def _convert(self, node: ProgramNode) -> None:
         """Bind the results of a node to their names."""
         self._read_anew(reads(node), node.title)
         title = _bound_name(node)
         with converting(node.title, self._wish()):
             values = self._call(node, title, {})
-            for place, (name, value) in enumerate(zip(node.outputs, values, strict=False)):
+            for output, (name, value) in enumerate(zip(node.outputs, values, strict=False)):
                 if name not in self._read:
                     continue
-                bound = self._bound(f"{title}_output{place}" if place else title, value)
+                bound = self._bound(f"{title}_output{output}" if output else title, value)
                 self._check_sizes(name, bound)
                 self._values[name] = bound
             self._follow_change(node)
 
-    def _call(self, node: Node, title: str, other: Mapping[str, relax.Expr]) -> list[Value]:
+    def _call(self, node: ProgramNode, title: str, other: Mapping[str, relax.Expr]) -> list[Value]:
         """Return the results of a node; operands named in ``other`` are replaced."""
         given = {key: self._argument(node, a, other) for key, a in node.arguments.items()}
-        step = Step(
+        step = TorchStep(
             arguments=given,
             emit=partial(self._emit, title),
             operator=node.operator,
         )
-        found = CONVERTERS[node.operator](step)
-        return list(found) if isinstance(found, list | tuple) else [found]
+        result = CONVERTERS[node.operator](step)
+        return list(result) if isinstance(result, list | tuple) else [result]
 
     def _bound(self, name: str, value: Value) -> Value:
         """Bind a call to a variable; one of constants that are no weights becomes a constant."""
@@ -132,7 +132,7 @@ class GraphImporter:
     def _wish(self) -> str:
         return "" if self._batch is None else f" with batch {self._batch}"
 
-    def _follow_change(self, node: Node) -> None:
+    def _follow_change(self, node: ProgramNode) -> None:
         """Let readers of an operand that was overwritten, or of a whole it is of, see that."""
         if not node.changes:
             self._memory.join(node)
@@ -151,13 +151,13 @@ class GraphImporter:
                 value = overwritten(emit, old, positions, value)
             self._values[whole] = self._bound(f"{_bound_name(node)}/{whole}", value)
 
-    def _part(self, source: Node, part: str, whole: str, value: relax.Expr) -> relax.Expr:
+    def _part(self, source: ProgramNode, part: str, whole: str, value: relax.Expr) -> relax.Expr:
         """Return what a view of ``whole`` is where that is ``value``."""
         if source.changes:
             return value
         title = f"{_bound_name(source)}/anew"
-        found = self._call(source, title, {whole: value})[source.outputs.index(part)]
-        return self._bound(title, found)
+        value_of_part = self._call(source, title, {whole: value})[source.outputs.index(part)]
+        return self._bound(title, value_of_part)
 
     def _read_anew(self, names: Iterable[str], reader: str) -> None:
         """Read the views among names again whose memory has changed."""
@@ -166,7 +166,7 @@ class GraphImporter:
             with converting(source.title, self._wish()):
                 self._values[name] = self._part(source, name, whole, self._values[whole])
 
-    def _argument(self, node: Node, given: Any, other: Mapping[str, relax.Expr]) -> Any:
+    def _argument(self, node: ProgramNode, given: Any, other: Mapping[str, relax.Expr]) -> Any:
         if isinstance(given, list):
             return [self._argument(node, entry, other) for entry in given]
         if not isinstance(given, Ref):
@@ -188,11 +188,15 @@ class GraphImporter:
         expected = self._program.sizes.get(name)
         if expected is None or isinstance(value, int):
             return
-        found = shape(value)
+        result_shape = shape(value)
         start = 0 if self._batch is None else 1
-        pairs = list(zip(found, expected, strict=False))[start:]
-        if len(found) != len(expected) or any(isinstance(e, int) and e != f for f, e in pairs):
-            raise ValueError(f"its result would be {list(found)}, and is {list(expected)} in torch")
+        pairs = list(zip(result_shape, expected, strict=False))[start:]
+        if len(result_shape) != len(expected) or any(
+            isinstance(e, int) and e != f for f, e in pairs
+        ):
+            raise ValueError(
+                f"its result would be {list(result_shape)}, and is {list(expected)} in torch"
+            )
 
     def _output(self, name: str) -> relax.Var:
         self._read_anew([name], "the program")
@@ -202,18 +206,22 @@ class GraphImporter:
         self._check_batch(name, shape(value))
         return value if isinstance(value, relax.Var) else self._writer.emit(name, value)
 
-    def _check_batch(self, name: str, found: tuple[int, ...]) -> None:
+    def _check_batch(self, name: str, result_shape: tuple[int, ...]) -> None:
         """Refuse a batch that shapes written into the graph did not follow."""
         written = {sizes[0] for _, sizes in self._program.inputs.values() if sizes}
         expected = self._program.sizes.get(name, ())[:1]
-        if self._batch is not None and written.intersection(expected) and found[0] != self._batch:
+        if (
+            self._batch is not None
+            and written.intersection(expected)
+            and result_shape[0] != self._batch
+        ):
             raise FrontendError(
                 f"shapes inside the model are written for batch {expected[0]}: with batch "
-                f"{self._batch} its output {name} would be {list(found)}; export it with that "
-                "batch, or with an open one"
+                f"{self._batch} its output {name} would be {list(result_shape)}; export it with "
+                "that batch, or with an open one"
             )
 
 
-def _bound_name(node: Node) -> str:
+def _bound_name(node: ProgramNode) -> str:
     """Return the name of a result: of the module, and the node in a module of several."""
     return node.path if node.leaf else f"{node.path}/{node.name}" if node.path else node.name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
 
@@ -17,7 +17,7 @@ def _resize(method: str, rank: int) -> Converter:
     """
     names = ["scales"] if rank == 1 else ["scales_h", "scales_w"]
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         if step.rank != rank + 2:
             raise NotImplementedError(f"resizing {shape(step.x)}; expected {rank + 2} axes")
         sizes = shape(step.x)[2:]
@@ -47,14 +47,14 @@ def _resize(method: str, rank: int) -> Converter:
     return _convert
 
 
-def _image(step: Step) -> tuple[int, int]:
+def _image(step: TorchStep) -> tuple[int, int]:
     if step.rank != 4:
         raise NotImplementedError(f"resizing {list(shape(step.x))}; images have 4 axes")
     height, width = shape(step.x)[2:]
     return height, width
 
 
-def _scaled(step: Step, sizes: Sequence[int]) -> list[int]:
+def _scaled(step: TorchStep, sizes: Sequence[int]) -> list[int]:
     """Return the target of whole factors; torch places pixels of others by the factor itself."""
     factors = step.arguments.get("scale_factors")
     if not isinstance(factors, list) or len(factors) != len(sizes):
@@ -65,14 +65,14 @@ def _scaled(step: Step, sizes: Sequence[int]) -> list[int]:
 
 
 def _expect_ratio(
-    step: Step, names: Sequence[str], sizes: Sequence[int], target: list[int]
+    step: TorchStep, names: Sequence[str], sizes: Sequence[int], target: list[int]
 ) -> None:
     for name, size, wanted in zip(names, sizes, target, strict=True):
         if step.arguments.get(name) is not None and step.real(name) * size != wanted:
             raise NotImplementedError(f"{name} {step.real(name)} from {size} to {wanted}")
 
 
-def _pixel_shuffle(step: Step) -> Result:
+def _pixel_shuffle(step: TorchStep) -> Result:
     """Turn each ``r * r`` channels into pixels."""
     r = step.integer("upscale_factor")
     height, width = _image(step)
@@ -85,7 +85,7 @@ def _pixel_shuffle(step: Step) -> Result:
     return relax.op.reshape(turned, (batch, channels // r**2, height * r, width * r))
 
 
-def _pixel_unshuffle(step: Step) -> Result:
+def _pixel_unshuffle(step: TorchStep) -> Result:
     """Turn each ``r * r`` pixels into channels."""
     r = step.integer("downscale_factor")
     height, width = _image(step)
@@ -98,7 +98,7 @@ def _pixel_unshuffle(step: Step) -> Result:
     return relax.op.reshape(turned, (batch, channels * r**2, height // r, width // r))
 
 
-def _channel_shuffle(step: Step) -> Result:
+def _channel_shuffle(step: TorchStep) -> Result:
     """Deal channels of groups out in turn."""
     groups = step.integer("groups")
     batch, channels, *sizes = shape(step.x)
@@ -111,7 +111,7 @@ def _channel_shuffle(step: Step) -> Result:
     return relax.op.reshape(turned, (batch, channels, *sizes))
 
 
-def _blocks(step: Step) -> tuple[int, int]:
+def _blocks(step: TorchStep) -> tuple[int, int]:
     """Return the extents of blocks that neither overlap nor leave anything out."""
     kernel, strides = step.sizes("kernel_size", 2), step.sizes("stride", 2, 1)
     if kernel != strides or any(step.sizes("padding", 2, 0, least=0)):
@@ -122,7 +122,7 @@ def _blocks(step: Step) -> tuple[int, int]:
     return kernel[0], kernel[1]
 
 
-def _to_blocks(step: Step) -> Result:
+def _to_blocks(step: TorchStep) -> Result:
     """Cut images into blocks: (n, c, h, w) becomes (n, c * block, number of blocks)."""
     (n, c, h, w), (rows, columns) = shape(step.x), _blocks(step)
     if h % rows or w % columns:
@@ -132,7 +132,7 @@ def _to_blocks(step: Step) -> Result:
     return relax.op.reshape(turned, (n, c * rows * columns, h // rows * (w // columns)))
 
 
-def _from_blocks(step: Step) -> Result:
+def _from_blocks(step: TorchStep) -> Result:
     """Put blocks together to images of ``output_size``."""
     (n, depth, count), (rows, columns) = shape(step.x), _blocks(step)
     h, w = step.sizes("output_size", 2)

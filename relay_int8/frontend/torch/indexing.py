@@ -1,4 +1,4 @@
-"""PyTorch operators that read, or overwrite, elements at places that a tensor gives."""
+"""PyTorch operators that read, or overwrite, elements at indices that a tensor gives."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ from tvm import relax
 
 from relay_int8.frontend.torch.file import Array
 from relay_int8.frontend.torch.promotion import as_type
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
-def _places(step: Step, places: relax.Expr, extent: int) -> relax.Expr:
-    """Return places counted from the front; constant ones are checked."""
-    if dtype(places) not in ("int32", "int64"):
-        raise NotImplementedError(f"places of {dtype(places)}")
-    array = constant(places)
+def _indices_from_front(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
+    """Return indices counted from the front; constant ones are checked."""
+    if dtype(indices) not in ("int32", "int64"):
+        raise NotImplementedError(f"places of {dtype(indices)}")
+    array = constant(indices)
     if array is not None:
         if ((array < -extent) | (array >= extent)).any():
             raise ValueError(f"it reads {int(array.min())} to {int(array.max())} of {extent}")
-        return relax.const(np.where(array < 0, array + extent, array), dtype(places))
-    below = step.emit("below", relax.op.less(places, relax.const(0, dtype(places))))
-    wrapped = step.emit("wrapped", relax.op.add(places, relax.const(extent, dtype(places))))
-    return step.emit("places", relax.op.where(below, wrapped, places))
+        return relax.const(np.where(array < 0, array + extent, array), dtype(indices))
+    below = step.emit("below", relax.op.less(indices, relax.const(0, dtype(indices))))
+    wrapped = step.emit("wrapped", relax.op.add(indices, relax.const(extent, dtype(indices))))
+    return step.emit("places", relax.op.where(below, wrapped, indices))
 
 
-def taken(x: relax.Expr, places: relax.Expr, axis: int) -> relax.Expr:
-    """Read along an axis; a place outside, at which torch raises, reads the nearest inside."""
-    return relax.op.take(x, places, axis, mode="clip")
+def taken(x: relax.Expr, indices: relax.Expr, axis: int) -> relax.Expr:
+    """Read along an axis; an index outside, for which torch raises, reads the nearest inside."""
+    return relax.op.take(x, indices, axis, mode="clip")
 
 
-def _embedding(step: Step) -> Result:
-    weight, places = step.tensor("weight"), step.tensor("indices")
-    array, rows = constant(places), shape(weight)[0]
+def _embedding(step: TorchStep) -> Result:
+    weight, indices = step.tensor("weight"), step.tensor("indices")
+    array, rows = constant(indices), shape(weight)[0]
     if array is not None and ((array < 0) | (array >= rows)).any():
         raise ValueError(f"it reads rows {int(array.min())} to {int(array.max())} of {rows}")
-    return taken(weight, places, 0)
+    return taken(weight, indices, 0)
 
 
-def _index_select(step: Step) -> Result:
-    axis, places = step.axis("dim"), step.tensor("index")
-    return taken(step.x, _places(step, places, shape(step.x)[axis]), axis)
+def _index_select(step: TorchStep) -> Result:
+    axis, indices = step.axis("dim"), step.tensor("index")
+    return taken(step.x, _indices_from_front(step, indices, shape(step.x)[axis]), axis)
 
 
-def _gather(step: Step) -> Result:
-    axis, places = step.axis("dim"), step.tensor("index")
+def _gather(step: TorchStep) -> Result:
+    axis, indices = step.axis("dim"), step.tensor("index")
     extent = shape(step.x)[axis]
-    if len(shape(places)) != step.rank:
-        raise ValueError(f"its index is {shape(places)}, for an operand {shape(step.x)}")
-    if constant(places) is None:
-        inside = relax.op.clip(places, relax.prim_value(0), relax.prim_value(extent - 1))
+    if len(shape(indices)) != step.rank:
+        raise ValueError(f"its index is {shape(indices)}, for an operand {shape(step.x)}")
+    if constant(indices) is None:
+        inside = relax.op.clip(indices, relax.prim_value(0), relax.prim_value(extent - 1))
         return relax.op.gather_elements(step.x, step.emit("inside", inside), axis)
-    return relax.op.gather_elements(step.x, _places(step, places, extent), axis)
+    return relax.op.gather_elements(step.x, _indices_from_front(step, indices, extent), axis)
 
 
-def _index(step: Step) -> Result:
-    """Read at one place of each indexed axis; indices are broadcast to one shape.
+def _index(step: TorchStep) -> Result:
+    """Read one index of each indexed axis; indices are broadcast to one shape.
 
     The axes of that shape stand where the indexed ones stood, in front if those are apart.
     """
     given = _indices(step)
-    axes = [axis for axis, places in enumerate(given) if places is not None]
+    axes = [axis for axis, indices in enumerate(given) if indices is not None]
     dims, x, first = list(shape(step.x)), step.x, axes[0]
     if axes != list(range(first, first + len(axes))):
         order = axes + [axis for axis in range(step.rank) if axis not in axes]
         x, first = step.emit("turned", relax.op.permute_dims(x, order)), 0
         dims = [dims[axis] for axis in order]
     extents, total = dims[first : first + len(axes)], None
-    for places, extent in zip((given[axis] for axis in axes), extents, strict=True):
-        wrapped = _places(step, places, extent)
+    for index_tensor, extent in zip((given[axis] for axis in axes), extents, strict=True):
+        wrapped = _indices_from_front(step, index_tensor, extent)
         if total is not None:
             rows = relax.op.multiply(total, relax.const(extent, dtype(total)))
             wrapped = as_type(step, wrapped, dtype(total))
@@ -86,29 +86,29 @@ def _index(step: Step) -> Result:
     return taken(x, total, first)
 
 
-def _indices(step: Step) -> list[relax.Expr | None]:
-    """Return the places of each axis; constant truth values become the places of the true ones."""
+def _indices(step: TorchStep) -> list[relax.Expr | None]:
+    """Return the indices of each axis; constant masks become the indices of their true elements."""
     given = step.arguments.get("indices")
     if not isinstance(given, list) or not any(isinstance(i, relax.Expr) for i in given):
         raise ValueError("it has no indices")
-    found: list[relax.Expr | None] = []
-    for places in given:
-        if not isinstance(places, relax.Expr) or dtype(places) not in ("bool", "uint8"):
-            found.append(places)
+    indices: list[relax.Expr | None] = []
+    for index_tensor in given:
+        if not isinstance(index_tensor, relax.Expr) or dtype(index_tensor) not in ("bool", "uint8"):
+            indices.append(index_tensor)
             continue
-        array = constant(places)
+        array = constant(index_tensor)
         if array is None:
             raise NotImplementedError(
                 "how large its result is depends on values of the input (a mask of truth values): "
                 "write it with torch.where"
             )
-        found.extend(relax.const(axis, "int64") for axis in np.nonzero(array))
-    if len(found) > step.rank:
-        raise ValueError(f"{len(found)} indices of {step.rank} axes")
-    return found
+        indices.extend(relax.const(axis, "int64") for axis in np.nonzero(array))
+    if len(indices) > step.rank:
+        raise ValueError(f"{len(indices)} indices of {step.rank} axes")
+    return indices
 
 
-def _roll(step: Step) -> Result:
+def _roll(step: TorchStep) -> Result:
     """Move along axes, what leaves at one end enters at the other; all elements without axes."""
     shifts, dims = step.integers("shifts"), step.integers("dims", [])
     if not dims:
@@ -145,8 +145,8 @@ def overwritten(emit: Emit, x: relax.Expr, positions: Array, value: relax.Expr) 
     if (source >= total).all() and (np.diff(source) == 1).all():
         return relax.op.reshape(value, shape(x))
     both = emit("both", relax.op.concat([emit("flat", part) for part in flat], 0))
-    places = relax.const(source.reshape(shape(x)), "int64")
-    return emit("overwritten", taken(both, places, 0))
+    merged = relax.const(source.reshape(shape(x)), "int64")
+    return emit("overwritten", taken(both, merged, 0))
 
 
 def _counted(x: relax.Expr) -> Array:
@@ -154,7 +154,7 @@ def _counted(x: relax.Expr) -> Array:
     return np.arange(math.prod(shape(x))).reshape(shape(x))
 
 
-def _slice_scatter(step: Step) -> Result:
+def _slice_scatter(step: TorchStep) -> Result:
     axis = step.axis("dim", 0)
     start, end = (
         default if step.arguments.get(name) is None else step.integer(name)
@@ -164,20 +164,20 @@ def _slice_scatter(step: Step) -> Result:
     return _scattered(step, _counted(step.x)[kept])
 
 
-def _select_scatter(step: Step) -> Result:
-    axis, place = step.axis("dim"), step.integer("index")
-    return _scattered(step, _counted(step.x).take(place, axis))
+def _select_scatter(step: TorchStep) -> Result:
+    axis, index = step.axis("dim"), step.integer("index")
+    return _scattered(step, _counted(step.x).take(index, axis))
 
 
-def _scattered(step: Step, positions: Array) -> Result:
+def _scattered(step: TorchStep, positions: Array) -> Result:
     value = step.tensor("src")
     if shape(value) != positions.shape or not positions.size:
         raise ValueError(f"it writes {shape(value)} over {positions.shape}")
     return overwritten(step.emit, step.x, positions, as_type(step, value, dtype(step.x)))
 
 
-def _index_put(step: Step) -> Result:
-    """Overwrite constant places."""
+def _index_put(step: TorchStep) -> Result:
+    """Overwrite elements at constant indices."""
     if step.flag("accumulate", False):
         raise NotImplementedError("it adds to places (accumulate)")
     arrays = [None if i is None else constant(i) for i in _indices(step)]
@@ -192,7 +192,7 @@ def _index_put(step: Step) -> Result:
 def _triangle(upper: bool) -> Converter:
     """Keep what is on one side of a diagonal; the rest is zero."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         diagonal = step.integer("diagonal", 0)
         rows, columns = shape(step.x)[-2:]
         kept = np.tri(rows, columns, diagonal - upper, dtype=bool) ^ upper
@@ -201,8 +201,8 @@ def _triangle(upper: bool) -> Converter:
     return _convert
 
 
-def _copy(step: Step) -> Result:
-    """Return the other tensor in the shape and type of the one that it is written over."""
+def _copy(step: TorchStep) -> Result:
+    """Return the source in the shape and type of the tensor that it overwrites."""
     value = as_type(step, step.tensor("src"), dtype(step.x))
     if shape(value) == shape(step.x):
         return value

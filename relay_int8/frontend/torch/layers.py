@@ -8,11 +8,11 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.einsum import einsum
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
 
-def _convolution(step: Step) -> Result:
+def _convolution(step: TorchStep) -> Result:
     """Convolve in one to three dimensions; ``padding`` may be the text "same" or "valid"."""
     x, w = step.x, step.tensor("weight")
     rank = len(shape(w)) - 2
@@ -33,7 +33,7 @@ def _convolution(step: Step) -> Result:
     return _with_bias(step, y, shape(w)[0])
 
 
-def _padding(step: Step, kernel: tuple[int, ...], dilation: list[int]) -> list[int]:
+def _padding(step: TorchStep, kernel: tuple[int, ...], dilation: list[int]) -> list[int]:
     """Return widths before each axis, then after each."""
     if not isinstance(step.arguments.get("padding"), str):
         return step.sizes("padding", len(kernel), 0, least=0) * 2
@@ -44,7 +44,7 @@ def _padding(step: Step, kernel: tuple[int, ...], dilation: list[int]) -> list[i
     return [width // 2 for width in total] + [width - width // 2 for width in total]
 
 
-def _transposed_convolution(step: Step) -> Result:
+def _transposed_convolution(step: TorchStep) -> Result:
     """Convolve transposed, in one or two dimensions."""
     x, w = step.x, step.tensor("weight")
     rank, groups = len(shape(w)) - 2, step.integer("groups", 1)
@@ -62,7 +62,7 @@ def _transposed_convolution(step: Step) -> Result:
     return _with_bias(step, y, shape(w)[1] * groups)
 
 
-def _with_bias(step: Step, y: relax.Expr, channels: int) -> relax.Expr:
+def _with_bias(step: TorchStep, y: relax.Expr, channels: int) -> relax.Expr:
     bias = step.optional_tensor("bias")
     if bias is None:
         return y
@@ -73,7 +73,7 @@ def _with_bias(step: Step, y: relax.Expr, channels: int) -> relax.Expr:
     return relax.op.add(var, step.emit("bias", relax.op.reshape(bias, (1, channels, *ones))))
 
 
-def _linear(step: Step) -> Result:
+def _linear(step: TorchStep) -> Result:
     """Multiply by the transposed weights."""
     w, bias = step.tensor("weight"), step.optional_tensor("bias")
     if len(shape(w)) != 2:
@@ -82,7 +82,7 @@ def _linear(step: Step) -> Result:
     return y if bias is None else relax.op.add(step.emit("matmul", y), bias)
 
 
-def _addmm(step: Step) -> Result:
+def _addmm(step: TorchStep) -> Result:
     """``beta * self + alpha * mat1 @ mat2``; torch writes a linear layer so."""
     if step.real("beta", 1.0) != 1.0 or step.real("alpha", 1.0) != 1.0:
         raise NotImplementedError("factors alpha and beta other than 1")
@@ -90,12 +90,12 @@ def _addmm(step: Step) -> Result:
     return relax.op.add(step.emit("matmul", y), step.x)
 
 
-def _matmul(step: Step) -> Result:
+def _matmul(step: TorchStep) -> Result:
     other = "other" if "other" in step.arguments else "mat2"
     return relax.op.matmul(step.x, step.tensor(other))
 
 
-def _baddbmm(step: Step) -> Result:
+def _baddbmm(step: TorchStep) -> Result:
     """``beta * self + alpha * batch1 @ batch2``."""
     y = step.emit("matmul", relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
     alpha, beta = step.real("alpha", 1.0), step.real("beta", 1.0)
@@ -109,11 +109,11 @@ def _baddbmm(step: Step) -> Result:
     return relax.op.add(y, x)
 
 
-def _einsum(step: Step) -> Result:
+def _einsum(step: TorchStep) -> Result:
     return einsum(step.tensors(), step.text("equation", ""), step.emit)
 
 
-def _batch_norm(step: Step) -> Result:
+def _batch_norm(step: TorchStep) -> Result:
     """Normalize with the moving statistics; a factor or a shift that is left out does nothing."""
     if step.arguments.get("training"):
         raise ValueError("it is in training mode: call model.eval() before the export")
@@ -133,12 +133,12 @@ def _batch_norm(step: Step) -> Result:
     return relax.TupleGetItem(step.emit("batch_norm", norm), 0)
 
 
-def _batch_norm_with_statistics(step: Step) -> Result:
+def _batch_norm_with_statistics(step: TorchStep) -> Result:
     """Return the first result of three: statistics are for training and are not computed."""
     return [_batch_norm(step)]
 
 
-def _layer_norm(step: Step) -> Result:
+def _layer_norm(step: TorchStep) -> Result:
     axes = list(range(step.rank - len(step.integers("normalized_shape")), step.rank))
     dims = [shape(step.x)[axis] for axis in axes]
     gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
@@ -151,7 +151,7 @@ def _layer_norm(step: Step) -> Result:
     )
 
 
-def _rms_norm(step: Step) -> Result:
+def _rms_norm(step: TorchStep) -> Result:
     """Divide by the root of the mean square over the last axes."""
     axes = list(range(step.rank - len(step.integers("normalized_shape")), step.rank))
     dims = [shape(step.x)[axis] for axis in axes]
@@ -165,7 +165,7 @@ def _rms_norm(step: Step) -> Result:
     )
 
 
-def _instance_norm(step: Step) -> Result:
+def _instance_norm(step: TorchStep) -> Result:
     """Normalize each channel of each image by its own statistics."""
     channels, kind = shape(step.x)[1], dtype(step.x)
     gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
@@ -182,7 +182,7 @@ def _instance_norm(step: Step) -> Result:
     )
 
 
-def _weight_norm(step: Step) -> Result:
+def _weight_norm(step: TorchStep) -> Result:
     """Scale directions ``v`` to the lengths ``g``, each along all axes but one."""
     v, g = step.tensor("v"), step.tensor("g")
     kept = step.axis("dim", 0, rank=len(shape(v)))
@@ -194,7 +194,7 @@ def _weight_norm(step: Step) -> Result:
     return relax.op.multiply(v, factor)
 
 
-def _glu(step: Step) -> Result:
+def _glu(step: TorchStep) -> Result:
     """Return one half of the channels times the logistic function of the other."""
     axis = step.axis("dim", -1)
     size = shape(step.x)[axis]
@@ -207,12 +207,12 @@ def _glu(step: Step) -> Result:
     return relax.op.multiply(values, step.emit("sigmoid", relax.op.sigmoid(gate)))
 
 
-def _layer_norm_with_statistics(step: Step) -> Result:
+def _layer_norm_with_statistics(step: TorchStep) -> Result:
     """Return the first result of three: statistics are for training and are not computed."""
     return [_layer_norm(step)]
 
 
-def _group_norm(step: Step) -> Result:
+def _group_norm(step: TorchStep) -> Result:
     channels = shape(step.x)[1]
     gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
     return relax.op.nn.group_norm(
@@ -226,12 +226,12 @@ def _group_norm(step: Step) -> Result:
     )
 
 
-def _group_norm_with_statistics(step: Step) -> Result:
+def _group_norm_with_statistics(step: TorchStep) -> Result:
     """Return the first result of three, as of layer norm."""
     return [_group_norm(step)]
 
 
-def _pooled(step: Step, kind: str, **options: bool) -> Result:
+def _pooled(step: TorchStep, kind: str, **options: bool) -> Result:
     """Pool over windows; the stride is the kernel's where none is given.
 
     Relax rounds sizes up as torch does: a last window that ``ceil_mode`` lets hang over begins on
@@ -248,7 +248,7 @@ def _pooled(step: Step, kind: str, **options: bool) -> Result:
     return pool(step.x, kernel, strides, pad * 2, dilation, ceil, **options)
 
 
-def _window_rank(step: Step) -> int:
+def _window_rank(step: TorchStep) -> int:
     if step.rank not in (3, 4):
         raise NotImplementedError(
             f"pooling of {shape(step.x)}; sequences have 3 axes and images 4, the batch with them"
@@ -256,34 +256,34 @@ def _window_rank(step: Step) -> int:
     return step.rank - 2
 
 
-def _max_pool(step: Step) -> Result:
+def _max_pool(step: TorchStep) -> Result:
     return _pooled(step, "max")
 
 
-def _max_pool_with_indices(step: Step) -> Result:
-    """Return the maxima, the first result of two; their places are not computed."""
+def _max_pool_with_indices(step: TorchStep) -> Result:
+    """Return the maxima, the first result of two; their indices are not computed."""
     return [_max_pool(step)]
 
 
-def _avg_pool(step: Step) -> Result:
+def _avg_pool(step: TorchStep) -> Result:
     if step.arguments.get("divisor_override") is not None:
         raise NotImplementedError("divisor_override")
     counted = step.flag("count_include_pad", True)
     return _pooled(step, "avg", count_include_pad=counted)
 
 
-def _adaptive_avg_pool(step: Step) -> Result:
+def _adaptive_avg_pool(step: TorchStep) -> Result:
     pool = getattr(relax.op.nn, f"adaptive_avg_pool{_window_rank(step)}d")
     return pool(step.x, _output_size(step))
 
 
-def _adaptive_max_pool(step: Step) -> Result:
+def _adaptive_max_pool(step: TorchStep) -> Result:
     if set(_output_size(step)) != {1}:
         raise NotImplementedError(f"adaptive maxima of {step.arguments.get('output_size')}")
     return [relax.op.max(step.x, list(range(2, step.rank)), keepdims=True)]
 
 
-def _output_size(step: Step) -> list[int]:
+def _output_size(step: TorchStep) -> list[int]:
     sizes = step.sizes("output_size", _window_rank(step))
     if math.prod(sizes) > math.prod(shape(step.x)[2:]):
         raise NotImplementedError(f"pooling {shape(step.x)} to the larger {sizes}")

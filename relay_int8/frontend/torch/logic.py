@@ -8,13 +8,13 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.promotion import as_type, common_type, promoted
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
-def truth(step: Step, x: relax.Expr) -> relax.Expr:
+def truth(step: TorchStep, x: relax.Expr) -> relax.Expr:
     """Return a tensor as truth values: what is not zero is true."""
     if dtype(x) == "bool":
         return x
@@ -22,14 +22,14 @@ def truth(step: Step, x: relax.Expr) -> relax.Expr:
 
 
 def _compare(combine: Binary) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         return combine(*promoted(step, "self", "other"))
 
     return _convert
 
 
 def _combine(combine: Binary) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         return combine(truth(step, step.x), truth(step, step.tensor("other")))
 
     return _convert
@@ -38,7 +38,7 @@ def _combine(combine: Binary) -> Converter:
 def _bits(of_truth: Binary, of_integers: Binary) -> Converter:
     """Combine bits; of truth values that is logic."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         a, b = promoted(step, "self", "other")
         if dtype(a).startswith("float"):
             raise ValueError("bits of floats")
@@ -47,16 +47,16 @@ def _bits(of_truth: Binary, of_integers: Binary) -> Converter:
     return _convert
 
 
-def _bitwise_not(step: Step) -> Result:
+def _bitwise_not(step: TorchStep) -> Result:
     return (relax.op.logical_not if dtype(step.x) == "bool" else relax.op.bitwise_not)(step.x)
 
 
-def _where(step: Step) -> Result:
+def _where(step: TorchStep) -> Result:
     a, b = promoted(step, "self", "other")
     return relax.op.where(truth(step, step.tensor("condition")), a, b)
 
 
-def _masked_fill(step: Step) -> Result:
+def _masked_fill(step: TorchStep) -> Result:
     """Write a value where the mask is true; the result keeps its type."""
     value = step.arguments.get("value")
     if not isinstance(value, bool | int | float):
@@ -71,11 +71,13 @@ def _masked_fill(step: Step) -> Result:
 def _some(reduce: Callable[..., relax.Expr]) -> Converter:
     """Reduce truth values by their largest, or least, as bytes: TVM reduces no truth values."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
         whole = step.emit("bytes", relax.op.astype(truth(step, step.x), "int8"))
-        found = reduce(whole, axes or list(range(step.rank)), keepdims=step.flag("keepdim", False))
-        return relax.op.astype(step.emit("reduced", found), "bool")
+        reduced = reduce(
+            whole, axes or list(range(step.rank)), keepdims=step.flag("keepdim", False)
+        )
+        return relax.op.astype(step.emit("reduced", reduced), "bool")
 
     return _convert
 
@@ -83,7 +85,7 @@ def _some(reduce: Callable[..., relax.Expr]) -> Converter:
 def _is(value: float) -> Converter:
     """Whether elements are infinite, or, for NaN, not equal to themselves."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         if not dtype(step.x).startswith("float"):
             return relax.op.not_equal(step.x, step.x)
         if np.isnan(value):

@@ -1,4 +1,4 @@
-"""Tensors that share memory: what a change in place of one of them is to the others.
+"""Tensors of a PyTorch program that share memory, and what an in-place change does to the others.
 
 A view is the result of a node that only moves elements. A change is written into the tensor that
 the view is of, at the places that the node moves there, and so on to the first one; other views of
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from relay_int8.errors import UnsupportedOpError
-from relay_int8.frontend.torch.program import Node, Ref
+from relay_int8.frontend.torch.program import ProgramNode, Ref
 
 SHARED = {
     f"aten.{name}"
@@ -33,8 +33,8 @@ UNCERTAIN = {
 
 
 @dataclass
-class Memory:
-    """Who shares memory with whom, by names.
+class TensorAliases:
+    """The tensors of a program that share memory, by their names.
 
     Attributes
     ----------
@@ -42,16 +42,16 @@ class Memory:
         View -> the node that makes it, and the name of the tensor that it is a part of.
     """
 
-    sources: dict[str, tuple[Node, str]] = field(default_factory=dict)
+    sources: dict[str, tuple[ProgramNode, str]] = field(default_factory=dict)
     _stale: dict[str, bool] = field(default_factory=dict)  # name -> whether it can be read anew
 
-    def join(self, node: Node) -> None:
+    def join(self, node: ProgramNode) -> None:
         """Follow a node whose results lie in the memory of its first operand, or may do so."""
         operands = reads(node)
         if operands and (node.changes or node.operator in SHARED | UNCERTAIN):
             self.sources.update((name, (node, operands[0])) for name in node.outputs)
 
-    def change(self, node: Node) -> list[tuple[str, Node, str]]:
+    def change(self, node: ProgramNode) -> list[tuple[str, ProgramNode, str]]:
         """Return (part, node, whole) of every tensor to write a change in place into, in order.
 
         All others of that memory are outdated from now on. Those that may be copies, and what a
@@ -81,7 +81,7 @@ class Memory:
         UnsupportedOpError
             One of them may be a copy from before a change.
         """
-        found: list[str] = []
+        outdated: list[str] = []
         for name in names:
             if name not in self._stale:
                 continue
@@ -91,8 +91,8 @@ class Memory:
                     "copy; program.run_decompositions({}) before torch.export.save writes the "
                     "model without changes in place"
                 )
-            found += [*self.outdated([self.sources[name][1]], reader), name]
-        return found
+            outdated += [*self.outdated([self.sources[name][1]], reader), name]
+        return outdated
 
     def _first(self, name: str) -> str:
         while name in self.sources:
@@ -108,11 +108,11 @@ class Memory:
         return True
 
 
-def _is_uncertain(node: Node) -> bool:
+def _is_uncertain(node: ProgramNode) -> bool:
     return node.operator in UNCERTAIN and not node.changes
 
 
-def reads(node: Node) -> list[str]:
+def reads(node: ProgramNode) -> list[str]:
     """Return the names that a node reads, in the order of its arguments."""
     given = [a for value in node.arguments.values() for a in
              (value if isinstance(value, list) else [value])]  # fmt: skip

@@ -53,7 +53,7 @@ Argument = Any  # None, bool, int, float, str, Ref, or a list of these
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class ProgramNode:
     """One call: ``operator`` is torch's name of it, as ``aten.conv2d``.
 
     ``changes`` says whether it writes its result over its first operand, ``path`` is the module it
@@ -95,7 +95,7 @@ class Program:
     inputs: Mapping[str, tuple[str, tuple[Extent, ...]]]
     tensors: Mapping[str, Array]
     weights: frozenset[str]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProgramNode, ...]
     outputs: tuple[str, ...]
     sizes: Mapping[str, tuple[Extent, ...]]
 
@@ -116,14 +116,14 @@ def read_program(archive: Archive) -> Program:
 
 
 def _program(archive: Archive) -> Program:
-    found = archive.program
-    version = found["schema_version"]["major"]
+    document = archive.program
+    version = document["schema_version"]["major"]
     if version != SCHEMA:
         raise FrontendError(
             f"the file has version {version} of PyTorch's schema, expected {SCHEMA}: load it with "
             "torch.export.load, save it again with PyTorch 2.9 or newer"
         )
-    graph, signature = found["graph_module"]["graph"], found["graph_module"]["signature"]
+    graph, signature = document["graph_module"]["graph"], document["graph_module"]["signature"]
     kinds = _kinds(graph)
     inputs, tensors = {}, {}
     for spec in signature["input_specs"]:
@@ -157,7 +157,7 @@ def _kinds(graph: dict[str, Any]) -> dict[str, tuple[str, tuple[Extent, ...]]]:
     return kinds
 
 
-def _nodes(graph: dict[str, Any]) -> Iterator[Node]:
+def _nodes(graph: dict[str, Any]) -> Iterator[ProgramNode]:
     """Yield the calls of a graph; those of a wrapped graph stand in place of the wrapper."""
     for entry in graph["nodes"]:
         inner = _inner_graph(entry)
@@ -177,17 +177,17 @@ def _inner_graph(entry: dict[str, Any]) -> dict[str, Any] | None:
     return dict(graphs[0])
 
 
-def _unwrapped(entry: dict[str, Any], inner: dict[str, Any]) -> Iterator[Node]:
+def _unwrapped(entry: dict[str, Any], inner: dict[str, Any]) -> Iterator[ProgramNode]:
     """Yield the nodes of a wrapped graph under names of their own.
 
     Before:  y = wrapper(setting, graph, x), graph: v -> (w = f(v); g(w))
     After:   y = alias(g(f(x)))
     """
-    given = [found["arg"] for found in entry["inputs"]]
+    given = [item["arg"] for item in entry["inputs"]]
     first = next(index for index, argument in enumerate(given) if "as_graph" in argument) + 1
     operands = [_argument(argument) for argument in given[first:]]
     graph = inner["graph"]
-    variables = [next(_names(_argument(found))) for found in graph["inputs"]]
+    variables = [next(_names(_argument(item))) for item in graph["inputs"]]
     values: dict[str, Argument] = dict(zip(variables, operands, strict=True))
     for node in _nodes(graph):
         values.update((name, Ref(_inside(inner, name))) for name in node.outputs)
@@ -198,7 +198,7 @@ def _unwrapped(entry: dict[str, Any], inner: dict[str, Any]) -> Iterator[Node]:
             outputs=tuple(_inside(inner, name) for name in node.outputs),
         )
     wrapper = _node(entry)
-    results = [name for found in graph["outputs"] for name in _names(_argument(found))]
+    results = [name for item in graph["outputs"] for name in _names(_argument(item))]
     for name, result in zip(wrapper.outputs, results, strict=True):
         arguments = {"self": values[result]}
         yield replace(
@@ -222,13 +222,13 @@ def _tensor_kind(meta: dict[str, Any]) -> tuple[str, tuple[Extent, ...]]:
     return DTYPES.get(meta["dtype"], f"element type {meta['dtype']}"), sizes
 
 
-def _extent(found: dict[str, Any]) -> Extent:
+def _extent(entry: dict[str, Any]) -> Extent:
     """Return a size, or the name or expression of one that is open; None if it has neither."""
-    if "as_int" in found:
-        if type(found["as_int"]) is not int:
-            raise ValueError(f"a size is {str(found)[:100]}")
-        return int(found["as_int"])
-    said = found.get("as_expr")
+    if "as_int" in entry:
+        if type(entry["as_int"]) is not int:
+            raise ValueError(f"a size is {str(entry)[:100]}")
+        return int(entry["as_int"])
+    said = entry.get("as_expr")
     if not isinstance(said, dict):
         return None
     text = _text(said.get("expr_str", ""))
@@ -259,14 +259,14 @@ def _output(spec: dict[str, Any]) -> str:
     return _text(entry["arg"]["as_tensor"]["name"])
 
 
-def _node(entry: dict[str, Any]) -> Node:
+def _node(entry: dict[str, Any]) -> ProgramNode:
     target = _text(entry["target"])
     call = target.removeprefix("torch.ops.").split(".")
     operator = ".".join(call[:2])
     changes = operator.endswith("_") and not operator.endswith("__")
-    outputs = tuple(name for found in entry["outputs"] for name in _names(_argument(found)))
+    outputs = tuple(name for output in entry["outputs"] for name in _names(_argument(output)))
     path, leaf = _module(entry.get("metadata", {}).get("nn_module_stack", ""))
-    return Node(
+    return ProgramNode(
         name=_text(entry.get("name") or (outputs[0] if outputs else target)),
         operator=operator.removesuffix("_") if changes else operator,
         arguments={_text(given["name"]): _argument(given["arg"]) for given in entry["inputs"]},
@@ -283,8 +283,8 @@ def _module(stack: str) -> tuple[str, bool]:
     return path, kind.startswith("torch.nn.modules.")
 
 
-def _argument(found: dict[str, Any]) -> Argument:
-    ((kind, value),) = found.items()
+def _argument(tagged: dict[str, Any]) -> Argument:
+    ((kind, value),) = tagged.items()
     if kind in NAMED:
         return Ref(_text(value["name"] if kind == "as_tensor" else value))
     if kind in NESTED:
@@ -298,16 +298,16 @@ def _argument(found: dict[str, Any]) -> Argument:
         return float(value)
     if kind == "as_none" or kind in IGNORED:
         return None
-    raise ValueError(f"an argument is {str(found)[:100]}")
+    raise ValueError(f"an argument is {str(tagged)[:100]}")
 
 
-def _names(found: Argument) -> Iterator[str]:
-    for entry in found if isinstance(found, list) else [found]:
+def _names(argument: Argument) -> Iterator[str]:
+    for entry in argument if isinstance(argument, list) else [argument]:
         if isinstance(entry, Ref):
             yield entry.name
 
 
-def _text(found: Any) -> str:
-    if not isinstance(found, str):
-        raise TypeError(f"expected a text, found {str(found)[:60]}")
-    return found
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text, found {str(text)[:60]}")
+    return text

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.torch.step import Step
+from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
 CATEGORIES = {"b": 0, "u": 1, "i": 1, "f": 2}
@@ -24,20 +24,20 @@ def common_type(operands: list[relax.Expr | bool | int | float]) -> str:
             ranked[0 if shape(operand) else 1].append(dtype(operand))
         else:
             ranked[2].append(NUMBERS[type(operand)])
-    found = ""
+    common = ""
     for kinds in ranked:
         wider = str(np.result_type(*kinds)) if kinds else ""
         wider = "float32" if wider == "float64" else wider
-        if wider and (not found or _category(wider) > _category(found)):
-            found = wider
-    return found
+        if wider and (not common or _category(wider) > _category(common)):
+            common = wider
+    return common
 
 
 def _category(kind: str) -> int:
     return CATEGORIES[np.dtype(kind).kind]
 
 
-def promoted(step: Step, *names: str, least: str = "bool") -> list[relax.Expr]:
+def promoted(step: TorchStep, *names: str, least: str = "bool") -> list[relax.Expr]:
     """Return operands, tensors or numbers, in their common type, or in ``least`` if it is more."""
     given = [step.arguments.get(name) for name in names]
     operands = [
@@ -49,7 +49,7 @@ def promoted(step: Step, *names: str, least: str = "bool") -> list[relax.Expr]:
     return [as_type(step, operand, kind) for operand in operands]
 
 
-def as_type(step: Step, operand: relax.Expr | bool | int | float, kind: str) -> relax.Expr:
+def as_type(step: TorchStep, operand: relax.Expr | bool | int | float, kind: str) -> relax.Expr:
     """Return an operand as ``kind``; a number becomes a constant."""
     if not isinstance(operand, relax.Expr):
         return relax.const(np.asarray(operand, kind), kind)

@@ -12,20 +12,20 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.file import DTYPES
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 TYPES = ("int8", "uint8", "int32")
 
 
-def _kind(step: Step) -> str:
+def _kind(step: TorchStep) -> str:
     kind = DTYPES.get(step.integer("dtype"), "?")
     if kind not in TYPES:
         raise NotImplementedError(f"integers of type {kind}; there are {', '.join(TYPES)}")
     return kind
 
 
-def _parameters(step: Step, kind: str) -> tuple[np.ndarray, np.ndarray, int]:
+def _parameters(step: TorchStep, kind: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Return scale and zero point, of the tensor or of each channel, and the axis of channels."""
     by_channel = "scales" in step.arguments
     names = ("scales", "zero_points") if by_channel else ("scale", "zero_point")
@@ -52,7 +52,7 @@ def _parameters(step: Step, kind: str) -> tuple[np.ndarray, np.ndarray, int]:
     return scale, zero.astype(kind), axis
 
 
-def _quantize(step: Step) -> Result:
+def _quantize(step: TorchStep) -> Result:
     kind = _kind(step)
     scale, zero, axis = _parameters(step, kind)
     x, info = step.x, np.iinfo(kind)
@@ -66,7 +66,7 @@ def _quantize(step: Step) -> Result:
     return relax.op.quantize(x, relax.const(scale), relax.const(zero), axis, kind)
 
 
-def _dequantize(step: Step) -> Result:
+def _dequantize(step: TorchStep) -> Result:
     kind = dtype(step.x)
     if kind not in TYPES:
         raise NotImplementedError(f"integers of type {kind}; there are {', '.join(TYPES)}")

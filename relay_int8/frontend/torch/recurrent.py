@@ -7,23 +7,30 @@ from dataclasses import dataclass
 from tvm import relax
 
 from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
-from relay_int8.frontend.recurrent_cells import Cell, GruCell, LstmCell, PlainCell, Weights, relu
-from relay_int8.frontend.torch.step import Converter, Result, Step
+from relay_int8.frontend.recurrent_cells import (
+    GruCell,
+    LstmCell,
+    PlainCell,
+    RecurrentCell,
+    RecurrentWeights,
+    relu,
+)
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of layer: what a step computes, and how many tensors its state is."""
+    """A kind of recurrent layer: its cell, and the number of tensors of its state."""
 
-    cell: Cell
+    cell: RecurrentCell
     states: int
 
 
 def _recurrent(kind: _Kind) -> Converter:
     """Run layers one after the other; the directions of a layer read the same sequence."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         _refuse(step)
         layers, directions = step.integer("num_layers"), 1 + step.flag("bidirectional", False)
         time = 1 if step.flag("batch_first", False) else 0
@@ -58,7 +65,7 @@ def _recurrent(kind: _Kind) -> Converter:
     return _convert
 
 
-def _refuse(step: Step) -> None:
+def _refuse(step: TorchStep) -> None:
     if "batch_sizes" in step.arguments:
         raise NotImplementedError(
             "packed sequences: export the model without pack_padded_sequence, for padded ones"
@@ -67,7 +74,7 @@ def _refuse(step: Step) -> None:
         raise ValueError("it is in training mode: call model.eval() before the export")
 
 
-def _initial(step: Step, count: int) -> list[relax.Expr]:
+def _initial(step: TorchStep, count: int) -> list[relax.Expr]:
     """Return the states before the first step, of all layers and directions."""
     tensors = (
         step.tensors("hx") if isinstance(step.arguments.get("hx"), list) else [step.tensor("hx")]
@@ -77,20 +84,22 @@ def _initial(step: Step, count: int) -> list[relax.Expr]:
     return tensors
 
 
-def _weights(step: Step, runs: int) -> list[Weights]:
+def _weights(step: TorchStep, runs: int) -> list[RecurrentWeights]:
     """Return the weights of every layer and direction: of input and state, then the biases."""
-    found, count = step.tensors("params"), 4 if step.flag("has_biases", True) else 2
-    if len(found) == (count + 1) * runs:
+    weights, count = step.tensors("params"), 4 if step.flag("has_biases", True) else 2
+    if len(weights) == (count + 1) * runs:
         raise NotImplementedError(
             "it projects its state (proj_size): program.run_decompositions() before "
             "torch.export.save writes its steps out"
         )
-    if len(found) != count * runs:
-        raise ValueError(f"{len(found)} weights of {runs} layers and directions")
-    return [Weights(*found[begin : begin + count]) for begin in range(0, len(found), count)]
+    if len(weights) != count * runs:
+        raise ValueError(f"{len(weights)} weights of {runs} layers and directions")
+    return [
+        RecurrentWeights(*weights[begin : begin + count]) for begin in range(0, len(weights), count)
+    ]
 
 
-def _stacked(step: Step, states: tuple[relax.Expr, ...]) -> relax.Expr:
+def _stacked(step: TorchStep, states: tuple[relax.Expr, ...]) -> relax.Expr:
     return in_sequence(step.emit, states, 0, [len(states), *shape(states[0])])
 
 

@@ -11,12 +11,12 @@ from tvm import relax
 
 from relay_int8.frontend.torch.arithmetic import Binary, binary
 from relay_int8.frontend.torch.promotion import as_type
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
 
 def _along(op: Callable[[relax.Expr, int], relax.Expr]) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         return op(step.x, step.axis("dim"))
 
     return _convert
@@ -25,7 +25,7 @@ def _along(op: Callable[[relax.Expr, int], relax.Expr]) -> Converter:
 def _reduce(op: Callable[..., relax.Expr]) -> Converter:
     """Reduce along axes, all of them where none is named."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         named = step.integers("dim", [])
         axes = [axis_of(axis, step.rank) for axis in named] or list(range(step.rank))
         return op(step.x, axes, keepdims=step.flag("keepdim", False))
@@ -34,18 +34,18 @@ def _reduce(op: Callable[..., relax.Expr]) -> Converter:
 
 
 def _extreme(
-    reduce: Callable[..., relax.Expr], pick: Binary, place: Callable[..., Any]
+    reduce: Callable[..., relax.Expr], pick: Binary, index_of: Callable[..., Any]
 ) -> Converter:
-    """Return the extreme of all elements, or those along an axis and their places, or of two."""
+    """Return the extreme of all elements, along an axis with its indices, or of two tensors."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         if "other" in step.arguments:
             return binary(pick)(step)
         if step.arguments.get("dim") is None:
             return reduce(step.x, list(range(step.rank)))
         axis, kept = step.axis("dim"), step.flag("keepdim", False)
-        places = step.emit("places", place(step.x, axis, keepdims=kept))
-        return [reduce(step.x, [axis], keepdims=kept), places]
+        indices = step.emit("places", index_of(step.x, axis, keepdims=kept))
+        return [reduce(step.x, [axis], keepdims=kept), indices]
 
     return _convert
 
@@ -53,7 +53,7 @@ def _extreme(
 def _variance(root: bool) -> Converter:
     """Mean square of what is apart from the mean, by the count less ``correction``."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
         axes = axes or list(range(step.rank))
         count = math.prod(shape(step.x)[axis] for axis in axes)
@@ -61,28 +61,28 @@ def _variance(root: bool) -> Converter:
         if left <= 0:
             raise ValueError(f"a variance of {count} elements")
         kept = step.flag("keepdim", False)
-        found = step.emit("variance", relax.op.variance(step.x, axes, keepdims=kept))
-        found = relax.op.multiply(found, step.number(count / left))
-        return relax.op.sqrt(step.emit("corrected", found)) if root else found
+        variance = step.emit("variance", relax.op.variance(step.x, axes, keepdims=kept))
+        variance = relax.op.multiply(variance, step.number(count / left))
+        return relax.op.sqrt(step.emit("corrected", variance)) if root else variance
 
     return _convert
 
 
 def _with_mean(root: bool) -> Converter:
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         first = step.emit("deviation", _variance(root)(step))
         return [first, _reduce(relax.op.mean)(step)]
 
     return _convert
 
 
-def _argmax(step: Step) -> Result:
+def _argmax(step: TorchStep) -> Result:
     if step.arguments.get("dim") is None:
         raise NotImplementedError("the largest of all axes")
     return relax.op.argmax(step.x, step.axis("dim"), keepdims=step.flag("keepdim", False))
 
 
-def _vector_norm(step: Step) -> Result:
+def _vector_norm(step: TorchStep) -> Result:
     """Square root of the sum of squares along axes, all of them where none is named."""
     if step.real("ord", 2.0) != 2.0:
         raise NotImplementedError(f"a norm of order {step.arguments['ord']}")
@@ -92,12 +92,12 @@ def _vector_norm(step: Step) -> Result:
     return relax.op.sqrt(step.emit("sum", total))
 
 
-def _total(step: Step) -> Result:
+def _total(step: TorchStep) -> Result:
     """Sum along axes; integers and truth values are counted in int64."""
     return _reduce(relax.op.sum)(_counting(step))
 
 
-def _difference(step: Step) -> Result:
+def _difference(step: TorchStep) -> Result:
     """Subtract every element along an axis from the next, ``n`` times; of truth values: differ."""
     axis, times = step.axis("dim", -1), step.integer("n", 1)
     parts = [step.optional_tensor("prepend"), step.x, step.optional_tensor("append")]
@@ -113,12 +113,12 @@ def _difference(step: Step) -> Result:
     return x
 
 
-def _cumulative(step: Step) -> Result:
+def _cumulative(step: TorchStep) -> Result:
     counting = _counting(step)
     return relax.op.cumsum(counting.x, counting.axis("dim"))
 
 
-def _counting(step: Step) -> Step:
+def _counting(step: TorchStep) -> TorchStep:
     if dtype(step.x).startswith("float"):
         return step
     return replace(step, arguments={**step.arguments, "self": as_type(step, step.x, "int64")})

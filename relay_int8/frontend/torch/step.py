@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Step:
-    """One node on its way into Relax.
+class TorchStep:
+    """Operands and arguments of one PyTorch node, as its converter reads them.
 
     Parameters
     ----------
@@ -43,31 +43,33 @@ class Step:
 
     def tensor(self, name: str) -> relax.Expr:
         """Return an operand that must be there."""
-        found = self.optional_tensor(name)
-        if found is None:
+        tensor = self.optional_tensor(name)
+        if tensor is None:
             raise ValueError(f"it has no {name}")
-        return found
+        return tensor
 
     def optional_tensor(self, name: str) -> relax.Expr | None:
         """Return an operand, or None where it is left out."""
-        found = self.arguments.get(name)
-        if found is not None and not isinstance(found, relax.Expr):
-            raise ValueError(f"its {name} is {found}, no tensor")
-        return found
+        argument = self.arguments.get(name)
+        if argument is not None and not isinstance(argument, relax.Expr):
+            raise ValueError(f"its {name} is {argument}, no tensor")
+        return argument
 
     def operand(self, name: str) -> relax.Expr:
         """Return a tensor, or a number as a constant of the first tensor's type."""
-        found = self.arguments.get(name)
-        return self.number(found) if isinstance(found, bool | int | float) else self.tensor(name)
+        argument = self.arguments.get(name)
+        return (
+            self.number(argument) if isinstance(argument, bool | int | float) else self.tensor(name)
+        )
 
     def tensors(self, name: str = "tensors") -> list[relax.Expr]:
         """Return a list of operands."""
-        found = self.arguments.get(name)
-        if not isinstance(found, list) or not found:
+        tensors = self.arguments.get(name)
+        if not isinstance(tensors, list) or not tensors:
             raise ValueError(f"it has no {name}")
-        if not all(isinstance(value, relax.Expr) for value in found):
+        if not all(isinstance(value, relax.Expr) for value in tensors):
             raise ValueError(f"its {name} are not all tensors")
-        return found
+        return tensors
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return a whole number; without a default it must be there."""
@@ -75,9 +77,9 @@ class Step:
 
     def real(self, name: str, default: float | None = None) -> float:
         """Return a number."""
-        found = self.arguments.get(name)
-        if type(found) is int:
-            return float(found)
+        number = self.arguments.get(name)
+        if type(number) is int:
+            return float(number)
         return self._given(name, default, float)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -90,9 +92,9 @@ class Step:
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> list[int]:
         """Return whole numbers."""
-        found = self.arguments.get(name)
-        found = default if found is None else found
-        values = [found] if type(found) is int else found
+        argument = self.arguments.get(name)
+        argument = default if argument is None else argument
+        values = [argument] if type(argument) is int else argument
         if values is None:
             raise ValueError(f"it has no {name}")
         if isinstance(values, str) or any(type(value) is not int for value in values):
@@ -101,10 +103,12 @@ class Step:
 
     def sizes(self, name: str, rank: int, default: int | None = None, least: int = 1) -> list[int]:
         """Return one whole number an axis; a single one counts for all."""
-        found = self.integers(name, None if default is None else [default])
-        values = found * rank if len(found) == 1 else found
+        integers = self.integers(name, None if default is None else [default])
+        values = integers * rank if len(integers) == 1 else integers
         if len(values) != rank or min(values) < least or max(values) >= 2**31:
-            raise ValueError(f"its {name} is {found}; expected {rank} numbers of at least {least}")
+            raise ValueError(
+                f"its {name} is {integers}; expected {rank} numbers of at least {least}"
+            )
         return values
 
     def axis(self, name: str = "dim", default: int | None = None, rank: int | None = None) -> int:
@@ -120,11 +124,11 @@ class Step:
         return relax.const(value, kind)
 
     def _given(self, name: str, default: T | None, kind: type[T]) -> T:
-        found = self.arguments.get(name)
-        found = default if found is None else found
-        if type(found) is not kind:
-            raise ValueError(f"its {name} is {found}, not of type {kind.__name__}")
-        return found
+        argument = self.arguments.get(name)
+        argument = default if argument is None else argument
+        if type(argument) is not kind:
+            raise ValueError(f"its {name} is {argument}, not of type {kind.__name__}")
+        return argument
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -135,7 +139,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 Result = relax.Expr | Sequence[relax.Expr] | int
-Converter = Callable[[Step], Result]
+Converter = Callable[[TorchStep], Result]
 """Returns an operator's result, or the first ones of several as a list; raises ValueError where a
 node does not fit the operator, NotImplementedError where we lack something, each with what was
 found."""

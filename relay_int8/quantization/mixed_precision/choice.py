@@ -20,12 +20,12 @@ from relay_int8.quantization.mixed_precision.costs import KernelCosts
 from relay_int8.quantization.mixed_precision.sensitivity import Fit, Sensitivity, Variants
 
 TRIED = 8  # layers whose plans are looked at in each step, the most promising ones
-LEAST_US = 0.1  # a change that costs nothing is taken as this
+LEAST_US = 0.1  # least time that a change counts with, so that gain per time stays finite
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What has to be reached on the calibration images; at least one of both.
+    """The accuracy to reach on the calibration images; at least one of the two.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixed:
+class MixedPlan:
     """A plan, what it reaches, and what its kernels take.
 
     Parameters
@@ -85,7 +85,7 @@ def search(
     costs: KernelCosts,
     budget: Budget,
     progress: Progress | None = None,
-) -> Mixed:
+) -> MixedPlan:
     """Return the plan.
 
     Parameters
@@ -118,7 +118,7 @@ def search(
 def _best(
     variants: Variants,
     costs: KernelCosts,
-    current: Mixed,
+    current: MixedPlan,
     floats: Sequence[str],
     rest: Sequence[str],
     gain: dict[str, float],
@@ -133,29 +133,31 @@ def _best(
     return max(rest, key=_worth)
 
 
-def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, found: Mixed) -> Mixed:
-    """Return ``found`` with every layer back in integers that the budget does not need."""
-    if not found.holds:
-        return found
+def _pruned(variants: Variants, costs: KernelCosts, budget: Budget, mixed: MixedPlan) -> MixedPlan:
+    """Return ``mixed`` with every layer back in integers that the budget does not need."""
+    if not mixed.holds:
+        return mixed
 
     def _others(name: str) -> list[str]:
-        return [other for other in found.floats if other != name]
+        return [other for other in mixed.floats if other != name]
 
     def _left_us(name: str) -> float:
         return costs.of(variants.quantized, variants.plan(_others(name)))
 
-    for name in sorted(found.floats, key=_left_us):
+    for name in sorted(mixed.floats, key=_left_us):
         without = _mixed(variants, costs, budget, _others(name))
-        if without.holds and without.time_us <= found.time_us:
-            found = without
-    return found
+        if without.holds and without.time_us <= mixed.time_us:
+            mixed = without
+    return mixed
 
 
-def _mixed(variants: Variants, costs: KernelCosts, budget: Budget, floats: Iterable[str]) -> Mixed:
+def _mixed(
+    variants: Variants, costs: KernelCosts, budget: Budget, floats: Iterable[str]
+) -> MixedPlan:
     floats = tuple(floats)
     plan = variants.plan(floats)
     fit = variants.fit(plan)
-    return Mixed(
+    return MixedPlan(
         plan=plan,
         floats=floats,
         fit=fit,

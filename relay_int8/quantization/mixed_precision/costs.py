@@ -88,17 +88,17 @@ def call_times(mod: IRModule, target: Target) -> list[tuple[KernelCall, float]]:
     return timed_calls(built.calls, kernel_times(machine.module, inputs, REPEATS))
 
 
-def run_times_ms(mods: Sequence[IRModule], target: Target, repeats: int = REPEATS) -> list[float]:
+def run_times_ms(mods: Sequence[IRModule], target: Target) -> list[float]:
     """Return the median milliseconds of one run of each network, the networks taking turns."""
     machines = [virtual_machine(compile_module(mod, target)) for mod in mods]
     inputs = [_arguments(mod) for mod in mods]
     times: list[list[float]] = [[] for _ in mods]
-    for _ in range(WARM_UP + repeats):
-        for machine, arguments, found in zip(machines, inputs, times, strict=True):
+    for _ in range(WARM_UP + REPEATS):
+        for machine, arguments, machine_times in zip(machines, inputs, times, strict=True):
             start = time.perf_counter_ns()
             machine["main"](*arguments)
-            found.append((time.perf_counter_ns() - start) / 1e6)
-    return [float(np.median(found[WARM_UP:])) for found in times]
+            machine_times.append((time.perf_counter_ns() - start) / 1e6)
+    return [float(np.median(machine_times[WARM_UP:])) for machine_times in times]
 
 
 def _arguments(mod: IRModule) -> list[Any]:
@@ -140,5 +140,5 @@ def _conversions(quantized: QuantizedModel, plan: Plan) -> list[Origin]:
     passes = [InsertQdq(plan, params), Realize()]
     realized = tvm.transform.Sequential(passes)(quantized.reference)
     origins = Origins(realized["main"])
-    found = [origins.of(str(var.name)) for var, _ in dataflow.calls(realized["main"])]
-    return [origin for origin in found if origin.role in ("quantize", "dequantize")]
+    origins_of_calls = [origins.of(str(var.name)) for var, _ in dataflow.calls(realized["main"])]
+    return [origin for origin in origins_of_calls if origin.role in ("quantize", "dequantize")]

@@ -15,8 +15,8 @@ from relay_int8.quantization.mixed_precision.sensitivity import simulation_of
 from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
 from relay_int8.quantization.refine.network import NumpyNetwork
 
-IMAGES = 4  # at most
-MACS = 2 * 10**11  # that all runs of the images may take, where they are more than one
+IMAGES = 4  # greatest number of calibration images that layers are compared on
+MACS = 2 * 10**11  # multiplications of all runs together, where there is more than one image
 
 
 def by_harm(
@@ -51,8 +51,8 @@ def by_harm(
     ratios_db: dict[str, float] = {}
     for done, name in enumerate(linear, 1):
         _, plan = planned_with_floats(quantized, set(linear) - {name})
-        found = network.run(inputs, replace(simulation, plan=plan), known=known)
-        ratios_db[name] = least_snr_db([(wanted, found)])
+        outputs = network.run(inputs, replace(simulation, plan=plan), known=known)
+        ratios_db[name] = least_snr_db([(wanted, outputs)])
         if progress:
             progress("harm of layers", done, len(linear))
     return (*sorted(linear, key=lambda name: ratios_db[name]), *rest)

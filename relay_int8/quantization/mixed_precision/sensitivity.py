@@ -126,10 +126,10 @@ def measure_sensitivity(variants: Variants, progress: Progress | None = None) ->
     """
     layers = variants.layers
     names = [layer.name for layer in layers]
-    found = []
+    sensitivities = []
     for done, layer in enumerate(layers, 1):
         others = [name for name in names if name != layer.name]
-        found.append(
+        sensitivities.append(
             LayerSensitivity(
                 name=layer.name,
                 kind=layer.kind,
@@ -143,7 +143,7 @@ def measure_sensitivity(variants: Variants, progress: Progress | None = None) ->
     whole = variants.fit(variants.quantized.plan)
     return Sensitivity(
         whole=whole,
-        layers=tuple(found),
+        layers=tuple(sensitivities),
         samples=variants.samples,
         model_hash=variants.quantized.model_hash,
     )
@@ -168,6 +168,8 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
     return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)
 
 
-def _agreeing(wanted: Arrays, found: Arrays, output: str) -> int:
-    first, second = (arrays[output].reshape(len(arrays[output]), -1) for arrays in (wanted, found))
+def _agreeing(wanted: Arrays, outputs: Arrays, output: str) -> int:
+    first, second = (
+        arrays[output].reshape(len(arrays[output]), -1) for arrays in (wanted, outputs)
+    )
     return int((first.argmax(axis=1) == second.argmax(axis=1)).sum())

@@ -92,7 +92,7 @@ class NumpyNetwork:
     def __init__(self, mod: IRModule, alone: Iterable[str] = ()) -> None:
         func = mod["main"]
         self.mod = mod
-        self.groups = _with_whole_parts(find_groups(func, alone=set(alone)))
+        self.groups = _with_whole_parts(find_groups(func, separate_adds=set(alone)))
         self.layers = {group.name: group for group in self.groups}
         self.inputs = [str(param.name) for param in func.params]
         self.outputs = [str(var.name) for var in dataflow.results(func)]

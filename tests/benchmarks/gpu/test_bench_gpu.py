@@ -12,7 +12,7 @@ import pytest
 
 import benchmarks
 from benchmarks.gpu import __main__ as bench_gpu
-from benchmarks.gpu import race
+from benchmarks.gpu import compare_systems
 from benchmarks.gpu.bundle import open_bundle
 from benchmarks.gpu.systems import SYSTEMS
 from relay_int8.tuning.trial_log import read_manifest, read_trials
@@ -87,7 +87,7 @@ def test_what_fails_is_said_and_the_rest_goes_on(built, tmp_path, monkeypatch):
     """Kernels cannot be compared, and a system cannot be loaded."""
     broken = dataclasses.replace(SYSTEMS["torch-fp32"], loader="no.such:module", package="")
     monkeypatch.setitem(SYSTEMS, "torch-fp32", broken)
-    monkeypatch.setattr(race, "_compare", divmod)  # which wants other arguments
+    monkeypatch.setattr(compare_systems, "_compare", divmod)  # which wants other arguments
     code, content = run(built, tmp_path, "--systems", "relay-int8", "torch-fp32")
     assert code == 1
     (cell,) = content["cells"]

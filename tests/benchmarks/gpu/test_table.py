@@ -5,7 +5,7 @@ import pytest
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.roofline import layer
 from benchmarks.gpu.table import clocks, markdown, summary
-from tests.benchmarks.gpu.cells import KERNELS, PEAKS, cell
+from tests.benchmarks.gpu.measurements import KERNELS, PEAKS, cell
 
 pytestmark = pytest.mark.fast
 TIMES = {"relay-int8": (2.0, 1.0, 4.0), "torch-fp16-graph": (6.0, 4.0, 4.0)}

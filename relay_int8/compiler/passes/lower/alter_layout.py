@@ -52,7 +52,7 @@ class AlterLayout:
 
 
 class _LayoutWriter:
-    """One walk over a function; every tensor of it in one or more layouts."""
+    """Rewrites one function, every tensor of which is kept in one or more layouts."""
 
     def __init__(self, mod: IRModule, target: Target, measured: Measured) -> None:
         self._func = mod["main"]

@@ -26,7 +26,7 @@ from schedules.catalog import select
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleError
 
-TOO_LARGE = 65520.0  # the first that float16 rounds to infinity
+TOO_LARGE = 65520.0  # smallest float32 number that float16 rounds to infinity
 
 
 @tvm.transform.module_pass(opt_level=0, name="HalveFloats")

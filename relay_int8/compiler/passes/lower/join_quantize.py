@@ -37,7 +37,7 @@ class JoinQuantize:
 
 
 class _Joiner:
-    """One walk over a function."""
+    """Rewrites one function."""
 
     def __init__(self, mod: IRModule) -> None:
         self._func = mod["main"]
@@ -86,9 +86,9 @@ class _Joiner:
     def _integers(self, quantize: relax.Var, chain: list[relax.Var]) -> relax.Expr:
         """Emit what ``chain`` computes, in integers; the last one has the name of the quantize."""
         rounding = self._rounding(quantize, chain)
-        moves = [var for var in chain[1:] if not _is_bound(spec_of(self._values[var]))]
+        movements = [var for var in chain[1:] if not _is_bound(spec_of(self._values[var]))]
         held: relax.Expr = chain[0]
-        for var, after in zip([chain[0], *moves], [*moves, None], strict=True):
+        for var, after in zip([chain[0], *movements], [*movements, None], strict=True):
             tensor = chain[-1] if after is None else chain[chain.index(after) - 1]
             call = self._in_integers(var, held, dataflow.dtype(quantize), rounding)
             if after is None:

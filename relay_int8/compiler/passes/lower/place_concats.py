@@ -57,49 +57,49 @@ class PlaceConcats:
 
 
 @dataclass(frozen=True)
-class Place:
+class StorageSlice:
     """Where a tensor lies: in the memory of the tensor ``root``, from byte ``begin`` on."""
 
     root: relax.Var
     begin: int = 0
 
-    def behind(self, count: int) -> Place:
-        """Return the place ``count`` bytes later."""
-        return Place(self.root, self.begin + count)
+    def behind(self, count: int) -> StorageSlice:
+        """Return the slice that begins ``count`` bytes later."""
+        return StorageSlice(self.root, self.begin + count)
 
 
 class _Placement:
-    """Where tensors of concats lie: ``places``, and ``joined``, the calls that are not needed."""
+    """Where tensors of concats lie: ``slices``, and ``joined``, the calls that are not needed."""
 
     def __init__(self, mod: IRModule, bindings: Sequence[relax.VarBinding]) -> None:
-        self.places: dict[relax.Var, Place] = {}
+        self.slices: dict[relax.Var, StorageSlice] = {}
         self.joined: set[relax.Var] = set()
         self._sizes = _movable(mod, bindings)
         self._named = _named(bindings)
         for item in reversed(bindings):
             if _is_adjoining(mod, item.value):
                 *inputs, y = (self._named.get(argument, argument) for argument in item.value.args)
-                if self._place(inputs, y):
+                if self._place_inputs(inputs, y):
                     self.joined.add(item.var)
 
-    def place_of(self, argument: relax.Expr) -> Place | None:
+    def slice_of(self, argument: relax.Expr) -> StorageSlice | None:
         """Return where what a kernel reads or writes lies; None if TVM decides."""
-        return self.places.get(self._named.get(argument, argument))
+        return self.slices.get(self._named.get(argument, argument))
 
-    def _place(self, inputs: Sequence[relax.Expr], y: relax.Expr) -> bool:
-        """Give the inputs of a concat their places in it; return whether all have one."""
+    def _place_inputs(self, inputs: Sequence[relax.Expr], y: relax.Expr) -> bool:
+        """Give the inputs of a concat their slices of it; return whether all have one."""
         if any(var not in self._sizes for var in (*inputs, y)):
             return False
-        is_part = y not in self.places and inputs[0] in self.places
-        place = self.places[inputs[0]] if is_part else self.places.get(y, Place(y))
-        places = {y: place}
+        is_part = y not in self.slices and inputs[0] in self.slices
+        next_slice = self.slices[inputs[0]] if is_part else self.slices.get(y, StorageSlice(y))
+        slices = {y: next_slice}
         for var in inputs:
-            known = self.places.get(var)
-            if var in places or known != (place if is_part else None):
+            known = self.slices.get(var)
+            if var in slices or known != (next_slice if is_part else None):
                 return False
-            places[var] = place
-            place = place.behind(self._sizes[var])
-        self.places |= places
+            slices[var] = next_slice
+            next_slice = next_slice.behind(self._sizes[var])
+        self.slices |= slices
         return True
 
 
@@ -156,8 +156,8 @@ def _moved(
         if not _is_kernel_call(mod, item.value) or item.var in placement.joined:
             continue
         for position, argument in enumerate(item.value.args):
-            place = placement.place_of(argument)
-            if place is not None and place.begin:
+            storage_slice = placement.slice_of(argument)
+            if storage_slice is not None and storage_slice.begin:
                 moved.setdefault(item.value.op, set()).add(position)
     return moved
 
@@ -196,22 +196,22 @@ def _at(buffer: tirx.Buffer, offset: tirx.Var) -> tirx.Buffer:
 def _rewritten(
     main: relax.Function, bindings: Sequence[relax.VarBinding], placement: _Placement
 ) -> relax.Function:
-    """Return ``main`` with the tensors of concats in their places."""
+    """Return ``main`` with the tensors of concats in their slices."""
     storages: dict[relax.Var, relax.Var] = {}
     kept: list[relax.VarBinding] = []
     builder = relax.BlockBuilder()
     for item in bindings:
-        place = placement.places.get(item.var)
+        storage_slice = placement.slices.get(item.var)
         if item.var in placement.joined:
             continue
-        if place is None:
+        if storage_slice is None:
             kept.append(item)
             continue
-        if place.root not in storages:
-            call = builder.normalize(_storage(place.root))
-            storages[place.root] = relax.Var("storage", call.ty)
-            kept.append(relax.VarBinding(storages[place.root], call))
-        tensor = _tensor(item.var, storages[place.root], place.begin)
+        if storage_slice.root not in storages:
+            call = builder.normalize(_storage(storage_slice.root))
+            storages[storage_slice.root] = relax.Var("storage", call.ty)
+            kept.append(relax.VarBinding(storages[storage_slice.root], call))
+        tensor = _tensor(item.var, storages[storage_slice.root], storage_slice.begin)
         kept.append(relax.VarBinding(item.var, builder.normalize(tensor)))
     body = builder.normalize(relax.SeqExpr([relax.BindingBlock(kept)], main.body.body))
     return relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)

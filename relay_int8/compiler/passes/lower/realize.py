@@ -71,7 +71,7 @@ class Realize:
 
 
 class _Realizer:
-    """One walk over a QDQ function; ``_integers`` maps Q and DQ variables to integer tensors."""
+    """Rewrites one QDQ function; ``_integers`` maps Q and DQ variables to integer tensors."""
 
     def __init__(self, func: relax.Function) -> None:
         self._func = func
@@ -125,14 +125,14 @@ class _Realizer:
     def _groups(self) -> list[Group]:
         """Return the groups; an addition joins a convolution only where both can be integers."""
         groups = find_groups(self._func)
-        alone = [
+        separate_adds = [
             add.name
             for group in groups
             if group.residual and not self._adds_integers(group)
             for add in group.members
             if group.inputs[-1] in dataflow.arguments(self._values[add])
         ]
-        return find_groups(self._func, alone) if alone else groups
+        return find_groups(self._func, separate_adds) if separate_adds else groups
 
     def _adds_integers(self, group: Group) -> bool:
         residual = self._values.get(group.inputs[-1])

@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 SCHEDULED = "tirx.is_scheduled"
 PATTERN, REDUCTION = "op_pattern", 3  # as TVM's AnnotateTIROpPattern has it
-SHORT = 16  # elements of a row that are not worth being read side by side
+SHORT = 16  # elements of a row; shorter rows are not worth being read side by side
 
 
 @tvm.transform.module_pass(opt_level=0, name="ScheduleIslands")
@@ -53,14 +53,14 @@ def _scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _across_rows(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], LoopRV] | None:
     """Return the loops of a reduction, and that over neighbours of what it reads; or None."""
-    found, loops = sch.get(block), list(sch.get_loops(block))
-    axes = found.iter_vars
+    realized, loops = sch.get(block), list(sch.get_loops(block))
+    axes = realized.iter_vars
     reduced = [int(axis.iter_type) == tirx.IterVar.CommReduce for axis in axes]
     if len(axes) != len(loops) or not any(reduced) or all(reduced):
         return None
-    place = max(i for i, is_reduced in enumerate(reduced) if not is_reduced)
-    extent, inner = sch.get(loops[place]).extent, axes[place].var
-    sources = [region.region[-1].min for region in found.reads]
+    innermost = max(i for i, is_reduced in enumerate(reduced) if not is_reduced)
+    extent, inner = sch.get(loops[innermost]).extent, axes[innermost].var
+    sources = [region.region[-1].min for region in realized.reads]
     if not isinstance(extent, tirx.IntImm) or int(extent) < SHORT:
         return None
     if not any(inner.same_as(source) for source in sources):
@@ -68,7 +68,7 @@ def _across_rows(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], LoopRV] 
     if sch.get_producers(block) or sch.get_consumers(block):
         return None
     return [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced], loops[
-        place
+        innermost
     ]
 
 

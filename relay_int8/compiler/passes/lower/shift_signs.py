@@ -38,7 +38,7 @@ class ShiftSigns:
 
 
 class _Shifter:
-    """One walk over a function; int8 tensors as they are, as unsigned ones, or as both."""
+    """Rewrites one function; int8 tensors as they are, as unsigned ones, or as both."""
 
     def __init__(self, mod: IRModule) -> None:
         self._func = mod["main"]
@@ -113,9 +113,9 @@ def _shifted(spec: Spec, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     names = [*spec.tensors, "y"]
     if "z" in params:
         z = params["z"].copy()
-        for place, name in enumerate(spec.zero_points):
+        for index, name in enumerate(spec.zero_points):
             if name in names and spec.dtype(name) == "int8":
-                z[place] += SHIFT
+                z[index] += SHIFT
         shifted["z"] = z
     for name in ("table", "fill", "bound"):
         if name in params and spec.dtype("y") == "int8":

@@ -1,4 +1,4 @@
-"""Give arguments of kernels names that CUDA C can write.
+"""Rename arguments of kernels to identifiers of CUDA C.
 
     Before:  TVM's kernel of a float island takes "/conv1/logits", as the tensor is called
     After:   it takes "__conv1_logits"

@@ -41,10 +41,10 @@ def _as_activation(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | N
         if slopes.size != 1:
             return None
         return relax.op.nn.leakyrelu(value.args[0], float(slopes.reshape(())))
-    found = _interval(value)
-    if not isinstance(found, tuple):
-        return found
-    x, (low, high) = found
+    interval = _interval(value)
+    if not isinstance(interval, tuple):
+        return interval
+    x, (low, high) = interval
     inner = _interval(scope.value(x))
     if not isinstance(inner, tuple) or not scope.used_once(x):
         if operator(value) == "nn.relu" or _is_closed_clip(value, low, high):

@@ -51,8 +51,8 @@ def _as_norm(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     rule = _RULES.get(operator(value))
     if rule is None or dtype(value) != "float32":
         return None
-    found = rule(scope, value)
-    return found.call() if isinstance(found, NormCall) else found
+    matched = rule(scope, value)
+    return matched.call() if isinstance(matched, NormCall) else matched
 
 
 def _product(scope: Scope, value: relax.Call) -> NormCall | Declined | None:

@@ -149,15 +149,15 @@ class _Canonicalizer:
 
 def _channel_axes(func: relax.Function) -> dict[str, int]:
     """Return name of a tensor -> the axis of output channels, if all that reads it agrees."""
-    found: dict[str, set[int | None]] = {}
+    axes_by_tensor: dict[str, set[int | None]] = {}
     for _, value in dataflow.calls(func):
         for position, argument in enumerate(dataflow.arguments(value)):
             if isinstance(argument, relax.Var):
                 axis = OUTPUT_CHANNELS.get(dataflow.operator(value)) if position == 1 else None
-                found.setdefault(str(argument.name), set()).add(axis)
+                axes_by_tensor.setdefault(str(argument.name), set()).add(axis)
     return {
         name: axis
-        for name, axes in found.items()
+        for name, axes in axes_by_tensor.items()
         if len(axes) == 1 and (axis := axes.pop()) is not None
     }
 

@@ -258,11 +258,13 @@ def _pad(value: relax.Call, x: relax.Expr) -> relax.Expr:
 def _reduce(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:
     """Reduce channels or the sequence; without the axis left over, the sequence alone."""
     axes = range(RANK) if value.attrs.axis is None else value.attrs.axis
-    found = {_axis(int(axis)) for axis in axes}
-    if not value.attrs.keepdims and found != {3}:
+    reduced_axes = {_axis(int(axis)) for axis in axes}
+    if not value.attrs.keepdims and reduced_axes != {3}:
         return Declined("it drops other axes than that of the sequence")
     reduce = getattr(relax.op, operator(value))
-    return reduce(x, sorted(found | {2} if 3 in found else found), value.attrs.keepdims)
+    return reduce(
+        x, sorted(reduced_axes | {2} if 3 in reduced_axes else reduced_axes), value.attrs.keepdims
+    )
 
 
 def _broadcast(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:

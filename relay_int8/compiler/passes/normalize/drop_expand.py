@@ -1,4 +1,4 @@
-"""Let a product broadcast a gate by itself.
+"""Remove the broadcast of a gate in front of a product, which broadcasts by itself.
 
     Before:  e = broadcast_to(gate, shape of x);  y = multiply(e, x)
     After:   y = multiply(x, gate)
@@ -19,7 +19,7 @@ from relay_int8.graph.rewriting import Scope, rewrite_main
 
 @tvm.transform.module_pass(opt_level=0, name="DropExpand")
 class DropExpand:
-    """Let a product broadcast a gate by itself."""
+    """Remove the broadcast of a gate in front of a product."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` without such expansions; ``mod`` itself is left alone."""

@@ -29,7 +29,7 @@ KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
 
 
 @dataclass(frozen=True)
-class Affine:
+class ScaledChannels:
     """``scale * base + shift`` per channel of ``base``, a convolution or product by ``w``."""
 
     base: relax.Call
@@ -43,7 +43,7 @@ class FoldAffine:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` with such chains folded; ``mod`` itself is left alone."""
-        chains: dict[relax.Expr, Affine] = {}
+        chains: dict[relax.Expr, ScaledChannels] = {}
 
         def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
             start = _start(value)
@@ -54,7 +54,7 @@ class FoldAffine:
                 chains[var] = start
                 return var
             step = _step(scope, value, chains)
-            if not isinstance(step, Affine):
+            if not isinstance(step, ScaledChannels):
                 return step
             var = _emit(scope, step)
             chains[var] = step
@@ -63,7 +63,7 @@ class FoldAffine:
         return rewrite_main(mod.clone(), _rewrite)
 
 
-def _start(value: relax.Expr) -> Affine | Declined | None:
+def _start(value: relax.Expr) -> ScaledChannels | Declined | None:
     """Return the chain that a convolution or product by constant weights begins, if it is one."""
     op = operator(value)
     if op not in (*KERNELS, "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
@@ -77,12 +77,12 @@ def _start(value: relax.Expr) -> Affine | Declined | None:
         if layouts != ("NCHW", KERNELS[op]):
             return Declined(f"nothing is folded into it: its layouts are {' and '.join(layouts)}")
         channels = shape(value)[1]
-    return Affine(value, np.ones(channels), np.zeros(channels))
+    return ScaledChannels(value, np.ones(channels), np.zeros(channels))
 
 
 def _step(
-    scope: Scope, value: relax.Expr, chains: dict[relax.Expr, Affine]
-) -> Affine | Declined | None:
+    scope: Scope, value: relax.Expr, chains: dict[relax.Expr, ScaledChannels]
+) -> ScaledChannels | Declined | None:
     """Return the chain that ``value`` continues, if it does."""
     scaling: Scaling | Declined | None
     if isinstance(value, relax.TupleGetItem):
@@ -102,7 +102,7 @@ def _step(
     scale, shift = scaling
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):  # a mask stays arithmetic
         return Declined(f"it is not folded into {x.name}: its constant is not finite")
-    return Affine(chain.base, chain.scale * scale, chain.shift * scale + shift)
+    return ScaledChannels(chain.base, chain.scale * scale, chain.shift * scale + shift)
 
 
 def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | Declined:
@@ -126,7 +126,7 @@ def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | Declined:
     return scale, (beta if norm.attrs.center else 0.0) - mean * scale
 
 
-def _emit(scope: Scope, chain: Affine) -> relax.Var:
+def _emit(scope: Scope, chain: ScaledChannels) -> relax.Var:
     """Write a chain as its convolution or product with new weights, and a bias."""
     base, kind = chain.base, dtype(chain.base)
     conv = operator(base) in KERNELS
@@ -138,7 +138,7 @@ def _emit(scope: Scope, chain: Affine) -> relax.Var:
     return scope.bind(scope.name, relax.op.add(y, relax.const(bias, kind)))
 
 
-def _along_weights(chain: Affine) -> np.ndarray:
+def _along_weights(chain: ScaledChannels) -> np.ndarray:
     """Return the scale of each output channel as it meets the weights."""
     if operator(chain.base) == "matmul":
         return chain.scale

@@ -1,4 +1,4 @@
-"""Compute what depends on constants alone.
+"""Replace operators whose operands are all constants by their results.
 
     Before:  b = reshape(bias, (1, 8, 1, 1));  y = add(x, b)
     After:   y = add(x, constant)
@@ -67,7 +67,7 @@ RESHAPES = {"reshape", "expand_dims", "squeeze", "flatten"}
 
 @tvm.transform.module_pass(opt_level=0, name="FoldConstants")
 class FoldConstants:
-    """Compute what depends on constants alone."""
+    """Replace operators of constants by their results."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` with constant expressions computed; ``mod`` itself is left alone."""

@@ -20,7 +20,7 @@ from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from schedules.spec import Sample2d
 
-TURNED = [0, 1, 3, 2, 4, 5]  # of batch, group, channel, tap, row, column
+TURNED = [0, 1, 3, 2, 4, 5]  # permutation of batch, group, channel, tap, row, column
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldSamples")

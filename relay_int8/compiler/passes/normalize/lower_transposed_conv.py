@@ -47,7 +47,7 @@ class LowerTransposedConv:
 
 
 @dataclass(frozen=True)
-class Axis:
+class TransposedAxis:
     """One axis of a transposed convolution: tap k adds x[i] to y[stride * i + dilation * k]."""
 
     size: int
@@ -108,8 +108,8 @@ class Phases:
     """A tensor that holds the phases of y as channels, and how y comes of it."""
 
     var: relax.Var
-    rows: Axis
-    columns: Axis
+    rows: TransposedAxis
+    columns: TransposedAxis
     groups: int
     channels: int
 
@@ -218,10 +218,10 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
     return Phases(scope.emit("conv", conv), rows, columns, groups, phases.channels)
 
 
-def _axes(value: relax.Call, w_shape: Sequence[int]) -> tuple[Axis, Axis]:
+def _axes(value: relax.Call, w_shape: Sequence[int]) -> tuple[TransposedAxis, TransposedAxis]:
     attrs, sizes, outs = value.attrs, shape(value.args[0])[2:], shape(value)[2:]
     rows, columns = (
-        Axis(
+        TransposedAxis(
             size=int(sizes[i]),
             out=int(outs[i]),
             taps=int(w_shape[2 + i]),
@@ -247,7 +247,7 @@ def _weights(scope: Scope, value: relax.Expr) -> tuple[Array, Array | None] | No
     return None if w is None or scale is None else (w, scale)
 
 
-def _turned(w: Array, groups: int, rows: Axis, columns: Axis) -> Array:
+def _turned(w: Array, groups: int, rows: TransposedAxis, columns: TransposedAxis) -> Array:
     """Return IOHW weights as those of the phases, OIHW."""
     inputs, outputs, kh, kw = w.shape
     grouped = w.reshape(groups, inputs // groups, outputs, kh, kw).swapaxes(1, 2)

@@ -1,4 +1,4 @@
-"""Remove operators that hand on what they get.
+"""Remove operators whose result equals their operand.
 
     Before:  y = reshape(x, shape of x);  z = multiply(y, 1);  u = permute_dims(z, [0, 1, 2, 3])
     After:   every reader of u reads x
@@ -25,7 +25,7 @@ POOLS = {"nn.avg_pool2d", "nn.max_pool2d"}
 
 @tvm.transform.module_pass(opt_level=0, name="RemoveIdentity")
 class RemoveIdentity:
-    """Remove operators that hand on what they get."""
+    """Remove operators whose result equals their operand."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` without no-ops; ``mod`` itself is left alone."""

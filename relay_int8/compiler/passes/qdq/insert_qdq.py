@@ -45,13 +45,13 @@ class InsertQdq:
 
 
 class _Inserter:
-    """One walk over a function: float tensors, and what stands for them after Q/DQ."""
+    """Rewrites one function: float tensors, and the results of their Q/DQ pairs."""
 
     def __init__(self, func: relax.Function, plan: Plan, params: Mapping[str, QParams]) -> None:
         self._func = func
         self._params = {name: params[item.like] for name, item in plan.tensors.items()}
         integer = {layer.name for layer in plan.layers if layer.integer}
-        groups = find_groups(func, alone=plan.additions)
+        groups = find_groups(func, separate_adds=plan.additions)
         self._integer = {
             var: group for group in groups if group.name in integer for var in group.members
         }

@@ -1,4 +1,4 @@
-"""One walk that gives layers other weights and biases: CorrectBias and ReplaceWeights use it."""
+"""The traversal by which CorrectBias and ReplaceWeights give layers other weights and biases."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class ReplaceWeights:
         Layer -> weights, shaped as its own.
     biases
         Layer -> (channels,) bias.
-    alone
+    separate_adds
         Additions that are layers of their own (``find_groups``).
     """
 
@@ -40,14 +40,16 @@ class ReplaceWeights:
         self,
         weights: Mapping[str, Array],
         biases: Mapping[str, Array],
-        alone: Collection[str] = (),
+        separate_adds: Collection[str] = (),
     ) -> None:
         self._weights = weights
         self._biases = biases
-        self._alone = alone
+        self._separate_adds = separate_adds
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with the new constants; ``mod`` itself is left alone."""
         func = mod["main"]
-        layers = [group for group in find_groups(func, self._alone) if group.weight is not None]
+        layers = [
+            group for group in find_groups(func, self._separate_adds) if group.weight is not None
+        ]
         return with_constants(func, layers, self._weights, self._biases)

@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks import apart
 from benchmarks.gpu.bundle import PEAKS, Bundle, Entry, Kernel, digest
-from benchmarks.gpu.cell import GpuCell
 from benchmarks.gpu.device import Kind, open_device
+from benchmarks.gpu.measurement import GpuMeasurement
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.pictures import pictures
 from benchmarks.gpu.roofline import Layer, layer
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class GpuRules(Rules):
-    """Rules of a race on a device; ``layers``: whether kernels are timed one by one."""
+    """Rules of a comparison on a device; ``layers``: whether kernels are timed one by one."""
 
     layers: bool = True
 
@@ -41,7 +41,9 @@ def survey(bundle: Bundle) -> tuple[dict[str, Any], Peaks, Peaks]:
     return apart.call(_survey, bundle.kind, file.read_bytes() if file.exists() else b"")
 
 
-def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: GpuRules, say: Say) -> GpuCell:
+def compare_systems(
+    bundle: Bundle, entry: Entry, peaks: Peaks, rules: GpuRules, say: Say
+) -> GpuMeasurement:
     """Return what one network of a build does."""
     say(f"{entry.network}, batch {entry.batch}: load")
     images, expected = pictures(entry.batch, entry.image_size), bundle.reference(entry)
@@ -57,7 +59,7 @@ def race(bundle: Bundle, entry: Entry, peaks: Peaks, rules: GpuRules, say: Say) 
     for key in logits:
         if SYSTEMS[key].is_own and (fault := _fault(logits[key], expected)):
             wrong[key] = fault
-    return GpuCell(
+    return GpuMeasurement(
         network=entry.network,
         image_size=entry.image_size,
         batch=entry.batch,

@@ -1,4 +1,4 @@
-"""Loops of the strip kernels: one task pads a few rows and computes a row of register tiles.
+"""Loops of the window kernels: one task pads a few rows and computes a row of register tiles.
 
 Outermost first (p parallel, u unrolled), for tiles of ``rows`` by ``windows``:
 
@@ -18,47 +18,47 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import ExprRV
 
 from schedules.cpu.conv_arguments import LANES
-from schedules.cpu.strip import BLOCK, PADDED, Strip
+from schedules.cpu.window_kernel import BLOCK, PADDED, WindowKernel
 from schedules.spec import Conv2d
 from schedules.template import ScheduleError
 
 MAX_ROWS = 14
 MAX_STEPS = 160  # multiplications unrolled in a tile; more is slow to compile, and no faster
-SERIAL_STEPS = 1 << 14  # below, waking other threads costs more than they save
-MAX_PADDED_BYTES = 48 * 1024  # of padded rows: about an L1
+SERIAL_STEPS = 1 << 14  # vector steps of a kernel; fewer are not worth waking other threads
+MAX_PADDED_BYTES = 48 * 1024  # size of the padded rows: about an L1 cache
 
 
 @dataclass(frozen=True)
-class Tiles:
+class WindowTiles:
     """Rows and windows of one register tile."""
 
     rows: int | ExprRV
     windows: int | ExprRV
 
 
-def default_tiles(spec: Conv2d, strip: Strip) -> Tiles:
+def default_tiles(spec: Conv2d, kernel: WindowKernel) -> WindowTiles:
     """Return the tallest tiles, equal in height, that stay within the limits."""
-    height, (reach, _) = spec.out_size[0], strip.reach
-    pixel = LANES * np.dtype(strip.lanes.staged or spec.x).itemsize
-    padded_rows = MAX_PADDED_BYTES // (strip.padded_width(spec) * pixel)
+    height, (reach, _) = spec.out_size[0], kernel.reach
+    pixel = LANES * np.dtype(kernel.lanes.staged or spec.x).itemsize
+    padded_rows = MAX_PADDED_BYTES // (kernel.padded_width(spec) * pixel)
     fitting = (padded_rows - reach) // spec.strides[0] + 1
-    limit = max(1, min(MAX_ROWS, fitting, MAX_STEPS // strip.vectors))
-    return Tiles(-(-height // -(-height // limit)), 1)
+    limit = max(1, min(MAX_ROWS, fitting, MAX_STEPS // kernel.vectors))
+    return WindowTiles(-(-height // -(-height // limit)), 1)
 
 
-def sample_tiles(sch: Schedule, spec: Conv2d, strip: Strip) -> Tiles:
+def sample_tiles(sch: Schedule, spec: Conv2d, kernel: WindowKernel) -> WindowTiles:
     """Sample tiles with MetaSchedule's instructions."""
     rows = [i for i in (1, 2, 4, 7, 8, 10, 14) if i <= spec.out_size[0]]
-    windows = [i for i in (1, 2, 4) if i <= spec.out_size[1] // strip.phases]
-    return Tiles(*(sch.sample_categorical(i, [1 / len(i)] * len(i)) for i in (rows, windows)))
+    windows = [i for i in (1, 2, 4) if i <= spec.out_size[1] // kernel.phases]
+    return WindowTiles(*(sch.sample_categorical(i, [1 / len(i)] * len(i)) for i in (rows, windows)))
 
 
-def is_parallel(spec: Conv2d, strip: Strip) -> bool:
+def is_parallel(spec: Conv2d, kernel: WindowKernel) -> bool:
     """Say whether a kernel is worth more than one thread."""
-    return not isinstance(spec.batch, int) or strip.steps(spec) >= SERIAL_STEPS
+    return not isinstance(spec.batch, int) or kernel.steps(spec) >= SERIAL_STEPS
 
 
-def apply(sch: Schedule, tiles: Tiles, *, parallel: bool = True) -> None:
+def apply(sch: Schedule, tiles: WindowTiles, *, parallel: bool = True) -> None:
     """Tile, unroll and parallelize; pad what a task reads, in the task."""
     block, padded = sch.get_sblock(BLOCK), sch.get_sblock(PADDED)
     n, c, h, w = sch.get_loops(block)

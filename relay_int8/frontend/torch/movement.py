@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tvm import relax
 
-from relay_int8.frontend.torch.step import Converter, Result, Step, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import shape
 
 MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} | {
@@ -20,7 +20,7 @@ EXCHANGED = (("dim0", "dim1"), ("axis0", "axis1"))
 
 
 def reshaped(x: relax.Expr, target: list[int]) -> relax.Expr:
-    """Reshape; one -1 stands for what is left."""
+    """Reshape; one -1 is the extent that the others leave."""
     total = math.prod(shape(x))
     known = math.prod(size for size in target if size != -1)
     if target.count(-1) > 1 or any(size < -1 for size in target):
@@ -32,14 +32,14 @@ def reshaped(x: relax.Expr, target: list[int]) -> relax.Expr:
     return relax.op.reshape(x, target)
 
 
-def _view(step: Step) -> Result:
+def _view(step: TorchStep) -> Result:
     name = "size" if "size" in step.arguments else "shape"
     if not isinstance(step.arguments.get(name), list):
         raise NotImplementedError("a view as another type")
     return reshaped(step.x, step.integers(name))
 
 
-def _flatten(step: Step) -> Result:
+def _flatten(step: TorchStep) -> Result:
     first, last = step.axis("start_dim", 0), step.axis("end_dim", -1)
     dims = list(shape(step.x))
     if last < first:
@@ -47,12 +47,12 @@ def _flatten(step: Step) -> Result:
     return reshaped(step.x, [*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]])
 
 
-def _unflatten(step: Step) -> Result:
+def _unflatten(step: TorchStep) -> Result:
     axis, dims = step.axis("dim"), list(shape(step.x))
     return reshaped(step.x, [*dims[:axis], *step.integers("sizes"), *dims[axis + 1 :]])
 
 
-def _transpose(step: Step) -> Result:
+def _transpose(step: TorchStep) -> Result:
     order = list(range(step.rank))
     names = next((n for n in EXCHANGED if n[0] in step.arguments), None)
     a, b = (step.axis(name) for name in names) if names else (0, -1)
@@ -60,25 +60,25 @@ def _transpose(step: Step) -> Result:
     return relax.op.permute_dims(step.x, order)
 
 
-def _move_axis(step: Step) -> Result:
-    """Move axes to other places; the rest keeps its order."""
-    sources, places = (
+def _move_axis(step: TorchStep) -> Result:
+    """Move axes to other positions; the others keep their order."""
+    sources, targets = (
         [axis_of(axis, step.rank) for axis in step.integers(name)]
         for name in ("source", "destination")
     )
     if (
-        len(sources) != len(places)
+        len(sources) != len(targets)
         or len({*sources}) < len(sources)
-        or len({*places}) < len(places)
+        or len({*targets}) < len(targets)
     ):
-        raise ValueError(f"it moves axes {sources} to {places}")
+        raise ValueError(f"it moves axes {sources} to {targets}")
     order = [axis for axis in range(step.rank) if axis not in sources]
-    for place, source in sorted(zip(places, sources, strict=True)):
-        order.insert(place, source)
+    for target, source in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, source)
     return relax.op.permute_dims(step.x, order)
 
 
-def _repeat_each(step: Step) -> Result:
+def _repeat_each(step: TorchStep) -> Result:
     """Repeat each element along an axis as often as one number says."""
     count = step.arguments.get("repeats")
     if type(count) is not int or count < 1 or step.arguments.get("dim") is None:
@@ -92,18 +92,18 @@ def _repeat_each(step: Step) -> Result:
     return relax.op.reshape(repeated, [*dims[:axis], dims[axis] * count, *dims[axis + 1 :]])
 
 
-def _permute(step: Step) -> Result:
+def _permute(step: TorchStep) -> Result:
     return relax.op.permute_dims(
         step.x, [axis_of(axis, step.rank) for axis in step.integers("dims")]
     )
 
 
-def _concat(step: Step) -> Result:
+def _concat(step: TorchStep) -> Result:
     parts = step.tensors()
     return relax.op.concat(parts, step.axis("dim", 0, rank=len(shape(parts[0]))))
 
 
-def _mesh_grid(step: Step) -> Result:
+def _mesh_grid(step: TorchStep) -> Result:
     """Return each sequence along an axis of its own, repeated along those of the others."""
     parts = step.tensors()
     if any(len(shape(part)) > 1 for part in parts):
@@ -112,22 +112,22 @@ def _mesh_grid(step: Step) -> Result:
     axes = list(range(len(parts)))
     if step.text("indexing", "ij") == "xy" and len(parts) > 1:
         axes[:2], dims[:2] = [1, 0], [dims[1], dims[0]]
-    found = []
+    grids = []
     for axis, part in zip(axes, parts, strict=True):
         along = [size if i == axis else 1 for i, size in enumerate(dims)]
         row = step.emit("row", relax.op.reshape(part, along))
-        found.append(relax.op.broadcast_to(row, dims))
-    return found
+        grids.append(relax.op.broadcast_to(row, dims))
+    return grids
 
 
-def _stack(step: Step) -> Result:
+def _stack(step: TorchStep) -> Result:
     parts = step.tensors()
     axis = step.axis("dim", 0, rank=len(shape(parts[0])) + 1)
     apart = [step.emit("part", relax.op.expand_dims(part, axis)) for part in parts]
     return relax.op.concat(apart, axis)
 
 
-def _slice(step: Step) -> Result:
+def _slice(step: TorchStep) -> Result:
     axis = step.axis("dim", 0)
     size, stride = shape(step.x)[axis], step.integer("step", 1)
     begin, end = (_bound(step.integer(name, default), size) for name, default in
@@ -139,11 +139,11 @@ def _slice(step: Step) -> Result:
     return relax.op.strided_slice(step.x, [axis], [begin], [end], [stride])
 
 
-def _bound(place: int, size: int) -> int:
-    return min(max(place + size if place < 0 else place, 0), size)
+def _bound(bound: int, size: int) -> int:
+    return min(max(bound + size if bound < 0 else bound, 0), size)
 
 
-def _narrow(step: Step) -> Result:
+def _narrow(step: TorchStep) -> Result:
     axis, length = step.axis("dim"), step.integer("length")
     begin = _bound(step.integer("start"), shape(step.x)[axis])
     if length < 1 or begin + length > shape(step.x)[axis]:
@@ -151,28 +151,28 @@ def _narrow(step: Step) -> Result:
     return relax.op.strided_slice(step.x, [axis], [begin], [begin + length])
 
 
-def _select(step: Step) -> Result:
-    axis, place = step.axis("dim"), step.integer("index")
+def _select(step: TorchStep) -> Result:
+    axis, index = step.axis("dim"), step.integer("index")
     dims = list(shape(step.x))
-    place += dims[axis] if place < 0 else 0
-    if not 0 <= place < dims[axis]:
-        raise ValueError(f"it selects {place} of {dims[axis]}")
-    part = step.emit("part", relax.op.strided_slice(step.x, [axis], [place], [place + 1]))
+    index += dims[axis] if index < 0 else 0
+    if not 0 <= index < dims[axis]:
+        raise ValueError(f"it selects {index} of {dims[axis]}")
+    part = step.emit("part", relax.op.strided_slice(step.x, [axis], [index], [index + 1]))
     return relax.op.reshape(part, dims[:axis] + dims[axis + 1 :])
 
 
-def _parts(step: Step, sizes: list[int], axis: int) -> Result:
-    begin, found = 0, []
+def _parts(step: TorchStep, sizes: list[int], axis: int) -> Result:
+    begin, parts = 0, []
     if min(sizes, default=0) < 1 or sum(sizes) != shape(step.x)[axis]:
         raise ValueError(f"it splits {shape(step.x)[axis]} into {sizes}")
     for size in sizes:
         part = relax.op.strided_slice(step.x, [axis], [begin], [begin + size])
-        found.append(step.x if len(sizes) == 1 else part)
+        parts.append(step.x if len(sizes) == 1 else part)
         begin += size
-    return found
+    return parts
 
 
-def _split(step: Step) -> Result:
+def _split(step: TorchStep) -> Result:
     """Split into parts of one size, the last one smaller, or into parts of given sizes."""
     axis = step.axis("dim", 0)
     size = shape(step.x)[axis]
@@ -183,7 +183,7 @@ def _split(step: Step) -> Result:
     return _parts(step, _equal_parts(size, given[0]), axis)
 
 
-def _chunk(step: Step) -> Result:
+def _chunk(step: TorchStep) -> Result:
     axis, count = step.axis("dim", 0), step.integer("chunks")
     if count < 1:
         raise ValueError(f"it makes {count} parts")
@@ -197,27 +197,27 @@ def _equal_parts(size: int, part: int) -> list[int]:
     return [min(part, size - begin) for begin in range(0, size, part)]
 
 
-def _unbind(step: Step) -> Result:
+def _unbind(step: TorchStep) -> Result:
     axis, dims = step.axis("dim", 0), list(shape(step.x))
     parts = _parts(step, _equal_parts(dims[axis], 1), axis)
     rest = dims[:axis] + dims[axis + 1 :]
     return [relax.op.reshape(step.emit("part", part), rest) for part in parts]
 
 
-def _squeeze(step: Step) -> Result:
+def _squeeze(step: TorchStep) -> Result:
     dims = shape(step.x)
     named = step.integers("dim", list(range(step.rank)))
     gone = {axis_of(axis, step.rank) for axis in named if dims[axis] == 1}
     return relax.op.reshape(step.x, [size for i, size in enumerate(dims) if i not in gone])
 
 
-def _unsqueeze(step: Step) -> Result:
+def _unsqueeze(step: TorchStep) -> Result:
     dims = list(shape(step.x))
     dims.insert(step.axis("dim", rank=step.rank + 1), 1)
     return relax.op.reshape(step.x, dims)
 
 
-def _expand(step: Step) -> Result:
+def _expand(step: TorchStep) -> Result:
     sizes = step.integers("size")
     dims = [1] * (len(sizes) - step.rank) + list(shape(step.x))
     if len(sizes) != len(dims):
@@ -226,15 +226,15 @@ def _expand(step: Step) -> Result:
     return step.x if target == list(shape(step.x)) else relax.op.broadcast_to(step.x, target)
 
 
-def _expand_as(step: Step) -> Result:
+def _expand_as(step: TorchStep) -> Result:
     return relax.op.broadcast_to(step.x, shape(step.tensor("other")))
 
 
-def _view_as(step: Step) -> Result:
+def _view_as(step: TorchStep) -> Result:
     return reshaped(step.x, list(shape(step.tensor("other"))))
 
 
-def _pad(step: Step) -> Result:
+def _pad(step: TorchStep) -> Result:
     """Pad by widths from the last axis on, each before and after."""
     widths = step.integers("pad")
     mode = step.text("mode", "constant")
@@ -243,23 +243,23 @@ def _pad(step: Step) -> Result:
     if min(widths, default=0) < 0:
         raise NotImplementedError("it crops (negative widths)")
     sides = [0] * (2 * step.rank - len(widths))
-    for place in range(len(widths) - 2, -1, -2):
-        sides += widths[place : place + 2]
+    for begin in range(len(widths) - 2, -1, -2):
+        sides += widths[begin : begin + 2]
     return relax.op.nn.pad(step.x, sides, MODES[mode], step.real("value", 0.0))
 
 
-def _repeat(step: Step) -> Result:
+def _repeat(step: TorchStep) -> Result:
     return relax.op.tile(step.x, step.integers("repeats"))
 
 
-def _flip(step: Step) -> Result:
+def _flip(step: TorchStep) -> Result:
     value = step.x
     for axis in step.integers("dims"):
         value = step.emit("flip", relax.op.flip(value, axis_of(axis, step.rank)))
     return value
 
 
-def _as_strided(step: Step) -> Result:
+def _as_strided(step: TorchStep) -> Result:
     """Read a storage in another shape; only in its order, which is a reshape."""
     sizes, strides = step.integers("size"), step.integers("stride")
     in_order = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -270,14 +270,14 @@ def _as_strided(step: Step) -> Result:
     return reshaped(step.x, sizes)
 
 
-def _size(step: Step) -> Result:
+def _size(step: TorchStep) -> Result:
     return int(shape(step.x)[step.axis("dim")])
 
 
 def _number(compute: Callable[[int, int], int]) -> Converter:
     """Compute with extents."""
 
-    def _convert(step: Step) -> Result:
+    def _convert(step: TorchStep) -> Result:
         a, b = (step.integer(name) for name in ("a", "b"))
         return compute(a, b)
 

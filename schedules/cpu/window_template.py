@@ -1,4 +1,4 @@
-"""Templates of the strip kernels: a strip, its packing, its refusals, the loops of its tiles."""
+"""Templates of the window kernels: design, packing, refusals, the loops of their tiles."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tvm.target import Target
 from schedules.bodies.arguments import fold_zero_point
 from schedules.cpu.conv_arguments import blocked, pack_with
 from schedules.cpu.lanes import Lanes
-from schedules.cpu.strip import Strip, strip_kernel
-from schedules.cpu.strip_tiles import apply, default_tiles, is_parallel, sample_tiles
+from schedules.cpu.window_kernel import WindowKernel, window_prim_func
+from schedules.cpu.window_tiles import apply, default_tiles, is_parallel, sample_tiles
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
 
-def strip_template(
+def window_template(
     operator: str,
     lanes: Lanes,
     refuses: Callable[[Lanes, Conv2d, Target], str | None],
-    strip_of: Callable[[Lanes, str, Conv2d], Strip],
+    kernel_of: Callable[[Lanes, str, Conv2d], WindowKernel],
     pack_weights: Callable[[Lanes, Conv2d, np.ndarray], np.ndarray],
 ) -> ScheduleTemplate:
     """Return the template "<operator>_<flavour>".
@@ -32,27 +32,29 @@ def strip_template(
     ----------
     refuses
         Why ``lanes`` cannot compute a spec on a target, or None.
-    strip_of
-        The strip of a spec, of the template's name.
+    kernel_of
+        The window kernel of a spec, of the template's name.
     pack_weights
-        w (oc, ic/groups, kh, kw), of the type the lanes want, as the strip's vectors.
+        w (oc, ic/groups, kh, kw), of the type the lanes want, as the vectors of the window kernel.
     """
     name = f"{operator}_{lanes.dot.name}"
 
     def _kernel(spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
-        return strip_kernel(spec, strip_of(lanes, name, spec))
+        return window_prim_func(spec, kernel_of(lanes, name, spec))
 
     def _pack(spec: Conv2d, params: Arrays) -> Arrays:
         weights = pack_weights(lanes, spec, params["w"].astype(lanes.weights))
         return pack_with(weights, fold_zero_point(spec, params))
 
     def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
-        strip = strip_of(lanes, name, spec)
-        apply(sch, default_tiles(spec, strip), parallel=is_parallel(spec, strip))
+        window_kernel = kernel_of(lanes, name, spec)
+        apply(sch, default_tiles(spec, window_kernel), parallel=is_parallel(spec, window_kernel))
 
     def _space(sch: Schedule, spec: Conv2d, target: Target) -> None:
-        strip = strip_of(lanes, name, spec)
-        apply(sch, sample_tiles(sch, spec, strip), parallel=is_parallel(spec, strip))
+        window_kernel = kernel_of(lanes, name, spec)
+        apply(
+            sch, sample_tiles(sch, spec, window_kernel), parallel=is_parallel(spec, window_kernel)
+        )
 
     return ScheduleTemplate(
         name=name,

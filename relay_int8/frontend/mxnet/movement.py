@@ -5,11 +5,11 @@ from __future__ import annotations
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
-from relay_int8.frontend.mxnet.step import Converter, Step
+from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
 
-def _transpose(step: Step) -> relax.Expr:
+def _transpose(step: MxnetStep) -> relax.Expr:
     rank = len(shape(step.x))
     axes = [axis_of(axis or 0, rank) for axis in step.attributes.integers("axes")]
     if axes and sorted(axes) != list(range(rank)):
@@ -17,7 +17,7 @@ def _transpose(step: Step) -> relax.Expr:
     return relax.op.permute_dims(step.x, axes or list(range(rank))[::-1])
 
 
-def _swap_axes(step: Step) -> relax.Expr:
+def _swap_axes(step: MxnetStep) -> relax.Expr:
     rank = len(shape(step.x))
     a, b = (axis_of(step.attributes.integer(name, 0), rank) for name in ("dim1", "dim2"))
     order = list(range(rank))
@@ -25,17 +25,17 @@ def _swap_axes(step: Step) -> relax.Expr:
     return relax.op.permute_dims(step.x, order)
 
 
-def _concat(step: Step) -> relax.Expr:
+def _concat(step: MxnetStep) -> relax.Expr:
     axis = axis_of(step.attributes.integer("dim", 1), len(shape(step.x)))
     return relax.op.concat(list(step.inputs), axis=axis)
 
 
-def _stack(step: Step) -> relax.Expr:
+def _stack(step: MxnetStep) -> relax.Expr:
     axis = axis_of(step.attributes.integer("axis", 0), len(shape(step.x)) + 1)
     return relax.op.stack(list(step.inputs), axis=axis)
 
 
-def _pad(step: Step) -> relax.Expr:
+def _pad(step: MxnetStep) -> relax.Expr:
     attrs, rank = step.attributes, len(shape(step.x))
     modes = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}
     mode = attrs.text("mode")
@@ -51,7 +51,7 @@ def _pad(step: Step) -> relax.Expr:
     return relax.op.nn.pad(step.x, list(widths), modes[mode], attrs.real("constant_value", 0.0))
 
 
-def _broadcast_to(step: Step) -> relax.Expr:
+def _broadcast_to(step: MxnetStep) -> relax.Expr:
     dims = shape(step.x)
     target = step.attributes.sizes("shape", (0,) * len(dims), least=0)
     return relax.op.broadcast_to(
@@ -59,7 +59,7 @@ def _broadcast_to(step: Step) -> relax.Expr:
     )
 
 
-def _broadcast_axis(step: Step) -> relax.Expr:
+def _broadcast_axis(step: MxnetStep) -> relax.Expr:
     dims, attrs = list(shape(step.x)), step.attributes
     axes, sizes = attrs.integers("axis"), attrs.integers("size")
     for axis, size in zip(axes, sizes, strict=True):
@@ -67,19 +67,19 @@ def _broadcast_axis(step: Step) -> relax.Expr:
     return relax.op.broadcast_to(step.x, dims)
 
 
-def _broadcast_like(step: Step) -> relax.Expr:
+def _broadcast_like(step: MxnetStep) -> relax.Expr:
     x, like = step.operands("lhs", "rhs")
     if step.attributes.integers("lhs_axes") or step.attributes.integers("rhs_axes"):
         raise NotImplementedError("broadcast_like of some axes")
     return relax.op.broadcast_to(x, shape(like))
 
 
-def _tile(step: Step) -> relax.Expr:
+def _tile(step: MxnetStep) -> relax.Expr:
     reps = [value or 1 for value in step.attributes.integers("reps")]
     return relax.op.tile(step.x, reps)
 
 
-def _depth_to_space(step: Step) -> relax.Expr:
+def _depth_to_space(step: MxnetStep) -> relax.Expr:
     """Move blocks of channels into space, the block's position slowest."""
     block = step.attributes.integer("block_size", least=1)
     n, c, h, w = shape(step.x)
@@ -91,7 +91,7 @@ def _depth_to_space(step: Step) -> relax.Expr:
     return relax.op.reshape(x, (n, c // block**2, h * block, w * block))
 
 
-def _space_to_depth(step: Step) -> relax.Expr:
+def _space_to_depth(step: MxnetStep) -> relax.Expr:
     """Move blocks of space into channels, the block's position slowest."""
     block = step.attributes.integer("block_size", least=1)
     n, c, h, w = shape(step.x)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks.rounds import snr_db
-from tests.benchmarks.cells import cell
+from tests.benchmarks.measurements import cell
 
 pytestmark = pytest.mark.fast
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_int8.frontend.tflite.step import Converter, Step
+from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
 
 
-def _reshape(step: Step) -> Result:
+def _reshape(step: TfliteStep) -> Result:
     """Reshape to a constant, the option, or what the file says of the result."""
     x = step.plain(0)
     wanted: Sequence[int] = step.options["new_shape"] or step.outputs[0].shape  # type: ignore[assignment]
@@ -29,31 +29,31 @@ def _reshape(step: Step) -> Result:
     return relax.op.reshape(x, dims)
 
 
-def _squeeze(step: Step) -> Result:
+def _squeeze(step: TfliteStep) -> Result:
     x = step.plain(0)
     axes: Sequence[int] = step.options["axes"]  # type: ignore[assignment]
     return relax.op.squeeze(x, list(axes) or None)
 
 
-def _expand_dims(step: Step) -> Result:
+def _expand_dims(step: TfliteStep) -> Result:
     (axis,) = step.integers(1, "axis")
     return relax.op.expand_dims(step.plain(0), axis)
 
 
-def _transpose(step: Step) -> Result:
+def _transpose(step: TfliteStep) -> Result:
     order, rank = step.integers(1, "order"), len(shape(step.plain(0)))
     if sorted(order) != list(range(rank)):
         raise ValueError(f"its order is {list(order)} for {rank} axes")
     return relax.op.permute_dims(step.plain(0), list(order))
 
 
-def _concatenation(step: Step) -> Result:
+def _concatenation(step: TfliteStep) -> Result:
     parts, wrap = step.together(*range(len(step.inputs)))
     axis = step.axis(step.integer("axis"), len(shape(parts[0])))
     return wrap(step.activated(relax.op.concat(parts, axis)))
 
 
-def _pack(step: Step) -> Result:
+def _pack(step: TfliteStep) -> Result:
     parts = [step.plain(index) for index in range(len(step.inputs))]
     dims, axis = list(shape(parts[0])), step.integer("axis")
     if not -len(dims) <= axis + 1 <= len(dims) + 1:
@@ -64,7 +64,7 @@ def _pack(step: Step) -> Result:
     return relax.op.concat(rows, axis)
 
 
-def _unpack(step: Step) -> Sequence[Result]:
+def _unpack(step: TfliteStep) -> Sequence[Result]:
     x = step.plain(0)
     dims, axis = shape(x), step.integer("axis")
     if not -len(dims) <= axis < len(dims):
@@ -77,7 +77,7 @@ def _unpack(step: Step) -> Sequence[Result]:
     return [relax.op.reshape(step.emit(f"part{i}", cut), left) for i, cut in enumerate(cuts)]
 
 
-def _pad(step: Step) -> Result:
+def _pad(step: TfliteStep) -> Result:
     """Pad with zero, a constant, or the image mirrored."""
     (x,), wrap = step.together(0)
     rank = len(shape(x))
@@ -85,19 +85,19 @@ def _pad(step: Step) -> Result:
     if len(widths) != 2 * rank or min(widths) < 0:
         raise ValueError(f"its widths are {list(widths)} for {rank} axes")
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
-    places = {step.axis(axis, rank): pair for axis, pair in enumerate(pairs)}
-    flat = [width for axis in range(rank) for width in places[axis]]
+    pads_by_axis = {step.axis(axis, rank): pair for axis, pair in enumerate(pairs)}
+    flat = [width for axis in range(rank) for width in pads_by_axis[axis]]
     if step.operator.kind == "MIRROR_PAD":
         if step.integer("mode", 0):
             raise NotImplementedError("a mirror pad that repeats the edge (SYMMETRIC)")
         dims = shape(x)
-        if any(max(places[axis]) >= dims[axis] for axis in range(rank)):
+        if any(max(pads_by_axis[axis]) >= dims[axis] for axis in range(rank)):
             raise ValueError(f"its widths {list(widths)} reach over {list(dims)}")
         return wrap(relax.op.nn.pad(x, flat, "reflect"))
     return wrap(relax.op.nn.pad(x, flat, "constant", _fill(step)))
 
 
-def _fill(step: Step) -> float:
+def _fill(step: TfliteStep) -> float:
     """Return what PADV2 pads with."""
     if not step.has(2):
         return 0.0
@@ -110,7 +110,7 @@ def _fill(step: Step) -> float:
     return (value - float(tensor.quantization.zero[0])) * float(tensor.quantization.scale[0])
 
 
-def _cast(step: Step) -> Result:
+def _cast(step: TfliteStep) -> Result:
     """Convert numbers; of a quantized tensor the integers themselves."""
     kind, held = step.outputs[0].dtype, step.held.get(0)
     if kind not in ("float32", "int32", "int64"):

@@ -1,6 +1,6 @@
 """Cells with made-up times."""
 
-from benchmarks.cell import Cell
+from benchmarks.measurement import Measurement
 from benchmarks.turns import Turn
 
 
@@ -21,4 +21,4 @@ def cell(times_ms, **changes):
         "cosines": dict.fromkeys(turns, 0.5),
         "snr_db": dict.fromkeys(turns, 20.0),
     }
-    return Cell(**values | changes)
+    return Measurement(**values | changes)

@@ -3,7 +3,7 @@
 import pytest
 from tvm.target import Target
 
-from schedules.arm.strips import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
+from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from tests.aarch64.kernel_runs import ARM, assembly, assert_integers
 from tests.schedules.conv_runs import conv
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from benchmarks.race import cores_for
+from benchmarks.compare_systems import cores_for
 
 pytestmark = pytest.mark.fast
 

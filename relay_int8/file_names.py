@@ -1,4 +1,4 @@
-"""What a user may have meant by a file that is no model, or no artifact."""
+"""What the name of a file says: whether it is a model, and what a user meant who named another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from pathlib import Path
 
 SYMBOL = "-symbol.json"
 MODELS = (".onnx", ".pt2", ".tflite", SYMBOL)
+MODEL_SUFFIXES = (".json", ".onnx", ".pt2", ".tflite")
+"""Endings of the files that are models, not artifacts; a ``.json`` file is a graph of MXNet."""
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file's name is that of a model."""
+    return path.suffix.lower() in MODEL_SUFFIXES
 
 
 def instead_of_model(path: Path) -> str | None:

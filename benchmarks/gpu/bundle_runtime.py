@@ -22,16 +22,16 @@ LIBRARIES = ("libtvm_runtime.so", "libtvm_runtime_cuda.so")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
-class ShipError(RuntimeError):
+class RuntimeCopyError(RuntimeError):
     """The runtime cannot be had; the message says what is missing."""
 
 
-def ship_runtime(folder: Path, python: str, wheels: Path | None = None) -> None:
+def bundle_runtime(folder: Path, python: str, wheels: Path | None = None) -> None:
     """Fill ``folder`` for Python ``python``, as in "3.12", from the package index or ``wheels``.
 
     Raises
     ------
-    ShipError
+    RuntimeCopyError
         If there is no package of ``apache-tvm-ffi`` for it.
     """
     libraries = folder / "tvm" / "lib"
@@ -57,7 +57,7 @@ def _installed(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations if spec else None) or ():
         return Path(folder)
-    raise ShipError(f"{package} is not installed")
+    raise RuntimeCopyError(f"{package} is not installed")
 
 
 def _download(folder: Path, python: str, source: Path | None) -> None:
@@ -71,7 +71,7 @@ def _download(folder: Path, python: str, source: Path | None) -> None:
         done = subprocess.run([*command, f"{FFI}=={version(FFI)}"], capture_output=True, text=True)
         wheels = list(Path(scratch).glob("*.whl"))
         if not wheels:
-            raise ShipError(
+            raise RuntimeCopyError(
                 f"no {FFI} {version(FFI)} for Python {python}: {done.stderr.strip()[-300:]}"
             )
         with zipfile.ZipFile(wheels[0]) as archive:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import apart, steps
-from benchmarks.cell import Cell, Clock
+from benchmarks.measurement import Clock, Measurement
 from benchmarks.rounds import Rules, cosine, snr_db, take_rounds
 from benchmarks.subject import Inputs, Subject
 from benchmarks.systems import SYSTEMS
@@ -22,15 +22,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class HostRules(Rules):
-    """Rules of a race on the processor; ``clock`` says which seconds count."""
+    """Rules of a comparison on the processor; ``clock`` says which seconds count."""
 
     clock: Clock
 
 
-def race(
+def compare_systems(
     subject: Subject, batches: Sequence[int], threads: Sequence[int], rules: HostRules, say: Say
-) -> Iterator[Cell]:
-    """Yield a cell for every batch and number of threads."""
+) -> Iterator[Measurement]:
+    """Yield a measurement for every batch and number of threads."""
     macs = apart.call(steps.macs, subject)
     for batch in batches:
         model = _model(subject, batch, rules, say)
@@ -41,7 +41,7 @@ def race(
             say(f"{subject.network}, batch {batch}, threads {count}: {rules.rounds} rounds")
             peak = apart.call(steps.vpdpbusd_peak, cores_for(1)[0])
             turns, logits, absent = _take_turns(files, inputs, count, rules)
-            yield Cell(
+            yield Measurement(
                 network=subject.network,
                 image_size=subject.image_size,
                 batch=batch,

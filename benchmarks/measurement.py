@@ -15,7 +15,7 @@ Clock = Literal["wall", "cpu"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Measurement:
     """Turns of every system, in the order of the rounds.
 
     Parameters

@@ -1,7 +1,7 @@
 """Cells with made-up times."""
 
 from benchmarks.gpu.bundle import Kernel
-from benchmarks.gpu.cell import GpuCell
+from benchmarks.gpu.measurement import GpuMeasurement
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.roofline import layer
 from benchmarks.gpu.turns import GpuTurn
@@ -33,4 +33,4 @@ def cell(times_ms, **changes):
         "cosines": dict.fromkeys(turns, 0.5),
         "layers": tuple(layers),
     }
-    return GpuCell(**values | changes)
+    return GpuMeasurement(**values | changes)

@@ -9,7 +9,7 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.x86.strips_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
+from schedules.x86.windows_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
 from tests.schedules.conv_runs import WANTED, conv, run
 
 ALDERLAKE = Target({"kind": "llvm", "mcpu": "alderlake"})

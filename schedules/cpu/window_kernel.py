@@ -6,7 +6,7 @@
 
 Two blocks: "padded" surrounds x with its zero point; "windows" computes ``phases`` neighbouring
 pixels of 16 channels, and carries the template's name. The accumulators of a window are one
-expression a pixel and need no buffer: ``schedules.cpu.strip_tiles`` unrolls several windows, and
+expression a pixel and need no buffer: ``schedules.cpu.window_tiles`` unrolls several windows, and
 LLVM loads and rearranges each pixel of the tile once and keeps the sums in registers.
 
 Exact:  as far as the instruction is; sums are ordered as the taps are.
@@ -34,7 +34,7 @@ from schedules.spec import PER_CHANNEL, Conv2d
 
 BLOCK = "windows"
 PADDED = "padded"
-REGISTER_BYTES = 64  # where registers are narrower, LLVM splits a copy
+REGISTER_BYTES = 64  # width of a copy; where registers are narrower, LLVM splits it
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Tap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strip:
+class WindowKernel:
     """How one kernel computes a window.
 
     Parameters
@@ -106,30 +106,30 @@ class Strip:
         return (spec.out_size[1] - self.phases) * spec.strides[1] + self.reach[1]
 
 
-def strip_kernel(spec: Conv2d, strip: Strip) -> tirx.PrimFunc:
-    """Return the unscheduled PrimFunc of ``strip``."""
+def window_prim_func(spec: Conv2d, kernel: WindowKernel) -> tirx.PrimFunc:
+    """Return the unscheduled PrimFunc of ``kernel``."""
     # MetaSchedule cannot count the operations of vectors itself.
-    flops = 2 * strip.elements * strip.steps(spec)
+    flops = 2 * kernel.elements * kernel.steps(spec)
     with prim_func(estimated_flops=flops) as builder:
-        shape = (-(-spec.out_channels // LANES), strip.vectors, strip.elements)
-        buffers = declare(spec, shape, strip.lanes.weights)
+        shape = (-(-spec.out_channels // LANES), kernel.vectors, kernel.elements)
+        buffers = declare(spec, shape, kernel.lanes.weights)
         with T.sblock("root"):
-            _Emitter(spec, strip, buffers).emit()
+            _Emitter(spec, kernel, buffers).emit()
     return builder.get()
 
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits the two blocks of a strip kernel into the IRBuilder that is open."""
+    """Emits the two blocks of a window kernel into the IRBuilder that is open."""
 
     spec: Conv2d
-    strip: Strip
+    kernel: WindowKernel
     buffers: dict[str, Any]
 
     @property
     def staged(self) -> str:
         """The type of the padded rows."""
-        return self.strip.lanes.staged or self.spec.x
+        return self.kernel.lanes.staged or self.spec.x
 
     def emit(self) -> None:
         """Emit the copy of x with its border, then the sums over it."""
@@ -138,8 +138,8 @@ class _Emitter:
 
     def _pad(self) -> Any:
         """Surround the rows of x with its zero point; return their buffer."""
-        spec, width = self.spec, self.strip.padded_width(self.spec)
-        height = (spec.out_size[0] - 1) * spec.strides[0] + self.strip.reach[0]
+        spec, width = self.spec, self.kernel.padded_width(self.spec)
+        height = (spec.out_size[0] - 1) * spec.strides[0] + self.kernel.reach[0]
         shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
         extents = [*shape[:3], *int64((1, 1))]  # compute_at wants an axis for each of the buffer's
         padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)
@@ -182,20 +182,20 @@ class _Emitter:
                 T.buffer_store(row, value, [first + i * size, ramp(size * LANES)])
 
     def _windows(self, padded: Any) -> None:
-        spec, strip = self.spec, self.strip
-        windows = spec.out_size[1] // strip.phases
+        spec, kernel = self.spec, self.kernel
+        windows = spec.out_size[1] // kernel.phases
         extents = [*image(spec, "y")[:2], *int64((spec.out_size[0], windows))]
         with T.grid(*extents) as loops, T.sblock(BLOCK):
             n, c, h, w = axes("n c h w", extents, loops)
-            (rows, cols), h_x = strip.reach, h * spec.strides[0]
-            w_x, w_y = w * (strip.phases * spec.strides[1]), w * strip.phases
+            (rows, cols), h_x = kernel.reach, h * spec.strides[0]
+            w_x, w_y = w * (kernel.phases * spec.strides[1]), w * kernel.phases
             region = padded[n, c, h_x : h_x + rows, w_x : w_x + cols, 0:LANES]
-            pixels = (n, c, h, slice(w_y, w_y + strip.phases), slice(0, LANES))
+            pixels = (n, c, h, slice(w_y, w_y + kernel.phases), slice(0, LANES))
             T.reads(region, *self._reads(c, pixels))
             T.writes(self.buffers["y"][pixels])
-            T.sblock_attr({"template": strip.template})
+            T.sblock_attr({"template": kernel.template})
             window = self._view("window", region, (rows, cols, LANES))
-            for phase, taps in enumerate(strip.taps):
+            for phase, taps in enumerate(kernel.taps):
                 self._pixel(window, (n, c, h, w_y + phase), taps)
 
     def _view(self, name: str, region: Any, shape: tuple[int, ...]) -> Any:
@@ -211,7 +211,7 @@ class _Emitter:
         regions = []
         for name, buffer in self.buffers.items():
             if name == "w":
-                regions.append(buffer[c, 0 : self.strip.vectors, 0 : self.strip.elements])
+                regions.append(buffer[c, 0 : self.kernel.vectors, 0 : self.kernel.elements])
             elif name in PER_CHANNEL:
                 regions.append(buffer[c, 0:LANES])
             elif name == "r":
@@ -236,14 +236,14 @@ class _Emitter:
 
     def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:
         """Return the accumulators of one output pixel, which are ``parts`` registers on the way."""
-        strip, lanes = self.strip, self.strip.lanes
+        kernel, lanes = self.kernel, self.kernel.lanes
         count, width = LANES // lanes.parts, lanes.dot.width
         firsts = range(0, LANES, count)
         sums = [shuffle(bias, range(first, first + count)) for first in firsts]
         for tap in taps:
-            x = window[tap.row, tap.col, ramp(strip.pixels * LANES)]
-            w = self.buffers["w"][c, tap.vector, ramp(strip.elements)]
-            order = strip.order(tap.select)
+            x = window[tap.row, tap.col, ramp(kernel.pixels * LANES)]
+            w = self.buffers["w"][c, tap.vector, ramp(kernel.elements)]
+            order = kernel.order(tap.select)
             for part, first in enumerate(firsts):
                 own = range(first * width, (first + count) * width)
                 x_part, w_part = shuffle(x, [order[i] for i in own]), shuffle(w, own)

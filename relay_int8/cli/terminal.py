@@ -1,4 +1,4 @@
-"""Tables for people: with rules and colour on a terminal, plain columns in a pipe."""
+"""Tables of the command line: with rules and colour on a terminal, plain columns in a pipe."""
 
 from __future__ import annotations
 

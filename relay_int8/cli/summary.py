@@ -1,4 +1,4 @@
-"""A report for people, as tables on a terminal."""
+"""The report of a network as tables on a terminal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from relay_int8.cli.terminal import show, table
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, Report
 from relay_int8.report.reasons import first_names
-from relay_int8.report.terminal import show, table
 from relay_int8.report.wording import decibels, demand_rows, gpu_rows
 
 

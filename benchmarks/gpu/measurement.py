@@ -14,7 +14,7 @@ from benchmarks.gpu.turns import GpuTurn
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuCell:
+class GpuMeasurement:
     """Turns of every system, in the order of the rounds.
 
     Parameters

@@ -176,6 +176,9 @@ def test_the_report_says_the_same(case):
         launch["blocks"] and 32 <= launch["threads"] <= 1024 for launch in launches if launch
     )
     assert any(launches)
+    for kernel in report["gpu"]["kernels"].values():
+        held = [use["resident"] for use in kernel["usage"].values() if kernel["launch"]]
+        assert all(1 <= resident <= 32 for resident in held)
     layers = {layer["name"] for layer in report["layers"] if layer["kernel"]}
     assert layers <= tensors
     assert not json.loads((case.folder / "launches.ri8.json").read_text())["gpu"]["graph"][

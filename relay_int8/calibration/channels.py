@@ -1,9 +1,8 @@
-"""Channels that are counted scaled: each by a power of two, which its reader's weights take back.
+"""Channels that are counted scaled: each by a factor, which its readers' weights take back.
 
 The first pass over the data finds the least and the greatest value of each channel; from these
-follow the factors, and with them the range of the scaled tensor, exactly. The second pass counts
-the scaled values. So the table is the one of the network whose channels are scaled, bit for bit,
-though that network never runs.
+follow the factors, and with them the exact range of the scaled values. The second pass counts
+these. So the table is the one of a network whose channels are scaled, which need not be compiled.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
-from relay_int8.numerics.equalization import power_of_two_factors
+from relay_int8.numerics.equalization import equal_range_factors
 
 Array = npt.NDArray[Any]
 Factors = Mapping[str, npt.NDArray[np.float32]]
-"""Tensor -> float32 (channels,), powers of two."""
+"""Tensor -> float32 (channels,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ def chosen_factors(
         if any(observed[name].nonfinite for name in channels.tensors):
             continue
         largest = np.abs(extremes[channels.name]).max(axis=0)
-        factors = power_of_two_factors(largest, channels.bounds)
+        factors = equal_range_factors(largest, channels.bounds)
         if (factors != 1).any():
             chosen[channels.name] = factors
     return chosen

@@ -40,8 +40,8 @@ class CalibrationTable:
         bias correction reads (``:last axis`` follows the name where that are the columns of a
         tensor of four axes); empty where the table came from another tool.
     factors
-        Tensor name -> float32 (channels,): powers of two by which its channels are scaled before it
-        is quantized, and its reader's weights divided. Ranges and means are of scaled tensors.
+        Tensor name -> float32 (channels,): by what its channels are scaled before it is quantized,
+        and its readers' weights divided. Ranges and means are of scaled tensors.
     """
 
     entries: Mapping[str, Entry]
@@ -120,8 +120,7 @@ class CalibrationTable:
         }
         if self.factors:
             document["factors"] = {
-                name: " ".join(f"{factor:g}" for factor in factors)
-                for name, factors in self.factors.items()
+                name: " ".join(map(str, factors)) for name, factors in self.factors.items()
             }
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -178,9 +177,9 @@ def _means(text: str) -> npt.NDArray[np.float32]:
 
 def _factors(text: str) -> npt.NDArray[np.float32]:
     factors = np.array(text.split(), np.float32)
-    fraction, _ = np.frexp(factors)
-    if not (fraction == 0.5).all():
-        raise ValueError(f"a factor is {factors[fraction != 0.5][0]}, powers of two are expected")
+    sound = np.isfinite(factors) & (factors > 0)
+    if not sound.all():
+        raise ValueError(f"a factor is {factors[~sound][0]}, numbers above zero are expected")
     return factors
 
 

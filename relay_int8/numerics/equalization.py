@@ -60,11 +60,10 @@ def smoothing_factors(activations: Array, read: Array, alpha: float) -> Array:
     return np.clip(factors, 1 / LARGEST, LARGEST)
 
 
-def power_of_two_factors(largest: Array, bounds: Array) -> npt.NDArray[np.float32]:
-    """Return float32 (channels,): powers of two, 1 to 64, that make ranges of channels alike.
+def equal_range_factors(largest: Array, bounds: Array) -> npt.NDArray[np.float32]:
+    """Return float32 (channels,): factors from 1 to 64 that make the ranges of channels alike.
 
-    The largest channel keeps its range, and so does one that is zero throughout. Multiplying a
-    float by a power of two rounds nothing, so that producer and reader compute the same to the bit.
+    The largest channel keeps its range, and so does one that is zero throughout.
 
     Parameters
     ----------
@@ -75,10 +74,8 @@ def power_of_two_factors(largest: Array, bounds: Array) -> npt.NDArray[np.float3
     """
     largest = np.asarray(largest, np.float64)
     factors = smoothing_factors(largest, np.ones(len(largest)), 1.0)
-    factors = within_clip(within_range(factors, largest, bounds), largest, bounds)
-    _, exponents = np.frexp(factors)
-    powers: npt.NDArray[np.float32] = np.ldexp(1.0, exponents - 1).astype(np.float32)
-    return powers
+    factors = within_range(factors, largest, bounds)
+    return within_clip(factors, largest, bounds).astype(np.float32)
 
 
 def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:

@@ -25,7 +25,7 @@ class Tools:
     equalization
         Scale channels of the float network so that weights ("cross-layer"), or activations
         ("smooth"), have ranges more alike (``relay_int8.quantization.refine.equalize``); or those
-        in front of depthwise layers alone, by powers of two, which calibration finds by the way
+        in front of depthwise layers alone, where calibration finds the factors by the way
         ("depthwise", ``relay_int8.quantization.refine.depthwise``).
     thresholds
         "method": ranges are the calibration method's; "output-error": of several candidates the one

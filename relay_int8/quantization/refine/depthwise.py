@@ -1,11 +1,10 @@
-"""Scale the channels in front of depthwise layers to one range, by powers of two.
+"""Scale the channels in front of depthwise layers to one range.
 
 Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
 there, and the tensor's one scale serves all channels alike. What the producer writes is
-multiplied, the reader's weights are divided. Both are exact: the float network computes the same
-to the bit, and the integers of all weights stay as they were; multipliers differ, and what is
-rounded after them. Behind a clip (ReLU6) that holds for images whose channels are not larger than
-in calibration.
+multiplied, the reader's weights are divided: the float network computes the same up to rounding,
+the integers of all weights stay as they were; multipliers differ, and what is rounded after them.
+Behind a clip (ReLU6) that holds for images whose channels are not larger than in calibration.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.errors import CalibrationError
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
-from relay_int8.numerics.equalization import power_of_two_factors
+from relay_int8.numerics.equalization import equal_range_factors
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.chains import Chain, find_chains
@@ -60,7 +59,7 @@ def depthwise_factors(
         Tensor -> (channels,): the largest magnitude of each channel.
     """
     return {
-        name: power_of_two_factors(maxima[name], chain.bounds)
+        name: equal_range_factors(maxima[name], chain.bounds)
         for name, chain in _depthwise_chains(mod).items()
     }
 

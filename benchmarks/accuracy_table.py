@@ -29,6 +29,7 @@ ROWS: Mapping[str, QuantConfig] = {
     "uncorrected": replace(PLAIN, bias_correction=False),
     "symmetric": replace(PLAIN, preset="int8-symmetric"),
     "asymmetric": replace(PLAIN, preset="int8-asymmetric"),
+    "unequalized": QuantConfig(tools=Tools(equalization="none")),
     "cross-layer": replace(PLAIN, tools=Tools(equalization="cross-layer")),
     "smooth": replace(PLAIN, tools=Tools(equalization="smooth")),
     "output-error": replace(PLAIN, tools=Tools(thresholds="output-error")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from tvm import IRModule
 
 from relay_int8.api.model import load_model
 from relay_int8.calibration.calibrate import calibrate
+from relay_int8.calibration.channels import ScalableChannels, observed_channels
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.mapper import Mapper
 from relay_int8.calibration.methods import find_method
@@ -30,11 +31,13 @@ from relay_int8.graph.batch import with_batch
 from relay_int8.graph.digest import digest
 from relay_int8.graph.interface import open_inputs
 from relay_int8.graph.layers import averaged_tensors
+from relay_int8.graph.plan import Plan
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.quantize import require_ranges_alone
+from relay_int8.quantization.refine.depthwise import scalable_channels
 from relay_int8.version import __version__
 from schedules.targets import native_target, target_config
 
@@ -102,7 +105,9 @@ def calibrate_model(
     )
     reference = normalize()(load_model(model, imports).module)
     images = open_images(open_inputs(reference), data, preprocessing)
-    recipe = _recipe(reference, config)
+    plan = annotate(reference, config)
+    scalable = scalable_channels(reference, plan, config)
+    recipe = _recipe(reference, plan, config, scalable)
     settings = [_identity(recipe), keep_histograms, preprocessing and preprocessing.to_dict()]
     checkpoint = _checkpoint(Path(output), data, settings, resume, seconds)
     with _runner(recipe, scheduler, workers) as runner:
@@ -111,7 +116,8 @@ def calibrate_model(
             recipe.schemes,
             images,
             method=config.method,
-            functions=read_functions(reference["main"], annotate(reference, config)),
+            functions=read_functions(reference["main"], plan),
+            scalable=scalable,
             model_hash=digest(recipe.mod),
             keep_histograms=keep_histograms,
             checkpoint=checkpoint,
@@ -121,15 +127,17 @@ def calibrate_model(
     return table
 
 
-def _recipe(reference: IRModule, config: QuantConfig) -> CalibrationRecipe:
+def _recipe(
+    reference: IRModule, plan: Plan, config: QuantConfig, scalable: Sequence[ScalableChannels]
+) -> CalibrationRecipe:
     method = find_method(config.method)
-    plan = annotate(reference, config)
     return CalibrationRecipe(
         with_batch(reference, 1),
         {name: plan.tensors[name].scheme for name in plan.calibrated},
         averaged_tensors(reference["main"], plan),
         native_target(cpu_flags()),
         method,
+        observed_channels(scalable, method),
     )
 
 
@@ -141,6 +149,7 @@ def _identity(recipe: CalibrationRecipe) -> list[object]:
         str(recipe.method),
         recipe.schemes,
         recipe.means,
+        recipe.scalable,
         target_config(recipe.target),
     ]
 

@@ -9,12 +9,20 @@ depend on their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
+from relay_int8.calibration.channels import (
+    Factors,
+    ScalableChannels,
+    chosen_factors,
+    factors_of_tensors,
+    scaled_range,
+)
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.choose import FLOAT32_MAX, choose
 from relay_int8.calibration.histogram import Grid, Histogram, Range
@@ -48,6 +56,7 @@ def calibrate(
     *,
     method: str | Method = "max",
     functions: Mapping[str, Function] | None = None,
+    scalable: Sequence[ScalableChannels] = (),
     model_hash: str = "",
     keep_histograms: bool = False,
     checkpoint: Checkpoint | None = None,
@@ -69,6 +78,10 @@ def calibrate(
     functions
         Name -> what reads the tensor, of those that nothing but a function of real numbers reads
         (:func:`relay_int8.quantization.functions.read_functions`).
+    scalable
+        Channels that may be scaled, so that their tensor's range serves all of them; the table has
+        the factors, and ranges and means of the scaled tensors. Methods that read the data once
+        scale none.
     model_hash
         Of the float model, kept in the table.
     keep_histograms
@@ -88,12 +101,12 @@ def calibrate(
     chosen = find_method(method)
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
     tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)
-    passes = _Passes(work, data, chosen, tally, checkpoint, progress)
-    schemes = passes.run(tensors, counts=chosen.needs_counts or keep_histograms)
+    passes = _Passes(work, data, chosen, tally, scalable, checkpoint, progress)
+    schemes, observed, factors = passes.run(tensors, counts=chosen.needs_counts or keep_histograms)
     entries = {
         name: choose(
             scheme,
-            tally.observed[name],
+            observed[name],
             tally.histograms[name],
             chosen,
             function=(functions or {}).get(name),
@@ -103,14 +116,39 @@ def calibrate(
     }
     if checkpoint:
         checkpoint.discard()
-    few = f"only {tally.images} images; {FEW_IMAGES} or more, better a few hundred, make ranges "
+    of_tensors = factors_of_tensors(scalable, factors)
     return CalibrationTable(
         entries=entries,
-        means={name: found.mean() for name, found in tally.means.items()},
+        means={
+            name: found.mean() * of_tensors.get(name, np.float32(1))
+            for name, found in tally.means.items()
+        },
+        factors=factors,
         model_hash=model_hash,
         images=tally.images,
-        notes=(f"{few}reliable",) if tally.images < FEW_IMAGES else (),
+        notes=_notes(tally.images, chosen, scalable),
     )
+
+
+def _notes(images: int, method: Method, scalable: Sequence[ScalableChannels]) -> tuple[str, ...]:
+    notes = []
+    if images < FEW_IMAGES:
+        many = f"{FEW_IMAGES} or more, better a few hundred"
+        notes.append(f"only {images} images; {many}, make ranges reliable")
+    if scalable and not method.scales_channels:
+        notes.append(
+            f"{method} reads the data once, so that no channels in front of depthwise layers are "
+            "scaled to one range; other methods do that"
+        )
+    return tuple(notes)
+
+
+class _Ranged(NamedTuple):
+    """What is known before a range is chosen: schemes and exact ranges of the scaled tensors."""
+
+    schemes: dict[str, Scheme]
+    observed: Mapping[str, Range]
+    factors: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -121,29 +159,43 @@ class _Passes:
     data: Iterable[Image]
     method: Method
     tally: Tally
+    scalable: Sequence[ScalableChannels]
     checkpoint: Checkpoint | None
     progress: Progress | None
 
-    def run(self, tensors: Mapping[str, PlannedScheme], *, counts: bool) -> dict[str, Scheme]:
-        """Fill the tally and return the scheme of every tensor; without ``counts``, empty ones."""
+    def run(self, tensors: Mapping[str, PlannedScheme], *, counts: bool) -> _Ranged:
+        """Fill the tally; without ``counts``, with empty histograms."""
         if self.method.one_pass:
             self.grow()
         else:
             self.observe()
-        observed = self.tally.observed
+        observed, followed = self.tally.observed, self.tally.followed
+        factors: dict[str, np.ndarray] = {}
+        of_tensors: Factors = {}
+        if self.method.scales_channels:
+            factors = chosen_factors(self.scalable, self.tally.extremes, observed)
+            of_tensors = factors_of_tensors(self.scalable, factors)
+            observed = self._scaled(observed, of_tensors)
+            followed = self._scaled(followed, of_tensors)
         schemes = {
             name: resolve_scheme(tensors[name], float(observed[name].low)) for name in tensors
         }
         _require_sound(schemes, observed)
         if self.method.one_pass:
-            return schemes
-        followed = self.tally.followed
+            return _Ranged(schemes, observed, factors)
         grids = {name: self.method.grid(schemes[name], followed[name]) for name in schemes}
         if counts:
-            self.count(grids)
+            self.count(grids, of_tensors)
         else:
             self.tally.histograms = {name: _empty(grid) for name, grid in grids.items()}
-        return schemes
+        return _Ranged(schemes, observed, factors)
+
+    def _scaled(self, ranges: Mapping[str, Range], factors: Factors) -> dict[str, Range]:
+        extremes = self.tally.extremes
+        return {
+            name: scaled_range(seen, extremes[name], factors[name]) if name in factors else seen
+            for name, seen in ranges.items()
+        }
 
     def observe(self) -> None:
         """Find the range of every tensor, unless counting has begun already."""
@@ -151,10 +203,10 @@ class _Passes:
             for _ in self._found(lambda: observe_ranges, self.tally.images):
                 self._report("ranges", self.tally.images, None)
 
-    def count(self, grids: Mapping[str, Grid]) -> None:
-        """Count over known grids."""
+    def count(self, grids: Mapping[str, Grid], factors: Factors) -> None:
+        """Count scaled values over known grids."""
         images = self.tally.images
-        task = CountOverGrids(grids, self.method.counts_zeros)
+        task = CountOverGrids(grids, self.method.counts_zeros, factors)
         for _ in self._found(lambda: task, self.tally.counted):
             self._report("histograms", self.tally.counted, images)
         if self.tally.counted != images:

@@ -93,6 +93,7 @@ def _to_bytes(tally: Tally, key: str) -> bytes:
         "counted": tally.counted,
         "tensors": list(tally.observed),
         "means": list(tally.means),
+        "extremes": list(tally.extremes),
         "histograms": {
             name: {
                 "low": float(item.grid.low),
@@ -111,6 +112,8 @@ def _to_bytes(tally: Tally, key: str) -> bytes:
         )
     for index, mean in enumerate(tally.means.values()):
         arrays[f"slots {index}"], arrays[f"values {index}"] = mean.slots, mean.counts
+    for index, extremes in enumerate(tally.extremes.values()):
+        arrays[f"extremes {index}"] = extremes
     for index, histogram in enumerate(tally.histograms.values()):
         arrays[f"bins {index}"] = histogram.counts
     stream = io.BytesIO()
@@ -127,6 +130,7 @@ def _from_arrays(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Tall
             name: ChannelMeans(arrays[f"slots {index}"], arrays[f"values {index}"])
             for index, name in enumerate(fields["means"])
         },
+        extremes={name: arrays[f"extremes {i}"] for i, name in enumerate(fields["extremes"])},
         histograms={
             name: _histogram(item, arrays[f"bins {index}"])
             for index, (name, item) in enumerate(fields["histograms"].items())

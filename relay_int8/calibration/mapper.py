@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.growing import covering, grow, merge_growing
 from relay_int8.calibration.histogram import Grid, Histogram
 from relay_int8.calibration.observe import Runner, Statistics
@@ -68,10 +69,13 @@ class CountOverGrids:
         By tensor.
     zeros
         Whether zeros are counted too; each image runs twice then.
+    factors
+        By tensor, of those whose channels are scaled.
     """
 
     grids: Mapping[str, Grid]
     zeros: bool = False
+    factors: Factors = field(default_factory=dict)
 
     def __call__(self, runner: Runner, images: Sequence[Image]) -> Found:
         """Return the counts of all images together."""
@@ -79,10 +83,10 @@ class CountOverGrids:
         zeros = dict.fromkeys(self.grids, 0)
         of_zeros = {name: Grid.of_zeros(grid.bins) for name, grid in self.grids.items()}
         for image in images:
-            for name, found in runner.histograms(image, self.grids).items():
+            for name, found in runner.histograms(image, self.grids, self.factors).items():
                 counts[name] += found
             if self.zeros:
-                for name, found in runner.histograms(image, of_zeros).items():
+                for name, found in runner.histograms(image, of_zeros, self.factors).items():
                     zeros[name] += int(found[0])
         histograms = {
             name: Histogram(grid, counts[name], zeros[name]) for name, grid in self.grids.items()

@@ -13,15 +13,17 @@ import tvm
 from tvm import IRModule
 from tvm.target import Target
 
+from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.histogram import Grid
 from relay_int8.calibration.methods import Method
-from relay_int8.calibration.observe import Statistics
+from relay_int8.calibration.observe import UNSCALED, Statistics
 from relay_int8.calibration.observe_tensors import ObserveTensors
 from relay_int8.compiler.build import started
 from relay_int8.compiler.kernel_library import linked
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
+from relay_int8.graph import dataflow
 from relay_int8.machine.host import cpu_name, lacking
 from relay_int8.numerics.qparams import PlannedScheme
 from schedules.targets import needed_flags, target_config
@@ -44,6 +46,8 @@ class CalibrationNetwork:
         Where it runs; calibration runs on the computer that compiles.
     method
         Whose histograms are counted.
+    scalable
+        Names of the tensors whose channels may be scaled.
     """
 
     def __init__(
@@ -53,11 +57,18 @@ class CalibrationNetwork:
         means: Sequence[str],
         target: Target,
         method: Method | None = None,
+        scalable: Sequence[str] = (),
     ) -> None:
         self._names = list(schemes)
         self._means = list(means)
         self._inputs = [str(param.name) for param in mod["main"].params]
-        self._observed = tvm.transform.Sequential([ObserveTensors(schemes, means, method)])(mod)
+        observe = ObserveTensors(schemes, means, method, scalable)
+        self._observed = tvm.transform.Sequential([observe])(mod)
+        params = self._observed["main"].params
+        factors = params[len(params) - len(scalable) :]
+        self._channels = {
+            name: dataflow.shape(param)[1] for name, param in zip(scalable, factors, strict=True)
+        }
         self._target = target
         self._last_grids: dict[str, Grid] = {}
         self._last_grid: list[tvm.runtime.Tensor] = []
@@ -73,12 +84,14 @@ class CalibrationNetwork:
         return main
 
     def statistics(self, image: Image) -> Statistics:
-        """Return the ranges of all tensors, and the channel means of those that need them."""
+        """Return the ranges of all tensors, and what is known of the channels of some."""
         return self._statistics(self._run(image, [self._off] * (2 * len(self._names))))
 
-    def histograms(self, image: Image, grids: Mapping[str, Grid]) -> dict[str, Array]:
-        """Return of each tensor int32 (bins,)."""
-        return self._histograms(self._run(image, self._grid(grids)))
+    def histograms(
+        self, image: Image, grids: Mapping[str, Grid], factors: Factors = UNSCALED
+    ) -> dict[str, Array]:
+        """Return of each tensor int32 (bins,), of values times their factors."""
+        return self._histograms(self._run(image, self._grid(grids), factors))
 
     def observe(
         self, image: Image, grids: Mapping[str, Grid]
@@ -88,10 +101,17 @@ class CalibrationNetwork:
         return self._statistics(outputs), self._histograms(outputs)
 
     def _statistics(self, outputs: list[tvm.runtime.Tensor]) -> Statistics:
-        count = len(self._names)
+        means = 2 * len(self._names)
+        most = means + len(self._means)
+        least = most + len(self._channels)
+        extremes = zip(outputs[least:], outputs[most:least], strict=True)
         return Statistics(
-            ranges=_arrays(self._names, outputs[:count]),
-            means=_arrays(self._means, outputs[2 * count :]),
+            ranges=_arrays(self._names, outputs[: len(self._names)]),
+            means=_arrays(self._means, outputs[means:most]),
+            extremes={
+                name: np.stack([-opposite.numpy(), greatest.numpy()])
+                for name, (opposite, greatest) in zip(self._channels, extremes, strict=True)
+            },
         )
 
     def _histograms(self, outputs: list[tvm.runtime.Tensor]) -> dict[str, Array]:
@@ -108,9 +128,15 @@ class CalibrationNetwork:
             self._last_grids = dict(grids)
         return self._last_grid
 
-    def _run(self, image: Image, grid: list[tvm.runtime.Tensor]) -> list[tvm.runtime.Tensor]:
+    def _run(
+        self, image: Image, grid: list[tvm.runtime.Tensor], factors: Factors = UNSCALED
+    ) -> list[tvm.runtime.Tensor]:
         inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]
-        outputs = self._main(*inputs, *grid)
+        scales = [
+            tvm.runtime.tensor(factors.get(name, np.ones(count, np.float32)).reshape(1, -1, 1, 1))
+            for name, count in self._channels.items()
+        ]
+        outputs = self._main(*inputs, *grid, *scales)
         return [outputs] if isinstance(outputs, tvm.runtime.Tensor) else list(outputs)
 
 
@@ -133,6 +159,7 @@ class CalibrationRecipe:
     means: Sequence[str]
     target: Target
     method: Method | None = None
+    scalable: Sequence[str] = ()
 
     def __call__(self) -> CalibrationNetwork:
         """Return the network.
@@ -148,7 +175,9 @@ class CalibrationRecipe:
                 f"{cpu_name()} lacks {missing}, which the computer that "
                 "calibration was started on has; use workers of its kind"
             )
-        return CalibrationNetwork(self.mod, self.schemes, self.means, self.target, self.method)
+        return CalibrationNetwork(
+            self.mod, self.schemes, self.means, self.target, self.method, self.scalable
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields with module and target as text, for pickle."""

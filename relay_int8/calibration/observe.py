@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.calibration.channels import Factors, channel_extremes, scaled
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.data.dataset import Image
 from relay_int8.numerics.channel_means import averaged, channel_means
 
+UNSCALED: Factors = MappingProxyType({})
+"""No tensor has factors."""
 Progress = Callable[[str, int, int | None], None]
 """Called with "ranges" or "histograms", images done, and images in all (None: not known yet)."""
 
@@ -22,10 +26,13 @@ class Statistics(NamedTuple):
     ``ranges``: tensor -> float32 (3,): minimum, maximum, count of values that are not finite.
     ``means``: tensor -> float32 (channels,): the mean of each channel, see :func:`channel_means`
     and, of the names, :func:`averaged`.
+    ``extremes``: tensor -> float32 (2, channels): least and greatest value of each channel, of
+    images (n, c, h, w) whose channels may be scaled.
     """
 
     ranges: Mapping[str, npt.NDArray[np.float32]]
     means: Mapping[str, npt.NDArray[np.float32]]
+    extremes: Mapping[str, npt.NDArray[np.float32]]
 
 
 class Runner(Protocol):
@@ -36,13 +43,16 @@ class Runner(Protocol):
     """
 
     def statistics(self, image: Image) -> Statistics:
-        """Return the ranges of all tensors, and the channel means of those that need them."""
+        """Return the ranges of all tensors, and what is known of the channels of some."""
         ...
 
     def histograms(
-        self, image: Image, grids: Mapping[str, Grid]
+        self, image: Image, grids: Mapping[str, Grid], factors: Factors = UNSCALED
     ) -> Mapping[str, npt.NDArray[np.int32]]:
-        """Return of each tensor int32 (bins,), by ``grid.low`` and ``grid.inverse``."""
+        """Return of each tensor int32 (bins,), by ``grid.low`` and ``grid.inverse``.
+
+        Values are counted times the factors of their channels, where there are any.
+        """
         ...
 
     def observe(
@@ -64,25 +74,29 @@ class ArrayRunner:
         Image -> tensor name -> float32 array.
     means
         Names of the tensors whose channel means are wanted, see :func:`averaged`.
+    scalable
+        Names of the tensors whose channels may be scaled.
     """
 
     def __init__(
         self,
         network: Callable[[Image], Mapping[str, npt.NDArray[Any]]],
         means: Collection[str] = (),
+        scalable: Collection[str] = (),
     ) -> None:
         self._network = network
         self._means = means
+        self._scalable = scalable
 
     def statistics(self, image: Image) -> Statistics:
-        """Return the ranges of all tensors, and the channel means of those that need them."""
+        """Return the ranges of all tensors, and what is known of the channels of some."""
         return self._statistics(self._network(image))
 
     def histograms(
-        self, image: Image, grids: Mapping[str, Grid]
+        self, image: Image, grids: Mapping[str, Grid], factors: Factors = UNSCALED
     ) -> Mapping[str, npt.NDArray[np.int32]]:
         """Return the counts of each tensor over its grid."""
-        return _counts(self._network(image), grids)
+        return _counts(self._network(image), grids, factors)
 
     def observe(
         self, image: Image, grids: Mapping[str, Grid]
@@ -95,6 +109,7 @@ class ArrayRunner:
         return Statistics(
             ranges={name: Range.statistic(values) for name, values in tensors.items()},
             means={means: _channel_means(tensors, means) for means in self._means},
+            extremes={name: channel_extremes(tensors[name]) for name in self._scalable},
         )
 
 
@@ -104,9 +119,11 @@ def _channel_means(tensors: Mapping[str, npt.NDArray[Any]], means: str) -> npt.N
 
 
 def _counts(
-    tensors: Mapping[str, npt.NDArray[Any]], grids: Mapping[str, Grid]
+    tensors: Mapping[str, npt.NDArray[Any]],
+    grids: Mapping[str, Grid],
+    factors: Factors = UNSCALED,
 ) -> dict[str, npt.NDArray[np.int32]]:
     return {
-        name: Histogram.of(tensors[name], grid).counts.astype(np.int32)
+        name: Histogram.of(scaled(tensors[name], factors.get(name)), grid).counts.astype(np.int32)
         for name, grid in grids.items()
     }

@@ -1,19 +1,22 @@
 """Put a statistic kernel behind every observed tensor; the network returns the statistics alone.
 
     Before:  ...; return logits
-    After:   ...; x:range = observe(x);  x:histogram = observe(x, low, inverse);
-             x:mean = pool2d(x) or mean(x);  return all of them
+    After:   ...; x:range = observe(x);  x:histogram = observe(x * factors, low, inverse);
+             x:mean = pool2d(x) or mean(x);  x:most = pool2d(x);  x:least = pool2d(-x);
+             return all of them
 
 Place:  after normalize, before LowerFloat: calibration's own network.
 Exact:  integers and extrema; of the means, the sum ascends over one image, whatever the schedule.
 
 Range and histogram of a tensor share one compiled network: ``low`` and ``inverse`` (float32 (1,)
-each) are inputs of it, and a histogram whose inverse is zero is not counted.
+each) are inputs of it, and a histogram whose inverse is zero is not counted. So are the factors,
+float32 (1, channels, 1, 1), of a tensor whose channels may be scaled; others have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import tvm
@@ -40,6 +43,10 @@ class ObserveTensors:
         :func:`relay_int8.calibration.observe.averaged`.
     method
         Whose histograms are counted.
+    scalable
+        Names of the observed tensors whose channels may be scaled, (n, c, h, w) each: their factors
+        are the last inputs; the greatest value of each channel, then that of ``-x``, the last
+        outputs.
     """
 
     def __init__(
@@ -47,10 +54,12 @@ class ObserveTensors:
         schemes: Mapping[str, PlannedScheme],
         means: Sequence[str] = (),
         method: Method | None = None,
+        scalable: Sequence[str] = (),
     ) -> None:
         self._schemes = schemes
         self._means = means
         self._method = method or Max()
+        self._scalable = scalable
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the network of statistics; ``mod`` itself is left alone."""
@@ -68,6 +77,7 @@ class ObserveTensors:
             )
             for var in observed
         ]
+        factors = {name: _factors(tensors[name]) for name in self._scalable}
         params, histograms = list(func.params), []
         for var, scheme in zip(observed, self._schemes.values(), strict=True):
             spec = Observe(
@@ -81,13 +91,52 @@ class ObserveTensors:
                 for name in spec.params
             }
             params.extend(grid.values())
-            histograms.append(writer.emit(f"{var.name}:histogram", kernel_call(spec, [var], grid)))
+            counted = var
+            if var.name in factors:
+                product = relax.op.multiply(var, factors[var.name])
+                counted = writer.emit(f"{var.name}:scaled", product)
+            call = kernel_call(spec, [counted], grid)
+            histograms.append(writer.emit(f"{var.name}:histogram", call))
         means = [_mean(writer, tensors[name], last) for name, last in map(averaged, self._means)]
-        return writer.finish(params, [*ranges, *histograms, *means], dataflow.attributes(func))
+        most = [_most(writer, tensors[name], f"{name}:most") for name in self._scalable]
+        opposites = [
+            writer.emit(f"{name}:opposite", relax.op.negative(tensors[name]))
+            for name in self._scalable
+        ]
+        least = [
+            _most(writer, var, f"{name}:least")
+            for name, var in zip(self._scalable, opposites, strict=True)
+        ]
+        outputs = [*ranges, *histograms, *means, *most, *least]
+        return writer.finish([*params, *factors.values()], outputs, dataflow.attributes(func))
+
+
+def _factors(var: relax.Var) -> relax.Var:
+    channels = dataflow.shape(var)[1]
+    return relax.Var(f"{var.name}:factors", relax.TensorType((1, channels, 1, 1), "float32"))
 
 
 def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.Var:
     """Write the means of the channels, the ``last`` axis of four or axis 1: float32 (channels,)."""
+    value, (_, channels, height, width) = _image(writer, var, last)
+    m = np.full((1, 1), 1.0 / (height * width), np.float32)
+    spec = _pool("avg", channels, height, width)
+    mean = writer.emit(f"{var.name}:mean", kernel_call(spec, [value], {"m": m}))
+    return writer.emit(f"{var.name}:means", relax.op.reshape(mean, (channels,)))
+
+
+def _most(writer: dataflow.FunctionWriter, var: relax.Var, name: str) -> relax.Var:
+    """Write the greatest value of each channel, axis 1: float32 (channels,)."""
+    value, (_, channels, height, width) = _image(writer, var, last=False)
+    spec = _pool("max", channels, height, width)
+    pooled = writer.emit(f"{name}:pooled", kernel_call(spec, [value], {}))
+    return writer.emit(name, relax.op.reshape(pooled, (channels,)))
+
+
+def _image(
+    writer: dataflow.FunctionWriter, var: relax.Var, last: bool
+) -> tuple[relax.Expr, tuple[int, int, int, int]]:
+    """Write a tensor as one image of its channels, the ``last`` axis of four or axis 1."""
     dims = dataflow.shape(var)
     value: relax.Expr = var
     if len(dims) == 4 and not last:
@@ -102,10 +151,14 @@ def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.
         columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
         columns = writer.emit(f"{var.name}:columns", columns)
         value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
-    batch, channels, height, width = image
-    spec = Pool2d(
-        reduce="avg",
-        batch=batch,
+    return value, image
+
+
+def _pool(reduce: Literal["max", "avg"], channels: int, height: int, width: int) -> Pool2d:
+    """Return the kernel that makes one number of each channel of an image."""
+    return Pool2d(
+        reduce=reduce,
+        batch=1,
         channels=channels,
         height=height,
         width=width,
@@ -116,6 +169,3 @@ def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.
         x="float32",
         y="float32",
     )
-    m = np.full((1, 1), 1.0 / (height * width), np.float32)
-    mean = writer.emit(f"{var.name}:mean", kernel_call(spec, [value], {"m": m}))
-    return writer.emit(f"{var.name}:means", relax.op.reshape(mean, (channels,)))

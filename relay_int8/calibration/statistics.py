@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from relay_int8.calibration.channels import Array, merged_extremes
 from relay_int8.calibration.growing import merge_growing
 from relay_int8.calibration.histogram import Histogram, Range
 from relay_int8.calibration.mapper import Found
@@ -25,6 +26,9 @@ class Tally:
         By tensor: the range that the method follows, image by image.
     means
         By tensor, of those whose channel means are wanted.
+    extremes
+        By tensor, of those whose channels may be scaled: float32 (2, channels), the least and the
+        greatest value of each.
     histograms
         By tensor; empty before counting begins.
     images
@@ -36,6 +40,7 @@ class Tally:
     observed: dict[str, Range]
     followed: dict[str, Range]
     means: dict[str, ChannelMeans] = field(default_factory=dict)
+    extremes: dict[str, Array] = field(default_factory=dict)
     histograms: dict[str, Histogram] = field(default_factory=dict)
     images: int = 0
     counted: int = 0
@@ -69,3 +74,5 @@ class Tally:
         for name, values in statistics.means.items():
             one = ChannelMeans.of(values)
             self.means[name] = self.means[name].merge(one) if name in self.means else one
+        for name, extremes in statistics.extremes.items():
+            self.extremes[name] = merged_extremes(self.extremes.get(name), extremes)

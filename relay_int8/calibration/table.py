@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
@@ -38,6 +39,9 @@ class CalibrationTable:
         Tensor name -> float32 (channels,): its channels' means over all images, of the tensors that
         bias correction reads (``:last axis`` follows the name where that are the columns of a
         tensor of four axes); empty where the table came from another tool.
+    factors
+        Tensor name -> float32 (channels,): by what its channels are scaled before it is quantized,
+        and its readers' weights divided. Ranges and means are of scaled tensors.
     """
 
     entries: Mapping[str, Entry]
@@ -45,6 +49,7 @@ class CalibrationTable:
     images: int = 0
     notes: tuple[str, ...] = ()
     means: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    factors: Factors = field(default_factory=dict)
 
     def with_histograms_of(self, other: CalibrationTable) -> CalibrationTable:
         """Return this table with the counts of ``other``, which has the same tensors."""
@@ -104,7 +109,7 @@ class CalibrationTable:
 
     def to_json(self) -> str:
         """Return the table as text that :meth:`from_json` reads back exactly."""
-        document = {
+        document: dict[str, object] = {
             "format": FORMAT,
             "version": VERSION,
             "model_hash": self.model_hash,
@@ -113,6 +118,10 @@ class CalibrationTable:
             "tensors": {name: entry.to_fields() for name, entry in self.entries.items()},
             "means": {name: " ".join(map(str, means)) for name, means in self.means.items()},
         }
+        if self.factors:
+            document["factors"] = {
+                name: " ".join(map(str, factors)) for name, factors in self.factors.items()
+            }
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -149,6 +158,9 @@ class CalibrationTable:
                 images=int(document["images"]),
                 notes=tuple(map(str, document["notes"])),
                 means={name: _means(text) for name, text in document.get("means", {}).items()},
+                factors={
+                    name: _factors(text) for name, text in document.get("factors", {}).items()
+                },
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CalibrationError(
@@ -161,6 +173,14 @@ def _means(text: str) -> npt.NDArray[np.float32]:
     if not np.isfinite(means).all():
         raise ValueError(f"a mean is {means[~np.isfinite(means)][0]}")
     return means
+
+
+def _factors(text: str) -> npt.NDArray[np.float32]:
+    factors = np.array(text.split(), np.float32)
+    sound = np.isfinite(factors) & (factors > 0)
+    if not sound.all():
+        raise ValueError(f"a factor is {factors[~sound][0]}, numbers above zero are expected")
+    return factors
 
 
 def _entries(tensors: Mapping[str, Mapping[str, object]]) -> dict[str, Entry]:

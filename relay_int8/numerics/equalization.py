@@ -60,6 +60,24 @@ def smoothing_factors(activations: Array, read: Array, alpha: float) -> Array:
     return np.clip(factors, 1 / LARGEST, LARGEST)
 
 
+def equal_range_factors(largest: Array, bounds: Array) -> npt.NDArray[np.float32]:
+    """Return float32 (channels,): factors from 1 to 64 that make the ranges of channels alike.
+
+    The largest channel keeps its range, and so does one that is zero throughout.
+
+    Parameters
+    ----------
+    largest
+        (channels,) largest magnitude of each channel on the calibration images.
+    bounds
+        (channels,) the upper bound of each channel's clip; infinite: none.
+    """
+    largest = np.asarray(largest, np.float64)
+    factors = smoothing_factors(largest, np.ones(len(largest)), 1.0)
+    factors = within_range(factors, largest, bounds)
+    return within_clip(factors, largest, bounds).astype(np.float32)
+
+
 def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:
     """Return the factors with which clips at ``bounds`` cut what they cut before, and no more.
 

@@ -10,7 +10,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.numerics.qparams import Scheme
 from schedules.rounding import REQUANTIZE, Requantize
 
-Equalization = Literal["none", "cross-layer", "smooth"]
+Equalization = Literal["none", "depthwise", "cross-layer", "smooth"]
 Thresholds = Literal["method", "output-error"]
 Correction = Literal["none", "analytic", "empirical"]
 RoundingName = Literal["nearest", "adaround", "descent"]
@@ -24,7 +24,9 @@ class Tools:
     ----------
     equalization
         Scale channels of the float network so that weights ("cross-layer"), or activations
-        ("smooth"), have ranges more alike (``relay_int8.quantization.refine.equalize``).
+        ("smooth"), have ranges more alike (``relay_int8.quantization.refine.equalize``); or those
+        in front of depthwise layers alone, where calibration finds the factors by the way
+        ("depthwise", ``relay_int8.quantization.refine.depthwise``).
     thresholds
         "method": ranges are the calibration method's; "output-error": of several candidates the one
         that disturbs the next layers least (``relay_int8.quantization.refine.thresholds``).
@@ -44,7 +46,7 @@ class Tools:
         If one of them has no such setting, or rounding is to follow outputs that are not looked at.
     """
 
-    equalization: Equalization = "none"
+    equalization: Equalization = "depthwise"
     thresholds: Thresholds = "method"
     correction: Correction = "analytic"
     rounding: RoundingName = "nearest"
@@ -66,7 +68,7 @@ class Tools:
     def need_images(self) -> bool:
         """Whether a calibration table is not enough."""
         return (
-            self.equalization != "none"
+            self.equalization in ("cross-layer", "smooth")
             or self.thresholds != "method"
             or self.correction == "empirical"
         )
@@ -104,13 +106,16 @@ AUTO = "auto"
 ACCURATE = Tools(thresholds="output-error", correction="empirical", rounding="descent")
 PRESETS = {
     "int8": Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
-    "int8-symmetric": Preset(non_negative="s8", one_sided="s8", signed="s8"),
+    "int8-symmetric": Preset(
+        non_negative="s8", one_sided="s8", signed="s8", tools=Tools(equalization="none")
+    ),
     "int8-asymmetric": Preset(non_negative="u8", one_sided="asymmetric", signed="asymmetric"),
     "int8-accurate": Preset(non_negative="u8", one_sided="asymmetric", signed="s8", tools=ACCURATE),
     AUTO: Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
 }
-"""int8-symmetric is TensorRT's scheme; int8-asymmetric gives signed tensors a zero point; auto
-tries the others' schemes and all tools on the calibration images (``quantization.refine.auto``)."""
+"""int8-symmetric is TensorRT's scheme, whose tables know no factors of channels; int8-asymmetric
+gives signed tensors a zero point; auto tries the others' schemes and all tools on the calibration
+images (``quantization.refine.auto``)."""
 
 
 @dataclass(frozen=True, kw_only=True)

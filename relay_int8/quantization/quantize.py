@@ -10,6 +10,7 @@ import tvm
 from tvm import IRModule
 
 from relay_int8.calibration.calibrate import calibrate
+from relay_int8.calibration.channels import observed_channels
 from relay_int8.calibration.formats import fit
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.network import CalibrationNetwork
@@ -38,6 +39,7 @@ from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.refine.auto import Choice, choose_config
+from relay_int8.quantization.refine.depthwise import scalable_channels, with_factors
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
 from relay_int8.quantization.refine.reconstruct import reconstruct
@@ -54,7 +56,7 @@ class QuantizedModel:
     mod
         QDQ module.
     reference
-        The normalized float module it was made from.
+        The normalized float module it was made from, its channels scaled as ``config`` wants it.
     plan, table
         What was decided, and the ranges it rests on.
     digest
@@ -108,6 +110,8 @@ class QuantizedModel:
             kept = {"scales": "of the model", "require_int8": self.config.require_int8}
             return kept | {"requantize": self.config.requantize_text}
         tools = asdict(self.config.applied)
+        if self.table_given:
+            tools["equalization"] = "depthwise" if self.table.factors else "none"
         fields = asdict(self.config) | {
             "tools": [f"{name}: {value}" for name, value in tools.items()],
             "requantize": self.config.requantize_text,
@@ -171,6 +175,7 @@ def quantize(
     if not table.model_hash:
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), float_digest(reference))
+    reference = with_factors(reference, table.factors)
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
     require_integers(plan, config)
@@ -283,20 +288,25 @@ def _calibrated(
     means = averaged_tensors(reference["main"], plan) if tools.correction == "analytic" else []
     tuned = tools.thresholds == "output-error"
     method = HISTOGRAMS if tuned else find_method(config.method)
-    network = CalibrationNetwork(single, schemes, means, native_target(), method)
+    scalable = scalable_channels(single, plan, config)
+    network = CalibrationNetwork(
+        single, schemes, means, native_target(), method, observed_channels(scalable, method)
+    )
     table = calibrate(
         network,
         schemes,
         data,
         method=method,
         functions=read_functions(reference["main"], plan),
+        scalable=scalable,
         model_hash=digest(single),
         keep_histograms=tuned or keep_histograms,
         progress=progress,
     )
     if not tuned:
         return table
-    best = tuned_thresholds(NumpyNetwork(single), plan, table, data, progress=progress)
+    scaled = with_factors(single, table.factors)
+    best = tuned_thresholds(NumpyNetwork(scaled), plan, table, data, progress=progress)
     return best.with_histograms_of(table) if keep_histograms else best
 
 

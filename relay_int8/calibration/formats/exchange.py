@@ -150,6 +150,12 @@ def left_out(exchange: Exchange, *, ends: bool = True) -> list[str]:
         losses.append("histograms are left out")
     if table.means:
         losses.append("channel means are left out: bias correction will have nothing to work with")
+    if table.factors:
+        losses.append(
+            f"factors of the channels of {len(table.factors)} tensors are left out, of which the "
+            "ranges are; for those of the model itself calibrate with --preset int8-symmetric, or "
+            "quantize with --tool equalization=none"
+        )
     unequal = [name for name, item in table.entries.items() if -item.low != item.high]
     signed = [name for name in unequal if table.entries[name].low < 0]
     if ends and signed:

@@ -32,6 +32,10 @@ class Method(ABC):
     one_pass: ClassVar[bool] = False
     """True: its bins are a power of two wide and grow, so that one pass over the data is enough."""
 
+    scales_channels: ClassVar[bool] = True
+    """False: it reads the data once, or follows images one by one, and no factors of channels are
+    known by then."""
+
     def __str__(self) -> str:
         return self.name
 

@@ -27,6 +27,7 @@ class MovingAverage(Method):
 
     name: ClassVar[str] = "moving-average"
     needs_counts: ClassVar[bool] = False
+    scales_channels: ClassVar[bool] = False
     constant: float = 0.01
 
     def __post_init__(self) -> None:

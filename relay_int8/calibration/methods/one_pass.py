@@ -24,6 +24,7 @@ class OnePassMethod(SymmetricMethod):
     """A method whose histogram is one of ``|x|`` with bins a power of two wide."""
 
     one_pass: ClassVar[bool] = True
+    scales_channels: ClassVar[bool] = False
 
     def grid(self, scheme: Scheme, observed: Range) -> Grid:
         """Return the grid that a tensor with this range ends with."""

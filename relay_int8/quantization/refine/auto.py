@@ -188,7 +188,8 @@ def _with_tools(config: QuantConfig, **settings: Any) -> QuantConfig:
 
 def _equalizations(config: QuantConfig) -> Answers:
     return {
-        name: _with_tools(config, equalization=name) for name in ("none", "smooth", "cross-layer")
+        name: _with_tools(config, equalization=name)
+        for name in ("depthwise", "smooth", "cross-layer")
     }
 
 

@@ -32,16 +32,25 @@ class Chain:
         Of its channels, in their order.
     readers
         The layers whose weights take the factors.
+    between
+        What stands between, and has the same channels: pools, pads and the like.
     """
 
     name: str
     producers: tuple[Group, ...]
     readers: tuple[Group, ...]
+    between: tuple[Group, ...] = ()
 
     @property
     def bounds(self) -> np.ndarray:
         """Return (channels,): where each channel is clipped, infinite where it is not."""
         return np.repeat([_bound(producer) for producer in self.producers], self.sizes)
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether all its readers have a scale of weights for each of its channels."""
+        shapes = [reader.weight_rows.shape for reader in self.readers]
+        return all(len(shape) == 4 and shape[1] == 1 for shape in shapes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -61,11 +70,16 @@ def find_chains(func: relax.Function) -> list[Chain]:
     chains = []
     for group in groups:
         producers = [group] if group.name in sources else _joined(group, sources, reading, results)
-        readers = None
+        behind = None
         if producers:
-            readers = _readers(group, _channel_axis(producers[0]), reading, results)
-        if producers and readers:
-            chain = Chain(name=group.name, producers=tuple(producers), readers=tuple(readers))
+            behind = _behind(group, _channel_axis(producers[0]), reading, results)
+        if producers and behind:
+            chain = Chain(
+                name=group.name,
+                producers=tuple(producers),
+                readers=tuple(one for one in behind if one.weight is not None),
+                between=tuple(one for one in behind if one.weight is None),
+            )
             chains.append(chain)
     return chains
 
@@ -100,10 +114,13 @@ def _channel_axis(layer: Group) -> int:
     return linear_of(layer).channel_axis % len(dataflow.shape(layer.output))
 
 
-def _readers(
+def _behind(
     group: Group, axis: int, reading: dict[str, list[Group]], results: set[str]
 ) -> list[Group] | None:
-    """Return the layers that read a tensor by its channels on ``axis``, or None if others do."""
+    """Return the layers that read a tensor by its channels on ``axis``, and what is between.
+
+    None if anything else reads it.
+    """
     if group.name in results or not reading.get(group.name):
         return None
     found: list[Group] = []
@@ -116,10 +133,10 @@ def _readers(
                 return None
             found.append(reader)
         elif axis == 1 and reader.activation is None and operator_of(reader).passes_factors(reader):
-            behind = _readers(reader, axis, reading, results)
+            behind = _behind(reader, axis, reading, results)
             if behind is None:
                 return None
-            found += behind
+            found += [reader, *behind]
         else:
             return None
     return found

@@ -29,6 +29,7 @@ from relay_int8.numerics.equalization import (
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import Equalization
 from relay_int8.quantization.refine.chains import Chain, find_chains
+from relay_int8.quantization.refine.depthwise import depthwise_factors, with_factors
 from relay_int8.quantization.refine.network import NumpyNetwork
 
 Array = npt.NDArray[Any]
@@ -37,8 +38,11 @@ ROUNDS = 20  # of cross-layer equalization: a layer's two neighbours settle with
 
 
 def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModule:
-    """Return ``mod`` equalized as ``QuantConfig`` wants it, looking at the first images."""
-    if how == "none":
+    """Return ``mod`` equalized as ``QuantConfig`` wants it, looking at the first images.
+
+    "depthwise" is left to calibration, which keeps its factors in the table.
+    """
+    if how in ("none", "depthwise"):
         return mod
     maxima = channel_maxima(NumpyNetwork(with_batch(mod, 1)), islice(data, IMAGES))
     return equalized_by(mod, maxima, how)
@@ -48,6 +52,8 @@ def equalized_by(mod: IRModule, maxima: Mapping[str, Array], how: Equalization) 
     """Return ``mod`` equalized, its tensors' maxima being known (:func:`channel_maxima`)."""
     if how == "none":
         return mod
+    if how == "depthwise":
+        return with_factors(mod, depthwise_factors(mod, maxima))
     return equalized(mod, maxima) if how == "cross-layer" else smoothed(mod, maxima)
 
 
@@ -76,7 +82,7 @@ def smoothed(mod: IRModule, maxima: Mapping[str, Array], alpha: float = 0.5) -> 
     """
     scaling = _Scaling(find_chains(mod["main"]), maxima)
     for chain in scaling.chains:
-        strength = 1.0 if all(_depthwise(reader) for reader in chain.readers) else alpha
+        strength = 1.0 if chain.is_depthwise else alpha
         read = scaling.ranges(chain)[1]
         scaling.scale(chain, smoothing_factors(maxima[chain.name], read, strength))
     return scaling.applied(mod)
@@ -146,7 +152,3 @@ class _Scaling:
         replace = ReplaceWeights(self._weights, self._biases)
         result: IRModule = tvm.transform.Sequential([replace])(mod)
         return result
-
-
-def _depthwise(reader: Group) -> bool:
-    return reader.weight_rows.ndim == 4 and reader.weight_rows.shape[1] == 1

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.histogram import Grid, Histogram, Range
-from relay_int8.calibration.observe import Runner, Statistics
+from relay_int8.calibration.observe import UNSCALED, Runner, Statistics
 from relay_int8.data.dataset import Image
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.quantization.refine.network import Arrays, NumpyNetwork
@@ -137,12 +138,17 @@ class KnownRunner(Runner):
         return Statistics(
             ranges={name: stack.ranges[name] for name in self._observed},
             means={name: stack.means[name] for name in self._means},
+            extremes={},
         )
 
     def histograms(
-        self, image: Image, grids: Mapping[str, Grid]
+        self, image: Image, grids: Mapping[str, Grid], factors: Factors = UNSCALED
     ) -> Mapping[str, npt.NDArray[np.int32]]:
-        """Return the counts of each tensor of a stack over its grid."""
+        """Return the counts of each tensor of a stack over its grid.
+
+        Its channels are those of a network that is scaled already; factors are none.
+        """
+        assert not factors
         number = int(image[STACK])
         counts = self._floats.stack(number).counts
         for name, grid in grids.items():

@@ -1,0 +1,113 @@
+"""Channels that are counted scaled: each by a factor, which its readers' weights take back.
+
+The first pass over the data finds the least and the greatest value of each channel; from these
+follow the factors, and with them the exact range of the scaled values. The second pass counts
+these. So the table is the one of a network whose channels are scaled, which need not be compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from relay_int8.calibration.histogram import Range
+from relay_int8.calibration.methods import Method
+from relay_int8.numerics.equalization import equal_range_factors
+
+Array = npt.NDArray[Any]
+Factors = Mapping[str, npt.NDArray[np.float32]]
+"""Tensor -> float32 (channels,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalableChannels:
+    """Channels that may be scaled, since each of their readers can take a factor for each back.
+
+    Parameters
+    ----------
+    name
+        The tensor whose ranges decide.
+    bounds
+        float64 (channels,): the upper bound of each channel's clip; infinite: none.
+    tensors
+        Name -> which of the channels it has, first and last + 1, of all tensors that are scaled
+        and need a range; ``name`` is among them.
+    """
+
+    name: str
+    bounds: npt.NDArray[np.float64]
+    tensors: Mapping[str, tuple[int, int]]
+
+
+def observed_channels(scalable: Iterable[ScalableChannels], method: Method) -> list[str]:
+    """Return the tensors whose channels' extremes a method needs, each once."""
+    if not method.scales_channels:
+        return []
+    return list(dict.fromkeys(name for channels in scalable for name in channels.tensors))
+
+
+def chosen_factors(
+    scalable: Iterable[ScalableChannels],
+    extremes: Mapping[str, Array],
+    observed: Mapping[str, Range],
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the factors by the names of ``scalable``, of those that any channel gains by.
+
+    Where a value is not finite nothing is scaled.
+
+    Parameters
+    ----------
+    extremes
+        Name -> float32 (2, channels): the least and the greatest value of each channel.
+    observed
+        Name -> range, over the same images.
+    """
+    chosen = {}
+    for channels in scalable:
+        if any(observed[name].nonfinite for name in channels.tensors):
+            continue
+        largest = np.abs(extremes[channels.name]).max(axis=0)
+        factors = equal_range_factors(largest, channels.bounds)
+        if (factors != 1).any():
+            chosen[channels.name] = factors
+    return chosen
+
+
+def factors_of_tensors(
+    scalable: Iterable[ScalableChannels], factors: Factors
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the factors of every scaled tensor, from :func:`chosen_factors`."""
+    return {
+        name: factors[channels.name][first:end]
+        for channels in scalable
+        if channels.name in factors
+        for name, (first, end) in channels.tensors.items()
+    }
+
+
+def scaled_range(observed: Range, extremes: Array, factors: Array) -> Range:
+    """Return the range of a tensor after its channels were scaled."""
+    low, high = extremes * factors + np.float32(0)  # -0.0 is 0.0, as in a Range
+    return replace(observed, low=low.min(), high=high.max())
+
+
+def channel_extremes(values: Array) -> npt.NDArray[np.float32]:
+    """Return float32 (2, channels): least and greatest value of the channels of (n, c, h, w)."""
+    rows = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+    return np.stack([rows.min(axis=1), rows.max(axis=1)]).astype(np.float32)
+
+
+def merged_extremes(before: Array | None, after: Array) -> Array:
+    """Return least and greatest values over the images of both."""
+    if before is None:
+        return np.array(after)
+    return np.stack([np.minimum(before[0], after[0]), np.maximum(before[1], after[1])])
+
+
+def scaled(values: Array, factors: Array | None) -> Array:
+    """Return (n, c, h, w) times its factors; as it is without any."""
+    return values if factors is None else values * factors[:, None, None]

@@ -1,0 +1,127 @@
+"""Scale the channels in front of depthwise layers to one range.
+
+Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
+there, and the tensor's one scale serves all channels alike. What the producer writes is
+multiplied, the reader's weights are divided: the float network computes the same up to rounding,
+the integers of all weights stay as they were; multipliers differ, and what is rounded after them.
+Behind a clip (ReLU6) that holds for images whose channels are not larger than in calibration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import IRModule
+
+from relay_int8.calibration.channels import Factors, ScalableChannels
+from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
+from relay_int8.errors import CalibrationError
+from relay_int8.graph.plan import Plan
+from relay_int8.messages import few
+from relay_int8.numerics.equalization import equal_range_factors
+from relay_int8.operators.registry import linear_of
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.refine.chains import Chain, find_chains
+
+
+def scalable_channels(
+    mod: IRModule, plan: Plan, config: QuantConfig
+) -> tuple[ScalableChannels, ...]:
+    """Return the channels of a normalized float module that depthwise layers alone read.
+
+    Tensors that are not quantized have no use for factors, and are left out. There are none where
+    ``config`` does not want this equalization.
+    """
+    if config.applied.equalization != "depthwise":
+        return ()
+    wanted = set(plan.calibrated)
+    found = []
+    for chain in _depthwise_chains(mod).values():
+        tensors = {name: part for name, part in _tensors(chain).items() if name in wanted}
+        if chain.name in tensors:
+            found.append(ScalableChannels(name=chain.name, bounds=chain.bounds, tensors=tensors))
+    return tuple(found)
+
+
+def depthwise_factors(
+    mod: IRModule, maxima: Mapping[str, npt.NDArray[np.float32]]
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the factors of every tensor that depthwise layers alone read.
+
+    Parameters
+    ----------
+    mod
+        Normalized float module.
+    maxima
+        Tensor -> (channels,): the largest magnitude of each channel.
+    """
+    return {
+        name: equal_range_factors(maxima[name], chain.bounds)
+        for name, chain in _depthwise_chains(mod).items()
+    }
+
+
+def with_factors(mod: IRModule, factors: Factors) -> IRModule:
+    """Return a normalized float module with channels scaled, ``mod`` itself without any factors.
+
+    Parameters
+    ----------
+    mod
+        Of any batch.
+    factors
+        As a calibration table has them.
+
+    Raises
+    ------
+    CalibrationError
+        A tensor cannot be scaled, or has another number of channels.
+    """
+    if not factors:
+        return mod
+    chains = _depthwise_chains(mod)
+    faults = [name for name, each in factors.items() if _channels(chains.get(name)) != len(each)]
+    if faults:
+        raise CalibrationError(
+            f"the calibration table has factors for channels of {few(faults)}, which the model has "
+            "not in front of depthwise layers; calibrate this model again"
+        )
+    weights: dict[str, npt.NDArray[np.float32]] = {}
+    biases: dict[str, npt.NDArray[np.float32]] = {}
+    for name, each in factors.items():
+        chain = chains[name]
+        parts = np.split(each, np.cumsum(chain.sizes)[:-1])
+        for layer, part in zip(chain.producers, parts, strict=True):
+            assert layer.weight is not None
+            axis = linear_of(layer).weight_axis
+            w = weights.get(layer.name, layer.weight.values)
+            weights[layer.name] = np.moveaxis(np.moveaxis(w, axis, -1) * part, -1, axis)
+            if layer.bias is not None:
+                biases[layer.name] = layer.bias * part
+        for reader in chain.readers:
+            assert reader.weight is not None
+            w = weights.get(reader.name, reader.weight.values)
+            weights[reader.name] = linear_of(reader).divided_by_input(reader, w, each)
+    result: IRModule = tvm.transform.Sequential([ReplaceWeights(weights, biases)])(mod)
+    return result
+
+
+def _depthwise_chains(mod: IRModule) -> dict[str, Chain]:
+    return {chain.name: chain for chain in find_chains(mod["main"]) if chain.is_depthwise}
+
+
+def _channels(chain: Chain | None) -> int:
+    return sum(chain.sizes) if chain else 0
+
+
+def _tensors(chain: Chain) -> dict[str, tuple[int, int]]:
+    """Return the tensors that have a chain's channels, and which of them, first and last + 1."""
+    ends = np.cumsum(chain.sizes)
+    parts = {
+        layer.name: (int(end - size), int(end))
+        for layer, size, end in zip(chain.producers, chain.sizes, ends, strict=True)
+    }
+    whole = (0, int(ends[-1]))
+    return {**parts, **{group.name: whole for group in chain.between}, chain.name: whole}

@@ -1,9 +1,13 @@
-"""Real networks on real images: what int8 by default costs in accuracy."""
+"""Real networks on real images: what int8 by default costs in accuracy, here and as QDQ ONNX."""
+
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy import Subject, open_networks
-from relay_int8 import ImportOptions, QuantConfig, compile_model, load
+from benchmarks.accuracy import Outputs, Subject, open_networks
+from relay_int8 import ImportOptions, QuantConfig, Report, compile_model, load
+from relay_int8.numerics.snr import snr_db
 
 LEAST = {
     "resnet20": 0.941 - 0.003,
@@ -27,23 +31,65 @@ LEAST_SNR_DB = {
 """Some 2 dB below what was measured; resolves more than the metric, half a point an image."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LEAST)
-def test_accuracy_by_default(shared_data, tmp_path, name, full):
+AGREE_DB = 35.0
+"""Between ONNX Runtime and here, of the outputs: a step here and there, against int8's own error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A network quantized by default, what its artifact gives for each image, and its QDQ file."""
+
+    name: str
+    subject: Subject
+    report: Report
+    outputs: Outputs
+    qdq: Path
+
+
+@pytest.fixture(scope="module", params=LEAST)
+def compiled(request, shared_data, tmp_path_factory, full) -> Compiled:
+    name = request.param
     if not full and name != QUICKEST:
         pytest.skip("half a minute a network; --full runs it")
+    folder = tmp_path_factory.mktemp(name)
     subject = Subject(open_networks(shared_data)[name])
     report = compile_model(
         subject.model,
         subject.calibration,
-        tmp_path / "model.ri8",
+        folder / "model.ri8",
+        qdq=folder / "model.onnx",
         samples=0,
         imports=ImportOptions(batch=1),
     )
-    assert all(layer.integer for layer in report.layers if layer.kind in ("conv2d", "dense"))
-    score = subject.score(subject.outputs(load(tmp_path / "model.ri8").run))
-    assert score.metric >= LEAST[name]
-    assert score.snr_db >= LEAST_SNR_DB[name]
+    outputs = subject.outputs(load(folder / "model.ri8").run)
+    return Compiled(
+        name=name, subject=subject, report=report, outputs=outputs, qdq=folder / "model.onnx"
+    )
+
+
+@pytest.mark.slow
+def test_accuracy_by_default(compiled):
+    layers = compiled.report.layers
+    assert all(layer.integer for layer in layers if layer.kind in ("conv2d", "dense"))
+    score = compiled.subject.score(compiled.outputs)
+    assert score.metric >= LEAST[compiled.name]
+    assert score.snr_db >= LEAST_SNR_DB[compiled.name]
+
+
+@pytest.mark.slow
+def test_onnx_runtime_is_as_accurate(compiled):
+    """The network as QDQ ONNX: as accurate in ONNX Runtime, and the same numbers nearly."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(compiled.qdq, options)
+    names = [value.name for value in session.get_outputs()]
+    subject, ours = compiled.subject, compiled.outputs
+    found = subject.outputs(lambda image: dict(zip(names, session.run(None, image), strict=True)))
+    assert abs(subject.score(found).metric - subject.score(ours).metric) <= 0.01
+    for mine, theirs in zip(ours, found, strict=True):
+        ratio = snr_db(mine, theirs)
+        assert ratio is not None and ratio >= AGREE_DB
 
 
 LEAST_AUTO = {

@@ -1,6 +1,8 @@
 """Build: kernels of every target give the oracle's integers, tensor by tensor."""
 
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tvm.target import Target
@@ -10,38 +12,39 @@ from relay_int8.errors import ArtifactError, UnsupportedOpError
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NETWORKS, any_params
-from tests.x86_targets import X86
+from tests.x86_targets import NEEDED, case
 
-TURNS = ("x86-vnni", "x86-avx2", "x86")
-
-
-@pytest.fixture(scope="module", params=["int8", "int8-asymmetric"])
-def preset(request):
-    return request.param
+PRESETS = ("int8", "int8-asymmetric")
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
-def name(request):
-    return request.param
+def _cases(*, quick: bool) -> list[Any]:
+    """Return targets, networks and presets; the quick ones have zero points on a target in turn."""
+    targets = list(NEEDED)
+    return [
+        case(target, name, preset)
+        for i, name in enumerate(NETWORKS)
+        for preset in PRESETS
+        for target in targets
+        if quick == (preset == "int8" or target == targets[i % len(targets)])
+    ]
 
 
-@pytest.fixture(scope="module")
-def network(name, preset):
+@cache
+def network(name: str, preset: str) -> QuantizedNetwork:
     return QuantizedNetwork.make(NETWORKS[name](), any_params, preset=preset)
 
 
-@pytest.fixture(scope="module")
-def turn(name):
-    """Return the target whose turn it is with a network."""
-    return TURNS[list(NETWORKS).index(name) % len(TURNS)]
+@pytest.mark.parametrize(("target", "name", "preset"), _cases(quick=True))
+def test_equals_oracle(target: str, name: str, preset: str):
+    assert_equals_oracle(network(name, preset), Target(TARGETS[target]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", X86)
-def test_equals_oracle(network: QuantizedNetwork, target: str, preset: str, turn: str, full: bool):
-    if not full and preset != "int8" and target != turn:
+@pytest.mark.parametrize(("target", "name", "preset"), _cases(quick=False))
+def test_zero_points_on_every_target(target: str, name: str, preset: str, full: bool):
+    if not full:
         pytest.skip("needs --full: zero points run on one target a network by default")
-    assert_equals_oracle(network, Target(TARGETS[target]))
+    assert_equals_oracle(network(name, preset), Target(TARGETS[target]))
 
 
 def test_a_target_without_templates_is_refused():

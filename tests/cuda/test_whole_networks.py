@@ -4,6 +4,7 @@ By default one, by dp4a; with --full all of them, by dp4a and with what is chose
 """
 
 import pytest
+import tvm
 from tvm.target import Target
 
 from benchmarks import zoo
@@ -27,28 +28,37 @@ QUICK = TRAINED[0]
 TARGETS = {"sm_61": SM_61, "sm_80": SM_80}
 
 
-def assert_equals_oracle(mod, target: Target) -> None:
-    network = QuantizedNetwork.make(normalize()(mod))
+@pytest.fixture(scope="module", params=zoo.NETWORKS)
+def published(request, full: bool) -> QuantizedNetwork:
+    if not full:
+        pytest.skip("needs --full")
+    size = IMAGE_SIZE.get(request.param, SMALL)
+    return quantized(import_onnx(zoo.build(request.param, image_size=size, depth="cut")))
+
+
+@pytest.fixture(scope="module", params=TRAINED)
+def trained(request, full: bool, shared_data) -> QuantizedNetwork:
+    if not full and request.param != QUICK:
+        pytest.skip("needs --full")
+    return quantized(import_onnx(shared_data / "models" / f"{request.param}.onnx", batch=1))
+
+
+def quantized(mod: tvm.IRModule) -> QuantizedNetwork:
+    return QuantizedNetwork.make(normalize()(mod))
+
+
+def assert_equals_oracle(network: QuantizedNetwork, target: Target) -> None:
     emulated = EmulatedNetwork(network.mod, target, optimize=True)
     assert_found_equals_oracle(network, emulated.run(network.inputs))
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", TRAINED)
-def test_trained(name: str, target: str, full: bool, shared_data):
-    if not full and (name != QUICK or target != "sm_61"):
+def test_trained(trained: QuantizedNetwork, target: str, full: bool):
+    if not full and target != "sm_61":
         pytest.skip("needs --full")
-    assert_equals_oracle(
-        import_onnx(shared_data / "models" / f"{name}.onnx", batch=1), TARGETS[target]
-    )
+    assert_equals_oracle(trained, TARGETS[target])
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", zoo.NETWORKS)
-def test_published(name: str, target: str, full: bool):
-    if not full:
-        pytest.skip("needs --full")
-    size = IMAGE_SIZE.get(name, SMALL)
-    assert_equals_oracle(
-        import_onnx(zoo.build(name, image_size=size, depth="cut")), TARGETS[target]
-    )
+def test_published(published: QuantizedNetwork, target: str):
+    assert_equals_oracle(published, TARGETS[target])

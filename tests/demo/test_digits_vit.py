@@ -42,7 +42,6 @@ def test_file_is_small_and_is_the_networks():
     }
 
 
-@pytest.mark.slow
 def test_int8_is_within_half_a_point_of_float32(built):
     images = demo.load_images().test
     session = relay_int8.load(built[0])
@@ -52,7 +51,6 @@ def test_int8_is_within_half_a_point_of_float32(built):
     assert abs(int8 - float32) <= HALF_A_POINT
 
 
-@pytest.mark.slow
 def test_report_counts_every_product(built):
     report = built[1]
     network = train_digits_vit.NETWORK

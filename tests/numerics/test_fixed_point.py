@@ -64,6 +64,7 @@ def test_the_example_of_the_tpu_mlir_manual():
         (0.75, 3 * 2**29, 31),
         (2.0, 2**30, 29),
         (2.0**29, 2**30, 1),
+        (2.0**30 - 1, 2**31 - 2, 1),  # the largest integer
         (0.0, 0, 31),
         (1 - 2.0**-33, 2**30, 30),  # rounds up to 2**31: the exponent takes it
         (2.0**-32, 2**30, 62),
@@ -93,7 +94,7 @@ def test_multipliers_at_one_shift():
     assert large.shift.tolist() == small.shift.tolist() == [31, 31, 31]
 
 
-@pytest.mark.parametrize("real", [-(2.0**30), np.nan, np.inf, 2.0**30, 1e30])
+@pytest.mark.parametrize("real", [-(2.0**30), np.nan, np.inf, 2.0**30 - 0.5, 1e30])
 def test_multipliers_that_are_none(real):
     with pytest.raises(CalibrationError, match="magnitudes up to 2"):
         quantize_multiplier([0.5, real])

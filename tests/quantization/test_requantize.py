@@ -1,5 +1,8 @@
 """Networks in fixed point: the oracle's integers on x86, another digest, accuracy as in float."""
 
+from collections.abc import Iterator
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 from tvm.target import Target
@@ -23,23 +26,47 @@ from schedules.targets import TARGETS
 from tests import deformable_networks
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NETWORKS, any_params
-from tests.x86_targets import X86
+from tests.x86_targets import NEEDED, case
 
 AVX2 = Target(TARGETS["x86-avx2"])
 
 
+PRESETS = ("int8", "int8-asymmetric")
+
+
+def _cases() -> Iterator[tuple[str, str, str, Requantize]]:
+    """Yield target, network, preset and rounding, so that any two of them meet.
+
+    Kernels by template, target and rounding are compared in tests/schedules/test_fixed_point.py.
+    """
+    for i, name in enumerate(NETWORKS):
+        for j, target in enumerate(NEEDED):
+            rounding = ROUNDINGS[(i + j + FIRST) % len(ROUNDINGS)]
+            yield target, name, PRESETS[(i // len(ROUNDINGS) + j) % len(PRESETS)], rounding
+
+
+FIRST = (ROUNDINGS.index("tpu-mlir") - list(NETWORKS).index("branches")) % len(ROUNDINGS)
+CASES = tuple(_cases())
+QUICK = ("x86-vnni", "branches", "int8", "tpu-mlir")
+
+
+@pytest.mark.fast
+def test_any_two_of_target_network_preset_and_rounding_meet():
+    axes = (NEEDED, NETWORKS, PRESETS, ROUNDINGS)
+    for (i, one), (j, other) in combinations(enumerate(axes), 2):
+        assert {(of[i], of[j]) for of in CASES} == set(product(one, other))
+    assert QUICK in CASES
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("target", X86)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("name", NETWORKS)
-def test_small_network(name: str, rounding: Requantize, target: str, full: bool):
-    if not full and (target != "x86-vnni" or (name, rounding) != ("branches", "tpu-mlir")):
+@pytest.mark.parametrize(("target", "name", "preset", "rounding"), [case(*axes) for axes in CASES])
+def test_small_network(target: str, name: str, preset: str, rounding: Requantize, full: bool):
+    if not full and (target, name, preset, rounding) != QUICK:
         pytest.skip("needs --full")
-    for preset in ("int8", "int8-asymmetric") if full else ("int8",):
-        network = QuantizedNetwork.make(
-            NETWORKS[name](), any_params, preset=preset, requantize=rounding
-        )
-        assert_equals_oracle(network, Target(TARGETS[target]))
+    network = QuantizedNetwork.make(
+        NETWORKS[name](), any_params, preset=preset, requantize=rounding
+    )
+    assert_equals_oracle(network, Target(TARGETS[target]))
 
 
 @pytest.mark.slow

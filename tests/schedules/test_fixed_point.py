@@ -1,6 +1,8 @@
 """Fixed-point kernels: equal to the reference on every x86 target, for each rounding."""
 
 import dataclasses
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ TARGETS = [
     pytest.param(named_target("x86-avx2"), id="avx2", marks=pytest.mark.isa("avx2")),
     pytest.param(named_target("x86-vnni"), id="vnni", marks=pytest.mark.isa("avx512_vnni")),
 ]
-VNNI = TARGETS[-1].values[0]
+VNNI = TARGETS[-1]
 BYTES = {"x": "uint8", "y": "uint8"}
 
 
@@ -63,14 +65,33 @@ LINEAR = {
 }
 
 
+def _linear_cases(*, quick: bool) -> list[Any]:
+    """Return targets, kernels and roundings; quick are all kernels once, two of them everywhere."""
+    everywhere = (("dot", "tpu-mlir"), ("leaky residual", "gemmlowp"))
+    return [
+        pytest.param(
+            *target.values, name, rounding, marks=target.marks, id=f"{target.id}-{name}-{rounding}"
+        )
+        for target in TARGETS
+        for name, rounding in product(LINEAR, ROUNDINGS)
+        if quick == ((name, rounding) in everywhere or (target is VNNI and rounding == "gemmlowp"))
+    ]
+
+
+@pytest.mark.parametrize(("target", "name", "rounding"), _linear_cases(quick=True))
+def test_linear(target: Target, name: str, rounding):
+    assert_linear(target, name, rounding)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("name", LINEAR)
-@pytest.mark.parametrize("target", TARGETS)
-def test_linear(target: Target, name: str, rounding, full: bool):
-    everywhere = (name, rounding) in (("dot", "tpu-mlir"), ("leaky residual", "gemmlowp"))
-    if not (full or everywhere or (target is VNNI and rounding == "gemmlowp")):
+@pytest.mark.parametrize(("target", "name", "rounding"), _linear_cases(quick=False))
+def test_linear_everywhere(target: Target, name: str, rounding, full: bool):
+    if not full:
         pytest.skip("needs --full")
+    assert_linear(target, name, rounding)
+
+
+def assert_linear(target: Target, name: str, rounding) -> None:
     spec, tensors, params = linear(LINEAR[name])
     spec, params = fixed(spec, params, rounding)
     found = run_template(select(spec, target), spec, target, {**tensors, **params})
@@ -139,12 +160,21 @@ OTHERS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", [ROW, NCHW16C], ids=lambda layout: layout.name)
+QUICK = (("tflite", ROW), ("gemmlowp", NCHW16C), ("tpu-mlir", NCHW16C))
+LEFT = (("tflite", NCHW16C), ("gemmlowp", ROW), ("tpu-mlir", ROW))
+
+
 @pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-def test_others(rounding, name: str, layout, full: bool):
-    if not full and (layout is ROW) != (rounding == "tflite"):
+@pytest.mark.parametrize(("rounding", "layout"), QUICK)
+def test_others(rounding, name: str, layout):
+    check(*fixed(*OTHERS[name], rounding), layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(("rounding", "layout"), LEFT)
+def test_others_in_other_layouts(rounding, name: str, layout, full: bool):
+    if not full:
         pytest.skip("needs --full")
     check(*fixed(*OTHERS[name], rounding), layout)
 

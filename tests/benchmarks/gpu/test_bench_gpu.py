@@ -37,7 +37,6 @@ def run(built, folder, *arguments):
     return code, json.loads((folder / "json").read_text())
 
 
-@pytest.mark.slow
 def test_build_run_record(built, tmp_path, capsys):
     code, content = run(built, tmp_path)
     assert code == 0, capsys.readouterr().err
@@ -61,7 +60,6 @@ def test_build_run_record(built, tmp_path, capsys):
     assert {(trial.choices, trial.measured.verdict) for trial in trials} == {(None, "ok")}
 
 
-@pytest.mark.slow
 def test_wrong_integers_are_named(built, tmp_path):
     """As if the oracle had said otherwise of one tensor, and the build of the logits."""
     bundle = open_bundle(built)
@@ -82,7 +80,6 @@ def test_wrong_integers_are_named(built, tmp_path):
     assert wrong == "relu: other integers than the NumPy oracle's"
 
 
-@pytest.mark.slow
 def test_what_fails_is_said_and_the_rest_goes_on(built, tmp_path, monkeypatch):
     """Kernels cannot be compared, and a system cannot be loaded."""
     broken = dataclasses.replace(SYSTEMS["torch-fp32"], loader="no.such:module", package="")
@@ -96,7 +93,6 @@ def test_what_fails_is_said_and_the_rest_goes_on(built, tmp_path, monkeypatch):
     assert list(cell["turns"]) == ["relay-int8"] and cell["layers"] == []
 
 
-@pytest.mark.slow
 def test_a_run_needs_neither_tvm_nor_onnx(built, tmp_path):
     """What --python ships is all that is needed beside NumPy."""
     code = (

@@ -7,6 +7,7 @@ Serves float and QDQ modules alike: annotate, realize and the float lowering see
     reshape -> permute_dims -> reshape -> strided_slice: see ``graph.shuffles``
     softmax of a product of two activations, times a third: see ``graph.attention``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
+    conv2d | matmul  -> + constant bias -> a function that ``graph.gates`` knows
     add | subtract | multiply | divide | maximum | minimum | avg_pool2d | affine -> relu | clip
 
 An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
@@ -27,6 +28,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.attention import find_attention
 from relay_int8.graph.channel_affine import ChannelAffine, find_channel_affines
 from relay_int8.graph.functions import Function, find_functions
+from relay_int8.graph.gates import activation_of
 from relay_int8.graph.group import (
     AFFINE,
     CONV2D,
@@ -36,11 +38,13 @@ from relay_int8.graph.group import (
     Clip,
     Group,
     Leaky,
+    Smooth,
     Weight,
 )
 from relay_int8.graph.matrix_products import Surroundings, find_products
 from relay_int8.graph.shuffles import Shuffle, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
+from relay_int8.numerics.unary import UNARY
 from schedules.spec import Sample2d
 
 KINDS = {
@@ -119,7 +123,11 @@ class _Reader:
 
 
 def find_groups(
-    func: relax.Function, alone: Collection[str] = (), *, attention: bool = True
+    func: relax.Function,
+    alone: Collection[str] = (),
+    *,
+    attention: bool = True,
+    functions: bool = True,
 ) -> list[Group]:
     """Return the groups of ``func``, ordered by where their results are bound.
 
@@ -128,9 +136,12 @@ def find_groups(
     func
         A function in canonical form, with or without Q/DQ pairs.
     alone
-        Names of tensors whose operator is not to be absorbed as a residual addition.
+        Names of tensors whose operator is not to be absorbed as a residual addition, or whose
+        function is not to be absorbed by the layer before it.
     attention
         Whether attention is one group; otherwise its two products and its softmax are.
+    functions
+        Whether layers absorb functions at all.
     """
     reader = _Reader(func)
     groups: dict[relax.Var, Group] = {}
@@ -153,6 +164,8 @@ def find_groups(
             _absorb_residual(reader, group, groups, absorbed, alone)
     for group in groups.values():
         _absorb_activation(reader, group, absorbed)
+    for group in _layers_before(groups, reader) if functions else ():
+        _absorb_function(reader, group, groups, absorbed, alone)
     heads = {var: group for var, group in groups.items() if var not in absorbed}
     return _by_output(heads, reader)
 
@@ -303,6 +316,40 @@ def _absorb_activation(reader: _Reader, group: Group, absorbed: set[relax.Var]) 
     if activation is not None:
         group.activation = activation
         _append(group, follower, absorbed)
+
+
+def _layers_before(groups: dict[relax.Var, Group], reader: _Reader) -> list[Group]:
+    """Return the layers whose epilogue is free for a function."""
+    return [
+        group
+        for group in groups.values()
+        if group.weight is not None
+        and group.inputs
+        and group.activation is None
+        and not group.residual
+        and group.output not in reader.results
+    ]
+
+
+def _absorb_function(
+    reader: _Reader,
+    layer: Group,
+    groups: dict[relax.Var, Group],
+    absorbed: set[relax.Var],
+    alone: Collection[str],
+) -> None:
+    """Let a layer compute the function that is the only reader of its result."""
+    readers = reader.readers[layer.output]
+    follower = next((groups[var] for var in readers if var in groups), None)
+    if follower is None or follower.name in alone or not set(readers) <= set(follower.members):
+        return
+    function = follower.function or UNARY.get(follower.kind)
+    name = function and activation_of(function)
+    if function is None or name is None:
+        return
+    layer.activation = Smooth(name, follower.kind, function)
+    for member in follower.members:
+        _append(layer, member, absorbed)
 
 
 def _append(group: Group, var: relax.Var, absorbed: set[relax.Var]) -> None:

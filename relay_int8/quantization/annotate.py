@@ -16,7 +16,7 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Group, Leaky, adds_values
+from relay_int8.graph.group import Group, Leaky, Smooth, adds_values
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
@@ -49,10 +49,11 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
         )
     func = mod["main"]
     alone = _excluded_additions(func, config)
+    alone |= _separate_functions(find_groups(func, alone=alone), config)
     groups = find_groups(func, alone=alone)
     _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
-    while unread := _unread_sums(groups, reasons):
+    while unread := _unread_sums(groups, reasons) | _unread_functions(groups, reasons):
         alone |= unread
         groups = find_groups(func, alone=alone)
         reasons = _reasons(groups, config, refused or {})
@@ -108,6 +109,27 @@ def _unread_sums(groups: list[Group], reasons: Mapping[str, str | None]) -> set[
     integer = [group for group in groups if reasons[group.name] is None]
     read = {var for group in integer for var in group.inputs}
     return {_sum_of(group) for group in integer if group.residual and group.output not in read}
+
+
+def _separate_functions(groups: list[Group], config: QuantConfig) -> set[str]:
+    """Return the functions that no layer is to absorb, by their kind or for want of floats."""
+    return {
+        group.name
+        for group in groups
+        if isinstance(group.activation, Smooth)
+        and (config.requantize != "float" or group.activation.kind in config.exclude)
+    }
+
+
+def _unread_functions(groups: list[Group], reasons: Mapping[str, str | None]) -> set[str]:
+    """Return the functions that integer layers absorb for no integer reader."""
+    integer = [group for group in groups if reasons[group.name] is None]
+    read = {var for group in integer for var in group.inputs}
+    return {
+        group.name
+        for group in integer
+        if isinstance(group.activation, Smooth) and group.output not in read
+    }
 
 
 def _sum_of(group: Group) -> str:

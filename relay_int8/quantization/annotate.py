@@ -22,6 +22,7 @@ from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.functions import separate_functions
 from relay_int8.quantization.signs import non_negative, one_sided
 
 
@@ -49,7 +50,7 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
         )
     func = mod["main"]
     alone = _excluded_additions(func, config)
-    alone |= _separate_functions(find_groups(func, alone=alone), config)
+    alone |= separate_functions(find_groups(func, alone=alone), config)
     groups = find_groups(func, alone=alone)
     _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
@@ -109,16 +110,6 @@ def _unread_sums(groups: list[Group], reasons: Mapping[str, str | None]) -> set[
     integer = [group for group in groups if reasons[group.name] is None]
     read = {var for group in integer for var in group.inputs}
     return {_sum_of(group) for group in integer if group.residual and group.output not in read}
-
-
-def _separate_functions(groups: list[Group], config: QuantConfig) -> set[str]:
-    """Return the functions that no layer is to absorb, by their kind or for want of floats."""
-    return {
-        group.name
-        for group in groups
-        if isinstance(group.activation, Smooth)
-        and (config.requantize != "float" or group.activation.kind in config.exclude)
-    }
 
 
 def _unread_functions(groups: list[Group], reasons: Mapping[str, str | None]) -> set[str]:

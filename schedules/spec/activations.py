@@ -46,7 +46,7 @@ class Gate:
         return Gate(self.limit / factor, series, self.squarings)
 
 
-# The least largest errors of x * g with so many powers, by weighted least squares repeated (Lawson):
+# The least largest errors of x * g with so many powers, by Lawson's repeated least squares:
 # 8e-4, 4e-4 and 3e-4, which is next to nothing beside the rounding to a byte behind them.
 _LOGISTIC = Gate(10.0, (-0.0001385264, -0.002599533, -0.01322916, 0.05800393, 0.9171726))
 _NORMAL = Gate(4.5, (-0.004578493, -0.03767906, 0.08957108, 0.9169174))

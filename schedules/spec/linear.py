@@ -33,8 +33,8 @@ class Conv2d(Requantizing):
     Integer x: ``acc = bias + sum (x - z_x) * w`` in int32, padding is z_x;
     ``y = requantize(acc, m)``, or with ``leaky`` ``requantize(acc, m if acc >= 0 else m_neg)``,
     or with ``residual`` ``t = fma(float32(r - z_r), m_r, float32(acc) * m)``, rounded and clamped;
-    or with ``activation``, whose argument and result are real numbers,
-    ``t = activation(float32(acc) * m) * m_y``, rounded and clamped (``schedules.spec.activations``).
+    or with ``activation`` (``schedules.spec.activations``), whose argument and result are real
+    numbers, ``t = activation(float32(acc) * m) * m_y``, rounded and clamped.
     float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
     ``+ r``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
     even, infinite from 65520) before they are multiplied, exactly, in float32.
@@ -129,7 +129,8 @@ class Dense(Requantizing):
     """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
 
     Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky, m_y (1,)
-    with an activation, z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp. ``half`` as Conv2d.
+    with an activation, z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
+    ``half`` as Conv2d.
     """
 
     kind: ClassVar[str] = "dense"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from tests.oracle import attention, fixed, operators
 from tests.oracle.arithmetic import Array, Params, along, fma, multiplier, round_and_clamp, scaled
 from tests.oracle.gates import gated
 from tests.oracle.graph import Node, nodes_read
-from tests.oracle.matching import Match, constant, evaluate, is_filled, is_view, is_weight
+from tests.oracle.matching import Match, evaluate, is_filled, is_view, is_weight
 
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off

@@ -47,7 +47,8 @@ class QuantizedNetwork:
         requantize: Requantize = "float",
     ) -> QuantizedNetwork:
         """Quantize a normalized network; by default its ranges are those of the image, cut a little."""
-        plan, inputs = annotate(mod, QuantConfig(preset=preset)), image(mod)
+        config = QuantConfig(preset=preset, requantize=requantize)
+        plan, inputs = annotate(mod, config), image(mod)
         found = params(plan) if params else ranges(plan, float_tensors(mod, inputs))
         qdq = with_requantize(InsertQdq(plan, found)(mod), requantize)
         return cls(qdq, plan, inputs, reference.run(qdq, inputs))

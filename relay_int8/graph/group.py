@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ from relay_int8.graph.channel_affine import ChannelAffine
 from relay_int8.graph.functions import FunctionSubgraph
 from relay_int8.graph.matrix_products import MatrixProduct
 from relay_int8.graph.shuffles import ShuffleSubgraph
-from schedules.spec import Sample2d
+from schedules.spec import GATES_ALONE, Activation, Sample2d
 
 CONV2D, DENSE = "conv2d", "dense"
 """Kinds of the layers: products with constant weights."""
@@ -44,6 +45,23 @@ class Leaky:
 
 
 @dataclass(frozen=True)
+class Smooth:
+    """A smooth function of one tensor, such as swish, that the epilogue of a layer computes.
+
+    ``kind`` is that of the group which it would be by itself; ``function`` is of float64 arrays.
+    """
+
+    name: Activation
+    kind: str
+    function: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def is_non_negative(self) -> bool:
+        """Whether its values are never negative: those of a gate itself."""
+        return self.name in GATES_ALONE
+
+
+@dataclass(frozen=True)
 class Weight:
     """Constant weights in float, and their scales (one per output channel) if they have Q/DQ."""
 
@@ -70,7 +88,7 @@ class Group:
     bias: np.ndarray | None = None
     residual: bool = False
     floats: list[relax.Var] = field(default_factory=list)
-    activation: Clip | Leaky | None = None
+    activation: Clip | Leaky | Smooth | None = None
     function: FunctionSubgraph | None = None
     affine: ChannelAffine | None = None
     shuffle: ShuffleSubgraph | None = None

@@ -4,6 +4,7 @@ Serves float and QDQ modules alike: annotate, realize and the float lowering see
 
     roots, and operators of several calls: see ``graph.group_roots``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
+    conv2d | matmul  -> + constant bias -> a function that ``graph.gates`` knows
     add | subtract | multiply | divide | maximum | minimum | avg_pool2d | affine -> relu | clip
 
 An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
@@ -19,7 +20,8 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import AFFINE, CONV2D, DENSE, Group, Leaky
+from relay_int8.graph.gates import activation_of
+from relay_int8.graph.group import AFFINE, CONV2D, DENSE, Group, Leaky, Smooth
 from relay_int8.graph.group_roots import (
     KINDS,
     PAIRS,
@@ -28,13 +30,18 @@ from relay_int8.graph.group_roots import (
     composed_groups,
     root_group,
 )
+from relay_int8.numerics.unary import UNARY
 
 BOUNDED = (CONV2D, DENSE, "avg_pool2d", AFFINE, *PAIRS)
 """Kinds whose kernels clamp their result, so that an activation behind them is theirs."""
 
 
 def find_groups(
-    func: relax.Function, separate_adds: Collection[str] = (), *, attention: bool = True
+    func: relax.Function,
+    separate: Collection[str] = (),
+    *,
+    attention: bool = True,
+    functions: bool = True,
 ) -> list[Group]:
     """Return the groups of ``func``, ordered by where their results are bound.
 
@@ -42,10 +49,13 @@ def find_groups(
     ----------
     func
         A function in canonical form, with or without Q/DQ pairs.
-    separate_adds
-        Names of tensors whose operator is not to be absorbed as a residual addition.
+    separate
+        Names of tensors whose operator is not to be absorbed as a residual addition, or whose
+        function is not to be absorbed by the layer before it.
     attention
         Whether attention is one group; otherwise its two products and its softmax are.
+    functions
+        Whether layers absorb functions at all.
     """
     reader = FunctionIndex(func)
     groups: dict[relax.Var, Group] = {}
@@ -64,10 +74,12 @@ def find_groups(
             group.bias = biases[add]
             _append(group, add, absorbed)
     for group in _by_output(groups, reader):
-        if group.kind == CONV2D and group.output.name not in separate_adds:
-            _absorb_residual(reader, group, groups, absorbed, separate_adds)
+        if group.kind == CONV2D and group.output.name not in separate:
+            _absorb_residual(reader, group, groups, absorbed, separate)
     for group in groups.values():
         _absorb_activation(reader, group, absorbed)
+    for group in _layers_before(groups, reader) if functions else ():
+        _absorb_function(reader, group, groups, absorbed, separate)
     heads = {var: group for var, group in groups.items() if var not in absorbed}
     return _by_output(heads, reader)
 
@@ -95,10 +107,10 @@ def _absorb_residual(
     group: Group,
     groups: dict[relax.Var, Group],
     absorbed: set[relax.Var],
-    separate_adds: Collection[str],
+    separate: Collection[str],
 ) -> None:
     add = reader.sole_reader(group.output)
-    if add is None or dataflow.operator(reader.values[add]) != "add" or add.name in separate_adds:
+    if add is None or dataflow.operator(reader.values[add]) != "add" or add.name in separate:
         return
     if not group.inputs:
         return
@@ -143,6 +155,40 @@ def _absorb_activation(reader: FunctionIndex, group: Group, absorbed: set[relax.
     if activation is not None:
         group.activation = activation
         _append(group, follower, absorbed)
+
+
+def _layers_before(groups: dict[relax.Var, Group], reader: FunctionIndex) -> list[Group]:
+    """Return the layers whose epilogue is free for a function."""
+    return [
+        group
+        for group in groups.values()
+        if group.weight is not None
+        and group.inputs
+        and group.activation is None
+        and not group.residual
+        and group.output not in reader.results
+    ]
+
+
+def _absorb_function(
+    reader: FunctionIndex,
+    layer: Group,
+    groups: dict[relax.Var, Group],
+    absorbed: set[relax.Var],
+    separate: Collection[str],
+) -> None:
+    """Let a layer compute the function that is the only reader of its result."""
+    readers = reader.readers[layer.output]
+    follower = next((groups[var] for var in readers if var in groups), None)
+    if follower is None or follower.name in separate or not set(readers) <= set(follower.members):
+        return
+    function = follower.function or UNARY.get(follower.kind)
+    name = function and activation_of(function)
+    if function is None or name is None:
+        return
+    layer.activation = Smooth(name, follower.kind, function)
+    for member in follower.members:
+        _append(layer, member, absorbed)
 
 
 def _append(group: Group, var: relax.Var, absorbed: set[relax.Var]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from relay_int8.numerics.qparams import PlannedScheme
+from relay_int8.numerics.unary import UNARY
 
 Cause = Literal["", "excluded", "unsupported", "unneeded"]
 
@@ -77,8 +78,11 @@ class Plan:
 
     @property
     def additions(self) -> frozenset[str]:
-        """Additions that are layers of their own; ``find_groups`` needs to know them."""
-        return frozenset(layer.root for layer in self.layers if layer.kind == "add")
+        """Additions and functions that are layers of their own: ``find_groups`` needs them."""
+        functions = {layer.name for layer in self.layers if layer.kind in ("function", *UNARY)}
+        return frozenset(functions).union(
+            layer.root for layer in self.layers if layer.kind == "add"
+        )
 
     def to_json(self) -> str:
         """Return the plan as readable JSON."""

@@ -1,7 +1,8 @@
 """Real multipliers -> the constants of a kernel: float32, or 31 bits and a shift.
 
 Reals have the names of the float form: m, m_neg (accumulators below zero), m_r (residual), m_a and
-m_b (operands of an addition, a maximum or a minimum; below zero for what is subtracted).
+m_b (operands of an addition, a maximum or a minimum; below zero for what is subtracted), m_y (from
+real numbers to steps, behind a function; there is no fixed-point form).
 Fixed-point, each is a multiplier with a shift of its own, but where products are added:
 
 =====================  =====================================================================
@@ -28,7 +29,7 @@ from schedules.spec import Binary, Requantizing, Spec, shift_of
 
 Array = npt.NDArray[Any]
 Constants = dict[str, np.ndarray]
-MULTIPLIERS = ("m", "m_neg", "m_r", "m_a", "m_b")
+MULTIPLIERS = ("m", "m_neg", "m_r", "m_a", "m_b", "m_y")
 ADD_HEADROOM = 20
 
 

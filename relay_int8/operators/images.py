@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from relay_int8.graph.group import Clip, Leaky
+from relay_int8.graph.group import Clip, Leaky, Smooth
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -67,13 +67,15 @@ def integer_product(a: Array, b: Array, largest: float) -> Array:
     return y
 
 
-def activate(activation: Clip | Leaky | None, y: Array) -> Array:
+def activate(activation: Clip | Leaky | Smooth | None, y: Array) -> Array:
     """Return the activation of ``y``, channels on axis 1; ``y`` itself may be overwritten."""
     if isinstance(activation, Clip):
         return np.clip(y, np.float32(activation.low), np.float32(activation.high), out=y)
     if isinstance(activation, Leaky):
         slope = activation.slope.astype(np.float32).reshape(-1, *(1,) * (y.ndim - 2))
         return np.where(y < 0, y * slope, y)
+    if isinstance(activation, Smooth):
+        return activation.function(y.astype(np.float64)).astype(np.float32)
     return y
 
 

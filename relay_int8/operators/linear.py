@@ -10,7 +10,7 @@ import numpy as np
 
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Group, Leaky
+from relay_int8.graph.group import Group, Leaky, Smooth
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import activate, rows, tail
@@ -95,8 +95,14 @@ class Linear(Operator):
         return 1
 
     def gives_float(self, group: Group) -> bool:
-        """Say whether it has no residual: then its sums may leave as floats."""
-        return not group.residual
+        """Say whether neither a residual nor a function follows: sums may leave as floats."""
+        return not group.residual and not isinstance(group.activation, Smooth)
+
+    def float_refusal(self, group: Group) -> str | None:
+        """Say that a function is a kernel of its own behind float sums."""
+        if isinstance(group.activation, Smooth):
+            return f"{group.activation.name} has a kernel of its own in float"
+        return super().float_refusal(group)
 
     def range_refusal(self, group: Group, x: QParams) -> str | None:
         """Say where its sums may leave int32."""
@@ -108,7 +114,10 @@ class Linear(Operator):
             return str(error)
 
     def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
-        """Return int32 sums that start at the bias, one multiplier a channel."""
+        """Return int32 sums that start at the bias, one multiplier a channel.
+
+        In front of a function the multiplier gives real numbers, which another one takes to steps.
+        """
         assert group.weight is not None and group.weight.scale is not None
         x, s_w = xs[0], group.weight.scale
         s_y = np.float32(1) if y is None else y.scale
@@ -130,6 +139,11 @@ class Linear(Operator):
             types["residual"] = xs[1].dtype
             constants["m_r"] = qparams.rescale_multiplier(xs[1].scale, y.scale)
             constants["z"][2] = xs[1].zero_point
+        if isinstance(group.activation, Smooth):
+            assert y is not None
+            types["activation"] = group.activation.name
+            constants["m"] = qparams.multiplier(x.scale, s_w, np.float32(1))
+            constants["m_y"] = qparams.rescale_multiplier(np.float32(1), y.scale)
         return self.spec(group, **types), constants
 
     def float_kernel(self, group: Group) -> Kernel:

@@ -16,12 +16,13 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Group, Leaky, adds_values
+from relay_int8.graph.group import Group, Leaky, Smooth, adds_values
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.functions import separate_functions
 from relay_int8.quantization.signs import non_negative, one_sided
 
 
@@ -48,13 +49,14 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             "as it is; there is nothing to calibrate or choose"
         )
     func = mod["main"]
-    separate_adds = _excluded_additions(func, config)
-    groups = find_groups(func, separate_adds=separate_adds)
+    separate = _excluded_additions(func, config)
+    separate |= separate_functions(find_groups(func, separate=separate), config)
+    groups = find_groups(func, separate=separate)
     _require_known(groups, config)
     reasons = _reasons(groups, config, refused or {})
-    while unread := _unread_sums(groups, reasons):
-        separate_adds |= unread
-        groups = find_groups(func, separate_adds=separate_adds)
+    while unread := _unread_sums(groups, reasons) | _unread_functions(groups, reasons):
+        separate |= unread
+        groups = find_groups(func, separate=separate)
         reasons = _reasons(groups, config, refused or {})
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
@@ -108,6 +110,17 @@ def _unread_sums(groups: list[Group], reasons: Mapping[str, str | None]) -> set[
     integer = [group for group in groups if reasons[group.name] is None]
     read = {var for group in integer for var in group.inputs}
     return {_sum_of(group) for group in integer if group.residual and group.output not in read}
+
+
+def _unread_functions(groups: list[Group], reasons: Mapping[str, str | None]) -> set[str]:
+    """Return the functions that integer layers absorb for no integer reader."""
+    integer = [group for group in groups if reasons[group.name] is None]
+    read = {var for group in integer for var in group.inputs}
+    return {
+        group.name
+        for group in integer
+        if isinstance(group.activation, Smooth) and group.output not in read
+    }
 
 
 def _sum_of(group: Group) -> str:

@@ -14,6 +14,7 @@ Equalization = Literal["none", "depthwise", "cross-layer", "smooth"]
 Thresholds = Literal["method", "output-error"]
 Correction = Literal["none", "analytic", "empirical"]
 RoundingName = Literal["nearest", "adaround", "descent"]
+Functions = Literal["quick", "exact"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,9 @@ class Tools:
     unify
         Let what feeds a LeakyReLU or PReLU of its own have the range of its result, as TPU-MLIR
         does; pads, pools and other moves share their input's range anyhow.
+    functions
+        Where swish, GELU and their like are computed from a layer's sums, by its kernel, and not
+        from bytes, by a table: where that costs little ("quick"), or everywhere ("exact").
 
     Raises
     ------
@@ -51,6 +55,7 @@ class Tools:
     correction: Correction = "analytic"
     rounding: RoundingName = "nearest"
     unify: bool = False
+    functions: Functions = "quick"
 
     def __post_init__(self) -> None:
         for name, known in SETTINGS.items():
@@ -79,6 +84,7 @@ SETTINGS = {
     "thresholds": get_args(Thresholds),
     "correction": get_args(Correction),
     "rounding": get_args(RoundingName),
+    "functions": get_args(Functions),
 }
 """The settings of each tool, off first."""
 
@@ -103,7 +109,9 @@ class Preset:
 
 
 AUTO = "auto"
-ACCURATE = Tools(thresholds="output-error", correction="empirical", rounding="descent")
+ACCURATE = Tools(
+    thresholds="output-error", correction="empirical", rounding="descent", functions="exact"
+)
 PRESETS = {
     "int8": Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
     "int8-symmetric": Preset(

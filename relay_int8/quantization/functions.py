@@ -1,21 +1,54 @@
-"""Tensors whose only reader is an element-wise function: its values decide their range."""
+"""Functions of real numbers: which stay apart from the layer before them, and what they read.
+
+A function in the epilogue of a layer is computed from its sums; one of its own from bytes, whose
+range is chosen by what the function makes of them.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Collection
 
 from tvm import relax
 
 from relay_int8.calibration.methods.base import Function
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Group
+from relay_int8.graph.group import Group, Smooth
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import operator_of
+from relay_int8.quantization.config import QuantConfig
+
+FEWEST_PRODUCTS = 256
+"""Of an output. A function takes some twelve vector operations, a table four and a pass over
+memory: with 256 products, 32 instructions of VNNI, a layer of bytes in cache takes 6 % longer."""
+FEWEST_OUTPUTS = 4096
+"""Of an image; what has fewer saves more by calling a kernel less."""
+
+
+def separate_functions(groups: Collection[Group], config: QuantConfig) -> set[str]:
+    """Return the functions that layers of a float network are not to absorb, by name."""
+    return {
+        group.name
+        for group in groups
+        if isinstance(group.activation, Smooth) and _is_separate(group, group.activation, config)
+    }
+
+
+def _is_separate(layer: Group, activation: Smooth, config: QuantConfig) -> bool:
+    if config.requantize != "float" or activation.kind in config.exclude:
+        return True
+    if config.applied.functions == "exact":
+        return False
+    outputs = math.prod(dataflow.shape(layer.output)[1:])
+    products = layer.weight_rows[0].size
+    return outputs >= FEWEST_OUTPUTS and products < FEWEST_PRODUCTS
 
 
 def read_functions(func: relax.Function, plan: Plan) -> dict[str, Function]:
     """Return name -> the integer function that alone reads the tensor and its parameters."""
     readers: dict[str, list[Group]] = {}
-    for group in find_groups(func, separate_adds=plan.additions):
+    for group in find_groups(func, separate=plan.additions):
         for var in (*group.inputs, *group.floats):
             readers.setdefault(str(var.name), []).append(group)
     results = {str(var.name) for var in dataflow.results(func)}

@@ -343,14 +343,14 @@ def _corrected(
     if tools.correction == "analytic":
         return tvm.transform.Sequential([CorrectBias(plan, params, table.means)])(reference)
     assert not isinstance(data, CalibrationTable)
-    separate_adds = plan.additions
-    network = NumpyNetwork(with_batch(reference, 1), separate_adds)
+    separate = plan.additions
+    network = NumpyNetwork(with_batch(reference, 1), separate)
     simulation = Simulation(plan=plan, params=params)
     reconstruction = reconstruct(
         network, simulation, data, rounding=tools.rounding, progress=progress
     )
     weights = {name: w.reals(network.layers[name]) for name, w in reconstruction.weights.items()}
-    replaced = ReplaceWeights(weights, reconstruction.biases, separate_adds)
+    replaced = ReplaceWeights(weights, reconstruction.biases, separate)
     return tvm.transform.Sequential([replaced])(reference)
 
 
@@ -370,7 +370,7 @@ def _out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]
     integer = {layer.name for layer in plan.layers if layer.integer}
     refused = {
         group.name: reason
-        for group in find_groups(main, separate_adds=plan.additions)
+        for group in find_groups(main, separate=plan.additions)
         if group.name in integer and not group.weight
         for reason in [_range_refusal(group, plan, params)]
         if reason

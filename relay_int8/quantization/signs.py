@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.group import Clip, Group, Leaky
+from relay_int8.graph.group import Clip, Group, Leaky, Smooth
 from relay_int8.operators.registry import operator_of
 
 TYPICAL = 8.0  # magnitude that activations of trained networks seldom exceed
@@ -21,6 +21,8 @@ def non_negative(groups: Collection[Group]) -> set[relax.Var]:
     for group in groups:
         if isinstance(group.activation, Clip):
             positive = group.activation.low >= 0
+        elif isinstance(group.activation, Smooth):
+            positive = group.activation.is_non_negative
         else:
             record = operator_of(group)
             positive = record.is_non_negative(group) or (
@@ -47,6 +49,8 @@ def one_sided(groups: Collection[Group], *, leaky: bool = True) -> set[relax.Var
         elif isinstance(group.activation, Clip):
             clip = group.activation
             short = _is_short(partial(np.clip, a_min=clip.low, a_max=clip.high))
+        elif isinstance(group.activation, Smooth):
+            short = _is_short(group.activation.function)
         elif function is not None:
             short = _is_short(function)
         else:

@@ -20,6 +20,7 @@ from schedules.reference.kernels import reference
 from schedules.reference.products import matrices
 from schedules.space import Kernel
 from schedules.spec import (
+    GATES_ALONE,
     Attention,
     Binary,
     Bound,
@@ -41,6 +42,7 @@ SEED = 20
 TAIL = 0.025  # of the outputs that saturate at each end
 TELLING_OUTPUTS = 60  # outputs of a channel from which its share of saturating ones can be told
 FLOAT_TOLERANCE = 1e-5  # of the largest output: float sums depend on their order
+REACH = 6.0  # of what a function in an epilogue is applied to: some of it is beyond, on either side
 SUMMED = (Pool2d, Binary, Interpolate, Product, Attention)
 """Specs whose one multiplier follows from what they sum."""
 Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8": 131, "int8": 5}
@@ -246,18 +248,24 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
     open_bounds = np.array([-np.inf, np.inf], np.float32)
     z = params["z"].copy()
     z[spec.zero_points.index("y")] = 0
-    plain: Any = replace(spec, y="float32")  # type: ignore[arg-type]
+    others = {"activation": None} if isinstance(spec, Conv2d | Dense) else {}
+    plain: Any = replace(spec, y="float32", **others)  # type: ignore[arg-type]
     opened = {**params, **ones, "m_r": _f32(0), "clamp": open_bounds, "z": z}
     return reference(plain, tensors, opened)
 
 
 def _fit_channels(spec: Conv2d | Dense, tensors: Arrays, params: Arrays) -> None:
-    """Set m, m_neg and, for ties, the bias of every second channel."""
+    """Set m, m_neg and, for ties, the bias of every second channel; m and m_y of a function."""
     acc = np.moveaxis(_accumulators(spec, tensors, params), 1, 0).reshape(len(params["m"]), -1)
-    overall = _fit(acc, params["clamp"])
+    bounds = params["clamp"]
+    if spec.activation:
+        bounds = np.array([-REACH, REACH], np.float32)
+        largest = 1.0 if spec.activation in GATES_ALONE else REACH
+        params["m_y"] = _f32(0.99 * float(params["clamp"][1]) / largest)
+    overall = _fit(acc, bounds)
     for channel, sums in enumerate(acc):
-        m = _fit(sums, params["clamp"]) if len(sums) >= TELLING_OUTPUTS else overall
-        if channel % 2 == 0:
+        m = _fit(sums, bounds) if len(sums) >= TELLING_OUTPUTS else overall
+        if channel % 2 == 0 and not spec.activation:
             m = _dyadic(m)
             # m is 1 or 3 times a power of two: an odd multiple of half its inverse gives a tie.
             half = int(0.5 / 2.0 ** np.floor(np.log2(m) - (m != 2.0 ** np.rint(np.log2(m)))))

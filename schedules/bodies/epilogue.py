@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.fixed_point import to_integer, wide
-from schedules.spec import Conv2d, Dense, Rounding
+from schedules.spec import GATES, GATES_ALONE, Activation, Conv2d, Dense, Rounding
 
 
 class Load(Protocol):
@@ -82,8 +82,39 @@ def epilogue(
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
+    if spec.activation:
+        scaled = activated(spec.activation, scaled) * broadcast(load("m_y", 0), count)
     bounds, zero_point = (load("clamp", 0), load("clamp", 1)), load("z", 1)
     return requantized(scaled, zero_point, bounds, spec.y)
+
+
+def activated(name: Activation, x: Expr) -> Expr:
+    """Return function ``name`` of float32 lanes, bit for bit as ``schedules.spec.activations``."""
+    gate, count = GATES[name], lanes(x)
+
+    def _number(value: float) -> Expr:
+        return broadcast(tirx.const(value, "float32"), count)
+
+    zero, one = _number(0), _number(1)
+    negative = _negative(x)
+    argument = tirx.max(negative, _number(-gate.limit))
+    p = _number(gate.series[0])
+    for coefficient in gate.series[1:]:
+        p = fma(p, argument, _number(coefficient))
+    for _ in range(gate.squarings - 1):
+        p = p * p
+    rest = p if gate.squarings else one
+    if name in GATES_ALONE:
+        return tirx.Select(x >= zero, fma(zero - p, rest, one), p * rest)
+    return fma(negative, p * rest, tirx.max(x, zero))
+
+
+def _negative(x: Expr) -> Expr:
+    """Return ``-|x|``: float32 lanes with their sign set."""
+    count = lanes(x)
+    sign = broadcast(tirx.const(-(1 << 31), "int32"), count)
+    bits = tirx.reinterpret(vector("int32", count), x) | sign
+    return tirx.reinterpret(vector("float32", count), bits)
 
 
 def requantized(scaled: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from schedules.reference.exact import fma
-from schedules.spec import Gelu, Sigmoid
+from schedules.spec import GATES, GATES_ALONE, Activation, Gelu, Sigmoid
 from schedules.spec.functions import (
     ERFC_SERIES,
     ERFC_STEP,
@@ -37,6 +37,22 @@ def gelu(spec: Gelu, tensors: Arrays, params: Arrays) -> np.ndarray:
         e = exp(np.maximum(-(z * z), np.float32(LEAST_EXP_ARGUMENT)))
     c = p * s * e * np.float32(0.5)
     return np.asarray(np.where(x >= 0, fma(-x, c, x), x * c))
+
+
+def activated(name: Activation, x: np.ndarray) -> np.ndarray:
+    """Return what an epilogue makes of float32 ``x``, bit for bit."""
+    gate, zero, one = GATES[name], _number(0), _number(1)
+    negative = -np.abs(x)
+    argument = np.maximum(negative, _number(-gate.limit))
+    p = np.full_like(argument, gate.series[0])
+    for coefficient in gate.series[1:]:
+        p = fma(p, argument, _number(coefficient))
+    for _ in range(gate.squarings - 1):
+        p = p * p
+    rest = p if gate.squarings else one
+    if name in GATES_ALONE:
+        return np.asarray(np.where(x >= zero, fma(zero - p, rest, one), p * rest))
+    return fma(negative, p * rest, np.maximum(x, zero))
 
 
 def exp(a: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from schedules.reference.exact import fma, requantize, requantize_fixed, shift_right, to_integer
+from schedules.reference.functions import activated
 from schedules.spec import Binary, Conv2d, Dense
 from schedules.spec.requantizing import Requantizing
 from schedules.template import Arrays
@@ -79,6 +80,9 @@ def epilogue(
     own = factors(spec, params, "m", shape)
     if spec.leaky:
         own = by_sign(acc, own, factors(spec, params, "m_neg", shape))
+    if spec.activation:
+        t = activated(spec.activation, acc.astype(np.float32) * own[0]) * params["m_y"]
+        return to_integer(t, z_y, bounds, spec.y)
     if r is None:
         return scale(spec, acc, own, z_y, bounds)
     t = fma(r.astype(np.float32), params["m_r"], acc.astype(np.float32) * own[0])

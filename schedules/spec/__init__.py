@@ -15,6 +15,7 @@ clamp[1])) + z_y``, all of it integers.
 from __future__ import annotations
 
 from schedules.rounding import ROUNDINGS, Requantize, Rounding
+from schedules.spec.activations import GATES, GATES_ALONE, Activation, Gate
 from schedules.spec.elementwise import (
     QUOTIENTS,
     ZERO_DIVISOR,
@@ -39,11 +40,14 @@ from schedules.spec.statistics import Observe
 from schedules.spec.text import SPECS, Spec, from_json, sized, to_json
 
 __all__ = [
+    "GATES",
+    "GATES_ALONE",
     "PER_CHANNEL",
     "QUOTIENTS",
     "ROUNDINGS",
     "SPECS",
     "ZERO_DIVISOR",
+    "Activation",
     "Attention",
     "Binary",
     "Bound",
@@ -52,6 +56,7 @@ __all__ = [
     "DType",
     "Dense",
     "Dequantize",
+    "Gate",
     "Gelu",
     "Interpolate",
     "Move",

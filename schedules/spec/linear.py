@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from schedules.spec.activations import GATES, Activation
 from schedules.spec.operator_spec import (
     DType,
     Padding,
@@ -15,6 +16,7 @@ from schedules.spec.operator_spec import (
     window_positions,
 )
 from schedules.spec.requantizing import Requantizing
+from schedules.template import ScheduleError
 
 PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "alpha")
 """Constants with one element for each output channel, but for the weights."""
@@ -30,13 +32,16 @@ class Conv2d(Requantizing):
 
     Integer x: ``acc = bias + sum (x - z_x) * w`` in int32, padding is z_x;
     ``y = requantize(acc, m)``, or with ``leaky`` ``requantize(acc, m if acc >= 0 else m_neg)``,
-    or with ``residual`` ``t = fma(float32(r - z_r), m_r, float32(acc) * m)``, rounded and clamped.
+    or with ``residual`` ``t = fma(float32(r - z_r), m_r, float32(acc) * m)``, rounded and clamped;
+    or with ``activation`` (``schedules.spec.activations``), whose argument and result are real
+    numbers, ``t = activation(float32(acc) * m) * m_y``, rounded and clamped.
     float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
     ``+ r``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
     even, infinite from 65520) before they are multiplied, exactly, in float32.
 
     Integer params: w int8 (oc, ic/groups, kh, kw); bias int32 (oc,); m float32 (oc,); m_neg float32
-    (oc,) if leaky; m_r float32 (1,) if residual; z int32 (3,) = z_x, z_y, z_r; clamp float32 (2,).
+    (oc,) if leaky; m_r float32 (1,) if residual; m_y float32 (1,) with an activation; z int32 (3,)
+    = z_x, z_y, z_r; clamp float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
     Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
     with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.
@@ -59,6 +64,11 @@ class Conv2d(Requantizing):
     residual: DType | None = None
     leaky: bool = False
     half: bool = False
+    activation: Activation | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_activation(self, self.residual)
 
     @property
     def out_size(self) -> Pair:
@@ -78,7 +88,7 @@ class Conv2d(Requantizing):
             return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
         factors = ("m", *(("m_neg",) if self.leaky else ()))
         if not self.residual:
-            return ("w", "bias", *self.scaled_by(*factors), "z", "clamp")
+            return ("w", "bias", *self.scaled_by(*factors), *_steps(self), "z", "clamp")
         addend = ("m_add", "shift") if self.rounding else ("m_r",)
         return ("w", "bias", *factors, *addend, "z", "clamp")
 
@@ -118,8 +128,9 @@ class Conv2d(Requantizing):
 class Dense(Requantizing):
     """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
 
-    Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky,
-    z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp. ``half`` as Conv2d.
+    Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky, m_y (1,)
+    with an activation, z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
+    ``half`` as Conv2d.
     """
 
     kind: ClassVar[str] = "dense"
@@ -130,6 +141,11 @@ class Dense(Requantizing):
     y: DType
     leaky: bool = False
     half: bool = False
+    activation: Activation | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_activation(self, None)
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -137,7 +153,7 @@ class Dense(Requantizing):
         if self.x == "float32":
             return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
         factors = ("m", *(("m_neg",) if self.leaky else ()))
-        return ("w", "bias", *self.scaled_by(*factors), "z", "clamp")
+        return ("w", "bias", *self.scaled_by(*factors), *_steps(self), "z", "clamp")
 
     @property
     def zero_points(self) -> tuple[str, ...]:
@@ -152,3 +168,30 @@ class Dense(Requantizing):
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""
         return (self.rows, self.k if name == "x" else self.n)
+
+
+def _steps(spec: Conv2d | Dense) -> tuple[str, ...]:
+    """Return the multiplier that takes real numbers to steps of y, where there is one."""
+    return ("m_y",) if spec.activation else ()
+
+
+def _check_activation(spec: Conv2d | Dense, residual: DType | None) -> None:
+    """Raise a ScheduleError where an activation is unknown, or beside what it cannot be with."""
+    if spec.activation is None:
+        return
+    if spec.activation not in GATES:
+        raise ScheduleError(
+            f"{spec.kind}: activation {spec.activation!r} is unknown; known are {', '.join(GATES)}"
+        )
+    beside = {
+        "float32 x or y": "float32" in (spec.x, spec.y),
+        "a residual": residual is not None,
+        "a slope": spec.leaky,
+        f"the rounding {spec.rounding}": spec.rounding is not None,
+    }
+    misfits = [name for name, found in beside.items() if found]
+    if misfits:
+        raise ScheduleError(
+            f"{spec.kind}: {spec.activation} in the epilogue has no form with {misfits[0]}; "
+            "compute it behind the kernel"
+        )

@@ -71,7 +71,7 @@ SPECS: dict[str, type[Spec]] = {
 TIMES = "_times_"
 _SIZES = ("batch", "rows")
 """Fields that hold a size by itself; all other sizes stand in shapes."""
-_UNSAID = {"half": False, "requantize": "float"}
+_UNSAID = {"half": False, "requantize": "float", "activation": None}
 """Fields that are left out where they have this value: texts from before them stay the same."""
 
 
@@ -79,7 +79,7 @@ def to_json(spec: Spec) -> str:
     """Return ``spec`` as JSON text; symbolic sizes are written as their names."""
     fields = {"kind": spec.kind, **dataclasses.asdict(spec)}
     for name, unsaid in _UNSAID.items():
-        if fields.get(name) == unsaid:
+        if name in fields and fields[name] == unsaid:
             del fields[name]
     return json.dumps(fields, default=size_name)
 

@@ -1,6 +1,7 @@
 """``relay-int8 sensitivity``, and the settings of tools that quantize takes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from relay_int8.quantization.config import ACCURATE, Tools, chosen_tools
         (
             "int8-accurate",
             ["rounding=nearest"],
-            Tools(thresholds=ACCURATE.thresholds, correction="empirical"),
+            replace(ACCURATE, rounding="nearest"),
         ),
     ],
 )

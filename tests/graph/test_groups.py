@@ -5,7 +5,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8.graph.group import Clip, Group, Leaky
+from relay_int8.graph.group import Clip, Group, Leaky, Smooth
 from relay_int8.graph.groups import find_groups
 from tests.small_networks import NetworkWriter, constants, functions, nn
 
@@ -94,7 +94,7 @@ def test_adding_a_tensor_to_itself_is_a_function_of_it():
 
 
 def test_a_tree_of_one_tensor_is_one_function():
-    found = groups(functions())
+    found = groups(functions(), "hardswish", "silu")
     assert {name for name, group in found.items() if group.kind == "function"} == {
         "hardswish",
         "silu",
@@ -105,6 +105,36 @@ def test_a_tree_of_one_tensor_is_one_function():
     np.testing.assert_allclose(found["hardswish"].function(x), x * np.clip(x + 3, 0, 6) / 6)
     np.testing.assert_allclose(found["silu"].function(x), x / (1 + np.exp(-x)))
     assert [var.name for var in found["d"].inputs] == ["c"]
+
+
+def test_a_layer_absorbs_the_function_that_alone_reads_it():
+    found = groups(functions())
+    for name, activation in (("hardswish", "hard_swish"), ("silu", "swish")):
+        smooth = found[name].activation
+        assert isinstance(smooth, Smooth)
+        assert (found[name].kind, smooth.name, smooth.kind) == ("conv2d", activation, "function")
+    assert not {"a", "b"} & set(found)
+    assert found["d"].kind == "function", "its operand is clipped"
+
+
+@pytest.mark.parametrize("reader", ["another", "the caller", "an addition before it"])
+def test_a_function_stays_apart_where_others_read_its_operand(reader: str):
+    net = NetworkWriter()
+    c = net.conv("c", net.x, 8, 3, padding=1)
+    if reader == "an addition before it":
+        c = net.emit("sum", relax.op.add(c, net.conv("d", net.x, 8, 1)))
+    y = net.conv("z", net.emit("y", nn.silu(c)), 4, 1)
+    others = {"another": [net.conv("e", c, 4, 1)], "the caller": [c]}.get(reader, [])
+    assert groups(net.module(y, *others))["y"].kind == "nn.silu"
+
+
+def test_functions_are_apart_by_name_and_altogether():
+    net = NetworkWriter()
+    y = net.emit("y", nn.silu(net.conv("c", net.x, 8, 3)))
+    mod = net.module(net.conv("z", y, 4, 1))
+    assert set(groups(mod)) == {"y", "z"}
+    assert set(groups(mod, "y")) == {"c", "y", "z"}
+    assert {group.name for group in find_groups(mod["main"], functions=False)} == {"c", "y", "z"}
 
 
 def test_a_value_read_elsewhere_keeps_a_tree_apart():

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tests.oracle import attention, fixed, operators
 from tests.oracle.arithmetic import Array, Params, along, fma, multiplier, round_and_clamp, scaled
+from tests.oracle.gates import gated
 from tests.oracle.graph import Node, nodes_read
-from tests.oracle.matching import Match, constant, is_filled, is_view, is_weight
+from tests.oracle.matching import Match, evaluate, is_filled, is_view, is_weight
 
 INT32_END = 2**31
 BEYOND = 2**40  # steps that any clamp cuts off
@@ -83,7 +83,7 @@ class Integers:
         every = np.arange(info.min, info.max + 1).reshape(-1, 1, 1, 1)
         reals = (every - x.z) * np.float64(x.s)
         with np.errstate(all="ignore"):
-            values = np.asarray(_function(root, leaf, reals), np.float64).reshape(-1)
+            values = np.asarray(evaluate(root, leaf, reals), np.float64).reshape(-1)
         if not np.isfinite(values).all():
             bad = int(np.argmin(np.isfinite(values)))
             raise ValueError(f"{root.name}: the table is {values[bad]} at integer {bad + info.min}")
@@ -128,6 +128,9 @@ class Integers:
         if attention.is_attention(match.core, is_view):
             return self._attended(match.core, s_y)
         acc = self.accumulator(match)
+        if match.gate:
+            x = scaled(acc.steps, multiplier(acc.s))
+            return gated(match.gate, x) * multiplier(1 / s_y)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         r, s_r = self._view(match.residual)
@@ -256,16 +259,3 @@ def _check_int32(core: Node, w_steps: Array, b: Array) -> None:
             f"{core.name}: the accumulator of channel {channel} may reach {bound[channel]:.0f}, "
             f"int32 ends at {INT32_END - 1}; this layer must stay float"
         )
-
-
-def _function(node: Any, leaf: Node, reals: Array) -> Any:
-    """Evaluate a tree of elementwise functions in float64."""
-    if node is leaf:
-        return reals
-    if not isinstance(node, Node):
-        return node
-    value = constant(node)
-    if value is not None:
-        return value.astype(np.float64).reshape(-1)
-    args = [_function(arg, leaf, reals) for arg in node.args]
-    return operators.apply(node.op, args, node.attrs)

@@ -13,6 +13,7 @@ a float consumer). What one integer operator can hold, inside out:
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
             | view - view
     root    = sum, then clamps and one-to-one moves
+            | a function of conv2d or matmul (+ bias) that epilogues compute, see oracle/gates.py
 
 A tree of elementwise functions over one dequantize and scalar constants is a table. Any other tree
 is a float island.
@@ -20,12 +21,15 @@ is a float island.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from tests.oracle.arithmetic import dequantize
 from tests.oracle.attention import is_attention
+from tests.oracle.gates import gate_name
 from tests.oracle.graph import Graph, Node, nodes_read
 from tests.oracle.operators import (
     ELEMENTWISE,
@@ -58,6 +62,7 @@ class Match:
     sign: int = 1
     low: float = -np.inf
     high: float = np.inf
+    gate: str | None = None  # the name of the function
     moves: tuple[Node, ...] = field(default=())  # innermost first
 
 
@@ -119,9 +124,39 @@ def match_root(root: Node, graph: Graph) -> Match | None:
         else:
             break
     found = _sum(node, graph)
+    if found is None:
+        return _gated(root, graph)
     if found and found.core.op == "divide" and graph.requantize != "float":
         return None
     return found and replace(found, low=low, high=high, moves=tuple(moves))
+
+
+def _gated(root: Node, graph: Graph) -> Match | None:
+    """Return a convolution or dense layer whose sums a function is applied to, or None.
+
+    Nothing but the function may read the layer's result.
+    """
+    products = _leaves(root, _is_product)
+    if graph.requantize != "float" or products is None or len(products) != 1:
+        return None
+    layer = products.pop()
+    inside = _between(root, layer)
+    adds = [node for node in inside if node.op == "add" and layer in node.args]
+    if graph.consumers[layer] == 1 and adds and match_factor(adds[0]):
+        layer = adds[0]
+        inside = _between(root, layer)
+    if graph.consumers[layer] != sum(arg is layer for node in inside for arg in node.args):
+        return None
+    name = gate_name(lambda reals: evaluate(root, layer, reals))
+    found = match_factor(layer)
+    return replace(found, gate=name) if found and name else None
+
+
+def _between(root: Node, leaf: Node) -> set[Node]:
+    """Return the nodes from ``root`` down to what reads ``leaf``."""
+    if root is leaf or constant(root) is not None:
+        return set()
+    return {root}.union(*(_between(arg, leaf) for arg in nodes_read(root)))
 
 
 def match_factor(node: Node) -> Match | None:
@@ -248,19 +283,39 @@ def _clamp(node: Node) -> tuple[Node, tuple[float, float]] | None:
 
 def match_table(root: Node) -> Node | None:
     """Return the one dequantize that a tree of elementwise functions reads, or None."""
-    leaves = _table_leaves(root)
+    leaves = _leaves(root, is_view)
     return leaves.pop() if leaves is not None and len(leaves) == 1 else None
 
 
-def _table_leaves(node: object) -> set[Node] | None:
+def _leaves(
+    node: object, is_leaf: Callable[[Node], bool], beside_product: bool = False
+) -> set[Node] | None:
+    """Return what a tree of elementwise functions reads; None where it reads anything else.
+
+    A bias, ``beside_product``, is the only constant with several elements.
+    """
     if not isinstance(node, Node):
         return set()
-    if node.op == "dequantize":
-        return {node} if is_view(node) else None
+    if node.op in ("dequantize", "conv2d", "matmul"):
+        return {node} if is_leaf(node) else None
     value = constant(node)
     if value is not None:
-        return set() if value.size == 1 else None
+        return set() if value.size == 1 or beside_product else None
     if node.op not in (*ELEMENTWISE, "prelu"):
         return None
-    below = [_table_leaves(arg) for arg in node.args]
+    biased = node.op == "add" and any(map(_is_product, node.args))
+    below = [_leaves(arg, is_leaf, biased) for arg in node.args]
     return None if None in below else set().union(*below)
+
+
+def evaluate(node: Any, leaf: Node, reals: np.ndarray) -> Any:
+    """Evaluate a tree of elementwise functions of ``leaf`` in float64."""
+    if node is leaf:
+        return reals
+    if not isinstance(node, Node):
+        return node
+    value = constant(node)
+    if value is not None:
+        return value.astype(np.float64).reshape(-1)
+    args = [evaluate(arg, leaf, reals) for arg in node.args]
+    return apply(node.op, args, node.attrs)

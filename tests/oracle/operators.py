@@ -294,6 +294,7 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {  # broadcasting, so that consta
     "leakyrelu": lambda x, alpha: np.where(x < 0, x * x.dtype.type(alpha), x),
     "sigmoid": sigmoid,
     "silu": lambda x: x * sigmoid(x),
+    "gelu_tanh": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
     "gelu": gelu,
     "erf": erf,
     "tanh": np.tanh,

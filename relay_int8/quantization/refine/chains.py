@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Clip, Group
+from relay_int8.graph.group import Clip, Group, Smooth
 from relay_int8.graph.groups import find_groups
 from relay_int8.operators.concat import Concat
 from relay_int8.operators.linear import Linear
@@ -103,6 +103,8 @@ def _bound(group: Group) -> float | None:
     """Return the clip's upper bound, or None where a factor cannot pass the epilogue."""
     record = operator_of(group)
     if not isinstance(record, Linear) or record.refusal(group) or group.residual:
+        return None
+    if isinstance(group.activation, Smooth):
         return None
     if isinstance(group.activation, Clip):
         return group.activation.high if group.activation.low == 0 else None

@@ -31,7 +31,7 @@ class LowerFloat:
         writer = dataflow.FunctionWriter(func=func)
         origins = Origins(func)
         done: dict[relax.Var, relax.Expr] = {}
-        for group in find_groups(func, attention=False):
+        for group in find_groups(func, attention=False, functions=False):
             if not _emit_kernel(group, writer, origins, done):
                 for member in group.members:
                     done[member] = writer.emit(

@@ -31,7 +31,7 @@ from relay_int8.compiler.integer_kernels import (
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
-from relay_int8.graph.group import Group
+from relay_int8.graph.group import Group, Smooth
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.origins import Origins, Role
 from relay_int8.graph.pixels import pixels_of
@@ -123,16 +123,30 @@ class _Realizer:
         return relax.Var(param.name, relax.TensorType(dataflow.shape(param), "uint8"))
 
     def _groups(self) -> list[Group]:
-        """Return the groups; an addition joins a convolution only where both can be integers."""
+        """Return the groups.
+
+        An addition joins a convolution only where both can be integers, a function only where its
+        result is quantized at once.
+        """
         groups = find_groups(self._func)
-        separate_adds = [
+        separate = [
+            group.name
+            for group in groups
+            if isinstance(group.activation, Smooth) and not self._ends_in_function(group)
+        ]
+        separate += [
             add.name
             for group in groups
             if group.residual and not self._adds_integers(group)
             for add in group.members
             if group.inputs[-1] in dataflow.arguments(self._values[add])
         ]
-        return find_groups(self._func, separate_adds) if separate_adds else groups
+        return find_groups(self._func, separate) if separate else groups
+
+    def _ends_in_function(self, group: Group) -> bool:
+        """Say whether ``group`` can be one kernel, whose function only floats have."""
+        quantized = self._quantized_as(group.output) is not None
+        return quantized and self._requantize == "float"
 
     def _adds_integers(self, group: Group) -> bool:
         residual = self._values.get(group.inputs[-1])

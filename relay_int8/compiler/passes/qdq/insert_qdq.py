@@ -51,7 +51,7 @@ class _Inserter:
         self._func = func
         self._params = {name: params[item.like] for name, item in plan.tensors.items()}
         integer = {layer.name for layer in plan.layers if layer.integer}
-        groups = find_groups(func, separate_adds=plan.additions)
+        groups = find_groups(func, separate=plan.additions)
         self._integer = {
             var: group for group in groups if group.name in integer for var in group.members
         }

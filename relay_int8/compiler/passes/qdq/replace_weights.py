@@ -32,7 +32,7 @@ class ReplaceWeights:
         Layer -> weights, shaped as its own.
     biases
         Layer -> (channels,) bias.
-    separate_adds
+    separate
         Additions that are layers of their own (``find_groups``).
     """
 
@@ -40,11 +40,11 @@ class ReplaceWeights:
         self,
         weights: Mapping[str, Array],
         biases: Mapping[str, Array],
-        separate_adds: Collection[str] = (),
+        separate: Collection[str] = (),
     ) -> None:
         self._weights = weights
         self._biases = biases
-        self._separate_adds = separate_adds
+        self._separate_adds = separate
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with the new constants; ``mod`` itself is left alone."""

@@ -33,6 +33,8 @@ class ScalableChannels:
         The tensor whose ranges decide.
     bounds
         float64 (channels,): the upper bound of each channel's clip; infinite: none.
+    positions
+        How many values an image has of each channel of ``name``.
     tensors
         Name -> which of the channels it has, first and last + 1, of all tensors that are scaled
         and need a range; ``name`` is among them.
@@ -40,6 +42,7 @@ class ScalableChannels:
 
     name: str
     bounds: npt.NDArray[np.float64]
+    positions: int
     tensors: Mapping[str, tuple[int, int]]
 
 
@@ -71,7 +74,8 @@ def chosen_factors(
         if any(observed[name].nonfinite for name in channels.tensors):
             continue
         largest = np.abs(extremes[channels.name]).max(axis=0)
-        factors = equal_range_factors(largest, channels.bounds)
+        values = observed[channels.name].images * channels.positions
+        factors = equal_range_factors(largest, channels.bounds, values)
         if (factors != 1).any():
             chosen[channels.name] = factors
     return chosen

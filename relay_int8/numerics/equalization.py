@@ -18,6 +18,8 @@ HEADROOM = 2.0
 """How often the largest value that was seen of a channel fits into its tensor's range, once the
 channel has grown: other images have larger ones, and all channels would saturate, not a few."""
 
+ENOUGH_VALUES = 20_000  # of a channel, whose largest other images hardly exceed
+
 
 def cross_layer_factors(produced: Array, read: Array) -> Array:
     """Return float64 (channels,): factors that give both layers' weights equal channel ranges.
@@ -60,10 +62,11 @@ def smoothing_factors(activations: Array, read: Array, alpha: float) -> Array:
     return np.clip(factors, 1 / LARGEST, LARGEST)
 
 
-def equal_range_factors(largest: Array, bounds: Array) -> npt.NDArray[np.float32]:
+def equal_range_factors(largest: Array, bounds: Array, values: int) -> npt.NDArray[np.float32]:
     """Return float32 (channels,): factors from 1 to 64 that make the ranges of channels alike.
 
-    The largest channel keeps its range, and so does one that is zero throughout.
+    The largest channel keeps its range, and so does one that is zero throughout. A channel with a
+    clip leaves headroom too where few of its values were seen, as others will be larger.
 
     Parameters
     ----------
@@ -71,8 +74,12 @@ def equal_range_factors(largest: Array, bounds: Array) -> npt.NDArray[np.float32
         (channels,) largest magnitude of each channel on the calibration images.
     bounds
         (channels,) the upper bound of each channel's clip; infinite: none.
+    values
+        How many values of each channel these images have.
     """
     largest = np.asarray(largest, np.float64)
+    if values < ENOUGH_VALUES:
+        bounds = np.full(len(largest), np.inf)
     factors = smoothing_factors(largest, np.ones(len(largest)), 1.0)
     factors = within_range(factors, largest, bounds)
     return within_clip(factors, largest, bounds).astype(np.float32)

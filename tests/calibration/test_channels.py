@@ -21,7 +21,10 @@ F = np.float32
 SCHEMES = {"x": "asymmetric", "y": "u8", "z": "u8"}
 SPREAD = F([1, 0.3, 1e-3, 20, 0]).reshape(1, 5, 1, 1)
 CHANNELS = ScalableChannels(
-    name="y", bounds=np.full(5, np.inf), tensors={"y": (0, 5), "z": (0, 5), "x": (0, 5)}
+    name="y",
+    bounds=np.full(5, np.inf),
+    positions=99,
+    tensors={"y": (0, 5), "z": (0, 5), "x": (0, 5)},
 )
 
 

@@ -332,7 +332,9 @@ class _Fit:
         return FloatTensors(network, self._images)
 
     def _equalize(self, how: Any) -> IRModule:
-        return self._mod if how == "none" else equalized_by(self._mod, self._maxima, how)
+        if how == "none":
+            return self._mod
+        return equalized_by(self._mod, self._maxima, how, len(self._images))
 
     @cached_property
     def _maxima(self) -> dict[str, Array]:

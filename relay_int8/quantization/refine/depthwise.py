@@ -9,6 +9,7 @@ Behind a clip (ReLU6) that holds for images whose channels are not larger than i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,6 +20,7 @@ from tvm import IRModule
 from relay_int8.calibration.channels import Factors, ScalableChannels
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.errors import CalibrationError
+from relay_int8.graph import dataflow
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
 from relay_int8.numerics.equalization import equal_range_factors
@@ -42,12 +44,19 @@ def scalable_channels(
     for chain in _depthwise_chains(mod).values():
         tensors = {name: part for name, part in _tensors(chain).items() if name in wanted}
         if chain.name in tensors:
-            found.append(ScalableChannels(name=chain.name, bounds=chain.bounds, tensors=tensors))
+            found.append(
+                ScalableChannels(
+                    name=chain.name,
+                    bounds=chain.bounds,
+                    positions=_positions(chain),
+                    tensors=tensors,
+                )
+            )
     return tuple(found)
 
 
 def depthwise_factors(
-    mod: IRModule, maxima: Mapping[str, npt.NDArray[np.float32]]
+    mod: IRModule, maxima: Mapping[str, npt.NDArray[np.float32]], images: int
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Return the factors of every tensor that depthwise layers alone read.
 
@@ -57,9 +66,11 @@ def depthwise_factors(
         Normalized float module.
     maxima
         Tensor -> (channels,): the largest magnitude of each channel.
+    images
+        Of how many images.
     """
     return {
-        name: equal_range_factors(maxima[name], chain.bounds)
+        name: equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
         for name, chain in _depthwise_chains(mod).items()
     }
 
@@ -110,6 +121,11 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
 
 def _depthwise_chains(mod: IRModule) -> dict[str, Chain]:
     return {chain.name: chain for chain in find_chains(mod["main"]) if chain.is_depthwise}
+
+
+def _positions(chain: Chain) -> int:
+    """Return the height times the width of what a chain's producers write."""
+    return math.prod(dataflow.shape(chain.producers[0].output)[2:])
 
 
 def _channels(chain: Chain | None) -> int:

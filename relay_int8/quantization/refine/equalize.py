@@ -45,15 +45,17 @@ def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModul
     if how in ("none", "depthwise"):
         return mod
     maxima = channel_maxima(NumpyNetwork(with_batch(mod, 1)), islice(data, IMAGES))
-    return equalized_by(mod, maxima, how)
+    return equalized_by(mod, maxima, how, IMAGES)
 
 
-def equalized_by(mod: IRModule, maxima: Mapping[str, Array], how: Equalization) -> IRModule:
-    """Return ``mod`` equalized, its tensors' maxima being known (:func:`channel_maxima`)."""
+def equalized_by(
+    mod: IRModule, maxima: Mapping[str, Array], how: Equalization, images: int
+) -> IRModule:
+    """Return ``mod`` equalized, its tensors' maxima (:func:`channel_maxima`) on images known."""
     if how == "none":
         return mod
     if how == "depthwise":
-        return with_factors(mod, depthwise_factors(mod, maxima))
+        return with_factors(mod, depthwise_factors(mod, maxima, images))
     return equalized(mod, maxima) if how == "cross-layer" else smoothed(mod, maxima)
 
 

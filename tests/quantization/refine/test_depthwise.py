@@ -12,7 +12,7 @@ from relay_int8.calibration import CalibrationTable, channels, open_data
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.numerics.equalization import equal_range_factors
+from relay_int8.numerics.equalization import ENOUGH_VALUES, equal_range_factors
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
@@ -40,7 +40,10 @@ PLAIN = QuantConfig(tools=Tools(equalization="none"))
     ],
 )
 def test_equal_range_factors(largest, bounds, expected):
-    found = equal_range_factors(F(largest), np.full(len(largest), bounds))
+    found = equal_range_factors(F(largest), np.full(len(largest), bounds), ENOUGH_VALUES)
+    few = equal_range_factors(F(largest), np.full(len(largest), bounds), ENOUGH_VALUES - 1)
+    free = equal_range_factors(F(largest), np.full(len(largest), FREE), ENOUGH_VALUES)
+    np.testing.assert_array_equal(few, free)
     assert found.dtype == F
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -93,8 +96,8 @@ def outputs_db(quantized, mod, arrays):
 def powers_of_two(monkeypatch):
     """Round factors to powers of two, which scale floats without rounding them."""
 
-    def _rounded(largest, bounds):
-        _, exponents = np.frexp(equal_range_factors(largest, bounds))
+    def _rounded(largest, bounds, values):
+        _, exponents = np.frexp(equal_range_factors(largest, bounds, ENOUGH_VALUES))
         return np.ldexp(F(1), exponents - 1)
 
     monkeypatch.setattr(channels, "equal_range_factors", _rounded)

@@ -4,13 +4,15 @@ By default some kernels of ResNet-50 at its published size; with --full those of
 """
 
 import importlib.util
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 import tvm
+from tvm import tirx
 from tvm.target import Target
 
 from benchmarks import zoo
+from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.tuning.network import network_tasks
 from schedules.catalog import select
@@ -56,6 +58,8 @@ RESNET50 = {
     "scores": Dense(rows=1, n=1000, k=2048, x="uint8", y="float32", leaky=False),
 }
 
+COMPILED_TOGETHER = 24  # kernels: all of them are compiled again where one spills
+
 
 def on(arch: str) -> Target:
     return Target({"kind": "cuda", "arch": arch}, host="llvm")
@@ -68,12 +72,14 @@ def default_kernel(spec: Spec, target: Target) -> Kernel:
     return Kernel(template=template, spec=spec, layouts=layouts, target=target)
 
 
-def usage(kernels: dict[str, Kernel], target: Target) -> dict[str, KernelUsage]:
+def scheduled(kernel: Kernel) -> tirx.PrimFunc:
+    return kernel.function(kernel.default())
+
+
+def usage(functions: Mapping[str, tirx.PrimFunc], target: Target) -> dict[str, KernelUsage]:
+    """Return what scheduled kernels take of a multiprocessor."""
     mod = tvm.IRModule(
-        {
-            name: kernel.default().mod["main"].with_attr("global_symbol", name)
-            for name, kernel in kernels.items()
-        }
+        {name: func.with_attr("global_symbol", name) for name, func in functions.items()}
     )
     return Nvrtc().compile(cuda_source(mod, target), str(target.attrs["arch"])).usage
 
@@ -91,20 +97,42 @@ def assert_in_registers(found: dict[str, KernelUsage], with_stack: Collection[st
 @pytest.mark.parametrize("arch", ["sm_61", "sm_80"])
 def test_resnet50(arch):
     target = on(arch)
-    found = usage({name: default_kernel(spec, target) for name, spec in RESNET50.items()}, target)
+    functions = {name: scheduled(default_kernel(spec, target)) for name, spec in RESNET50.items()}
+    found = usage(functions, target)
     assert len(found) >= len(RESNET50)
     assert_in_registers(found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["sm_61", "sm_80", "sm_90"])
-@pytest.mark.parametrize("name", zoo.NETWORKS)
-def test_the_zoo(name, arch, full):
+@pytest.mark.parametrize("archs", [("sm_61",), ("sm_80", "sm_90")], ids="-".join)
+def test_the_zoo(archs, full):
+    """Networks have many kernels in common, those of ``archs`` all: each is compiled once."""
     if not full:
         pytest.skip("needs --full")
-    target = on(arch)
-    tasks: tuple[Task, ...] = network_tasks(import_onnx(zoo.build(name)), target)
-    kernels = {f"k{i}": task.kernel(target) for i, task in enumerate(tasks)}
+    tasks = zoo_tasks(on(archs[0]))
     # Where TVM does not see that a thread samples at one place, it keeps the corners of several.
-    samples = [key for key, kernel in kernels.items() if isinstance(kernel.spec, Sample2d)]
-    assert_in_registers(usage(kernels, target), samples)
+    samples = [name for name, task in tasks.items() if isinstance(task.operator, Sample2d)]
+    for target in map(on, archs):
+        for task in tasks.values():
+            assert select(task.operator, target) is select(task.operator, on(archs[0]))
+        functions = {name: scheduled(task.kernel(target)) for name, task in tasks.items()}
+        found: dict[str, KernelUsage] = {}
+        for names in chunks(list(functions), COMPILED_TOGETHER):
+            found |= usage({name: functions[name] for name in names}, target)
+        assert len(found) >= len(tasks)
+        assert_in_registers(found, samples)
+
+
+def zoo_tasks(target: Target) -> dict[str, Task]:
+    """Return the distinct kernels of all networks, by names for CUDA C."""
+    with sharing_kernels():
+        keys = {
+            task.key: task
+            for name in zoo.NETWORKS
+            for task in network_tasks(import_onnx(zoo.build(name)), target)
+        }
+    return {f"k{i}": task for i, task in enumerate(keys.values())}
+
+
+def chunks(names: list[str], size: int) -> Iterator[list[str]]:
+    return (names[start : start + size] for start in range(0, len(names), size))

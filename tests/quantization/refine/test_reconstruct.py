@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.errors import ConfigError
 from relay_int8.graph.groups import find_groups
 from relay_int8.numerics.snr import snr_db
@@ -14,6 +15,7 @@ from tests.reference import run
 
 
 @pytest.fixture(scope="module")
+@sharing_kernels()
 def ratios():
     """Return the signal-to-noise ratio of the integer network by tools, and its models."""
     mod, x = network(True), pictures(40)

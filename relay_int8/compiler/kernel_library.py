@@ -8,12 +8,11 @@ its inner tensors as outputs compile only what no network before them has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 
 import tvm
 import tvm_ffi
@@ -21,10 +20,12 @@ from tvm import IRModule, relax, tirx
 from tvm.relax import vm_build
 from tvm.target import Target
 
+from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
+NO_CHECKS = {"tirx.disable_assert": True}  # TVM's option: kernels do not check their arguments
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
@@ -110,7 +111,8 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runti
     kernels = dict(_kernels(left))
     found = {} if alone else _known(kernels, target, library)
     missing = {gvar: func for gvar, func in kernels.items() if gvar not in found}
-    compiled = _compiled(missing, left, target, library, alone)
+    checked = _reading_inputs(final) if alone else frozenset()
+    compiled = _compiled(missing, left, target, library, alone, checked)
     if not alone:
         _load({**compiled, **{module: gvar for gvar, module in found.items()}})
     # The root gets the others as imports, so it is of this network alone. Names are looked up in
@@ -146,19 +148,52 @@ def _known(
     return {gvar: module for gvar, module in found.items() if module is not None}
 
 
+def _reading_inputs(final: IRModule) -> frozenset[str]:
+    """Return the names of the kernels that read what a caller gives, or a view of it."""
+    given, names = set(final["main"].params), set()
+    for block in final["main"].body.blocks:
+        for binding in block.bindings:
+            arguments = dataflow.arguments(binding.value)
+            if not any(argument in given for argument in arguments):
+                continue
+            callee = getattr(binding.value, "op", None)
+            if isinstance(callee, tvm.ir.GlobalVar):
+                names.add(str(callee.name_hint))
+            else:
+                given.add(binding.var)
+    return frozenset(names)
+
+
 def _compiled(
-    kernels: Kernels, mod: IRModule, target: Target, library: KernelLibrary, alone: bool
+    kernels: Kernels,
+    mod: IRModule,
+    target: Target,
+    library: KernelLibrary,
+    alone: bool,
+    checked: Collection[str],
 ) -> dict[tvm.runtime.Module, tvm.ir.GlobalVar]:
-    """Return modules with the code of ``kernels``, each with one of them; all cores compile."""
+    """Return modules with the code of ``kernels``, each with one of them; all cores compile.
+
+    Those named ``checked`` check their arguments. Of the others that would be half of their code:
+    the virtual machine makes their arguments, and has checked the shapes and types of its inputs.
+    """
     machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
-    items = list(kernels.items())
-    count = min(len(items), CHUNKS)
-    chunks = [IRModule(dict(items[i::count]), attrs=mod.attrs) for i in range(count)]
+    inner = [item for item in kernels.items() if item[0].name_hint not in checked]
+    outer = [item for item in kernels.items() if item[0].name_hint in checked]
+    chunks = [inner[i::CHUNKS] for i in range(min(len(inner), CHUNKS))]
+    configs = [NO_CHECKS] * len(chunks) + [{}] * len(outer)
+    chunks += [[item] for item in outer]
+
+    def _built(chunk: IRModule, config: Mapping[str, bool]) -> tvm.runtime.Module:
+        with tvm.transform.PassContext(config=config):
+            return tvm.tirx.build(chunk, target=machine)
+
+    mods = [IRModule(dict(chunk), attrs=mod.attrs) for chunk in chunks]
     with ThreadPoolExecutor(usable_cores()) as pool:
-        modules = list(pool.map(partial(tvm.tirx.build, target=machine), chunks))
-    for chunk, module in zip(chunks, modules, strict=True):
+        modules = list(pool.map(_built, mods, configs))
+    for chunk, module in zip(mods, modules, strict=True):
         library.keep(target, chunk, module)
-    return {module: items[i][0] for i, module in enumerate(modules)}
+    return {module: chunk[0][0] for module, chunk in zip(modules, chunks, strict=True)}
 
 
 def _load(kernels: Mapping[tvm.runtime.Module, tvm.ir.GlobalVar]) -> None:

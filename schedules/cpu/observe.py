@@ -34,7 +34,7 @@ from schedules.bodies.expressions import is_ragged
 from schedules.cpu.elementwise import Tiles, refuses_kind
 from schedules.layout import ROW, Layout
 from schedules.spec import Observe
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.template import General, Layouts, ScheduleTemplate
 
 MAX_TASKS = 16
 TASK_ELEMENTS = 32768  # a task has at least so many, to be worth its partial result
@@ -99,18 +99,21 @@ def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
     return Layouts(inputs=wanted.inputs, output=ROW)
 
 
-def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
+def general(spec: Observe, layouts: Layouts) -> General | None:
     """Return the kernel for tensors of any size, counted by one task or by as many as there are.
 
     A network has tensors of dozens of sizes, and LLVM takes a tenth of a second for each.
     """
     is_open = any(not isinstance(size, int) for size in spec.dims)
     if is_open or is_ragged(layouts.inputs[0], spec.dims):
-        return spec, layouts
+        return None
     memory = _memory(spec, layouts.inputs[0])
-    dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(len(memory.shape)))
     tasks = 1 if memory.tasks == 1 else MAX_TASKS
-    return replace(spec, dims=dims, tasks=tasks), Layouts(inputs=(ROW,), output=ROW)
+    return General(
+        spec=replace(spec, dims=(tirx.Var("size", "int64"),), tasks=tasks),
+        layouts=Layouts(inputs=(ROW,), output=ROW),
+        views=((math.prod(map(int, memory.shape)),),),
+    )
 
 
 def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:
@@ -223,12 +226,10 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                 T.sblock_attr({"template": "observe_cpu"})
                 flat = T.decl_buffer((total_size,), "float32", data=x.data)
                 place = T.sblock_alloc_buffer((chunk_size,), "int32")
-                for b in range(copies * slots):
+                counted = T.if_then_else(inverse[0] > 0.0, T.int64(1), T.int64(0))
+                for b in range(counted * copies * slots):
                     partial[t, b] = 0
-                items = T.if_then_else(
-                    inverse[0] > 0.0, first(t + T.int64(1)) - first(t), T.int64(0)
-                )
-                for k in range(items):
+                for k in range(counted * (first(t + T.int64(1)) - first(t))):
                     for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
                         for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
                             place[j] = slot(
@@ -239,12 +240,13 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
         for unit in range(T.int64(1)):
             with T.sblock("merge"):
                 T.axis.spatial(T.int64(1), unit)
-                T.reads(partial[0:tasks, 0 : copies * slots])
+                T.reads(partial[0:tasks, 0 : copies * slots], inverse[0])
                 T.writes(y[0:bins])
                 for b in range(bins):
                     y[b] = 0
-                for other, copy, b in T.grid(tasks, copies, bins):
-                    y[b] = y[b] + partial[other, copy * slots + b]
+                for other in range(T.if_then_else(inverse[0] > 0.0, tasks, T.int64(0))):
+                    for copy, b in T.grid(copies, bins):
+                        y[b] = y[b] + partial[other, copy * slots + b]
 
     return observe_histogram
 

@@ -44,20 +44,8 @@ def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:
     return params
 
 
-@dataclass(frozen=True, kw_only=True)
-class General:
-    """A kernel for tensors of many sizes: ``spec`` with open sizes, in ``layouts``.
-
-    ``views`` are the shapes in which one call hands its activations over: the same memory.
-    """
-
-    spec: Kernel
-    layouts: Layouts
-    views: tuple[tuple[int, ...], ...]
-
-
-def _of_one_size(spec: Kernel, layouts: Layouts) -> None:
-    return None
+def _of_one_size(spec: Kernel, layouts: Layouts) -> tuple[Kernel, Layouts]:
+    return spec, layouts
 
 
 def _as_scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -90,8 +78,8 @@ class ScheduleTemplate:
         ``(spec, params)`` -> the constants as ``kernel`` reads them, from their logical form;
         corrections that the instruction needs (zero point, sign) are folded into the bias here.
     general
-        ``(spec, layouts)`` -> the kernel that computes it for tensors of many sizes, so that calls
-        of all of them are compiled once; None, the default, where it has a kernel of its own.
+        ``(spec, layouts)`` -> those of the kernel that computes it for tensors of any size, in the
+        same memory, so that calls of many sizes are compiled once; by default itself.
     x_types
         The types of x its instruction can take.
     finish
@@ -106,6 +94,6 @@ class ScheduleTemplate:
     default: Callable[[Schedule, Kernel, Target], None]
     space: Callable[[Schedule, Kernel, Target], None]
     pack: Callable[[Kernel, Arrays], Arrays] = field(default=_as_it_is)
-    general: Callable[[Kernel, Layouts], General | None] = field(default=_of_one_size)
+    general: Callable[[Kernel, Layouts], tuple[Kernel, Layouts]] = field(default=_of_one_size)
     x_types: tuple[str, ...] = ("uint8", "int8", "float32")
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=_as_scheduled)

@@ -2,7 +2,7 @@
 
     Before:  ...; return logits
     After:   ...; x:range = observe(x);  x:histogram = observe(x, low, inverse);
-             x:mean = pool2d(x) or mean(x);  return all of them
+             x:means = channel_means(x);  return all of them
 
 Place:  after normalize, before LowerFloat: calibration's own network.
 Exact:  integers and extrema; of the means, the sum ascends over one image, whatever the schedule.
@@ -24,7 +24,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.numerics.qparams import PlannedScheme
-from schedules.spec import Observe, Pool2d
+from schedules.spec import ChannelMeans, Observe
 
 
 @tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
@@ -102,20 +102,7 @@ def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.
         columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
         columns = writer.emit(f"{var.name}:columns", columns)
         value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
-    batch, channels, height, width = image
-    spec = Pool2d(
-        reduce="avg",
-        batch=batch,
-        channels=channels,
-        height=height,
-        width=width,
-        out_size=(1, 1),
-        kernel=(height, width),
-        strides=(1, 1),
-        padding=(0, 0),
-        x="float32",
-        y="float32",
-    )
-    m = np.full((1, 1), 1.0 / (height * width), np.float32)
-    mean = writer.emit(f"{var.name}:mean", kernel_call(spec, [value], {"m": m}))
-    return writer.emit(f"{var.name}:means", relax.op.reshape(mean, (channels,)))
+    _, _, height, width = image
+    m = np.full(1, 1.0 / (height * width), np.float32)
+    call = kernel_call(ChannelMeans(dims=image), [value], {"m": m})
+    return writer.emit(f"{var.name}:means", call)

@@ -34,7 +34,7 @@ from schedules.bodies.expressions import is_ragged
 from schedules.cpu.elementwise import Tiles, refuses_kind
 from schedules.layout import ROW, Layout
 from schedules.spec import Observe
-from schedules.template import General, Layouts, ScheduleTemplate
+from schedules.template import Layouts, ScheduleTemplate
 
 MAX_TASKS = 16
 TASK_ELEMENTS = 32768  # a task has at least so many, to be worth its partial result
@@ -99,21 +99,18 @@ def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
     return Layouts(inputs=wanted.inputs, output=ROW)
 
 
-def general(spec: Observe, layouts: Layouts) -> General | None:
+def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
     """Return the kernel for tensors of any size, counted by one task or by as many as there are.
 
     A network has tensors of dozens of sizes, and LLVM takes a tenth of a second for each.
     """
     is_open = any(not isinstance(size, int) for size in spec.dims)
     if is_open or is_ragged(layouts.inputs[0], spec.dims):
-        return None
+        return spec, layouts
     memory = _memory(spec, layouts.inputs[0])
+    dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(len(memory.shape)))
     tasks = 1 if memory.tasks == 1 else MAX_TASKS
-    return General(
-        spec=replace(spec, dims=(tirx.Var("size", "int64"),), tasks=tasks),
-        layouts=Layouts(inputs=(ROW,), output=ROW),
-        views=((math.prod(map(int, memory.shape)),),),
-    )
+    return replace(spec, dims=dims, tasks=tasks), Layouts(inputs=(ROW,), output=ROW)
 
 
 def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:

@@ -70,7 +70,6 @@ class _LayoutWriter:
         self._layout: dict[relax.Expr, Layout] = {}
         self._held: dict[tuple[relax.Expr, Layout], relax.Expr] = {}
         self._kernels: dict[tuple[str, str, str], tvm.ir.GlobalVar] = {}
-        self._views: dict[tuple[relax.Expr, tuple[int, ...]], relax.Var] = {}
 
     def run(self) -> IRModule:
         """Write the function anew; its results stay in row-major order."""
@@ -186,21 +185,10 @@ class _LayoutWriter:
         params: Mapping[str, np.ndarray | relax.Expr],
     ) -> relax.Call:
         constants = _packed(template, spec, params)
+        function = self._function(spec, template, layouts)
         shape = layouts.output.physical_shape(spec.shape("y"))
         out = relax.TensorType([self._own_size(size) for size in shape], spec.dtype("y"))
-        general = template.general(spec, layouts)
-        if general is not None:
-            spec, layouts = general.spec, general.layouts
-            inputs = [self._view(*pair) for pair in zip(inputs, general.views, strict=True)]
-        function = self._function(spec, template, layouts)
         return relax.call_tir(function, [*inputs, *constants], out)
-
-    def _view(self, tensor: relax.Expr, shape: tuple[int, ...]) -> relax.Expr:
-        """Return the memory of a tensor in another shape."""
-        if (tensor, shape) not in self._views:
-            view = relax.op.reshape(tensor, shape)
-            self._views[tensor, shape] = self._writer.derive(f"{tensor.name}:view", view)
-        return self._views[tensor, shape]
 
     def _own_size(self, size: int | tvm.ir.Expr) -> int | tvm.ir.Expr:
         """Return a size in variables of the network: a spec names them, and has some of its own."""
@@ -214,6 +202,7 @@ class _LayoutWriter:
         self, spec: Spec, template: ScheduleTemplate, layouts: Layouts
     ) -> tvm.ir.GlobalVar:
         """Return the PrimFunc of a kernel; equal kernels share one."""
+        spec, layouts = template.general(spec, layouts)
         names = json.dumps([layout.name for layout in (*layouts.inputs, layouts.output)])
         key = (template.name, to_json(spec), names)
         if key not in self._kernels:

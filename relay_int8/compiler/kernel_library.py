@@ -8,25 +8,36 @@ its inner tensors as outputs compile only what no network before them has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import IRModule, relax, tirx
 from tvm.relax import vm_build
 from tvm.target import Target
+from tvm.target.codegen import llvm_version_major
 
+from relay_int8.compiler.code_cache import CodeCache
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
 NO_CHECKS = {"tirx.disable_assert": True}  # TVM's option: kernels do not check their arguments
+NEEDLESS = [
+    "tirx.RemoveNoOp"
+]  # takes a fifth of TVM's own passes, and LLVM gives the same bytes without it
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
+CODE_VERSION = 1  # of what is kept on disk: to be raised where the same kernels get other code
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
 Kernels = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
@@ -184,16 +195,48 @@ def _compiled(
     configs = [NO_CHECKS] * len(chunks) + [{}] * len(outer)
     chunks += [[item] for item in outer]
 
-    def _built(chunk: IRModule, config: Mapping[str, bool]) -> tvm.runtime.Module:
-        with tvm.transform.PassContext(config=config):
-            return tvm.tirx.build(chunk, target=machine)
-
     mods = [IRModule(dict(chunk), attrs=mod.attrs) for chunk in chunks]
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        modules = list(pool.map(_built, mods, configs))
+    modules = _machine_modules(mods, configs, machine)
     for chunk, module in zip(mods, modules, strict=True):
         library.keep(target, chunk, module)
     return {module: chunk[0][0] for module, chunk in zip(modules, chunks, strict=True)}
+
+
+def _machine_modules(
+    mods: Sequence[IRModule], configs: Sequence[Mapping[str, bool]], target: Target
+) -> list[tvm.runtime.Module]:
+    """Return the optimized LLVM code of modules, from the user's cache where they are in it.
+
+    All of it is read from text, whether it was compiled just now or before: so that artifacts have
+    the same bytes.
+    """
+    cache = CodeCache.of_user()
+    keys = [_key(mod, config, target) for mod, config in zip(mods, configs, strict=True)]
+    found = [cache.find(key) for key in keys]
+    with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
+
+        def _module(key: str, text: str | None, mod: IRModule, config: Mapping[str, bool]) -> Any:
+            file = Path(folder) / f"{key}.ll"
+            if text is None:
+                with tvm.transform.PassContext(config=config, disabled_pass=NEEDLESS):
+                    tvm.tirx.build(mod, target=target).write_to_file(str(file))
+            else:
+                file.write_text(text)
+            return tvm.runtime.load_module(str(file))
+
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            modules = list(pool.map(_module, keys, found, mods, configs))
+        missing = [key for key, text in zip(keys, found, strict=True) if text is None]
+        cache.keep({key: (Path(folder) / f"{key}.ll").read_text() for key in missing})
+    return modules
+
+
+def _key(mod: IRModule, config: Mapping[str, bool], target: Target) -> str:
+    """Return the sha256 of all that the code of a module depends on."""
+    versions = (tvm.__version__, llvm_version_major(), CODE_VERSION)
+    options = (target_config(target), dict(config), NEEDLESS)
+    text = json.dumps([versions, options, tvm.ir.save_json(mod)])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _load(kernels: Mapping[tvm.runtime.Module, tvm.ir.GlobalVar]) -> None:

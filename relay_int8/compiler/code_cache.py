@@ -44,12 +44,18 @@ class CodeCache:
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> CodeCache:
-        """Return the cache that the environment names, or the default one."""
+        """Return the cache that the environment names, or the default one.
+
+        Who has no home has none.
+        """
         named = environment.get(VARIABLE)
         if named is not None:
-            return cls(None if named in ("", "off") else Path(named).expanduser())
-        caches = environment.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        return cls(Path(caches) / "relay-int8")
+            return cls(None if named in ("", "off") else Path(named))
+        caches = environment.get("XDG_CACHE_HOME")
+        try:
+            return cls((Path(caches) if caches else Path("~/.cache").expanduser()) / "relay-int8")
+        except RuntimeError:  # no variable and no database says where the home is
+            return cls(None)
 
     def find(self, key: str) -> str | None:
         """Return the text that was kept under ``key``, or None."""

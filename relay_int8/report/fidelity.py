@@ -45,9 +45,11 @@ class Difference:
         self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
         self.count += found.size
         if params is not None:
-            q = np.rint(found / params.scale).astype(np.int64) + params.zero_point
+            steps = np.rint(found / params.scale)  # q - zero point, whole numbers
             ends = {params.qmin, params.qmax} - {params.zero_point}
-            self.saturated += int(np.isin(q, list(ends)).sum())
+            self.saturated += sum(
+                int(np.count_nonzero(steps == end - params.zero_point)) for end in ends
+            )
 
     @property
     def snr_db(self) -> float | None:

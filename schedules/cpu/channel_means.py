@@ -14,6 +14,8 @@ Exact:  bit-identical to the reference: each sum ascends over the positions.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
@@ -45,7 +47,8 @@ def general(spec: ChannelMeans, layouts: Layouts) -> tuple[ChannelMeans, Layouts
 
 def kernel(spec: ChannelMeans, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel of a spec that :func:`general` gave."""
-    _, blocks, height, width, *block_size = spec.dims
+    sizes: tuple[Any, ...] = spec.dims
+    _, blocks, height, width, *block_size = sizes
     shape = (T.int64(1), blocks, height, width, *map(T.int64, block_size))
     lanes, positions = T.int64(block_size[0] if block_size else 1), height * width
     (channels,) = spec.channels

@@ -212,7 +212,7 @@ def _machine_modules(
     """
     cache = CodeCache.of_user()
     keys = [_key(mod, config, target) for mod, config in zip(mods, configs, strict=True)]
-    found = [cache.find(key) for key in keys]
+    cached = [cache.find(key) for key in keys]
     with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
 
         def _module(key: str, text: str | None, mod: IRModule, config: Mapping[str, bool]) -> Any:
@@ -225,8 +225,8 @@ def _machine_modules(
             return tvm.runtime.load_module(str(file))
 
         with ThreadPoolExecutor(usable_cores()) as pool:
-            modules = list(pool.map(_module, keys, found, mods, configs))
-        missing = [key for key, text in zip(keys, found, strict=True) if text is None]
+            modules = list(pool.map(_module, keys, cached, mods, configs))
+        missing = [key for key, text in zip(keys, cached, strict=True) if text is None]
         cache.keep({key: (Path(folder) / f"{key}.ll").read_text() for key in missing})
     return modules
 

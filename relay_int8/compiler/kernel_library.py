@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -27,6 +26,7 @@ from tvm.target import Target
 from tvm.target.codegen import llvm_version_major
 
 from relay_int8.compiler.code_cache import CodeCache
+from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
@@ -213,22 +213,40 @@ def _machine_modules(
     cache = CodeCache.of_user()
     keys = [_key(mod, config, target) for mod, config in zip(mods, configs, strict=True)]
     cached = [cache.find(key) for key in keys]
-    with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
 
-        def _module(key: str, text: str | None, mod: IRModule, config: Mapping[str, bool]) -> Any:
-            file = Path(folder) / f"{key}.ll"
-            if text is None:
-                with tvm.transform.PassContext(config=config, disabled_pass=NEEDLESS):
-                    tvm.tirx.build(mod, target=target).write_to_file(str(file))
-            else:
-                file.write_text(text)
-            return tvm.runtime.load_module(str(file))
+    def _text(text: str | None, mod: IRModule, config: Mapping[str, bool]) -> str:
+        if text is not None:
+            return text
+        with tvm.transform.PassContext(config=config, disabled_pass=NEEDLESS):
+            return str(tvm.tirx.build(mod, target=target).inspect_source("ll"))
 
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            modules = list(pool.map(_module, keys, cached, mods, configs))
-        missing = [key for key, text in zip(keys, cached, strict=True) if text is None]
-        cache.keep({key: (Path(folder) / f"{key}.ll").read_text() for key in missing})
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        texts = list(pool.map(_text, cached, mods, configs))
+        modules = _modules_of(texts, pool)
+    compiled = zip(keys, texts, cached, strict=True)
+    cache.keep({key: text for key, text, known in compiled if known is None})
     return modules
+
+
+def _modules_of(texts: Sequence[str], pool: ThreadPoolExecutor) -> list[tvm.runtime.Module]:
+    """Return modules of LLVM texts, which TVM reads from files.
+
+    Raises
+    ------
+    ConfigError
+        If they cannot be written to the temporary folder.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
+            files = [Path(folder) / f"{number}.ll" for number in range(len(texts))]
+            for file, text in zip(files, texts, strict=True):
+                file.write_text(text)
+            return list(pool.map(tvm.runtime.load_module, map(str, files)))
+    except OSError as error:
+        raise ConfigError(
+            f"the temporary folder: kernels cannot be written to it ({error.strerror}); make room, "
+            "or name another by TMPDIR"
+        ) from error
 
 
 def _key(mod: IRModule, config: Mapping[str, bool], target: Target) -> str:

@@ -9,6 +9,7 @@ import tvm
 
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.code_cache import SUFFIX, CodeCache
+from relay_int8.errors import ConfigError
 from relay_int8.notices import Notice
 from schedules.targets import native_target
 from tests.small_networks import residual
@@ -126,3 +127,9 @@ def test_artifacts_have_the_same_bytes_cold_warm_and_off(tmp_path, monkeypatch):
     assert cold == warm == off
     assert first == third > 0
     assert not second
+
+
+def test_without_a_temporary_folder_there_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match="TMPDIR"):
+        compile_module(residual(), native_target())

@@ -10,6 +10,7 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
+from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
@@ -138,6 +139,7 @@ _ORDER = (
     CONCAT_CPU,
     MOVE_CPU,
     OBSERVE_CPU,
+    CHANNEL_MEANS_CPU,
     SAMPLE2D_CPU,
     SIGMOID_CPU,
     GELU_CPU,

@@ -2,7 +2,7 @@
 
     Before:  ...; return logits
     After:   ...; x:range = observe(x);  x:histogram = observe(x * factors, low, inverse);
-             x:mean = pool2d(x) or mean(x);  x:most = pool2d(x);  x:least = pool2d(-x);
+             x:means = channel_means(x);  x:most = pool2d(x);  x:least = pool2d(-x);
              return all of them
 
 Place:  after normalize, before LowerFloat: calibration's own network.
@@ -16,7 +16,6 @@ float32 (1, channels, 1, 1), of a tensor whose channels may be scaled; others ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import tvm
@@ -27,7 +26,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.numerics.qparams import PlannedScheme
-from schedules.spec import Observe, Pool2d
+from schedules.spec import ChannelMeans, Observe, Pool2d
 
 
 @tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
@@ -118,17 +117,28 @@ def _factors(var: relax.Var) -> relax.Var:
 
 def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.Var:
     """Write the means of the channels, the ``last`` axis of four or axis 1: float32 (channels,)."""
-    value, (_, channels, height, width) = _image(writer, var, last)
-    m = np.full((1, 1), 1.0 / (height * width), np.float32)
-    spec = _pool("avg", channels, height, width)
-    mean = writer.emit(f"{var.name}:mean", kernel_call(spec, [value], {"m": m}))
-    return writer.emit(f"{var.name}:means", relax.op.reshape(mean, (channels,)))
+    value, image = _image(writer, var, last)
+    m = np.full(1, 1.0 / (image[2] * image[3]), np.float32)
+    call = kernel_call(ChannelMeans(dims=image), [value], {"m": m})
+    return writer.emit(f"{var.name}:means", call)
 
 
 def _most(writer: dataflow.FunctionWriter, var: relax.Var, name: str) -> relax.Var:
     """Write the greatest value of each channel, axis 1: float32 (channels,)."""
     value, (_, channels, height, width) = _image(writer, var, last=False)
-    spec = _pool("max", channels, height, width)
+    spec = Pool2d(
+        reduce="max",
+        batch=1,
+        channels=channels,
+        height=height,
+        width=width,
+        out_size=(1, 1),
+        kernel=(height, width),
+        strides=(1, 1),
+        padding=(0, 0),
+        x="float32",
+        y="float32",
+    )
     pooled = writer.emit(f"{name}:pooled", kernel_call(spec, [value], {}))
     return writer.emit(name, relax.op.reshape(pooled, (channels,)))
 
@@ -152,20 +162,3 @@ def _image(
         columns = writer.emit(f"{var.name}:columns", columns)
         value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
     return value, image
-
-
-def _pool(reduce: Literal["max", "avg"], channels: int, height: int, width: int) -> Pool2d:
-    """Return the kernel that makes one number of each channel of an image."""
-    return Pool2d(
-        reduce=reduce,
-        batch=1,
-        channels=channels,
-        height=height,
-        width=width,
-        out_size=(1, 1),
-        kernel=(height, width),
-        strides=(1, 1),
-        padding=(0, 0),
-        x="float32",
-        y="float32",
-    )

@@ -8,24 +8,36 @@ its inner tensors as outputs compile only what no network before them has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 
 import tvm
 import tvm_ffi
 from tvm import IRModule, relax, tirx
 from tvm.relax import vm_build
 from tvm.target import Target
+from tvm.target.codegen import llvm_version_major
 
+from relay_int8.compiler.code_cache import CodeCache
+from relay_int8.errors import ConfigError
+from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
+NO_CHECKS = {"tirx.disable_assert": True}  # TVM's option: kernels do not check their arguments
+NEEDLESS = [
+    "tirx.RemoveNoOp"
+]  # takes a fifth of TVM's own passes, and LLVM gives the same bytes without it
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
+CODE_VERSION = 1  # of what is kept on disk: to be raised where the same kernels get other code
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
 Kernels = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
@@ -110,7 +122,8 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runti
     kernels = dict(_kernels(left))
     found = {} if alone else _known(kernels, target, library)
     missing = {gvar: func for gvar, func in kernels.items() if gvar not in found}
-    compiled = _compiled(missing, left, target, library, alone)
+    checked = _reading_inputs(final) if alone else frozenset()
+    compiled = _compiled(missing, left, target, library, alone, checked)
     if not alone:
         _load({**compiled, **{module: gvar for gvar, module in found.items()}})
     # The root gets the others as imports, so it is of this network alone. Names are looked up in
@@ -146,19 +159,102 @@ def _known(
     return {gvar: module for gvar, module in found.items() if module is not None}
 
 
+def _reading_inputs(final: IRModule) -> frozenset[str]:
+    """Return the names of the kernels that read what a caller gives, or a view of it."""
+    given, names = set(final["main"].params), set()
+    for block in final["main"].body.blocks:
+        for binding in block.bindings:
+            arguments = dataflow.arguments(binding.value)
+            if not any(argument in given for argument in arguments):
+                continue
+            callee = getattr(binding.value, "op", None)
+            if isinstance(callee, tvm.ir.GlobalVar):
+                names.add(str(callee.name_hint))
+            else:
+                given.add(binding.var)
+    return frozenset(names)
+
+
 def _compiled(
-    kernels: Kernels, mod: IRModule, target: Target, library: KernelLibrary, alone: bool
+    kernels: Kernels,
+    mod: IRModule,
+    target: Target,
+    library: KernelLibrary,
+    alone: bool,
+    checked: Collection[str],
 ) -> dict[tvm.runtime.Module, tvm.ir.GlobalVar]:
-    """Return modules with the code of ``kernels``, each with one of them; all cores compile."""
+    """Return modules with the code of ``kernels``, each with one of them; all cores compile.
+
+    Those named ``checked`` check their arguments. Of the others that would be half of their code:
+    the virtual machine makes their arguments, and has checked the shapes and types of its inputs.
+    """
     machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
-    items = list(kernels.items())
-    count = min(len(items), CHUNKS)
-    chunks = [IRModule(dict(items[i::count]), attrs=mod.attrs) for i in range(count)]
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        modules = list(pool.map(partial(tvm.tirx.build, target=machine), chunks))
-    for chunk, module in zip(chunks, modules, strict=True):
+    inner = [item for item in kernels.items() if item[0].name_hint not in checked]
+    outer = [item for item in kernels.items() if item[0].name_hint in checked]
+    chunks = [inner[i::CHUNKS] for i in range(min(len(inner), CHUNKS))]
+    configs = [NO_CHECKS] * len(chunks) + [{}] * len(outer)
+    chunks += [[item] for item in outer]
+
+    mods = [IRModule(dict(chunk), attrs=mod.attrs) for chunk in chunks]
+    modules = _machine_modules(mods, configs, machine)
+    for chunk, module in zip(mods, modules, strict=True):
         library.keep(target, chunk, module)
-    return {module: items[i][0] for i, module in enumerate(modules)}
+    return {module: chunk[0][0] for module, chunk in zip(modules, chunks, strict=True)}
+
+
+def _machine_modules(
+    mods: Sequence[IRModule], configs: Sequence[Mapping[str, bool]], target: Target
+) -> list[tvm.runtime.Module]:
+    """Return the optimized LLVM code of modules, from the user's cache where they are in it.
+
+    All of it is read from text, whether it was compiled just now or before: so that artifacts have
+    the same bytes.
+    """
+    cache = CodeCache.of_user()
+    keys = [_key(mod, config, target) for mod, config in zip(mods, configs, strict=True)]
+    cached = [cache.find(key) for key in keys]
+
+    def _text(text: str | None, mod: IRModule, config: Mapping[str, bool]) -> str:
+        if text is not None:
+            return text
+        with tvm.transform.PassContext(config=config, disabled_pass=NEEDLESS):
+            return str(tvm.tirx.build(mod, target=target).inspect_source("ll"))
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        texts = list(pool.map(_text, cached, mods, configs))
+        modules = _modules_of(texts, pool)
+    compiled = zip(keys, texts, cached, strict=True)
+    cache.keep({key: text for key, text, known in compiled if known is None})
+    return modules
+
+
+def _modules_of(texts: Sequence[str], pool: ThreadPoolExecutor) -> list[tvm.runtime.Module]:
+    """Return modules of LLVM texts, which TVM reads from files.
+
+    Raises
+    ------
+    ConfigError
+        If they cannot be written to the temporary folder.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
+            files = [Path(folder) / f"{number}.ll" for number in range(len(texts))]
+            for file, text in zip(files, texts, strict=True):
+                file.write_text(text)
+            return list(pool.map(tvm.runtime.load_module, map(str, files)))
+    except OSError as error:
+        raise ConfigError(
+            f"the temporary folder: kernels cannot be written to it ({error.strerror}); make room, "
+            "or name another by TMPDIR"
+        ) from error
+
+
+def _key(mod: IRModule, config: Mapping[str, bool], target: Target) -> str:
+    """Return the sha256 of all that the code of a module depends on."""
+    versions = (tvm.__version__, llvm_version_major(), CODE_VERSION)
+    options = (target_config(target), dict(config), NEEDLESS)
+    text = json.dumps([versions, options, tvm.ir.save_json(mod)])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _load(kernels: Mapping[tvm.runtime.Module, tvm.ir.GlobalVar]) -> None:

@@ -47,9 +47,11 @@ class Difference:
         self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
         self.count += approximate.size
         if params is not None:
-            q = np.rint(approximate / params.scale).astype(np.int64) + params.zero_point
+            steps = np.rint(approximate / params.scale)  # q - zero point, whole numbers
             ends = {params.qmin, params.qmax} - {params.zero_point}
-            self.saturated += int(np.isin(q, list(ends)).sum())
+            self.saturated += sum(
+                int(np.count_nonzero(steps == end - params.zero_point)) for end in ends
+            )
 
     @property
     def snr_db(self) -> float | None:

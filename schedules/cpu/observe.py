@@ -223,12 +223,10 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                 T.sblock_attr({"template": "observe_cpu"})
                 flat = T.decl_buffer((total_size,), "float32", data=x.data)
                 place = T.sblock_alloc_buffer((chunk_size,), "int32")
-                for b in range(copies * slots):
+                counted = T.if_then_else(inverse[0] > 0.0, T.int64(1), T.int64(0))
+                for b in range(counted * copies * slots):
                     partial[t, b] = 0
-                items = T.if_then_else(
-                    inverse[0] > 0.0, first(t + T.int64(1)) - first(t), T.int64(0)
-                )
-                for k in range(items):
+                for k in range(counted * (first(t + T.int64(1)) - first(t))):
                     for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
                         for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
                             place[j] = slot(
@@ -239,12 +237,13 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
         for unit in range(T.int64(1)):
             with T.sblock("merge"):
                 T.axis.spatial(T.int64(1), unit)
-                T.reads(partial[0:tasks, 0 : copies * slots])
+                T.reads(partial[0:tasks, 0 : copies * slots], inverse[0])
                 T.writes(y[0:bins])
                 for b in range(bins):
                     y[b] = 0
-                for other, copy, b in T.grid(tasks, copies, bins):
-                    y[b] = y[b] + partial[other, copy * slots + b]
+                for other in range(T.if_then_else(inverse[0] > 0.0, tasks, T.int64(0))):
+                    for copy, b in T.grid(copies, bins):
+                        y[b] = y[b] + partial[other, copy * slots + b]
 
     return observe_histogram
 

@@ -24,6 +24,7 @@ from schedules.spec import (
     ZERO_DIVISOR,
     Binary,
     Bound,
+    ChannelMeans,
     Concat,
     Dequantize,
     Move,
@@ -141,6 +142,12 @@ def _move(spec: Move, tensors: Arrays, params: Arrays) -> np.ndarray:
     return x.copy()
 
 
+def _channel_means(spec: ChannelMeans, tensors: Arrays, params: Arrays) -> np.ndarray:
+    rows = tensors["x"].reshape(spec.dims[1], -1)
+    sums = np.cumsum(rows, axis=1, dtype=np.float32)[:, -1]
+    return np.asarray(sums * params["m"])
+
+
 def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
     x = tensors["x"].ravel()
     finite = x[np.isfinite(x)]
@@ -187,6 +194,7 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "concat": _concat,
     "move": _move,
     "observe": _observe,
+    "channel_means": _channel_means,
     "interpolate": interpolate,
     "sample2d": sample2d,
     "sigmoid": sigmoid,

@@ -36,7 +36,7 @@ from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product, Strides
 from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
-from schedules.spec.statistics import Observe
+from schedules.spec.statistics import ChannelMeans, Observe
 from schedules.spec.text import SPECS, Spec, from_json, sized, to_json
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Attention",
     "Binary",
     "Bound",
+    "ChannelMeans",
     "Concat",
     "Conv2d",
     "DType",

@@ -9,6 +9,34 @@ from schedules.spec.operator_spec import OperatorSpec, Shape
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelMeans(OperatorSpec):
+    """The mean of each channel of a float32 image (1, c, h, w), for calibration.
+
+    y float32 (c,): the float32 sum of a channel, which ascends over the positions, times m.
+    Where ``channels`` are given, dims are those of the image in memory, (1, blocks, h, w, lanes) or
+    (1, c, h, w), and y has that many: channel ``block * lanes + lane`` is one lane of a block.
+    Params: m float32 (1,), one over the number of positions.
+    """
+
+    kind: ClassVar[str] = "channel_means"
+    dims: Shape
+    channels: Shape = ()
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("m",)
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        return self.dims if name == "x" else self.channels or (self.dims[1],)
+
+    def dtype(self, name: str) -> str:
+        """Element type of every activation."""
+        return "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observe(OperatorSpec):
     """A statistic of a float32 activation, for calibration.
 

@@ -19,7 +19,7 @@ from schedules.spec.normalizing import Normalize, Softmax
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product
 from schedules.spec.sampling import Sample2d
-from schedules.spec.statistics import Observe
+from schedules.spec.statistics import ChannelMeans, Observe
 
 Spec = (
     Conv2d
@@ -34,6 +34,7 @@ Spec = (
     | Concat
     | Move
     | Observe
+    | ChannelMeans
     | Sample2d
     | Sigmoid
     | Gelu
@@ -58,6 +59,7 @@ SPECS: dict[str, type[Spec]] = {
         Concat,
         Move,
         Observe,
+        ChannelMeans,
         Sample2d,
         Sigmoid,
         Gelu,

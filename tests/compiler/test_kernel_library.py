@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 
 from relay_int8.compiler import kernel_library
 from relay_int8.compiler.build import Built, compile_module, virtual_machine
@@ -75,3 +76,25 @@ def test_an_exported_library_has_all_its_kernels(compiled, tmp_path):
 def test_equal_kernels_have_equal_names():
     names = [{call.function for call in compile_module(residual(), TARGET).calls} for _ in "ab"]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize(
+    ("x", "refusal"),
+    [
+        (np.zeros((1, 3, 12, 12), np.float32), "12 vs. 11"),
+        (np.zeros((1, 3, 12, 11), np.float64), "float64"),
+        (np.zeros((3, 12, 11), np.float32), "ndim 4 but get 3"),
+        (np.zeros((1, 3, 12, 22), np.float32)[..., ::2], "compact"),
+    ],
+    ids=["shape", "type", "rank", "strides"],
+)
+def test_what_a_caller_gives_is_checked(x, refusal):
+    main = virtual_machine(compile_module(residual(), TARGET))["main"]
+    with pytest.raises((ValueError, RuntimeError), match=refusal):
+        main(tvm_ffi.from_dlpack(x))
+
+
+def test_kernels_between_others_do_not_check_their_arguments():
+    executable = compile_module(residual(), TARGET).executable
+    checked = ["expected to be" in module.inspect_source() for module in executable.mod.imports]
+    assert sum(checked) == 1  # the one that reads x

@@ -1,0 +1,101 @@
+"""Means of the channels of a float32 image, for calibration, in any layout.
+
+    x : float32 (1, c, h, w), in blocks of channels or row major, where a block is a channel
+    m : float32 (1,), one over the number of positions
+    y : float32 (c,)
+
+Loops after scheduling (p parallel, v vectorized):
+
+    p:block   position v:lane     one sum for each lane, in registers
+    block     lane                scale and store, lanes past the last channel left out
+
+Exact:  bit-identical to the reference: each sum ascends over the positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.script import tirx as T
+from tvm.target import Target
+
+from schedules.bodies.body import template_blocks
+from schedules.bodies.buffers import whole
+from schedules.cpu.elementwise import refuses_kind
+from schedules.layout import NHWC, ROW
+from schedules.spec import ChannelMeans
+from schedules.template import Layouts, ScheduleTemplate
+
+
+def _layouts(spec: ChannelMeans, wanted: Layouts) -> Layouts:
+    (x,) = wanted.inputs
+    return Layouts(inputs=(ROW if x == NHWC else x,), output=ROW)
+
+
+def general(spec: ChannelMeans, layouts: Layouts) -> tuple[ChannelMeans, Layouts]:
+    """Return the kernel for images of any size: a network has dozens of them."""
+    blocks, height, width, channels = (
+        tirx.Var(name, "int64") for name in ("blocks", "height", "width", "channels")
+    )
+    block = layouts.inputs[0].block
+    memory = (1, blocks, height, width, *([block] if block else []))
+    spec = ChannelMeans(dims=memory, channels=(channels,))
+    return spec, Layouts(inputs=(ROW,), output=ROW)
+
+
+def kernel(spec: ChannelMeans, layouts: Layouts) -> tirx.PrimFunc:
+    """Return the unscheduled kernel of a spec that :func:`general` gave."""
+    sizes: tuple[Any, ...] = spec.dims
+    _, blocks, height, width, *block_size = sizes
+    shape = (T.int64(1), blocks, height, width, *map(T.int64, block_size))
+    lanes, positions = T.int64(block_size[0] if block_size else 1), height * width
+    (channels,) = spec.channels
+
+    # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
+    @T.prim_func(private=True, s_tir=True)
+    def channel_means(
+        x: T.Buffer(shape, "float32"),
+        m: T.Buffer((T.int64(1),), "float32"),
+        y: T.Buffer((channels,), "float32"),
+    ) -> None:
+        """Sum the positions of each channel, and scale the sums."""
+        T.func_attr({"tirx.noalias": True})
+        for block in range(blocks):
+            with T.sblock("sum"):
+                b = T.axis.spatial(blocks, block)
+                T.reads(whole(x), m[0])
+                T.writes(whole(y))
+                T.sblock_attr({"template": "channel_means_cpu"})
+                flat = T.decl_buffer((blocks * positions * lanes,), "float32", data=x.data)
+                sums = T.sblock_alloc_buffer((lanes,), "float32")
+                for lane in T.vectorized(lanes):
+                    sums[lane] = T.float32(0)
+                for position in range(positions):
+                    for lane in T.vectorized(lanes):
+                        sums[lane] = sums[lane] + flat[(b * positions + position) * lanes + lane]
+                for lane in range(lanes):
+                    if b * lanes + lane < channels:
+                        y[b * lanes + lane] = sums[lane] * m[0]
+
+    return channel_means
+
+
+def default(sch: Schedule, spec: ChannelMeans, target: Target) -> None:
+    """Give blocks of channels to threads."""
+    (block,) = template_blocks(sch)
+    sch.parallel(sch.get_loops(block)[0])
+
+
+CHANNEL_MEANS_CPU = ScheduleTemplate(
+    name="channel_means_cpu",
+    kind="channel_means",
+    refuses=refuses_kind,
+    layouts=_layouts,
+    kernel=kernel,
+    default=default,
+    space=default,
+    general=general,
+    x_types=("float32",),
+)

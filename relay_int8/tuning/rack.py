@@ -18,6 +18,7 @@ import tvm
 from tvm import rpc
 from tvm.target import Target
 
+from relay_int8.compiler.build import export_library
 from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
@@ -37,7 +38,7 @@ from schedules.targets import machine, needed_flags
 
 LIBRARY = "library.so"
 READY = "ready"
-MEET_S = 10.0  # of a session that only asks a device what it is
+MEET_S = 60.0  # of a session that only asks a device what it is; GPUs may take half of it to start
 
 
 def connect(rack: Endpoint, session_s: float) -> tuple[rpc.RPCSession, Device]:
@@ -124,7 +125,7 @@ def _compile(batch: Batch, library: Path, before: _Compiled | None) -> _Compiled
     """Compile a batch; another one of the same task before it saves making its problem again."""
     kernel, executable, refusals = compile_batch(batch)
     if executable is not None:
-        executable.export_library(str(library))
+        export_library(executable, kernel.target, library)
     same = before is not None and before.batch.task.key == batch.task.key
     given = before.problem if before is not None and same else problem(kernel)
     return _Compiled(batch, library, refusals, given)

@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from tvm.target import Target
+
+from relay_int8.compiler.build import cross_linker
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.device import Device
@@ -19,7 +22,9 @@ from schedules.space import Choices
 from schedules.task import Task
 
 RETRY_S = 1.0
-MARGIN_S = 10.0  # the device ends a session after this process has given up on it, not before
+# The device ends a session after this process has given up on it, not before; a session on a GPU
+# begins with starting the driver, which takes seconds where nothing else holds it.
+MARGIN_S, GPU_MARGIN_S = 10.0, 60.0
 
 
 class RemoteDevices(WorkerMeasurer):
@@ -40,6 +45,11 @@ class RemoteDevices(WorkerMeasurer):
         Seconds to wait for a device before giving up.
     how
         As for :class:`WorkerMeasurer`.
+
+    Raises
+    ------
+    ArtifactError
+        If the devices are another kind of computer, and no compiler here links for it.
     """
 
     def __init__(
@@ -51,6 +61,7 @@ class RemoteDevices(WorkerMeasurer):
         patience_s: float = 600.0,
         **how: Any,
     ) -> None:
+        cross_linker(Target(dict(target)))
         super().__init__(target, [Worker(partial(serve, rack)) for _ in range(devices)], **how)
         self._rack, self._patience_s = rack, patience_s
         self._seen_s = time.monotonic()  # when any worker last heard from a device
@@ -147,7 +158,8 @@ class RemoteDevices(WorkerMeasurer):
         self, worker: Worker, part: Batch, answer_s: float | None = None
     ) -> tuple[list[Measured], SessionLost | WorkerLostError | None]:
         """Return the results there are, and what ended the run too early."""
-        self._await_device(worker, MARGIN_S + self._run_s * len(part.candidates))
+        margin_s = GPU_MARGIN_S if part.on_gpu else MARGIN_S
+        self._await_device(worker, margin_s + self._run_s * len(part.candidates))
         results: list[Measured] = []
         try:
             for _ in part.candidates:

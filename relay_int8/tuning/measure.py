@@ -43,7 +43,7 @@ class LocalMeasurer(WorkerMeasurer):
         """Return what this computer is; takes half a second to find its peak."""
         target = Target(self._target)
         if target.kind.name == "cuda":
-            return MeasuringDevice(name=installed_gpus().devices[0].name)
+            return MeasuringDevice.of(installed_gpus().devices[0])
         dot = best_dot(target)
         return MeasuringDevice(
             name=cpu_name(), clocks=clocks(), peak_macs_s=peak(dot, target) if dot else 0.0

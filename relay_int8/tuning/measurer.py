@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from relay_int8.machine.gpu import Gpu
 from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
@@ -20,12 +21,19 @@ ROUNDS = 9  # turns of each candidate in a comparison
 class MeasuringDevice:
     """Where is measured: the name of the CPU or GPU, its clocks when asked, and its peak.
 
-    ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known.
+    ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known;
+    ``multiprocessors`` are a GPU's.
     """
 
     name: str
     clocks: str = ""
     peak_macs_s: float = 0.0
+    multiprocessors: int = 0
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> MeasuringDevice:
+        """Return a GPU as what is measured on."""
+        return cls(name=gpu.name, multiprocessors=gpu.multiprocessors)
 
 
 class Measurer(Protocol):

@@ -79,7 +79,7 @@ class RemoteDevices(WorkerMeasurer):
             ) from error
         device: Device = self._await_device(worker, self._target)
         if self._target["kind"] == "cuda":
-            return MeasuringDevice(name=device.gpus.devices[0].name)
+            return MeasuringDevice.of(device.gpus.devices[0])
         return MeasuringDevice(name=device.cpu, clocks=device.clocks)
 
     def measure(

@@ -91,7 +91,7 @@ def tune_tasks(
     warm = list(_warm(options.warm_start))
     with _measurer(target, options) as measurer:
         device = measurer.describe()
-        where = folder / slug(device.name) / slug(name)
+        where = folder / device_folder(device.name, device.multiprocessors) / slug(name)
         log = Log(where, _manifest(tasks, target, name, options, device), resume=options.resume)
         try:
             tuner = Tuner(
@@ -165,6 +165,11 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
+def device_folder(name: str, multiprocessors: int = 0) -> str:
+    """Return the folder of a device's logs; GPUs of one name may differ in multiprocessors."""
+    return slug(f"{name} {multiprocessors} sm" if multiprocessors else name)
+
+
 def _manifest(
     tasks: Sequence[Task], target: Target, name: str, options: TuneOptions, device: MeasuringDevice
 ) -> Manifest:
@@ -173,6 +178,7 @@ def _manifest(
         device=device.name,
         clocks=device.clocks,
         peak_macs_s=device.peak_macs_s,
+        multiprocessors=device.multiprocessors,
         network=name,
         network_digest=hashlib.sha256("\n".join(keys).encode()).hexdigest(),
         target=target_config(target),

@@ -88,6 +88,7 @@ class WorkerMeasurer:
         self._target, self._workers, self._catalog = dict(target), list(workers), catalog
         self._timing = timing or Timing()
         self._start_s, self._compile_s, self._run_s = start_s, compile_s, run_s
+        self._answers: dict[Worker, Any] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -123,13 +124,17 @@ class WorkerMeasurer:
         return [shares[i % count][i // count] for i in range(total)]
 
     def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
-        """Wait until a part is compiled that was sent; return why it is not."""
+        """Wait until a part is compiled that was sent; return why it is not.
+
+        What else the worker answers is kept for whoever runs the part.
+        """
         start_s = 0.0 if worker.has_answered else self._start_s
         try:
-            failure = worker.receive(start_s + self._compile_s * len(part.candidates))
+            answer = worker.receive(start_s + self._compile_s * len(part.candidates))
         except WorkerLostError as error:
             return Measured(verdict="lost", reason=f"compiling {error}")
-        return None if failure is None else Measured(verdict="failed", reason=failure)
+        self._answers[worker] = answer
+        return Measured(verdict="failed", reason=answer) if isinstance(answer, str) else None
 
 
 def part_of(batch: Batch, places: slice) -> Batch:

@@ -32,6 +32,7 @@ from relay_int8.tuning.bench import (
     last_line,
     measured,
 )
+from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
 from schedules.targets import machine, needed_flags
@@ -158,7 +159,8 @@ def _run(rack: Endpoint, session_s: float, compiled: _Compiled, connection: Conn
         for answer in _measured(session, compiled):
             connection.send(answer)
     except (OSError, RuntimeError) as error:
-        connection.send(SessionLost(last_line(error)))
+        fault = fault_of(str(error)) if compiled.batch.on_gpu else None
+        connection.send(SessionLost(fault.reason if fault else last_line(error)))
 
 
 def _measured(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured]:

@@ -15,6 +15,7 @@ from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import Batch, Measured
+from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.rack import READY, NoDevice, SessionLost, serve
 from relay_int8.tuning.worker import Worker, WorkerLostError
@@ -116,7 +117,7 @@ class RemoteDevices(WorkerMeasurer):
             results, lost = self._run(worker, batch, self._run_s * len(candidates))
             if lost is None:
                 return results
-            failure = _lost(lost)
+            failure = self._lost(lost)
         return [failure] * len(candidates)
 
     def _share(self, worker: Worker, part: Batch) -> list[Measured]:
@@ -147,7 +148,18 @@ class RemoteDevices(WorkerMeasurer):
             results, again = self._run(worker, single)
             if again is None:
                 return results[0]
-        return _lost(lost)
+            lost = again
+        return self._lost(lost)
+
+    def _lost(self, lost: SessionLost | WorkerLostError) -> Measured:
+        """Return what to note of a candidate; DeployError where its GPU cannot be used."""
+        if isinstance(lost, WorkerLostError):
+            return Measured(verdict="lost", reason=f"running {lost}")
+        if fault_of(lost.reason):
+            raise DeployError(
+                f"{self._rack}: {lost.reason}; what was measured is in the log, go on with --resume"
+            )
+        return Measured(verdict="lost", reason=lost.reason)
 
     def _sent(self, worker: Worker, part: Batch) -> Measured | None:
         """Have a part compiled; return why it is not."""
@@ -201,8 +213,3 @@ class RemoteDevices(WorkerMeasurer):
             f"{self._rack}: no device for {self._patience_s:g} s ({reason}); what was measured is "
             "in the log; look at the devices, then go on with --resume"
         )
-
-
-def _lost(lost: SessionLost | WorkerLostError) -> Measured:
-    reason = lost.reason if isinstance(lost, SessionLost) else f"running {lost}"
-    return Measured(verdict="lost", reason=reason)

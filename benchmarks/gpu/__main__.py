@@ -33,7 +33,6 @@ from typing import Any
 from benchmarks.gpu.bundle import Bundle, BundleError, Entry, open_bundle
 from benchmarks.gpu.cell import GpuCell
 from benchmarks.gpu.chunks import ChunkError
-from benchmarks.gpu.driver import DriverError
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.race import GpuRules, race, survey, systems_for
 from benchmarks.gpu.ship import ShipError
@@ -41,6 +40,7 @@ from benchmarks.gpu.systems import DEFAULT, SYSTEMS, versions
 from benchmarks.gpu.table import clocks, markdown, summary
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
+from relay_int8.machine.cuda_driver import DriverError
 
 NETWORKS = (
     "resnet18",

@@ -94,6 +94,8 @@ class Batch:
 
 
 Compiled = tuple[Kernel, Any, list[str]]
+Clock = Callable[[Callable[[], object], int, Timing], tuple[float, ...]]
+"""``(launch, repeats, timing)`` -> the mean seconds of each repeat."""
 
 
 def compile_batch(batch: Batch) -> Compiled:
@@ -125,14 +127,21 @@ def measure_batch(batch: Batch, compiled: Compiled, given: Problem) -> Iterator[
 
 
 def measure_module(
-    batch: Batch, module: Any, refusals: Sequence[str], given: Problem
+    batch: Batch,
+    module: Any,
+    refusals: Sequence[str],
+    given: Problem,
+    clock: Clock | None = None,
 ) -> Iterator[Measured]:
-    """Yield what each candidate of a batch is worth whose functions a module has."""
+    """Yield what each candidate of a batch is worth whose functions a module has.
+
+    ``clock`` times them in place of TVM's evaluator.
+    """
     device = tvm.cuda() if batch.on_gpu else tvm.cpu()
     constants = [tvm.runtime.tensor(array, device) for array in given.arguments]
 
     def _contender(name: str) -> Contender:
-        return Contender(module, name, device, constants, given, batch.timing)
+        return Contender(module, name, device, constants, given, batch.timing, clock)
 
     return measured(batch, refusals, _contender, RuntimeError)
 
@@ -151,8 +160,10 @@ class Contender:
         constants: list[Any],
         given: Problem,
         timing: Timing,
+        clock: Clock | None = None,
     ) -> None:
         self._module, self._name, self._device, self._timing = module, name, device, timing
+        self._clock = clock
         self._given, self._y = given, tvm.runtime.tensor(given.canary, device)
         self._arguments = [*constants, self._y]
         module[name](*self._arguments)
@@ -160,6 +171,9 @@ class Contender:
 
     def seconds(self, repeats: int) -> tuple[float, ...]:
         """Return the mean seconds of each of ``repeats`` repeats."""
+        if self._clock is not None:
+            run = self._module[self._name]
+            return self._clock(lambda: run(*self._arguments), repeats, self._timing)
         timer: Callable[..., Any] = self._module.time_evaluator(
             self._name,
             self._device,

@@ -114,6 +114,11 @@ def tune_tasks(
 def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDevices:
     config = target_config(target)
     if options.rack is not None:
+        if options.timing.flush and target.kind.name == "cuda":
+            raise ConfigError(
+                "the cache of another computer's GPU cannot be emptied before a run; leave --flush "
+                "out, or tune where the GPU is"
+            )
         return RemoteDevices(
             config,
             options.rack,
@@ -121,8 +126,6 @@ def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDev
             timing=options.timing,
             patience_s=options.patience_s,
         )
-    if options.timing.flush and target.kind.name == "cuda":
-        raise ConfigError("only the caches of a CPU can be emptied before a run; leave --flush out")
     reason = obstacle(target)
     if reason:
         raise ConfigError(reason)

@@ -11,7 +11,7 @@ import pytest
 
 from relay_int8 import ImportOptions, load_model
 from relay_int8.demo import MODEL
-from relay_int8.errors import DeployError
+from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, Endpoint
 from relay_int8.tuning.bench import Batch, Timing, compile_batch
 from relay_int8.tuning.device_fault import fault_of
@@ -19,9 +19,10 @@ from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.rack import SessionLost
 from relay_int8.tuning.remote import RemoteDevices
-from relay_int8.tuning.session import obstacle
+from relay_int8.tuning.session import TuneOptions, obstacle, tune_tasks
 from schedules.space import first
 from schedules.targets import named_target, target_config
+from tests.benchmarks.gpu.fake_clock import with_clock
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
 from tests.remote.processes import server
 
@@ -38,17 +39,19 @@ from schedules.task import Task
 from schedules.targets import named_target, target_config
 
 if __name__ == "__main__":
-    key, candidates, workers = json.loads(sys.argv[1])
+    key, candidates, workers, flush = json.loads(sys.argv[1])
     target = named_target("sm_80")
     assert obstacle(target) is None
     candidates = [
         one and tuple(tuple(c) if isinstance(c, list) else c for c in one) for one in candidates
     ]
-    timing = Timing(repeats=2, repeat_ms=1)
+    timing = Timing(repeats=2, repeat_ms=1, flush=flush)
     with LocalMeasurer(target_config(target), timing=timing, workers=workers) as measurer:
         place = measurer.describe().name
         try:
             found = measurer.measure(Task.from_key(key, 1), candidates)
+            if flush:
+                found = measurer.compare(Task.from_key(key, 1), candidates)
         except DeployError as error:
             sys.exit(str(error))
     print(json.dumps([place, [[one.verdict, len(one.seconds), one.reason] for one in found]]))
@@ -73,9 +76,9 @@ def source(batch):
     return found[0]
 
 
-def run(gpu, batch, candidates=None, workers=1, **variables):
+def run(gpu, batch, candidates=None, workers=1, flush=False, **variables):
     """Measure in a process of its own."""
-    given = json.dumps([batch.task.key, candidates or batch.candidates, workers])
+    given = json.dumps([batch.task.key, candidates or batch.candidates, workers, flush])
     return subprocess.run(
         [sys.executable, "-c", MEASURE, given],
         env=os.environ | gpu.environment() | variables,
@@ -94,7 +97,7 @@ def measured(gpu, batch, **how):
 @pytest.fixture(scope="module")
 def right(source, tmp_path_factory):
     """Return a GPU that runs both."""
-    return FakeGpu.make(tmp_path_factory.mktemp("gpu") / "right", source)
+    return with_clock(FakeGpu.make(tmp_path_factory.mktemp("gpu") / "right", source))
 
 
 def test_right_candidates_have_times_on_a_gpu_that_allows_one_context(batch, right, tmp_path):
@@ -105,10 +108,15 @@ def test_right_candidates_have_times_on_a_gpu_that_allows_one_context(batch, rig
     assert [one[:2] for one in found] == [["ok", 2], ["ok", 2]]
 
 
+def test_with_empty_caches(batch, right):
+    _, found = measured(right, batch, flush=True)
+    assert [one[:2] for one in found] == [["ok", ROUNDS], ["ok", ROUNDS]]
+
+
 def test_candidates_that_are_wrong_or_fail_have_none(batch, source, tmp_path):
     wrong, count = re.subn(r"(c0_kernel\([^{]*\{)", r"\1 return;", source)
     assert count
-    _, found = measured(FakeGpu.make(tmp_path / "wrong", wrong), batch)
+    _, found = measured(with_clock(FakeGpu.make(tmp_path / "wrong", wrong)), batch)
     assert [one[:2] for one in found] == [["wrong", 0], ["ok", 2]]
     assert "outputs are wrong" in found[0][2]
     # A context is given up after an error; the second candidate, measured alone then, is c0 as well.
@@ -136,7 +144,7 @@ def device(right, tmp_path, monkeypatch):
 def test_over_rpc(batch, device):
     timing = Timing(repeats=2, repeat_ms=1)
     with RemoteDevices(batch.target, device, timing=timing) as measurer:
-        assert measurer.describe() == MeasuringDevice(name="Fake GPU", multiprocessors=8)
+        assert measurer.describe() == MeasuringDevice(name="Fake GPU", multiprocessors=2)
         apart = measurer.measure(batch.task, batch.candidates)
         both = measurer.compare(batch.task, batch.candidates)
     assert [(each.verdict, len(each.seconds)) for each in apart] == [("ok", 2)] * 2
@@ -168,6 +176,14 @@ def test_a_gpu_of_another_computer_that_cannot_be_used_stops_the_run():
     with pytest.raises(DeployError, match=r"9090: CUDA: out of memory; .* go on with --resume"):
         measurer._lost(SessionLost("CUDA: out of memory; end it"))
     assert measurer._lost(SessionLost("connection reset")).verdict == "lost"
+
+
+@pytest.mark.fast
+def test_another_computers_gpu_is_not_flushed():
+    endpoint = Endpoint(address=Address("127.0.0.1", 9090))
+    options = TuneOptions(rack=endpoint, timing=Timing(flush=True))
+    with pytest.raises(ConfigError, match=r"cache of another computer's GPU .*; leave --flush out"):
+        tune_tasks((), named_target("sm_80"), "net", options)
 
 
 @pytest.mark.fast

@@ -84,7 +84,9 @@ def tune_tasks(
     ConfigError
         If this computer is to measure and cannot run code for ``target``, or an option is unknown.
     DeployError
-        If there is no device, or none any more.
+        If there is no device, none any more, or a GPU that cannot be used.
+    ArtifactError
+        If devices are another kind of computer, and no compiler here links for it.
     RecordError
         As :class:`relay_int8.tuning.trial_log.Log`.
     """

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
+from random import Random
 from typing import Any, cast
 
 import tvm_ffi
@@ -26,6 +28,8 @@ Option = int | tuple[int, ...]
 Options = tuple[Option, ...]
 Choices = tuple[Option, ...]
 Choose = Callable[[int, Options], Option]
+ESTIMATES = 6  # random points by which a space is judged; a space differs little between them
+COUNTED = 128  # points that are counted one by one: listing takes milliseconds for each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +43,13 @@ class Kernel:
 
     def schedule(self) -> Schedule:
         """Return a schedule of the kernel that nothing was done to yet; its function is "main"."""
+        return Schedule(self._main, seed=1)
+
+    @cached_property
+    def _main(self) -> tirx.PrimFunc:
+        """The kernel, made once: a space is looked at through thousands of schedules of it."""
         func = self.template.kernel(self.spec, self.layouts)
-        return Schedule(func.with_attr("global_symbol", "main"), seed=1)
+        return func.with_attr("global_symbol", "main")
 
     def default(self) -> Schedule:
         """Return the schedule of the default tiles."""
@@ -100,6 +109,9 @@ def point(kernel: Kernel, choices: Choices) -> Point:
     def _choose(position: int, options: Options) -> Option:
         return choices[position] if position < len(choices) else -1
 
+    reason = kernel.template.crowded(choices)
+    if reason:
+        raise ScheduleError(f"{kernel.template.name} with {list(choices)}: {reason}")
     point = trace(kernel, _choose)
     if len(point.choices) != len(choices):
         raise ScheduleError(
@@ -122,12 +134,40 @@ def points(kernel: Kernel) -> Iterator[Choices]:
     return _below(kernel, (), count) if count else iter([()])
 
 
-def size(kernel: Kernel, limit: int = 20_000) -> int | None:
-    """Return the number of points, or None where there are more than ``limit``."""
+def size(kernel: Kernel, limit: int = COUNTED) -> int | None:
+    """Return the number of points, or None where there are more than ``limit``.
+
+    Spaces that are estimated to be twice as large are not counted.
+    """
+    if estimated_size(kernel) > 2 * limit:
+        return None
     for total, _ in enumerate(points(kernel)):
         if total == limit:
             return None
     return total + 1
+
+
+def estimated_size(kernel: Kernel) -> int:
+    """Return about how many points there are; exact where no choice depends on another.
+
+    The mean, over random points, of the product of how many options each choice had there: an
+    estimate without bias of the leaves of a tree (Knuth, "Estimating the efficiency of backtrack
+    programs", 1975). The same in every call.
+    """
+    count, rng = len(first(kernel).choices), Random(1)
+
+    def _product() -> int:
+        total = 1
+
+        def _choose(_position: int, options: Options) -> Option:
+            nonlocal total
+            total *= len(options)
+            return rng.choice(options)
+
+        draw(kernel, _choose, count)
+        return total
+
+    return round(sum(_product() for _ in range(ESTIMATES)) / ESTIMATES)
 
 
 def version(kernel: Kernel) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from tvm.target import Target, codegen
 
 from schedules.cores import usable_cores
-from schedules.cuda.device.devices import ARCHITECTURES
+from schedules.cuda.device.devices import ARCHITECTURES, JETSON
 from schedules.template import ScheduleError
 
 TARGETS: dict[str, dict[str, Any]] = {
@@ -66,7 +66,8 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
     """Return the target called ``name``.
 
     That is "native", a key of ``TARGETS``, a GPU's architecture as in "sm_80", or TVM's target as
-    JSON. The computer that a GPU is in is a plain one of this computer's kind, unless JSON says.
+    JSON. The computer that a GPU is in is a plain one of this computer's kind, that of a Jetson's
+    GPU a 64-bit Arm, unless JSON says.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
     if name == "cuda":
         raise ScheduleError("target cuda: choose an architecture before; kernels depend on it")
     if name in ARCHITECTURES:
-        return Target({"kind": "cuda", "arch": name}, host="llvm")
+        host = TARGETS["aarch64"] if name in JETSON else {"kind": "llvm"}
+        return Target({"kind": "cuda", "arch": name}, host=Target(host))
     target = _from_json(name)
     refusal = _refusal(target)
     if refusal:

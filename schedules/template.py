@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,10 @@ class Layouts:
 
 def not_measured(_template: str, _spec: Kernel) -> None:
     """Return that no time is known."""
+
+
+def _not_known(_choices: Sequence[Any]) -> None:
+    """Return that choices alone do not show whether a block is too large."""
 
 
 def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:
@@ -82,6 +86,9 @@ class ScheduleTemplate:
         same memory, so that calls of many sizes are compiled once; by default itself.
     x_types
         The types of x its instruction can take.
+    crowded
+        The choices of a point -> why no block of a GPU can hold what they ask for, or None where
+        that is seen only in the loops: spares making loops that cannot run.
     finish
         Scheduled PrimFunc -> what is compiled: adds what no scheduling instruction can.
     """
@@ -96,4 +103,5 @@ class ScheduleTemplate:
     pack: Callable[[Kernel, Arrays], Arrays] = field(default=_as_it_is)
     general: Callable[[Kernel, Layouts], tuple[Kernel, Layouts]] = field(default=_of_one_size)
     x_types: tuple[str, ...] = ("uint8", "int8", "float32")
+    crowded: Callable[[Sequence[Any]], str | None] = field(default=_not_known)
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=_as_scheduled)

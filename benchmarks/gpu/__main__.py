@@ -34,13 +34,13 @@ from benchmarks.gpu.bundle import Bundle, BundleError, Entry, open_bundle
 from benchmarks.gpu.bundle_runtime import RuntimeCopyError
 from benchmarks.gpu.chunks import ChunkError
 from benchmarks.gpu.compare_systems import GpuRules, compare_systems, survey, systems_for
-from benchmarks.gpu.driver import DriverError
 from benchmarks.gpu.measurement import GpuMeasurement
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.systems import DEFAULT, SYSTEMS, versions
 from benchmarks.gpu.table import clocks, markdown, summary
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
+from relay_int8.machine.cuda_driver import DriverError
 
 NETWORKS = (
     "resnet18",

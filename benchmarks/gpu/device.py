@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
-from benchmarks.gpu.driver import Driver
 from benchmarks.gpu.management import Management
 from benchmarks.gpu.peaks import Peaks, data_sheet, measure
+from relay_int8.machine.cuda_driver import Driver
 
 Kind = Literal["cuda", "cpu"]
 
@@ -64,7 +64,7 @@ class CudaDevice:
     @property
     def capture_stream(self) -> int:
         """The handle of the stream that :meth:`capture` looks at."""
-        return int(self.driver.capture_stream.value or 0)
+        return self.driver.capture_stream
 
     def facts(self) -> Mapping[str, Any]:
         """Return what it is, as plain values."""

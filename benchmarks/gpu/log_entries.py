@@ -19,7 +19,7 @@ from tvm.target import Target
 from relay_int8.errors import RecordError
 from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.metaschedule_database import Database
-from relay_int8.tuning.session import results, slug
+from relay_int8.tuning.session import device_folder, results, slug
 from relay_int8.tuning.trial_log import Log, Manifest, Trial
 from schedules.task import Task
 
@@ -36,9 +36,10 @@ def record(result: Path, folder: Path) -> list[Path]:
         content = json.loads(result.read_text())
     except (OSError, ValueError) as error:
         raise RecordError(f"{result} cannot be read: {error}; --run writes it") from error
-    device = str(content["facts"]["device"])
+    facts = content["facts"]
+    device = device_folder(str(facts["device"]), facts.get("multiprocessors", 0))
     return [
-        _record(cell, content, folder / slug(device) / slug(f"{cell['network']}-b{cell['batch']}"))
+        _record(cell, content, folder / device / slug(f"{cell['network']}-b{cell['batch']}"))
         for cell in content["cells"]
         if cell["layers"]
     ]
@@ -53,6 +54,7 @@ def _record(cell: Mapping[str, Any], content: Mapping[str, Any], folder: Path) -
         device=content["facts"]["device"],
         clocks=content["facts"].get("clocks", ""),
         peak_macs_s=peak,
+        multiprocessors=content["facts"].get("multiprocessors", 0),
         network=f"{cell['network']}, batch {cell['batch']}",
         network_digest=hashlib.sha256("\n".join(sorted(counts)).encode()).hexdigest(),
         target=cell["target"],

@@ -13,12 +13,11 @@ import tvm_ffi
 from benchmarks.gpu.device import Device, Kind, open_device
 from benchmarks.gpu.turns import GpuTurn, take_turn
 from relay_int8.errors import ArtifactError
+from relay_int8.machine import kernel_clock
+from relay_int8.machine.kernel_clock import kernel_seconds
 from relay_int8.runtime import tvm_runtime
 from relay_int8.runtime.artifact import read_artifact
 from relay_int8.runtime.module import refusal
-
-LAUNCHES = 20  # of one kernel, in a graph, when it is timed by itself
-KERNEL_S = 0.005  # seconds that one kernel is timed for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class Network:
         self._enqueue()  # what is compiled, captured and allocated at first, is by then
         self.device.synchronize()
         self._run: Callable[[], object] = (
-            self._captured(self._enqueue) if captured else self._enqueue
+            kernel_clock.captured(self.device, kind, self._enqueue) if captured else self._enqueue
         )
 
     def outputs(self) -> np.ndarray:
@@ -62,7 +61,7 @@ class Network:
         return take_turn(self.device, self._run, seconds)
 
     def launches(self) -> list[Launch]:
-        """Return each kernel of a run, timed by itself in a graph of ``LAUNCHES`` of it."""
+        """Return each kernel of a run, timed by itself as the tuner does."""
         calls: list[tuple[Any, str, tuple[Any, ...]]] = []
 
         def _note(function: Any, name: str, arguments: tuple[Any, ...]) -> None:
@@ -103,26 +102,7 @@ class Network:
         self.device.synchronize()
 
     def _alone(self, function: Any, arguments: tuple[Any, ...]) -> float:
-        def _launches() -> None:
-            for _ in range(LAUNCHES):
-                function(*arguments)
-
-        _launches()
-        self.device.synchronize()
-        run = self._captured(_launches)
-        once = max(self.device.seconds(run, 1), 1e-9)
-        runs = max(1, round(KERNEL_S / once))
-        return self.device.seconds(run, runs) / runs / LAUNCHES
-
-    def _captured(self, enqueue: Callable[[], object]) -> Callable[[], object]:
-        """Return a function that replays what ``enqueue`` has TVM launch, as one graph."""
-        place = tvm_ffi.device(self.device.kind, 0)
-
-        def _on_stream() -> None:
-            with tvm_ffi.use_raw_stream(place, self.device.capture_stream):
-                enqueue()
-
-        return self.device.capture(_on_stream)
+        return kernel_seconds(self.device, self.device.kind, lambda: function(*arguments))[0]
 
     def _enqueue(self) -> None:
         self._result = self._vm["main"](self._images)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.gpu.driver import Driver, GpuFacts
+from relay_int8.machine.cuda_driver import Driver, GpuFacts
 from schedules.cuda.device.gpus import gpu_of
 
 SOURCE = Path(__file__).with_name("peak_kernels.cu")
@@ -98,7 +98,7 @@ def _launch(driver: Driver, image: bytes) -> float:
 
         def _enqueue() -> None:
             for _ in range(LAUNCHES):
-                driver.launch(kernel, 1, WARP, (sums,), driver.capture_stream)
+                driver.launch(kernel, 1, WARP, (sums,), ctypes.c_void_p(driver.capture_stream))
 
         run = driver.capture(_enqueue)
         return min(driver.seconds(run, 10) / 10 / LAUNCHES for _ in range(REPEATS))

@@ -17,10 +17,10 @@ import tensorrt
 from onnxruntime import quantization
 
 from benchmarks.gpu.device import CudaDevice, Kind
-from benchmarks.gpu.driver import DriverError
 from benchmarks.gpu.pictures import CALIBRATION_SEED, pictures
 from benchmarks.gpu.turns import GpuTurn, take_turn
 from benchmarks.static_quantization import ImageReader, write_qdq
+from relay_int8.machine.cuda_driver import DriverError
 
 CALIBRATION_IMAGES = 8
 PRECISIONS = ("INT8", "FP16")

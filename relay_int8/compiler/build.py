@@ -49,20 +49,37 @@ class Built:
         ArtifactError
             If there is no compiler for the target's machine, or it fails.
         """
-        wanted = machine(self.target)
-        options: dict[str, Any] = {}
-        if wanted != platform.machine():
-            compiler = f"{wanted}-linux-gnu-g++"
-            if shutil.which(compiler) is None:
-                raise ArtifactError(
-                    f"{compiler} not found: a library for {wanted} is linked by it; install it "
-                    f"(Debian: g++-{wanted.replace('_', '-')}-linux-gnu)"
-                )
-            options["fcompile"] = cc.cross_compiler(compiler)
-        try:
-            self.executable.export_library(str(path), **options)
-        except RuntimeError as error:
-            raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
+        export_library(self.executable, self.target, path)
+
+
+def export_library(executable: tvm.runtime.Executable, target: Target, path: Path | str) -> None:
+    """Write what was compiled for ``target`` as a shared library; ArtifactError as Built.export."""
+    compiler = cross_linker(target)
+    options: dict[str, Any] = {"fcompile": cc.cross_compiler(compiler)} if compiler else {}
+    try:
+        executable.export_library(str(path), **options)
+    except RuntimeError as error:
+        raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
+
+
+def cross_linker(target: Target) -> str | None:
+    """Return the compiler that links libraries for another kind of computer; None for this one's.
+
+    Raises
+    ------
+    ArtifactError
+        If it is not installed.
+    """
+    wanted = machine(target)
+    if wanted == platform.machine():
+        return None
+    compiler = f"{wanted}-linux-gnu-g++"
+    if shutil.which(compiler) is None:
+        raise ArtifactError(
+            f"{compiler} not found: a library for {wanted} is linked by it; install it "
+            f"(Debian: g++-{wanted.replace('_', '-')}-linux-gnu)"
+        )
+    return compiler
 
 
 def compile_module(

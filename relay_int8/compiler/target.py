@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm.target import Target
@@ -12,7 +12,7 @@ from relay_int8.machine.gpu import Gpus, installed_gpus
 from relay_int8.machine.host import cpu_flags
 from schedules.cuda.device.gpus import capability
 from schedules.cuda.toolchain.architectures import choose_architectures
-from schedules.targets import named_target, target_config
+from schedules.targets import machine, named_target, target_config
 from schedules.template import ScheduleError
 
 CUDA, NATIVE = "cuda", "native"
@@ -57,6 +57,7 @@ def resolve(
     try:
         if target == CUDA:
             names = _chosen(architectures or NATIVE, find_gpus)
+            _check_computers(names)
             return Destination(target=named_target(names[0]), architectures=names)
         where = target if isinstance(target, Target) else named_target(target, cpu_flags())
         if where.kind.name != CUDA:
@@ -79,12 +80,32 @@ def resolve(
     return Destination(target=where, architectures=names)
 
 
+def _check_computers(names: Sequence[str]) -> None:
+    """Refuse GPUs that are in different kinds of computers: a library is for one of them."""
+    computers = {name: machine(named_target(name)) for name in names}
+    if len({*computers.values()}) > 1:
+        found = ", ".join(f"{name} ({computer})" for name, computer in computers.items())
+        raise ConfigError(
+            f"architectures {found} are in computers of different kinds; build a library for each"
+        )
+
+
 def resolve_target(target: str | Target, threads: int | None = None) -> Target:
     """Return the target that :func:`resolve` finds, for networks that run on ``threads``.
 
     The target's own, usually all cores, if None.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`resolve`; and if the target is a GPU, whose kernels have no such threads.
     """
     found = resolve(target).target
+    if threads and found.kind.name == CUDA:
+        raise ConfigError(
+            f"{threads} threads are asked for, but the target is {target}: threads are those of a "
+            "CPU, a GPU's kernels use all of it; leave --threads out"
+        )
     return Target(target_config(found) | {"num-cores": threads}) if threads else found
 
 

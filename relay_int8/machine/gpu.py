@@ -14,17 +14,23 @@ from schedules.cuda.device.gpus import capability
 
 DRIVER = "libcuda.so.1"
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
+_MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _NAME_BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """One GPU: its name, its architecture as in "sm_90", the bytes of its memory."""
+    """One GPU: its name, its architecture as in "sm_90", the bytes of its memory.
+
+    ``multiprocessors`` is how many it has: GPUs of one name may differ in it, and in what is fast;
+    0 if it is not known.
+    """
 
     name: str
     architecture: str
     memory_bytes: int
+    multiprocessors: int = 0
 
     def __str__(self) -> str:
         return f"{self.name} ({self.architecture}, {self.memory_bytes / 2**30:.1f} GiB)"
@@ -124,6 +130,7 @@ class _Driver:
             name=name.value.decode(errors="replace"),
             architecture=f"sm_{major}{minor}",
             memory_bytes=size.value,
+            multiprocessors=self._attribute(_MULTIPROCESSORS, device),
         )
 
     def _attribute(self, which: int, device: ctypes.c_int) -> int:
@@ -171,7 +178,9 @@ def misfit(needs: GpuNeeds, gpus: Gpus, number: int = 0) -> str | None:
     if _numbers(gpus.driver) < _numbers(needs.driver):
         return (
             f"it needs a driver for CUDA {needs.driver} or newer, the driver here serves CUDA "
-            f"{gpus.driver}; update the NVIDIA driver"
+            f"{gpus.driver}; update the NVIDIA driver to branch 580 or newer, or, where the GPU is "
+            f"a data centre's, install NVIDIA's package {compatibility_package(needs.driver)}, "
+            "which serves newer CUDA on an older driver"
         )
     device = gpus.devices[number]
     if not _runs(needs, device.architecture):
@@ -186,6 +195,11 @@ def misfit(needs: GpuNeeds, gpus: Gpus, number: int = 0) -> str | None:
             "build it with a smaller --batch"
         )
     return None
+
+
+def compatibility_package(driver: str) -> str:
+    """Return NVIDIA's package of forward compatibility for a CUDA, as cuda-compat-13-0 for 13.0."""
+    return "-".join(("cuda-compat", *driver.split(".")))
 
 
 def misfit_here(needs: GpuNeeds | None, number: int = 0) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
 import shutil
@@ -52,6 +53,9 @@ def main() -> None:
     # Unbuffered and by file number: forked sessions close sys.stdin, whose lock must be free then.
     with open(0, "rb", buffering=0, closefd=False) as stdin:
         orders = Orders(**json.loads(stdin.readline()))
+    # Sessions have to be forks, which inherit what is registered here; in Python 3.14 they would
+    # come from a forkserver, which knows nothing of it.
+    multiprocessing.set_start_method("fork", force=True)
     threading.Thread(target=_end_with_parent, args=(orders.work,), daemon=True).start()
     _register()
     state = _start(orders)

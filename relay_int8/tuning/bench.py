@@ -11,6 +11,7 @@ from typing import Any, Literal
 import tvm
 from tvm.target import Target
 
+from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
 from schedules import catalog
@@ -85,8 +86,16 @@ class Batch:
         """Whether candidates run on a GPU."""
         return bool(self.target["kind"] == "cuda")
 
+    @property
+    def templates(self) -> Mapping[str, ScheduleTemplate]:
+        """The templates that are meant, by name."""
+        found: Mapping[str, ScheduleTemplate] = importlib.import_module(self.catalog).TEMPLATES
+        return found
+
 
 Compiled = tuple[Kernel, Any, list[str]]
+Clock = Callable[[Callable[[], object], int, Timing], tuple[float, ...]]
+"""``(launch, repeats, timing)`` -> the mean seconds of each repeat."""
 
 
 def compile_batch(batch: Batch) -> Compiled:
@@ -94,8 +103,7 @@ def compile_batch(batch: Batch) -> Compiled:
 
     One module for all: much of what a compilation costs does not depend on how many there are.
     """
-    templates: Mapping[str, ScheduleTemplate] = importlib.import_module(batch.catalog).TEMPLATES
-    kernel = batch.task.kernel(Target(dict(batch.target)), templates)
+    kernel = batch.task.kernel(Target(dict(batch.target)), batch.templates)
     functions, refusals = {}, []
     for index, choices in enumerate(batch.candidates):
         try:
@@ -115,11 +123,25 @@ def compile_batch(batch: Batch) -> Compiled:
 def measure_batch(batch: Batch, compiled: Compiled, given: Problem) -> Iterator[Measured]:
     """Yield what each candidate is worth, in order, on the problem of its task."""
     _, library, refusals = compiled
+    return measure_module(batch, None if library is None else library.mod, refusals, given)
+
+
+def measure_module(
+    batch: Batch,
+    module: Any,
+    refusals: Sequence[str],
+    given: Problem,
+    clock: Clock | None = None,
+) -> Iterator[Measured]:
+    """Yield what each candidate of a batch is worth whose functions a module has.
+
+    ``clock`` times them in place of TVM's evaluator.
+    """
     device = tvm.cuda() if batch.on_gpu else tvm.cpu()
     constants = [tvm.runtime.tensor(array, device) for array in given.arguments]
 
     def _contender(name: str) -> Contender:
-        return Contender(library.mod, name, device, constants, given, batch.timing)
+        return Contender(module, name, device, constants, given, batch.timing, clock)
 
     return measured(batch, refusals, _contender, RuntimeError)
 
@@ -138,8 +160,10 @@ class Contender:
         constants: list[Any],
         given: Problem,
         timing: Timing,
+        clock: Clock | None = None,
     ) -> None:
         self._module, self._name, self._device, self._timing = module, name, device, timing
+        self._clock = clock
         self._given, self._y = given, tvm.runtime.tensor(given.canary, device)
         self._arguments = [*constants, self._y]
         module[name](*self._arguments)
@@ -147,6 +171,9 @@ class Contender:
 
     def seconds(self, repeats: int) -> tuple[float, ...]:
         """Return the mean seconds of each of ``repeats`` repeats."""
+        if self._clock is not None:
+            run = self._module[self._name]
+            return self._clock(lambda: run(*self._arguments), repeats, self._timing)
         timer: Callable[..., Any] = self._module.time_evaluator(
             self._name,
             self._device,
@@ -173,7 +200,10 @@ def measured(
     contender: Callable[[str], Contender],
     *failures: type[Exception],
 ) -> Iterator[Measured]:
-    """Yield what each candidate is worth; ``failures`` are errors of its own."""
+    """Yield what each candidate is worth; ``failures`` are errors of its own.
+
+    Of them, those that a GPU is to blame for are raised all the same.
+    """
     if batch.rounds:
         contenders = [contender(f"c{index}") for index in range(len(refusals))]
         yield from _in_turns(contenders, batch)
@@ -185,6 +215,8 @@ def measured(
         try:
             yield _alone(contender(f"c{index}"), batch)
         except failures as error:
+            if fault_of(str(error)) and batch.on_gpu:
+                raise
             yield Measured(verdict="failed", reason=last_line(error))
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 from tvm.target import Target
 
+from relay_int8.errors import DeployError
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import clocks, cpu_name
 from relay_int8.tuning.bench import Batch, Measured, serve
+from relay_int8.tuning.device_fault import DeviceFault
+from relay_int8.tuning.gpu_runner import compile_libraries, run_libraries
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.cores import usable_cores
@@ -26,7 +29,8 @@ class LocalMeasurer(WorkerMeasurer):
     target
         As ``schedules.targets.target_config`` gives it.
     workers
-        Processes that compile, one a core if None; while one runs a candidate, the others wait.
+        Processes that compile, one a core if None; while one runs a candidate, the others wait. A
+        GPU's candidates all run in one more process.
     how
         As for :class:`WorkerMeasurer`.
     """
@@ -36,14 +40,22 @@ class LocalMeasurer(WorkerMeasurer):
     ) -> None:
         cores = usable_cores()
         environment = {"TVM_NUM_THREADS": str(target.get("num-cores", cores))}
-        processes = [Worker(serve, environment) for _ in range(workers or cores)]
+        on_gpu = target["kind"] == "cuda"
+        serving = compile_libraries if on_gpu else serve
+        processes = [Worker(serving, environment) for _ in range(workers or cores)]
         super().__init__(target, processes, **how)
+        self._runner = Worker(run_libraries, environment) if on_gpu else None
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if self._runner is not None:
+            self._runner.stop()
 
     def describe(self) -> MeasuringDevice:
         """Return what this computer is; takes half a second to find its peak."""
         target = Target(self._target)
         if target.kind.name == "cuda":
-            return MeasuringDevice(name=installed_gpus().devices[0].name)
+            return MeasuringDevice.of(installed_gpus().devices[0])
         dot = best_dot(target)
         return MeasuringDevice(
             name=cpu_name(), clocks=clocks(), peak_macs_s=peak(dot, target) if dot else 0.0
@@ -55,10 +67,10 @@ class LocalMeasurer(WorkerMeasurer):
         worker.send(batch)
         failure = self._compiled(worker, batch)
         if failure is None:
-            worker.send("run")
             try:
+                runner = self._started(worker)
                 wait_s = self._run_s * len(candidates)
-                return [worker.receive(wait_s) for _ in candidates]
+                return [self._result(runner, wait_s) for _ in candidates]
             except WorkerLostError as error:
                 failure = Measured(verdict="lost", reason=f"comparing {error}")
         return [failure] * len(candidates)
@@ -99,16 +111,43 @@ class LocalMeasurer(WorkerMeasurer):
 
     def _run(self, worker: Worker, part: Batch) -> list[Measured]:
         results: list[Measured] = []
-        worker.send("run")
         try:
+            runner = self._started(worker)
             for _ in part.candidates:
-                results.append(worker.receive(self._run_s))
+                results.append(self._result(runner, self._run_s))
                 if results[-1].verdict == "failed" and part.on_gpu:
-                    worker.stop()  # after an error its GPU context is of no use
+                    runner.stop()  # after an error its GPU context is of no use
                     break
         except WorkerLostError as error:
             results.append(Measured(verdict="lost", reason=f"running {error}"))
         return results + self._apart(worker, part, range(len(results), len(part.candidates)))
+
+    def _started(self, worker: Worker) -> Worker:
+        """Begin to run what ``worker`` has compiled; return the process that does."""
+        runner = self._runner or worker
+        if runner is not worker:
+            start_s = 0.0 if runner.has_answered else self._start_s
+            runner.send(self._answers[worker])
+            runner.receive(start_s + self._compile_s)
+        runner.send("run")
+        return runner
+
+    def _result(self, runner: Worker, wait_s: float) -> Measured:
+        """Return the next result.
+
+        Raises
+        ------
+        DeployError
+            If the GPU cannot be used.
+        """
+        answer: Measured | DeviceFault = runner.receive(wait_s)
+        if isinstance(answer, DeviceFault):
+            runner.stop()
+            raise DeployError(
+                f"this computer's GPU: {answer.reason}; what was measured is in the log, go on "
+                "with --resume"
+            )
+        return answer
 
     def _apart(self, worker: Worker, part: Batch, places: Sequence[int]) -> list[Measured]:
         """Measure candidates one by one: to find the culprit, and because of it no other."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from relay_int8.machine.gpu import Gpu
 from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
@@ -20,12 +21,19 @@ ROUNDS = 9  # turns of each candidate in a comparison
 class MeasuringDevice:
     """Where is measured: the name of the CPU or GPU, its clocks when asked, and its peak.
 
-    ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known.
+    ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known;
+    ``multiprocessors`` are a GPU's.
     """
 
     name: str
     clocks: str = ""
     peak_macs_s: float = 0.0
+    multiprocessors: int = 0
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> MeasuringDevice:
+        """Return a GPU as what is measured on."""
+        return cls(name=gpu.name, multiprocessors=gpu.multiprocessors)
 
 
 class Measurer(Protocol):
@@ -80,6 +88,7 @@ class WorkerMeasurer:
         self._target, self._workers, self._catalog = dict(target), list(workers), catalog
         self._timing = timing or Timing()
         self._start_s, self._compile_s, self._run_s = start_s, compile_s, run_s
+        self._answers: dict[Worker, Any] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -115,13 +124,17 @@ class WorkerMeasurer:
         return [shares[i % count][i // count] for i in range(total)]
 
     def _compiled(self, worker: Worker, part: Batch) -> Measured | None:
-        """Wait until a part is compiled that was sent; return why it is not."""
+        """Wait until a part is compiled that was sent; return why it is not.
+
+        What else the worker answers is kept for whoever runs the part.
+        """
         start_s = 0.0 if worker.has_answered else self._start_s
         try:
-            failure = worker.receive(start_s + self._compile_s * len(part.candidates))
+            answer = worker.receive(start_s + self._compile_s * len(part.candidates))
         except WorkerLostError as error:
             return Measured(verdict="lost", reason=f"compiling {error}")
-        return None if failure is None else Measured(verdict="failed", reason=failure)
+        self._answers[worker] = answer
+        return Measured(verdict="failed", reason=answer) if isinstance(answer, str) else None
 
 
 def part_of(batch: Batch, places: slice) -> Batch:

@@ -18,6 +18,7 @@ import tvm
 from tvm import rpc
 from tvm.target import Target
 
+from relay_int8.compiler.build import export_library
 from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
@@ -31,13 +32,14 @@ from relay_int8.tuning.bench import (
     last_line,
     measured,
 )
+from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
 from schedules.targets import machine, needed_flags
 
 LIBRARY = "library.so"
 READY = "ready"
-MEET_S = 10.0  # of a session that only asks a device what it is
+MEET_S = 60.0  # of a session that only asks a device what it is; GPUs may take half of it to start
 
 
 def connect(rack: Endpoint, session_s: float) -> tuple[rpc.RPCSession, Device]:
@@ -124,7 +126,7 @@ def _compile(batch: Batch, library: Path, before: _Compiled | None) -> _Compiled
     """Compile a batch; another one of the same task before it saves making its problem again."""
     kernel, executable, refusals = compile_batch(batch)
     if executable is not None:
-        executable.export_library(str(library))
+        export_library(executable, kernel.target, library)
     same = before is not None and before.batch.task.key == batch.task.key
     given = before.problem if before is not None and same else problem(kernel)
     return _Compiled(batch, library, refusals, given)
@@ -157,7 +159,8 @@ def _run(rack: Endpoint, session_s: float, compiled: _Compiled, connection: Conn
         for answer in _measured(session, compiled):
             connection.send(answer)
     except (OSError, RuntimeError) as error:
-        connection.send(SessionLost(last_line(error)))
+        fault = fault_of(str(error)) if compiled.batch.on_gpu else None
+        connection.send(SessionLost(fault.reason if fault else last_line(error)))
 
 
 def _measured(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured]:

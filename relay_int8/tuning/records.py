@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,8 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from relay_int8.errors import RecordError
+from relay_int8.machine.gpu import Gpus, installed_gpus
+from relay_int8.tuning.recorded_gpu import Model, model_of, other_gpu, present_models
 from relay_int8.tuning.trial_log import MANIFEST, Manifest, read_manifest, read_trials
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
@@ -40,7 +42,10 @@ class Records:
         Of the user's own logs, if any: what they know goes before what is shipped.
     shipped
         Folder of the logs that come with the project, see :func:`shipped_logs`; those for other
-        CPUs are passed over in silence.
+        CPUs and GPUs are passed over in silence.
+    find_gpus
+        Asked where ``target`` is a GPU: only the logs of one that is here are used, see
+        :mod:`relay_int8.tuning.recorded_gpu`.
 
     ``refused`` says why others are not used, by folder or kernel.
 
@@ -50,26 +55,50 @@ class Records:
         If ``folder`` holds no log, or one is damaged.
     """
 
-    def __init__(self, folder: Path | None, target: Target, shipped: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        target: Target,
+        shipped: Path | None = None,
+        *,
+        find_gpus: Callable[[], Gpus] = installed_gpus,
+    ) -> None:
         self.refused: dict[str, str] = {}
         self._records: dict[str, list[Record]] = {}
         self._target, self._config = target, target_config(target)
+        self._is_gpu = target.kind.name == "cuda"
+        self._present = present_models(target, find_gpus()) if self._is_gpu else frozenset()
         if folder is not None:
             own = list(logs(folder))
             if not own:
                 raise RecordError(f"{folder} holds no tuning log; make one with relay-int8 tune")
-            for path in own:
-                self._read(path, self._records, says_why=True)
+            manifests = {path: read_manifest(path) for path in own}
+            recorded = {
+                model_of(manifest)
+                for manifest in manifests.values()
+                if _other_target(manifest, self._config) is None
+            }
+            for path, manifest in manifests.items():
+                self._read(path, manifest, self._records, recorded)
         if shipped is not None:
             found: dict[str, list[Record]] = {}
             for path in logs(shipped):
-                self._read(path, found, says_why=False)
+                self._read(path, read_manifest(path), found)
             for key, records in found.items():
                 self._records.setdefault(key, []).extend(records)
 
-    def _read(self, path: Path, records: dict[str, list[Record]], *, says_why: bool) -> None:
-        manifest = read_manifest(path)
+    def _read(
+        self,
+        path: Path,
+        manifest: Manifest,
+        records: dict[str, list[Record]],
+        recorded: Collection[Model] | None = None,
+    ) -> None:
+        """Add a log's records, or say why not; ``recorded`` are the GPUs of the user's own logs."""
+        says_why = recorded is not None
         misfit = _other_target(manifest, self._config)
+        if misfit is None and self._is_gpu:
+            misfit = other_gpu(model_of(manifest), self._present, recorded or ())
         reason = manifest.refusal() if misfit is None or says_why else None
         if reason or (misfit and says_why):
             self.refused[str(path)] = reason or str(misfit)

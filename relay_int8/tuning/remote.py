@@ -8,10 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from tvm.target import Target
+
+from relay_int8.compiler.build import cross_linker
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.device import Device
 from relay_int8.tuning.bench import Batch, Measured
+from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.rack import READY, NoDevice, SessionLost, serve
 from relay_int8.tuning.worker import Worker, WorkerLostError
@@ -19,7 +23,9 @@ from schedules.space import Choices
 from schedules.task import Task
 
 RETRY_S = 1.0
-MARGIN_S = 10.0  # the device ends a session after this process has given up on it, not before
+# The device ends a session after this process has given up on it, not before; a session on a GPU
+# begins with starting the driver, which takes seconds where nothing else holds it.
+MARGIN_S, GPU_MARGIN_S = 10.0, 60.0
 
 
 class RemoteDevices(WorkerMeasurer):
@@ -40,6 +46,11 @@ class RemoteDevices(WorkerMeasurer):
         Seconds to wait for a device before giving up.
     how
         As for :class:`WorkerMeasurer`.
+
+    Raises
+    ------
+    ArtifactError
+        If the devices are another kind of computer, and no compiler here links for it.
     """
 
     def __init__(
@@ -51,6 +62,7 @@ class RemoteDevices(WorkerMeasurer):
         patience_s: float = 600.0,
         **how: Any,
     ) -> None:
+        cross_linker(Target(dict(target)))
         super().__init__(target, [Worker(partial(serve, rack)) for _ in range(devices)], **how)
         self._rack, self._patience_s = rack, patience_s
         self._seen_s = time.monotonic()  # when any worker last heard from a device
@@ -68,7 +80,7 @@ class RemoteDevices(WorkerMeasurer):
             ) from error
         device: Device = self._await_device(worker, self._target)
         if self._target["kind"] == "cuda":
-            return MeasuringDevice(name=device.gpus.devices[0].name)
+            return MeasuringDevice.of(device.gpus.devices[0])
         return MeasuringDevice(name=device.cpu, clocks=device.clocks)
 
     def measure(
@@ -105,7 +117,7 @@ class RemoteDevices(WorkerMeasurer):
             results, lost = self._run(worker, batch, self._run_s * len(candidates))
             if lost is None:
                 return results
-            failure = _lost(lost)
+            failure = self._lost(lost)
         return [failure] * len(candidates)
 
     def _share(self, worker: Worker, part: Batch) -> list[Measured]:
@@ -136,7 +148,18 @@ class RemoteDevices(WorkerMeasurer):
             results, again = self._run(worker, single)
             if again is None:
                 return results[0]
-        return _lost(lost)
+            lost = again
+        return self._lost(lost)
+
+    def _lost(self, lost: SessionLost | WorkerLostError) -> Measured:
+        """Return what to note of a candidate; DeployError where its GPU cannot be used."""
+        if isinstance(lost, WorkerLostError):
+            return Measured(verdict="lost", reason=f"running {lost}")
+        if fault_of(lost.reason):
+            raise DeployError(
+                f"{self._rack}: {lost.reason}; what was measured is in the log, go on with --resume"
+            )
+        return Measured(verdict="lost", reason=lost.reason)
 
     def _sent(self, worker: Worker, part: Batch) -> Measured | None:
         """Have a part compiled; return why it is not."""
@@ -147,7 +170,8 @@ class RemoteDevices(WorkerMeasurer):
         self, worker: Worker, part: Batch, answer_s: float | None = None
     ) -> tuple[list[Measured], SessionLost | WorkerLostError | None]:
         """Return the results there are, and what ended the run too early."""
-        self._await_device(worker, MARGIN_S + self._run_s * len(part.candidates))
+        margin_s = GPU_MARGIN_S if part.on_gpu else MARGIN_S
+        self._await_device(worker, margin_s + self._run_s * len(part.candidates))
         results: list[Measured] = []
         try:
             for _ in part.candidates:
@@ -189,8 +213,3 @@ class RemoteDevices(WorkerMeasurer):
             f"{self._rack}: no device for {self._patience_s:g} s ({reason}); what was measured is "
             "in the log; look at the devices, then go on with --resume"
         )
-
-
-def _lost(lost: SessionLost | WorkerLostError) -> Measured:
-    reason = lost.reason if isinstance(lost, SessionLost) else f"running {lost}"
-    return Measured(verdict="lost", reason=reason)

@@ -1,34 +1,47 @@
 """Which points of a space to measure next.
 
 ``xgb``: evolution, the fitness of what was not measured predicted by a model; ``random``; ``grid``:
-one after the other. None proposes a point twice, and all are seeded: the same trials before, the
-same points next.
+one after the other. None proposes a point twice, nor one that no block of the GPU can hold, and all
+are seeded: the same trials before, the same points next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import chain, islice
 from random import Random
 
 from relay_int8.errors import ConfigError
 from relay_int8.tuning.cost_model import CostModel, distance
 from relay_int8.tuning.trial_log import Trial
-from schedules.space import Choices, Choose, Kernel, Option, Options, draw, first, points
+from schedules.space import (
+    Choices,
+    Choose,
+    Kernel,
+    Option,
+    Options,
+    draw,
+    estimated_size,
+    first,
+    point,
+    points,
+)
 from schedules.task import Task
+from schedules.template import ScheduleError
 
 POPULATION = 32
 GENERATIONS = 4
 MUTATED = 0.4  # probability that a choice is made anew
 ELITE = 8  # measured points that have descendants
 GREEDY = 0.8  # of a batch that is taken by the model's word, the rest at random
-ENUMERATED = 4096  # points that are listed; in larger spaces points are drawn
+ENUMERATED = 2048  # points that are listed, seconds at most; in larger spaces points are drawn
+DRAWS = 20  # for each point that is wanted, before a space counts as exhausted
 SEARCHES = ("xgb", "random", "grid")
 
 
 class Search:
-    """The search of one kernel's space.
+    """The search of one kernel's space, which is looked at when points are first asked for.
 
     Parameters
     ----------
@@ -45,10 +58,17 @@ class Search:
             raise ConfigError(f"search {kind!r} is unknown; choose one of {', '.join(SEARCHES)}")
         self._kernel, self._task, self._kind, self._model = kernel, task, kind, model
         self._seed = seed
-        self._count = len(first(kernel).choices)
-        listed = list(islice(points(kernel), ENUMERATED + 1)) if self._count else [()]
-        self.points = listed if len(listed) <= ENUMERATED else None
-        self._options = _options(self.points or ())
+        self._fits: dict[Choices, bool] = {}
+
+    @cached_property
+    def points(self) -> list[Choices] | None:
+        """Every point, or None where there are too many to list."""
+        if not self._count:
+            return [()]
+        if estimated_size(self._kernel) > ENUMERATED:
+            return None
+        listed = list(islice(points(self._kernel), ENUMERATED + 1))
+        return listed if len(listed) <= ENUMERATED else None
 
     def propose(
         self, trials: Iterable[Trial], wanted: int, kin: Sequence[Choices] = ()
@@ -63,27 +83,56 @@ class Search:
         rng = Random(f"{self._seed} {self._task.key} {len(times)}")
         if self._kind == "grid":
             source = points(self._kernel) if self._count else iter([()])
-            return list(islice((choices for choices in source if choices not in times), wanted))
+            return self._fitting((choices for choices in source if choices not in times), wanted)
         if self._kind == "random" or self._model is None:
-            return self._random(times, wanted, rng)
+            return self._fitting(self._random(times, wanted, rng), wanted)
         inherited = dict.fromkeys(self._like(choices) for choices in kin)
-        first_ones = [choices for choices in inherited if choices not in times][:wanted]
+        first_ones = self._fitting((each for each in inherited if each not in times), wanted)
         known = times | dict.fromkeys(first_ones, float("inf"))
         return first_ones + self._evolved(known, wanted - len(first_ones), rng)
 
-    def _random(self, seen: Iterable[Choices], wanted: int, rng: Random) -> list[Choices]:
-        known = set(seen)
+    @cached_property
+    def _count(self) -> int:
+        return len(first(self._kernel).choices)
+
+    @cached_property
+    def _options(self) -> dict[Choices, Options]:
+        return _options(self.points or ())
+
+    def _fitting(self, source: Iterable[Choices], wanted: int) -> list[Choices]:
+        """Return the first of ``source`` that a GPU can run; a CPU can run all."""
+        return list(islice((choices for choices in source if self._is_fitting(choices)), wanted))
+
+    def _is_fitting(self, choices: Choices) -> bool:
+        if self._kernel.target.kind.name != "cuda":
+            return True
+        if choices not in self._fits:
+            try:
+                point(self._kernel, choices)
+                self._fits[choices] = True
+            except ScheduleError:
+                self._fits[choices] = False
+        return self._fits[choices]
+
+    def _random(self, seen: Iterable[Choices], wanted: int, rng: Random) -> Iterator[Choices]:
+        """Yield ``wanted`` points that were not seen, at random, then more in case some do not fit.
+
+        Of a space that is drawn from, there may be more than those.
+        """
+        known = {*seen, *(choices for choices, fits in self._fits.items() if not fits)}
         if self.points is not None:
             left = [choices for choices in self.points if choices not in known]
-            return rng.sample(left, min(wanted, len(left)))
-        found: dict[Choices, None] = {}
-        for _ in range(20 * wanted):
+            chosen = rng.sample(left, min(wanted, len(left)))
+            yield from chosen
+            known.update(chosen)
+            rest = [choices for choices in left if choices not in known]
+            yield from rng.sample(rest, len(rest))
+            return
+        for _ in range(DRAWS * wanted):
             choices = draw(self._kernel, lambda _, options: rng.choice(options), self._count)
             if choices not in known:
-                found[choices] = None
-            if len(found) == wanted:
-                break
-        return list(found)
+                known.add(choices)
+                yield choices
 
     def _evolved(self, times: dict[Choices, float], wanted: int, rng: Random) -> list[Choices]:
         """Return the best of some generations, with a few random points among them."""
@@ -91,9 +140,10 @@ class Search:
         if wanted == 0:
             return []
         elite = sorted(times, key=lambda choices: times[choices])[:ELITE]
-        fresh = self._random(times, POPULATION - len(elite), rng)
-        if self._model.predict(self._task, fresh[:1] or [()]) is None or not fresh:
-            return fresh[:wanted]
+        source = self._random(times, POPULATION - len(elite), rng)
+        fresh = list(islice(source, POPULATION - len(elite)))
+        if not fresh or self._model.predict(self._task, fresh[:1]) is None:
+            return self._fitting(chain(fresh, source), wanted)
         population = [*elite, *fresh]
         ranked: list[Choices] = []
         for _ in range(GENERATIONS):
@@ -102,11 +152,12 @@ class Search:
             scores = self._model.predict(self._task, pool)
             assert scores is not None
             order = sorted(range(len(pool)), key=lambda i: -scores[i])
-            ranked = [pool[i] for i in order if pool[i] not in times][:POPULATION]
+            new = (pool[i] for i in order if pool[i] not in times)
+            ranked = [each for each in new if self._fits.get(each, True)][:POPULATION]
             population = [pool[i] for i in order[:POPULATION]]
-        greedy = ranked[: max(1, round(wanted * GREEDY))]
-        rest = (choices for choices in fresh if choices not in greedy)
-        return [*greedy, *rest][:wanted]
+        greedy = self._fitting(ranked, max(1, round(wanted * GREEDY)))
+        rest = (choices for choices in chain(fresh, source) if choices not in greedy)
+        return [*greedy, *self._fitting(rest, wanted - len(greedy))]
 
     def _mutant(self, parent: Choices, rng: Random) -> Choices:
         forced = rng.randrange(self._count)

@@ -84,14 +84,16 @@ def tune_tasks(
     ConfigError
         If this computer is to measure and cannot run code for ``target``, or an option is unknown.
     DeployError
-        If there is no device, or none any more.
+        If there is no device, none any more, or a GPU that cannot be used.
+    ArtifactError
+        If devices are another kind of computer, and no compiler here links for it.
     RecordError
         As :class:`relay_int8.tuning.trial_log.Log`.
     """
     warm = list(_warm(options.warm_start))
     with _measurer(target, options) as measurer:
         device = measurer.describe()
-        where = folder / slug(device.name) / slug(name)
+        where = folder / device_folder(device.name, device.multiprocessors) / slug(name)
         log = Log(where, _manifest(tasks, target, name, options, device), resume=options.resume)
         try:
             tuner = Tuner(
@@ -114,6 +116,11 @@ def tune_tasks(
 def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDevices:
     config = target_config(target)
     if options.rack is not None:
+        if options.timing.flush and target.kind.name == "cuda":
+            raise ConfigError(
+                "the cache of another computer's GPU cannot be emptied before a run; leave --flush "
+                "out, or tune where the GPU is"
+            )
         return RemoteDevices(
             config,
             options.rack,
@@ -121,8 +128,6 @@ def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDev
             timing=options.timing,
             patience_s=options.patience_s,
         )
-    if options.timing.flush and target.kind.name == "cuda":
-        raise ConfigError("only the caches of a CPU can be emptied before a run; leave --flush out")
     reason = obstacle(target)
     if reason:
         raise ConfigError(reason)
@@ -165,6 +170,11 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
+def device_folder(name: str, multiprocessors: int = 0) -> str:
+    """Return the folder of a device's logs; GPUs of one name may differ in multiprocessors."""
+    return slug(f"{name} {multiprocessors} sm" if multiprocessors else name)
+
+
 def _manifest(
     tasks: Sequence[Task], target: Target, name: str, options: TuneOptions, device: MeasuringDevice
 ) -> Manifest:
@@ -173,6 +183,7 @@ def _manifest(
         device=device.name,
         clocks=device.clocks,
         peak_macs_s=device.peak_macs_s,
+        multiprocessors=device.multiprocessors,
         network=name,
         network_digest=hashlib.sha256("\n".join(keys).encode()).hexdigest(),
         target=target_config(target),

@@ -74,7 +74,8 @@ class Manifest:
     """What the trials of a log are trials of.
 
     ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls;
-    ``peak_macs_s`` is what one core of the device multiplies in a second at most, 0 if not known.
+    ``peak_macs_s`` is what one core of the device multiplies in a second at most, 0 if not known;
+    ``multiprocessors`` are a GPU's.
     """
 
     device: str
@@ -86,6 +87,7 @@ class Manifest:
     occurrences: Mapping[str, int]
     clocks: str = ""
     peak_macs_s: float = 0.0
+    multiprocessors: int = 0
     results: Mapping[str, Any] = field(default_factory=dict)
     tvm: str = field(default_factory=lambda: version("apache-tvm"))
     format: int = FORMAT
@@ -208,7 +210,7 @@ def _check(folder: Path, manifest: Manifest) -> None:
     """Refuse to go on with trials of something else."""
     found = read_manifest(folder)
     reason = found.refusal()
-    for name in ("device", "network_digest", "target", "seed"):
+    for name in ("device", "multiprocessors", "network_digest", "target", "seed"):
         there, here = getattr(found, name), getattr(manifest, name)
         if reason is None and there != here:
             reason = f"recorded with {name} {there}, now {here}; use another --name"

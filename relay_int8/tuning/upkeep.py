@@ -120,7 +120,7 @@ def _is_current(manifest: Manifest, key: str, target: Target) -> bool:
 
 
 def _misfit(one: Manifest, other: Manifest) -> str | None:
-    for name in ("device", "target", "tvm"):
+    for name in ("device", "multiprocessors", "target", "tvm"):
         if getattr(one, name) != getattr(other, name):
             return f"its {name} is {getattr(other, name)}, not {getattr(one, name)}"
     if any(

@@ -1,14 +1,15 @@
 """What --target and --arch mean together."""
 
 import importlib.util
+import platform
 
 import pytest
 from tvm.target import Target
 
-from relay_int8.compiler.target import resolve
+from relay_int8.compiler.target import resolve, resolve_target
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import Gpu, Gpus
-from schedules.targets import named_target
+from schedules.targets import machine, named_target
 
 pytestmark = [
     pytest.mark.fast,
@@ -36,6 +37,7 @@ def none() -> Gpus:
         ("cuda", "sm_90,sm_86", "sm_86", ("sm_86", "sm_90")),
         ("sm_80", "", "sm_80", ("sm_80",)),
         ("sm_80", "sm_80,sm_90", "sm_80", ("sm_80", "sm_90")),
+        ("cuda", "sm_87,sm_72", "sm_72", ("sm_72", "sm_87")),
         (JSON, "sm_90", "sm_80", ("sm_90",)),
     ],
 )
@@ -57,6 +59,21 @@ def test_a_target_keeps_its_host():
     assert resolve(target).target.same_as(target)
 
 
+@pytest.mark.parametrize("name", ["sm_72", "sm_87"])
+def test_the_computer_of_a_jetson_is_an_arm(name):
+    assert machine(resolve("cuda", name).target) == machine(resolve(name).target) == "aarch64"
+    assert machine(resolve("sm_86").target) == platform.machine()
+
+
+def test_threads_are_those_of_a_cpu():
+    assert resolve_target("x86", 2).attrs["num-cores"] == 2
+    assert resolve_target("sm_80").kind.name == "cuda"
+    with pytest.raises(
+        ConfigError, match=r"2 threads are asked for, .* sm_80: .*; leave --threads"
+    ):
+        resolve_target("sm_80", 2)
+
+
 def test_a_cpu_has_none():
     assert not resolve("x86").architectures
     assert not resolve(Target({"kind": "llvm"})).architectures
@@ -69,6 +86,11 @@ def test_a_cpu_has_none():
         ("cuda", "sm_37", "'sm_37' is not known; choose native, all, or some of sm_61"),
         ("x86", "sm_80", "those of GPUs, the target is x86; say --target cuda with --arch"),
         ("sm_86", "sm_90,sm_75", "kernels for sm_86 do not run on sm_75; say --target cuda"),
+        (
+            "cuda",
+            "sm_80,sm_87",
+            r"sm_80 \(x86_64\), sm_87 \(aarch64\) are in computers of different",
+        ),
         ("gpu", "", "'gpu' is unknown; choose one of native, .* cuda, sm_61"),
     ],
 )

@@ -2,7 +2,8 @@
 //
 //   FAKE_CUDA          what cuInit answers
 //   FAKE_CUDA_DRIVER   the CUDA it serves, as 13000
-//   FAKE_CUDA_DEVICES  of each GPU name:architecture:GiB, with semicolons between
+//   FAKE_CUDA_DEVICES  of each GPU name:architecture:GiB:multiprocessors, with semicolons between; the last
+//                      may be left out
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,14 @@ static int setting(const char* name) {
   return text ? atoi(text) : 0;
 }
 
+static int multiprocessors = 8;  // of the GPU that was found last
+
 // Find the text of GPU `number`; return how many there are.
 static int devices(int number, char* name, int* architecture, int* gib) {
   const char* text = getenv("FAKE_CUDA_DEVICES");
   int count = 0;
   for (; text && *text; ++count) {
-    if (count == number) sscanf(text, "%255[^:]:%d:%d", name, architecture, gib);
+    if (count == number) sscanf(text, "%255[^:]:%d:%d:%d", name, architecture, gib, &multiprocessors);
     text = strchr(text, ';');
     text += text != 0;
   }
@@ -62,7 +65,12 @@ int cuDeviceTotalMem_v2(size_t* bytes, int device) {
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
   char name[256];
   int architecture, gib;
+  multiprocessors = 8;
   devices(device, name, &architecture, &gib);
+  if (attribute == 16) {
+    *value = multiprocessors;
+    return 0;
+  }
   if (attribute != 75 && attribute != 76) return 1;  // the compute capability, or nothing known
   *value = attribute == 75 ? architecture / 10 : architecture % 10;
   return 0;

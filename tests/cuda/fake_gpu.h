@@ -27,7 +27,7 @@ struct Config {  // CUlaunchConfig, as far as it is needed
   void* stream;
 };
 
-enum Error { kNone, kInvalid = 1, kNoMemory = 2, kNotFound = 500, kFailed = 719, kCaptured = 906 };
+enum Error { kNone, kInvalid = 1, kNoMemory = 2, kBusy = 46, kNotFound = 500, kFailed = 719, kCaptured = 906 };
 
 extern std::map<char*, size_t> allocations;
 extern std::map<void*, Graph> capturing;  // by stream

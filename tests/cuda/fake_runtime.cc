@@ -1,5 +1,11 @@
 // Stands in for CUDA's runtime, on top of the driver's stand-in: memory is the computer's own.
+//
+//   FAKE_CUDA_MEMORY_BYTES  of a GPU
+//   FAKE_CUDA_EXCLUSIVE     a file: the process that locks it has the GPU alone
+#include <fcntl.h>
+#include <sys/file.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fake_gpu.h"
 
@@ -10,8 +16,23 @@ static size_t limit() {
   return gib ? atoll(gib) : size_t(1) << 30;
 }
 
+// Make the context of this process; a GPU in exclusive mode has one.
+static int make_context() {
+  static bool is_made;
+  const char* path = getenv("FAKE_CUDA_EXCLUSIVE");
+  if (is_made || !path) return kNone;
+  int file = open(path, O_CREAT | O_RDWR, 0600);
+  if (flock(file, LOCK_EX | LOCK_NB)) {
+    close(file);
+    return kBusy;
+  }
+  is_made = true;
+  return kNone;
+}
+
 extern "C" {
 int cudaMalloc(void** address, size_t bytes) {
+  if (int error = make_context()) return error;
   size_t used = bytes;
   for (auto& [start, size] : allocations) used += size;
   if (used > limit()) return kNoMemory;
@@ -109,7 +130,10 @@ int cudaSetDevice(int device) {
 int cudaGetLastError() { return kNone; }
 int cudaPeekAtLastError() { return kNone; }
 const char* cudaGetErrorName(int error) { return error == kNoMemory ? "cudaErrorMemoryAllocation" : "cudaError"; }
-const char* cudaGetErrorString(int error) { return error == kNoMemory ? "out of memory" : "an error of the fake runtime"; }
+const char* cudaGetErrorString(int error) {
+  if (error == kBusy) return "CUDA-capable device(s) is/are busy or unavailable";
+  return error == kNoMemory ? "out of memory" : "an error of the fake runtime";
+}
 int cudaGetDeviceProperties(void* properties, int device) { return kInvalid; }
 int cudaMemcpyPeerAsync() { return kInvalid; }
 int cudaStreamWaitEvent() { return kNone; }

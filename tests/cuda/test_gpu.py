@@ -12,9 +12,9 @@ from relay_int8.machine.gpu import Gpu, GpuNeeds, Gpus, installed_gpus, misfit
 pytestmark = pytest.mark.fast
 
 SOURCE = Path(__file__).parent / "fake_driver.c"
-H200 = Gpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=140 << 30)
-P40 = Gpu(name="Tesla P40", architecture="sm_61", memory_bytes=24 << 30)
-B200 = Gpu(name="NVIDIA B200", architecture="sm_100", memory_bytes=180 << 30)
+H200 = Gpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=140 << 30, multiprocessors=132)
+P40 = Gpu(name="Tesla P40", architecture="sm_61", memory_bytes=24 << 30, multiprocessors=30)
+B200 = Gpu(name="NVIDIA B200", architecture="sm_100", memory_bytes=180 << 30, multiprocessors=148)
 NEEDS = GpuNeeds(
     architectures=("sm_61", "sm_80"),
     ptx_architecture="sm_80",
@@ -38,7 +38,7 @@ def gpus(*devices: Gpu, driver: str = "13.0") -> Gpus:
 def test_what_the_driver_says_is_found(driver, monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_DRIVER", "13020")
     monkeypatch.setenv(
-        "FAKE_CUDA_DEVICES", "NVIDIA H200:90:140;Tesla P40:61:24;NVIDIA B200:100:180"
+        "FAKE_CUDA_DEVICES", "NVIDIA H200:90:140:132;Tesla P40:61:24:30;NVIDIA B200:100:180:148"
     )
     found = installed_gpus(driver)
     assert found == gpus(H200, P40, B200, driver="13.2")
@@ -96,6 +96,11 @@ def test_code_within_a_generation_and_ptx_on_all_newer(architecture, fits):
     [
         (gpus(H200), 1, r"GPU 1 was asked for, there are 0: NVIDIA H200 \(sm_90, 140.0 GiB\)"),
         (gpus(H200, driver="12.9"), 0, "needs a driver for CUDA 13.0 or newer.*serves CUDA 12.9"),
+        (
+            gpus(H200, driver="12.9"),
+            0,
+            "branch 580 or newer.*package cuda-compat-13-0, which serves",
+        ),
         (gpus(dataclasses.replace(H200, architecture="sm_70")), 0, "build it with --arch sm_70"),
         (gpus(dataclasses.replace(H200, memory_bytes=1 << 29)), 0, "needs 1.0 GiB of memory"),
     ],

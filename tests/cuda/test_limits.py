@@ -74,6 +74,31 @@ def test_limits(threads, elements, scope, arch, reason):
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(
+    ("threads", "each", "reason"),
+    [
+        (32, 255, None),
+        (32, 256, "256 registers for the arrays of each of 32 threads, a GPU has 255 at most"),
+        (512, 128, None),
+        (512, 129, "129 registers for the arrays of each of 512 threads, a GPU has 128 at most"),
+    ],
+)
+def test_arrays_that_no_registers_hold(threads, each, reason):
+    @T.prim_func(private=True, s_tir=True)
+    def main(x: T.Buffer((threads, each), "float32"), y: T.Buffer((threads, each), "float32")):
+        for thread in T.thread_binding(threads, "threadIdx.x"):
+            for i in range(each):
+                with T.sblock("copy"):
+                    t, v = T.axis.remap("SS", [thread, i])
+                    y[t, v] = x[t, v]
+
+    sch = Schedule(tvm.IRModule({"main": main}))
+    block = sch.get_sblock("copy")
+    sch.compute_at(sch.cache_read(block, 0, "local"), sch.get_loops(block)[0])
+    assert exceeded(sch, on("sm_90")) == reason
+
+
+@pytest.mark.fast
 def test_a_cpu_has_no_such_limits():
     assert exceeded(copy_through(1280, 12800, "shared"), Target({"kind": "llvm"})) is None
 
@@ -107,7 +132,7 @@ def oversized(case: Case) -> tuple[Kernel, tuple[object, ...]]:
 
 def test_an_oversized_sample_is_refused_and_never_compiled(monkeypatch):
     kernel, choices = oversized(LARGE)
-    with pytest.raises(ScheduleError, match=r"(threads|bytes of shared\S* memory) in a block"):
+    with pytest.raises(ScheduleError, match=r"in a block|registers for the arrays"):
         point(kernel, choices)
     monkeypatch.setattr(bench.tvm, "compile", lambda *_, **__: pytest.fail("it was compiled"))
     layouts = (*kernel.layouts.inputs, kernel.layouts.output)
@@ -118,4 +143,4 @@ def test_an_oversized_sample_is_refused_and_never_compiled(monkeypatch):
     )
     batch = Batch(task=task, target=target_config(SM_80), candidates=(choices,))
     _, library, refusals = compile_batch(batch)
-    assert library is None and "in a block" in refusals[0]
+    assert library is None and "at most" in refusals[0]

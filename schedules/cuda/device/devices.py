@@ -15,6 +15,8 @@ ARCHITECTURES = (
     *NEWEST,
 )
 """Those with dp4a, the oldest first."""
+JETSON = ("sm_72", "sm_87")
+"""Those that are part of an Arm processor, NVIDIA's Xavier and Orin."""
 FIRST_DP4A = 61  # sm_61: the first with dp4a; sm_62 is without
 FIRST_MMA = 75  # the first whose tensor cores multiply bytes
 

@@ -13,25 +13,47 @@ from tvm.target import Target
 from schedules.cuda.device.gpus import KIB, gpu_of
 
 MAX_THREADS = 1024  # of a block, on every GPU
+REGISTERS, THREAD_REGISTERS = 65536, 255  # of 32 bits: of a block and of a thread, on every GPU
 STATIC_BYTES = 48 * 1024  # of shared memory of a block that a kernel declares
-STATIC, DYNAMIC = "shared", "shared.dyn"
+STATIC, DYNAMIC, LOCAL = "shared", "shared.dyn", "local"
+WORD_BYTES = 4  # of a register
 
 
 def exceeded(sch: Schedule, target: Target) -> str | None:
     """Say which limit of the GPU the scheduled function "main" exceeds, or None.
 
-    Registers are not counted: those the assembler spills are in its log.
+    Of registers only those are counted that hold a thread's arrays: where these alone are too many,
+    they are certain to spill. What else the assembler spills is in its log.
     """
     if target.kind.name != "cuda":
         return None
-    threads, shared = _use(_lowered(sch, target))
-    if threads > MAX_THREADS:
-        return f"{threads} threads in a block, a GPU runs {MAX_THREADS} at most"
+    threads, shared, words = _use(_lowered(sch, target))
+    reason = too_many_threads(threads) or too_many_registers(words, threads)
+    if reason:
+        return reason
     arch = str(target.attrs.get("arch", ""))
     limits = {STATIC: STATIC_BYTES, DYNAMIC: gpu_of(arch).block_kib * KIB}
     for scope, limit in limits.items():
         if shared[scope] > limit:
             return f"{shared[scope]} bytes of {scope} memory in a block, {arch} has {limit} at most"
+    return None
+
+
+def too_many_threads(threads: int) -> str | None:
+    """Say that a block has more threads than a GPU runs, or None."""
+    if threads > MAX_THREADS:
+        return f"{threads} threads in a block, a GPU runs {MAX_THREADS} at most"
+    return None
+
+
+def too_many_registers(words: int, threads: int) -> str | None:
+    """Say that ``words`` of 32 bits for each thread of a block cannot be in registers, or None."""
+    registers = min(THREAD_REGISTERS, REGISTERS // max(1, threads))
+    if words > registers:
+        return (
+            f"{words} registers for the arrays of each of {threads} threads, a GPU has "
+            f"{registers} at most"
+        )
     return None
 
 
@@ -61,10 +83,10 @@ def _lowered(sch: Schedule, target: Target) -> tirx.PrimFunc:
         return tvm.transform.Sequential(passes)(tvm.IRModule({"main": func}))["main"]
 
 
-def _use(func: tirx.PrimFunc) -> tuple[int, dict[str, int]]:
-    """Return the threads of a block, and the bytes of each kind of shared memory."""
+def _use(func: tirx.PrimFunc) -> tuple[int, dict[str, int], int]:
+    """Return a block's threads, its bytes of each kind of shared memory, a thread's local words."""
     extents: dict[str, int] = {}
-    shared = {STATIC: 0, DYNAMIC: 0}
+    used = {STATIC: 0, DYNAMIC: 0, LOCAL: 0}
 
     def _note_extent(attribute: tirx.AttrStmt) -> None:
         if attribute.attr_key == "thread_extent":
@@ -74,12 +96,12 @@ def _use(func: tirx.PrimFunc) -> tuple[int, dict[str, int]]:
 
     def _note_buffer(allocation: tirx.AllocBuffer) -> None:
         buffer = allocation.buffer
-        if buffer.scope() in shared:
-            shared[buffer.scope()] += _bytes(buffer)
+        if buffer.scope() in used:
+            used[buffer.scope()] += _bytes(buffer)
 
     tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, _note_extent))
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, _note_buffer))
-    return math.prod(extents.values()), shared
+    return math.prod(extents.values()), used, used[LOCAL] // WORD_BYTES
 
 
 def _bytes(buffer: tirx.Buffer) -> int:

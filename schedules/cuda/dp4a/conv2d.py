@@ -29,7 +29,7 @@ from schedules.cuda.dp4a.default_tiles import default_tiles
 from schedules.cuda.dp4a.intrin import LANES, step_of, stored
 from schedules.cuda.dp4a.loops import apply
 from schedules.cuda.dp4a.split_reduction import slices
-from schedules.cuda.dp4a.tiles import sampled
+from schedules.cuda.dp4a.tiles import crowded, sampled
 from schedules.cuda.dp4a.wide_fetch import widened
 from schedules.layout import NCHW4C, Layout
 from schedules.spec import PER_CHANNEL, Conv2d
@@ -226,6 +226,7 @@ def conv2d_template(
         kernel=lambda spec, layouts: kernel(name, spec, layouts),
         default=default,
         space=space,
+        crowded=crowded,
         pack=pack,
         x_types=x_types,
         finish=widened,

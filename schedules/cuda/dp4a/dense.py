@@ -37,7 +37,7 @@ from schedules.cuda.dp4a.default_tiles import default_tiles
 from schedules.cuda.dp4a.intrin import LANES, step_of, stored
 from schedules.cuda.dp4a.loops import apply
 from schedules.cuda.dp4a.split_reduction import slices
-from schedules.cuda.dp4a.tiles import sampled
+from schedules.cuda.dp4a.tiles import crowded, sampled
 from schedules.layout import ROW
 from schedules.spec import PER_CHANNEL, Dense
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -145,6 +145,7 @@ def _template(
         kernel=lambda spec, _layouts: kernel(name, spec),
         default=default,
         space=space,
+        crowded=crowded,
         pack=pack,
         x_types=x_types,
     )

@@ -5,15 +5,19 @@ For what they mean see ``schedules.cuda.dp4a.loops``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import ExprRV, LoopRV
 
+from schedules.cuda.device.limits import too_many_registers, too_many_threads
 from schedules.cuda.dp4a.contraction import DOT, WRITE
+from schedules.cuda.dp4a.intrin import LANES
 
 Split = Sequence[int | ExprRV | None]
 LOOP_ORDERS = tuple(permutations(range(3)))
@@ -53,6 +57,17 @@ class Tiles:
         """Return the threads of a block, by axis."""
         splits = (self.n, self.f, self.h, self.w)
         return [split[2] for split in splits if split is not None]
+
+
+def crowded(choices: Sequence[Any]) -> str | None:
+    """Say why a block cannot hold the four-way splits among ``choices``, or None.
+
+    Only threads and sums are counted, which is enough for most points that are too large.
+    """
+    splits = [split for split in choices if isinstance(split, tuple) and len(split) == 4]
+    threads = math.prod(split[2] for split in splits)
+    sums = LANES * math.prod(split[1] * split[3] for split in splits)
+    return too_many_threads(threads) or too_many_registers(sums, threads)
 
 
 def sampled(sch: Schedule) -> Tiles:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import cache
 from itertools import product
 
 from tvm.s_tir import Schedule
@@ -108,22 +109,32 @@ def all_tiles(rows: int, blocks: int) -> Iterator[MmaTiles]:
 
     Those are left out of which half, or a block of channels, would be past the last.
     """
-    for numbers in product(*_CHOICES):
-        tiles = _tiles(numbers)
-        sixteens = -(-rows // MMA_ROWS)
-        idle = tiles.pixels // MMA_ROWS >= 2 * sixteens or tiles.channel_blocks > blocks
-        if tiles.fits() and not idle:
+    sixteens = -(-rows // MMA_ROWS)
+    for tiles in _fitting():
+        if tiles.pixels // MMA_ROWS < 2 * sixteens and tiles.channel_blocks <= blocks:
             yield tiles
 
 
+@cache
+def _fitting() -> tuple[MmaTiles, ...]:
+    """Return the tiles that fit a GPU: the same for every product, needed for every point."""
+    return tuple(tiles for tiles in map(_tiles, product(*_CHOICES)) if tiles.fits())
+
+
+_AXES = tuple(field.name for field in fields(MmaTiles))
+
+
 def _tiles(numbers: Iterable[int]) -> MmaTiles:
-    names = (field.name for field in fields(MmaTiles))
-    return MmaTiles(**dict(zip(names, numbers, strict=True)))
+    return MmaTiles(**dict(zip(_AXES, numbers, strict=True)))
+
+
+def _numbers(tiles: MmaTiles) -> tuple[int, ...]:
+    return tuple(getattr(tiles, axis) for axis in _AXES)
 
 
 def sampled(sch: Schedule, rows: int, blocks: int) -> MmaTiles:
     """Return tiles that MetaSchedule samples, one number after the other."""
-    left = [astuple(tiles) for tiles in all_tiles(rows, blocks)]
+    left = [_numbers(tiles) for tiles in all_tiles(rows, blocks)]
     for axis in range(len(_CHOICES)):
         options = sorted({tiles[axis] for tiles in left})
         chosen = sch.sample_categorical(options, [1 / len(options)] * len(options))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import peaks
-from benchmarks.gpu.driver import Driver, DriverError
 from benchmarks.gpu.peaks import data_sheet, measure
+from relay_int8.machine.cuda_driver import Driver, DriverError
 
 STUB = Path(__file__).with_name("stub_driver.c")
 

@@ -11,31 +11,12 @@ import pytest
 
 from benchmarks.gpu import __main__ as bench_gpu
 from relay_int8.tuning.trial_log import read_manifest
+from tests.benchmarks.gpu.fake_clock import with_clock
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-EMULATOR = ROOT / "tests" / "cuda"
 BUILD = "--arch sm_80 --networks mobilenet_v2 --batch 1 --image-size 32 --cut"
-
-
-def with_clock(gpu):
-    """Give the driver of ``gpu`` what the benchmark asks of it."""
-    folder = gpu.folder
-    driver = folder / "libcuda.so.1"
-    renamed = ["-x", "c", "-DcuDeviceGetAttribute=known_attribute", "-c"]
-    files = [str(EMULATOR / "fake_driver.c"), "-o", str(folder / "known.o")]
-    subprocess.run(["gcc", "-fPIC", "-w", *renamed, *files], check=True)
-    files = [
-        str(EMULATOR / "fake_launches.cc"),
-        str(EMULATOR / "fake_runtime.cc"),  # which the clock calls; the runtime has its own
-        str(HERE / "fake_clock.cc"),
-        str(folder / "known.o"),
-    ]
-    (folder / "driver").write_text("{ global: cu[A-Z]*; *fake*; count_*; launch_*; local: *; };")
-    script = f"-Wl,-soname,{driver.name},--version-script,{folder / 'driver'}"
-    options = ["-std=c++17", "-fPIC", "-w", "-shared", script, "-ldl"]
-    subprocess.run(["g++", *files, *options, "-o", str(driver)], check=True)
 
 
 @pytest.mark.slow
@@ -70,5 +51,5 @@ def test_build_and_run(full, tmp_path):
 
     logs = tmp_path / "logs"
     assert bench_gpu.main(["--record", str(result), "--tuning-logs", str(logs)]) == 0
-    manifest = read_manifest(logs / "fake-gpu" / "mobilenet-v2-b1")
+    manifest = read_manifest(logs / "fake-gpu-2-sm" / "mobilenet-v2-b1")
     assert manifest.target["arch"] == "sm_80" and manifest.device == "Fake GPU"

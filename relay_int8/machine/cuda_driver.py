@@ -69,8 +69,13 @@ class Driver:
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.call("cuCtxSetCurrent", context)
         self._device = device
-        self.capture_stream = self._made("cuStreamCreate", ctypes.c_uint(_NON_BLOCKING))
+        self._capture_stream = self._made("cuStreamCreate", ctypes.c_uint(_NON_BLOCKING))
         self._events = [self._made("cuEventCreate", ctypes.c_uint(0)) for _ in range(2)]
+
+    @property
+    def capture_stream(self) -> int:
+        """The handle of the stream that :meth:`capture` looks at, as a number."""
+        return int(self._capture_stream.value or 0)
 
     def facts(self) -> GpuFacts:
         """Return what the GPU is."""
@@ -115,11 +120,11 @@ class Driver:
     def capture(self, enqueue: Callable[[], object]) -> Callable[[], None]:
         """Return a function that replays what ``enqueue`` puts on the capture stream."""
         graph, executable = Handle(), Handle()
-        self.call("cuStreamBeginCapture_v2", self.capture_stream, ctypes.c_int(_RELAXED))
+        self.call("cuStreamBeginCapture_v2", self._capture_stream, ctypes.c_int(_RELAXED))
         try:
             enqueue()
         finally:
-            self.call("cuStreamEndCapture", self.capture_stream, ctypes.byref(graph))
+            self.call("cuStreamEndCapture", self._capture_stream, ctypes.byref(graph))
         flags = ctypes.c_ulonglong(0)
         self.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, flags)
         self.call("cuGraphDestroy", graph)
@@ -136,6 +141,11 @@ class Driver:
         finally:
             self.synchronize()
             self.call("cuMemFree_v2", address)
+
+    def fill(self, address: ctypes.c_uint64, size_bytes: int) -> None:
+        """Enqueue that zeros are written to the GPU's memory; what its cache held is then gone."""
+        size = ctypes.c_size_t(size_bytes)
+        self.call("cuMemsetD8Async", address, ctypes.c_ubyte(0), size, None)
 
     def copy(self, to: ctypes.c_uint64, source: ctypes.c_uint64, size_bytes: int) -> None:
         """Enqueue a copy within the GPU's memory."""

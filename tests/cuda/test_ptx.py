@@ -79,6 +79,10 @@ def test_what_is_run_has_the_instructions_in_question(family, architecture):
         assert instruction in emulator.text
 
 
+def one_more(wait: re.Match[str]) -> str:
+    return f"cp.async.wait_group {int(wait[1]) + 1}"
+
+
 def edited(family: str, architecture: str, pattern: str, by) -> Built:
     """Return a convolution of several fetches whose PTX was changed."""
     before = built(family, architecture, FAMILIES[family].quick)
@@ -120,7 +124,7 @@ def test_wrong_instructions_give_other_integers(family, architecture, pattern, b
     ("family", "architecture", "pattern", "by", "message"),
     [
         (
-            "conv2d_mma", "sm_80", r"cp\.async\.wait_group (\d)", _one_more,
+            "conv2d_mma", "sm_80", r"cp\.async\.wait_group (\d)", one_more,
             "before it was waited for",
         ),
         ("conv2d_mma", "sm_80", r"bar\.sync\s+0;", "", "with no barrier between|waited for"),

@@ -13,6 +13,7 @@ import re
 import pytest
 from tvm.target import Target
 
+from tests.cuda import test_conv2d_dp4a, test_conv2d_mma, test_dense_mma
 from tests.cuda.ptx.emulator import PtxEmulator
 from tests.cuda.ptx.errors import PtxError
 from tests.cuda.ptx.families import FAMILIES
@@ -62,6 +63,30 @@ def test_all_others_equal_numpy(full, family, architecture, name):
     item = FAMILIES[family]
     rest = tuple(key for key in item.cases if key not in item.quick)
     item.check(built(family, architecture, rest), name)
+
+
+SAMPLED = {
+    ("conv2d_dp4a", "sm_61"): ("same", "several_fetches", "groups", "runs_strided"),
+    ("conv2d_mma", "sm_80"): test_conv2d_mma.SAMPLED,
+    ("dense_mma", "sm_80"): test_dense_mma.SAMPLED,
+    ("contractions", "sm_61"): ("depthwise", "groups_across_blocks", "rows", "float"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("family", "architecture"), SAMPLED)
+def test_sampled(full, family, architecture, seed):
+    """Points of the search space; those whose block is larger than any GPU allows are left out."""
+    if not full:
+        pytest.skip("needs --full")
+    item = FAMILIES[family]
+    cases = {name: item.cases[name] for name in SAMPLED[family, architecture]}
+    found = build_ptx(cases, target_of(architecture), seed=seed)
+    fitting = [name for name in cases if test_conv2d_dp4a.fits(found.mod[name])]
+    assert len(fitting) > 1
+    for name in fitting:
+        item.check(found, name)
 
 
 INSTRUCTIONS = {

@@ -249,20 +249,25 @@ def _permute(modifiers: Modifiers) -> Operation:
 def _field(modifiers: Modifiers) -> Operation:
     """Return bfe: ``length`` bits from ``start`` on, extended by their sign if the type has one."""
     (dtype,) = modifiers
-    if dtype not in ("u32", "s32"):
+    if dtype not in ("u32", "s32", "u64", "s64"):
         raise ValueError(modifiers)
+    kind, bits = DTYPES[dtype].type, 8 * DTYPES[dtype].itemsize
 
     def extracted(a: Array, start: Array, length: Array) -> Array:
-        start, length = start & 255, np.minimum(length & 255, 64)
-        wide = a.astype(np.int64) >> np.minimum(start, 63).astype(np.int64)
-        if dtype == "u32":
-            kept = wide & ((np.int64(1) << np.minimum(length, 32).astype(np.int64)) - 1)
-            return kept.astype(np.uint32)
-        rest = np.maximum(64 - np.int64(1) * length, 0)
-        kept = (wide << np.minimum(rest, 63)) >> np.minimum(rest, 63)
-        return np.where(length == 0, 0, kept).astype(np.int32)
+        first, count = (np.minimum(part & 255, bits).astype(np.int64) for part in (start, length))
+        left = np.maximum(bits - first - count, 0)  # brings the field to the top, if all is inside
+        right = left + first
+        if dtype[0] == "u":
+            a = np.where(first < bits, a, kind(0))
+        moved = (a << _below(left, bits, kind)) >> _below(right, bits, kind)
+        return np.where(count == 0, kind(0), moved)
 
     return Operation((dtype, "u32", "u32"), extracted, dtype)
+
+
+def _below(amount: Array, bits: int, kind: type[np.integer]) -> Array:
+    """Return amounts that NumPy shifts by."""
+    return np.minimum(amount, bits - 1).astype(kind)
 
 
 def _insert(modifiers: Modifiers) -> Operation:

@@ -24,6 +24,7 @@ from tests.cuda import (
     test_products,
     test_rows,
     test_sample2d,
+    test_symbolic_batch,
 )
 from tests.cuda.run_template import Built, Case
 from tests.schedules import numpy_kernels, product_cases
@@ -111,6 +112,14 @@ def _fixed_point_arrays(name: str) -> Arrays:
     return tensors | fixed_constants(spec, arrays)
 
 
+def _open_batch_arrays(name: str) -> Arrays:
+    spec = test_symbolic_batch.CASES[name].spec
+    if spec.kind in ("conv2d", "dense"):
+        return numpy_kernels.random_arrays(spec, np.random.default_rng(1), OPEN_BATCH)
+    return {**random_tensors(spec, OPEN_BATCH), **test_layout_flexible.ROWS[name][1]}
+
+
+OPEN_BATCH = 3
 CONVOLUTIONS = {name: test_conv2d_dp4a.case_of(name) for name in test_conv2d_dp4a.CASES}
 assert all(isinstance(case.spec, Conv2d) for case in CONVOLUTIONS.values())
 FAMILIES = {
@@ -150,6 +159,9 @@ FAMILIES = {
         "mma",
         "average",
         architectures=("sm_80",),
+    ),
+    "open_batch": _others(
+        test_symbolic_batch.CASES, _open_batch_arrays, "residual_u8", "max_pool"
     ),
     "sample2d": _others(test_sample2d.CASES, _sample_arrays, "plain_words"),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ import tvm_ffi
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
+from relay_int8.runtime.device_memory import exhaustion_explained
 from relay_int8.runtime.profiling import kernel_times
 from relay_int8.runtime.tvm_runtime import RuntimeDevice, set_threads, start, threads
 
@@ -47,7 +49,8 @@ class Module:
         if reason:
             raise ArtifactError(f"{path}: {reason}")
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
-        self._vm = start(library, self.device)
+        with self._explained():
+            self._vm = start(library, self.device)
         if threads is not None:
             set_threads(threads)
 
@@ -80,16 +83,19 @@ class Module:
         Raises
         ------
         ArtifactError
-            If a name, a shape or a type is not the manifest's, or an integer no valid index.
+            If a name, a shape or a type is not the manifest's, or an integer no valid index; or if
+            the GPU has no memory left.
         """
-        return self._collect(self._vm["main"](*self._arguments(inputs)))
+        with self._explained():
+            return self._collect(self._vm["main"](*self._arguments(inputs)))
 
     def time(self, inputs: Inputs, repeats: int = 10, *, warmup: int = 3) -> list[float]:
         """Return how many milliseconds each of ``repeats`` runs took, after ``warmup`` others."""
-        arguments, main = self._arguments(inputs), self._vm["main"]
-        for _ in range(warmup):
-            main(*arguments)
-        self.device.wait()
+        with self._explained():
+            arguments, main = self._arguments(inputs), self._vm["main"]
+            for _ in range(warmup):
+                main(*arguments)
+            self.device.wait()
         times_ms = []
         for _ in range(repeats):
             start = time.perf_counter()
@@ -112,6 +118,9 @@ class Module:
                 "--no-cuda-graphs to time them one by one"
             )
         return kernel_times(self._vm, self._arguments(inputs), repeats, self.device.wait)
+
+    def _explained(self) -> AbstractContextManager[None]:
+        return exhaustion_explained(self.path, self.manifest.gpu, self.device.number)
 
     def _arguments(self, inputs: Inputs) -> list[Any]:
         arrays = checked_inputs(self.path, self.manifest, inputs)

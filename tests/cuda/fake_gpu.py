@@ -8,6 +8,7 @@ finding it, loading the libraries, memory, launches, graphs. Processes that see 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from tests.cuda.emulator import Kernel, compile_kernels, kernels
 
 HERE = Path(__file__).parent
 RUNTIME = "libcudart.so.13"
+DRIVER = "libcuda.so.1"
 
 
 @contextmanager
@@ -43,13 +45,28 @@ class FakeGpu:
 
     folder: Path
     site: Path
+    kernels: Path
 
     @classmethod
     def make(cls, folder: Path, source: str) -> FakeGpu:
         """Return a GPU that runs the kernels of some CUDA C, and no others."""
+        made = cls._make(folder, "launches.so")
+        compile_launches(source, made.kernels, folder / DRIVER)
+        return made
+
+    @classmethod
+    def of_any_kernels(cls, folder: Path) -> FakeGpu:
+        """Return a GPU that runs what processes compile that see it: they compile it twice."""
+        made = cls._make(folder, "modules")
+        made.kernels.mkdir()
+        shutil.copy(HERE / "fake_compilation.py", made.site / "sitecustomize.py")
+        return made
+
+    @classmethod
+    def _make(cls, folder: Path, kernels: str) -> FakeGpu:
         folder.mkdir()
         site = folder / "site"
-        driver, runtime = folder / "libcuda.so.1", site / "nvidia" / "cu13" / "lib" / RUNTIME
+        driver, runtime = folder / DRIVER, site / "nvidia" / "cu13" / "lib" / RUNTIME
         runtime.parent.mkdir(parents=True)
         # The loader gives up at this file: whatever toolkit is installed, it is not found.
         (folder / RUNTIME).touch()
@@ -60,15 +77,7 @@ class FakeGpu:
         script = f"-Wl,-soname,{RUNTIME},--version-script,{folder / 'versions'}"
         files = [str(HERE / "fake_runtime.cc"), str(driver)]
         _compile(["-shared", *files, script, "-o", str(runtime)])
-        found = kernels(source)
-        compile_kernels(found, folder / "kernels.so")
-        launches = "\n".join(map(_launch, found.values()))
-        (folder / "launches.cc").write_text(f"#include <stdint.h>\n{HALF}\n{launches}\n")
-        files = [str(folder / "launches.cc"), str(folder / "kernels.so"), str(driver)]
-        _compile(
-            ["-shared", *files, "-Wl,-rpath,$ORIGIN", "-o", str(folder / "launches.so")],
-        )
-        return cls(folder, site)
+        return cls(folder, site, folder / kernels)
 
     def environment(self, devices: str = "Fake GPU:80:16", driver: int = 13000) -> dict[str, str]:
         """Return the variables with which a process sees these devices."""
@@ -77,11 +86,23 @@ class FakeGpu:
             "PYTHONPATH": os.pathsep.join([str(self.site), os.environ.get("PYTHONPATH", "")]),
             "FAKE_CUDA_DEVICES": devices,
             "FAKE_CUDA_DRIVER": str(driver),
-            "FAKE_CUDA_KERNELS": str(self.folder / "launches.so"),
+            "FAKE_CUDA_KERNELS": str(self.kernels),
         }
 
 
 HALF = 'extern "C" int64_t fake_bytes(const void* address);'
+
+
+def compile_launches(source: str, library: Path, driver: Path) -> None:
+    """Write the library of some CUDA C that the driver's stand-in loads."""
+    found = kernels(source)
+    bodies = library.with_suffix(".kernels.so")
+    compile_kernels(found, bodies)
+    launches = "\n".join(map(_launch, found.values()))
+    text = library.with_suffix(".cc")
+    text.write_text(f"#include <stdint.h>\n{HALF}\n{launches}\n")
+    files = [str(text), str(bodies), str(driver)]
+    _compile(["-shared", *files, "-Wl,-rpath,$ORIGIN", "-o", str(library)])
 
 
 def _launch(kernel: Kernel) -> str:

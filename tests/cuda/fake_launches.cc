@@ -1,5 +1,6 @@
-// The other half of the stand-in for NVIDIA's driver: kernels are functions of a library that
-// FAKE_CUDA_KERNELS names, one `launch_<name>` for each. What is launched on a stream that is being
+// The other half of the stand-in for NVIDIA's driver: kernels are functions of a library, one
+// `launch_<name>` for each. FAKE_CUDA_KERNELS names it, or a folder of such libraries, which are
+// named by the checksums of what the GPU's own compiler has made. What is launched on a stream that is being
 // captured is kept, and runs when its graph does (fake_runtime.cc).
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,6 +20,22 @@ int run(const Captured& kept) {
 
 using namespace fake;
 
+struct Header {  // of a fat binary
+  uint32_t magic;
+  uint16_t version, start;
+  uint64_t bytes;
+};
+
+// The CRC-32 of zlib.
+static uint32_t checksum(const void* image, size_t bytes) {
+  uint32_t sum = ~0u;
+  for (size_t i = 0; i < bytes; ++i) {
+    sum ^= ((const uint8_t*)image)[i];
+    for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0xedb88320 : 0);
+  }
+  return ~sum;
+}
+
 extern "C" {
 int fake_launches, fake_graphs;  // launched one by one; graphs launched
 
@@ -33,8 +50,12 @@ int64_t fake_bytes(const void* address) {
 
 int cuModuleLoadData(void** module, const void* image) {
   const uint32_t kFatBinary = 0xba55ed50;
-  if (*(const uint32_t*)image != kFatBinary) return kInvalid;
-  *module = dlopen(getenv("FAKE_CUDA_KERNELS"), RTLD_NOW);
+  const Header* header = (const Header*)image;
+  if (header->magic != kFatBinary) return kInvalid;
+  const char* kernels = getenv("FAKE_CUDA_KERNELS");
+  char file[4096];
+  snprintf(file, sizeof file, "%s/%08x.so", kernels, checksum(image, header->start + header->bytes));
+  *module = dlopen(strstr(kernels, ".so") ? kernels : file, RTLD_NOW);
   return *module ? kNone : kNotFound;
 }
 

@@ -1,4 +1,4 @@
-"""Run CUDA templates on logical arrays: pack, schedule, emulate, unpack."""
+"""Run CUDA templates on logical arrays: pack, schedule, emulate (as CUDA C or as PTX), unpack."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from schedules.cuda.device.devices import compute_capability
 from schedules.layout import NCHW4C
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 from tests.cuda.emulator import Emulator, cuda_source
+from tests.cuda.ptx.emulator import PtxEmulator
 from tests.schedules.any_layout_runs import sizes
 from tests.schedules.run_template import with_garbage
 
@@ -46,7 +47,7 @@ class Built:
     target: Target
     mod: tvm.IRModule
     source: str
-    emulator: Emulator
+    emulator: Emulator | PtxEmulator
 
     def run(self, name: str, arrays: Arrays) -> np.ndarray:
         """Return y in logical shape; its inputs must be left alone."""
@@ -97,12 +98,30 @@ def build(
     edit: Callable[[str], str] = str,
 ) -> Built:
     """Compile kernels for the CPU; ``edit`` may change the CUDA C first."""
-    mod = tvm.IRModule(
+    mod = scheduled(cases, target, seed)
+    source = edit(cuda_source(mod, target))
+    emulator = Emulator(source, capability=compute_capability(target) or 0)
+    return Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)
+
+
+def scheduled(cases: Mapping[str, Case], target: Target, seed: int | None = None) -> tvm.IRModule:
+    """Return the kernels as one module."""
+    return tvm.IRModule(
         {
             name: schedule(case, target, seed).with_attr("global_symbol", name)
             for name, case in cases.items()
         }
     )
-    source = edit(cuda_source(mod, target))
-    emulator = Emulator(source, capability=compute_capability(target) or 0)
+
+
+def build_ptx(
+    cases: Mapping[str, Case],
+    target: Target = SM_80,
+    seed: int | None = None,
+    edit: Callable[[str], str] = str,
+) -> Built:
+    """Compile kernels to PTX by NVIDIA's compiler; ``edit`` may change the PTX first."""
+    mod = scheduled(cases, target, seed)
+    source = cuda_source(mod, target)
+    emulator = PtxEmulator(source, str(target.attrs["arch"]), edit)
     return Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)

@@ -197,6 +197,14 @@ def test_a_gpu_with_too_little_memory(case):
     assert "needs 17.0 GiB of memory, this GPU is Fake GPU" in case.fault(large.name)
 
 
+@pytest.mark.parametrize("left_bytes", [4096, 160_000])
+def test_a_gpu_whose_memory_others_hold(case, monkeypatch, left_bytes):
+    monkeypatch.setenv("FAKE_CUDA_MEMORY_BYTES", str(left_bytes))
+    fault = case.fault()
+    assert fault.startswith("relay_int8.errors.ArtifactError")
+    assert "gpu.ri8: GPU 0 has no memory left; it needs" in fault and "nvidia-smi" in fault
+
+
 @contextmanager
 def serving(case: Case, folder: Path, **sees):
     """Serve on a computer that sees the GPU; this one does not."""

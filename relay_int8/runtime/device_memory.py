@@ -1,0 +1,33 @@
+"""What is said when a GPU has no memory left: by whom it may be held, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from relay_int8.errors import ArtifactError
+from relay_int8.machine.gpu import GpuNeeds
+
+_OUT_OF_MEMORY = "out of memory"  # as CUDA's runtime words it, in TVM's RuntimeError
+
+
+@contextmanager
+def exhaustion_explained(path: Path, needs: GpuNeeds | None, number: int) -> Iterator[None]:
+    """Turn CUDA's "out of memory" into an error that says what the artifact needs.
+
+    Raises
+    ------
+    ArtifactError
+        If GPU ``number`` has no memory left for what runs in this context.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if needs is None or _OUT_OF_MEMORY not in str(error):
+            raise
+        raise ArtifactError(
+            f"{path}: GPU {number} has no memory left; it needs {needs.memory_bytes / 2**20:.1f} "
+            "MiB besides CUDA's own; end other programs that use the GPU (nvidia-smi lists them), "
+            "or build it with a smaller --batch"
+        ) from error

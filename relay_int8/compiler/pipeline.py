@@ -28,6 +28,7 @@ from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQd
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.compiler.passes.normalize.canonicalize_tokens import CanonicalizeTokens
+from relay_int8.compiler.passes.normalize.canonicalize_video import CanonicalizeVideo
 from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
 from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
@@ -54,6 +55,7 @@ def normalize_passes() -> list[Pass]:
         ReplaceSplit(),
         CanonicalizeNorm(),
         CanonicalizeSequence(),
+        CanonicalizeVideo(),
         CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),

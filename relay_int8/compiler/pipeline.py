@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.compare_booleans import CompareBooleans
 from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
@@ -88,6 +89,7 @@ def island_passes() -> list[Pass]:
     """Phase 4, float islands: TVM's own kernels for what has no spec."""
     return [
         GuardIndices(),
+        CompareBooleans(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),

@@ -25,6 +25,7 @@ from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
+from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
@@ -57,6 +58,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeNorm(),
         CanonicalizeSequence(),
         CanonicalizeVideo(),
+        CanonicalizeProduct(),
         CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),

@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.compare_booleans import CompareBooleans
 from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
@@ -24,10 +25,12 @@ from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
+from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.compiler.passes.normalize.canonicalize_tokens import CanonicalizeTokens
+from relay_int8.compiler.passes.normalize.canonicalize_video import CanonicalizeVideo
 from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
 from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
@@ -54,6 +57,8 @@ def normalize_passes() -> list[Pass]:
         ReplaceSplit(),
         CanonicalizeNorm(),
         CanonicalizeSequence(),
+        CanonicalizeVideo(),
+        CanonicalizeProduct(),
         CanonicalizeQdq(),
         RemoveIdentity(),
         CanonicalizePool(),
@@ -86,6 +91,7 @@ def island_passes() -> list[Pass]:
     """Phase 4, float islands: TVM's own kernels for what has no spec."""
     return [
         GuardIndices(),
+        CompareBooleans(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from string import ascii_letters
 
 from tvm import relax
 
@@ -61,7 +62,7 @@ def einsum(operands: Sequence[relax.Expr], equation: str, emit: Emit) -> relax.E
         Binds a value on the way to the result, under a name.
     """
     equation = equation.replace(" ", "")
-    labels = _labels(equation)
+    labels = _labels(_spelled(equation, [len(shape(operand)) for operand in operands]))
     if labels is None or len(operands) != 2:
         return relax.op.einsum(operands, equation)
     a, b = operands
@@ -85,6 +86,21 @@ def einsum(operands: Sequence[relax.Expr], equation: str, emit: Emit) -> relax.E
     product = emit("product", relax.op.matmul(left, right))
     y = _reshaped(product, [extents[label] for label in whole], emit)
     return _turned(y, whole, labels.y, emit)
+
+
+def _spelled(equation: str, ranks: Sequence[int]) -> str:
+    """Return an equation with labels in place of ellipses, which stand for the same axes."""
+    terms, _, _ = equation.partition("->")
+    counts = [
+        rank - len(term.replace("...", ""))
+        for term, rank in zip(terms.split(","), ranks, strict=False)
+        if "..." in term
+    ]
+    unused = [label for label in ascii_letters if label not in equation]
+    axes = "".join(unused[: max(counts, default=0)])
+    if len(set(counts)) > 1 or ("->" not in equation and axes):
+        return equation
+    return equation.replace("...", axes)
 
 
 def _labels(equation: str) -> _Labels | None:

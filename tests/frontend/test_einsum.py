@@ -20,8 +20,12 @@ PRODUCTS = (
     "di,id->i",
     "bihd,hdc->bic",
     "ijk,jkd->di",
+    "...i,ij->...j",
+    "...ij,...jd->...id",
+    "b...i,...id->b...d",
+    "i...,b...i->...b",
 )
-OTHERS = ("bhid,bhjd->bi", "ij,kd->ijkd", "bi,bi->bi", "...i,ij->...j", "ii,ij->j", "bij->bji")
+OTHERS = ("bhid,bhjd->bi", "ij,kd->ijkd", "bi,bi->bi", "...i,...i", "ii,ij->j", "bij->bji")
 
 
 def einsum(equation: str, weights: int | None = None):

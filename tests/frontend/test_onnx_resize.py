@@ -93,7 +93,8 @@ def test_an_old_resize_of_two_kinds_is_refused():
     ("attributes", "reason"),
     [
         (dict(mode="linear", scales=(1, 1, 1.5, 1)), r"part of a pixel \(\[1.0, 4.0, 7.5, 6.0\]\)"),
-        (dict(mode="linear", sizes=(1, 4, 2, 2), antialias=1), "antialias is not read"),
+        (dict(mode="nearest", sizes=(1, 4, 2, 2), antialias=1), "antialias of mode nearest"),
+        (dict(mode="cubic", sizes=(1, 4, 2, 2), exclude_outside=1), "exclude_outside is not read"),
         (dict(mode="linear", sizes=(1, 8, 5, 6)), "batch or channels too"),
         (
             dict(mode="linear", sizes=(1, 4, 1, 6), coordinate_transformation_mode="align_corners"),
@@ -154,3 +155,38 @@ def test_corners_of_a_sequence_are_refused():
     found, weights = resized(sizes=(1, 4, 9), **attributes)
     with pytest.raises(UnsupportedOpError, match="align_corners of a sequence"):
         import_onnx(model([found], {"x": (1, 4, 5)}, {"y": None}, weights, opset=18))
+
+
+@pytest.mark.parametrize("sizes", [(1, 4, 2, 4), (1, 4, 5, 3), (1, 4, 9, 1), (1, 4, 5, 6)])
+def test_filters_without_aliases(sizes: tuple[int, ...]):
+    """Each axis is a product with the filter's weights, which is computed in integers."""
+    cases = [
+        dict(output="linear", mode="linear"),
+        dict(output="linear/inside", mode="linear", exclude_outside=1),
+        dict(output="cubic", mode="cubic"),
+        dict(output="cubic/inside", mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
+    ]
+    nodes, weights = zip(
+        *(resized(sizes=sizes, antialias=1, **case) for case in cases), strict=True
+    )
+    constants = {name: array for found in weights for name, array in found.items()}
+    proto = model(nodes, {"x": SIZE}, {case["output"]: None for case in cases}, constants, opset=18)
+    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
+    mod = normalize()(import_onnx(proto))
+    for y, expected in zip(run_relax(mod, x), run_onnx(proto, x), strict=True):
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+    layers = annotate(mod, QuantConfig()).layers
+    assert {layer.reason for layer in layers if layer.kind == "dense"} <= {None}
+
+
+def test_constants_without_aliases_are_folded():
+    """Positions of patches that are resized leave a constant."""
+    node, weights = resized(mode="linear", sizes=(1, 4, 3, 3), antialias=1)
+    node.input[0] = "positions"
+    weights["positions"] = np.random.default_rng(2).normal(size=SIZE).astype("float32")
+    add = helper.make_node("Add", ["x", "y"], ["z"])
+    proto = model([node, add], {"x": (1, 4, 3, 3)}, {"z": None}, weights, opset=18)
+    x = np.random.default_rng(1).normal(size=(1, 4, 3, 3)).astype("float32")
+    mod = normalize()(import_onnx(proto))
+    assert [layer.kind for layer in annotate(mod, QuantConfig()).layers] == ["add"]
+    np.testing.assert_allclose(run_relax(mod, x), run_onnx(proto, x), rtol=1e-5, atol=1e-5)

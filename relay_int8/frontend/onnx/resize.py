@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,8 @@ from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.graph.dataflow import constant, shape
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
 """Coordinates that follow from the sizes alone."""
@@ -30,9 +35,9 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     """
     given = dict(attributes)
     x, roi, scales, sizes = (*inputs, None, None, None)[:4]
-    for name in ("antialias", "exclude_outside"):
-        if given.get(name, 0):
-            raise NotImplementedError(f"{name} is not read")
+    antialias = bool(given.pop("antialias", 0))
+    if given.get("exclude_outside", 0) and not antialias:
+        raise NotImplementedError("exclude_outside is not read")
     if given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise NotImplementedError("it keeps the aspect ratio; write the sizes themselves")
     x_shape = shape(x)
@@ -56,6 +61,8 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
         given["coordinate_transformation_mode"] = b"half_pixel"
     if given.get("mode", b"nearest") == b"nearest":
         given |= _nearest(given, x_shape, wanted)
+    if antialias:
+        return _without_aliases(bb, x, wanted, given)
     roi = _whole_roi(roi, axes, len(x_shape)) if mode == "tf_crop_and_resize" else None
     if len(wanted) != SEQUENCE:
         return _resized(bb, x, roi, wanted, given)
@@ -73,6 +80,70 @@ def _resized(
     full = relax.const(np.array(wanted, "int64"))
     arguments = onnx_frontend.onnx_input([x, roi, None, full])
     return onnx_frontend.Resize._impl_v18(bb, arguments, given, [{}, {}])
+
+
+def _without_aliases(
+    bb: relax.BlockBuilder, x: Any, wanted: list[int], given: dict[str, Any]
+) -> relax.Expr:
+    """Resize each axis by a product with the weights of the stretched filter."""
+    mode = given.get("mode", b"nearest").decode()
+    places = given.get("coordinate_transformation_mode", b"half_pixel")
+    if mode not in FILTERS or places not in MIDDLES:
+        raise NotImplementedError(
+            f"antialias of mode {mode} at {places.decode()}; linear and cubic at half_pixel are "
+            "read"
+        )
+    if 0 in (*shape(x), *wanted) or (places == MIDDLES[1] and 1 in wanted[2:]):
+        raise NotImplementedError(f"antialias from {list(shape(x))} to {wanted}")
+    kernel = partial(FILTERS[mode], sharpness=float(given.get("cubic_coeff_a", -0.75)))
+    inside = bool(given.get("exclude_outside", 0))
+    *outer, size = shape(x)
+    if size != wanted[-1]:
+        columns = filter_weights(size, wanted[-1], kernel, inside=inside).T
+        x = bb.emit(relax.op.matmul(x, relax.const(np.ascontiguousarray(columns))))
+    if len(wanted) > SEQUENCE and outer[-1] != wanted[-2]:
+        rows = filter_weights(outer[-1], wanted[-2], kernel, inside=inside)
+        x = bb.emit(relax.op.matmul(relax.const(rows), x))
+    return x
+
+
+def filter_weights(
+    size: int, wanted: int, kernel: Callable[[Array], Array], *, inside: bool
+) -> Array:
+    """Return what each of ``wanted`` pixels takes of ``size``, float32 (wanted, size).
+
+    The filter is as wide as results are apart where the axis shrinks. Pixels outside of the image
+    have no part if ``inside``, else they are those of its edge; the parts sum up to one.
+    """
+    step = size / wanted
+    width = max(step, 1.0)
+    beyond = 0 if inside else math.ceil(WIDEST * width)
+    middles = (np.arange(wanted)[:, None] + 0.5) * step
+    pixels = np.arange(-beyond, size + beyond)
+    parts = kernel(np.abs(pixels + 0.5 - middles) / width)
+    nearest = pixels.clip(0, size - 1)[:, None] == np.arange(size)
+    weights = parts @ nearest.astype("float64")
+    shares: Array = (weights / weights.sum(axis=1, keepdims=True)).astype("float32")
+    return shares
+
+
+def _linear(distance: Array, sharpness: float) -> Array:
+    return np.maximum(1.0 - distance, 0.0)
+
+
+def _cubic(distance: Array, sharpness: float) -> Array:
+    """Return Keys' cubic of parameter ``sharpness``."""
+    a = sharpness
+    near = ((a + 2.0) * distance - (a + 3.0)) * distance**2 + 1.0
+    far = a * (((distance - 5.0) * distance + 8.0) * distance - 4.0)
+    return np.where(distance < 1.0, near, np.where(distance < 2.0, far, 0.0))
+
+
+WIDEST = 2
+"""Pixels that the cubic reaches to either side."""
+
+FILTERS: dict[str, Callable[..., Array]] = {"linear": _linear, "cubic": _cubic}
+"""Weight of a pixel by its distance, for each mode."""
 
 
 def _nearest(

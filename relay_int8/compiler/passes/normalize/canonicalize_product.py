@@ -1,0 +1,95 @@
+"""Write products with constants as layers: weights on the right, or one group for each matrix.
+
+    Before:  y = w @ x + b                                   w: (m, k), x: (n, k, l), b: (m, 1)
+    After:   y = permute(permute(x) @ permute(w) + permute(b))
+
+    Before:  y = x @ w                                       x: (n, g, l, k), w: (g, k, o)
+    After:   y = permute(reshape(conv2d(reshape(permute(x)), w', groups=g)))
+
+So the projection of a state-space layer, and what queries make of the positions of each head, are
+computed with weights, which have a scale for each output.
+
+Place:  after ReplaceSplit, before CanonicalizeReshape, where permutations meet.
+Exact:  the same products; of floats the order of the sum may differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.declined import Declined
+from relay_int8.graph.rewriting import Scope, rewrite_main
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@tvm.transform.module_pass(opt_level=0, name="CanonicalizeProduct")
+class CanonicalizeProduct:
+    """Write products with constants as layers: weights on the right, or a group for each matrix."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return ``mod`` with weights as layers have them; ``mod`` itself is left alone."""
+        return rewrite_main(mod.clone(), _rewrite)
+
+
+def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+    if operator(value) == "add":
+        return _bias_inside(scope, value)
+    if operator(value) != "matmul":
+        return None
+    left, right = (constant(arg) for arg in value.args)
+    if left is not None and right is None and left.ndim >= 2 and len(shape(value.args[1])) >= 2:
+        turned = scope.emit("turned", _swapped(value.args[1]))
+        product = _product(scope, turned, np.swapaxes(left, -1, -2))
+        if product is None or isinstance(product, Declined):
+            return product
+        return _swapped(scope.emit("product", product))
+    if right is not None and left is None and right.ndim > 2 and len(shape(value.args[0])) > 2:
+        return _product(scope, value.args[0], right)
+    return None
+
+
+def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | None:
+    """Return the product of an activation and weights of any rank, as a layer."""
+    matrices = w.shape[:-2]
+    rank = len(shape(x)) - len(matrices)
+    if all(extent == 1 for extent in matrices):
+        if rank < 2:
+            return None
+        return relax.op.matmul(x, relax.const(w.reshape(w.shape[-2:]), str(w.dtype)))
+    *batch, length, depth = shape(x)
+    if any(extent != 1 for extent in matrices[:-1]) or not batch or batch[-1] != matrices[-1]:
+        return Declined(f"its weights {w.shape} are not one matrix for each {batch} of its input")
+    images, groups, out = int(np.prod(batch[:-1])), batch[-1], w.shape[-1]
+    columns = scope.emit("columns", _swapped(x))
+    image = scope.emit("image", relax.op.reshape(columns, (images, groups * depth, 1, length)))
+    kernel = np.swapaxes(w.reshape(groups, depth, out), 1, 2).reshape(groups * out, depth, 1, 1)
+    weights = relax.const(np.ascontiguousarray(kernel), str(w.dtype))
+    conv = scope.emit("conv", relax.op.nn.conv2d(image, weights, groups=groups))
+    return _swapped(scope.emit("rows", relax.op.reshape(conv, (*batch, out, length))))
+
+
+def _swapped(x: relax.Expr) -> relax.Call:
+    """Return ``x`` with its last two axes exchanged."""
+    rank = len(shape(x))
+    return relax.op.permute_dims(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _bias_inside(scope: Scope, value: relax.Call) -> relax.Expr | None:
+    """Add a number for each row of weights in front of the permutation, where a layer adds it."""
+    for x, other in (value.args, reversed(value.args)):
+        turned, bias = scope.value(x), constant(other)
+        if bias is None or operator(turned) != "permute_dims" or not scope.used_once(x):
+            continue
+        product = turned.args[0]
+        is_swap = shape(x) == (*shape(product)[:-2], *shape(product)[:-3:-1])
+        is_product = operator(scope.value(product)) == "matmul" and is_swap
+        if is_product and bias.shape[-1:] == (1,) and bias.size == shape(product)[-1]:
+            numbers = relax.const(bias.reshape(-1), str(bias.dtype))
+            return _swapped(scope.emit("biased", relax.op.add(product, numbers)))
+    return None

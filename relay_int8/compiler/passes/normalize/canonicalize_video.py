@@ -1,0 +1,213 @@
+"""Write networks over videos, (n, c, t, h, w), as networks over their frames, (n * t, c, h, w).
+
+    Before:  y = relu(conv3d(x, w) + b)
+    After:   f = reshape(permute_dims(x, [0, 2, 1, 3, 4]), [n * t, c, h, w])
+             p = relu(conv2d(taps(f), w') + b');  y = permute_dims(reshape(p))
+
+A kernel of one frame sees frames one by one. One of k frames sees frames whose channels are those
+of k frames of the video, one behind the other in each group: a reshape where its steps are of k
+frames and nothing is padded, as patches of a video are; else k slices of the padded video, joined.
+What follows element by element, batch norms, joins of channels and pooling within frames moves in
+front of the permutation behind it: between two convolutions nothing is left of both.
+
+Place:  after CanonicalizeSequence, before CanonicalizeQdq: what comes then knows images alone.
+Exact:  the same products; of floats the order of the sum may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import IRModule, relax
+
+from relay_int8.compiler.passes.normalize.canonicalize_sequence import ELEMENTWISE
+from relay_int8.graph.dataflow import constant, operator, results, shape
+from relay_int8.graph.declined import Declined
+from relay_int8.graph.rewriting import Scope, rewrite_main
+
+RANK = 5
+FRAMES = 2
+"""The axis of a video along which its frames lie."""
+SWAP = (0, 2, 1, 3, 4)
+"""Exchanges channels and frames; it is its own inverse."""
+
+
+@tvm.transform.module_pass(opt_level=0, name="CanonicalizeVideo")
+class CanonicalizeVideo:
+    """Write networks over videos, (n, c, t, h, w), as networks over their frames."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return ``mod`` with images alone; ``mod`` itself is left alone."""
+        return rewrite_main(mod.clone(), _Canonicalizer(mod["main"]).rewrite)
+
+
+class _Canonicalizer:
+    def __init__(self, func: relax.Function) -> None:
+        self._results = {str(var.name) for var in results(func)}
+        self._frames: dict[relax.Var, relax.Var] = {}
+
+    def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+        """Return the video that frames are, in the place of ``value``."""
+        frames = self._of_frames(scope, value)
+        if frames is None or isinstance(frames, Declined):
+            return frames
+        is_result = scope.name in self._results
+        held = scope.bind(f"{scope.name}/frames" if is_result else scope.name, frames)
+        n, c, t, h, w = shape(value)
+        split = scope.emit("split", relax.op.reshape(held, (n, t, c, h, w)))
+        video = relax.op.permute_dims(split, SWAP)
+        var = scope.bind(scope.name if is_result else f"{scope.name}/video", video)
+        self._frames[var] = held
+        return var
+
+    def _of_frames(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+        """Return what ``value`` is of frames, or keep it."""
+        op = operator(value)
+        if op == "nn.conv3d":
+            return self._conv(scope, value)
+        if isinstance(value, relax.TupleGetItem):
+            return self._normalized(scope, value)
+        if not isinstance(value.ty, relax.TensorType) or len(shape(value)) != RANK:
+            return None
+        if op == "concat":
+            return self._joined(scope, value)
+        if op in ("nn.max_pool3d", "nn.avg_pool3d"):
+            return self._pool(scope, value)
+        if op in ELEMENTWISE and any(arg in self._frames for arg in value.args):
+            return self._elementwise(scope, value)
+        return None
+
+    def _raised(self, scope: Scope, video: relax.Var) -> relax.Var:
+        """Return the frames of a video as images, channels of one frame each."""
+        if video not in self._frames:
+            n, c, t, h, w = shape(video)
+            turned = scope.bind(f"{video.name}/turned", relax.op.permute_dims(video, SWAP))
+            view = relax.op.reshape(turned, (n * t, c, h, w))
+            self._frames[video] = scope.bind(f"{video.name}/frames", view)
+        return self._frames[video]
+
+    def _conv(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
+        attrs, w = value.attrs, constant(value.args[1])
+        if (attrs.data_layout, attrs.kernel_layout) != ("NCDHW", "OIDHW"):
+            return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
+        if w is None or not isinstance(value.args[0], relax.Var):
+            return Declined("its weights are no constant of the file")
+        out, depth, taps, height, width = w.shape
+        weight = w.transpose(0, 2, 1, 3, 4).reshape(out, taps * depth, height, width)
+        return relax.op.nn.conv2d(
+            self._taps(scope, value, taps),
+            relax.const(weight, str(weight.dtype)),
+            strides=_within(attrs.strides),
+            padding=_sides(attrs.padding),
+            dilation=_within(attrs.dilation),
+            groups=int(attrs.groups),
+        )
+
+    def _taps(self, scope: Scope, value: relax.Call, taps: int) -> relax.Var:
+        """Return a frame for each frame of the result, with the channels that it is made of."""
+        attrs = value.attrs
+        stride, dilation = int(attrs.strides[0]), int(attrs.dilation[0])
+        front, back = int(attrs.padding[0]), int(attrs.padding[3])
+        groups, count = int(attrs.groups), shape(value)[FRAMES]
+        n, c, t, h, w = shape(value.args[0])
+        frames = self._raised(scope, value.args[0])
+        is_padded = bool(front or back)
+        if taps == stride == 1 and not is_padded:
+            return frames
+        is_patch = taps == stride and dilation == 1 and t == count * taps and not is_padded
+        if is_patch and groups == 1:
+            return scope.emit("taps", relax.op.reshape(frames, (n * count, taps * c, h, w)))
+        x = scope.emit("split", relax.op.reshape(frames, (n, t, c, h, w)))
+        if is_padded:
+            x = scope.emit("pad", relax.op.nn.pad(x, [0, 0, front, back, *[0] * 6]))
+        parts = []
+        for tap in range(taps):
+            first = tap * dilation
+            last = first + (count - 1) * stride + 1
+            part = relax.op.strided_slice(x, [1], [first], [last], [stride])
+            part = scope.emit(f"tap{tap}", part)
+            grouped = relax.op.reshape(part, (n * count, groups, c // groups, h, w))
+            parts.append(scope.emit(f"tap{tap}/groups", grouped))
+        joined = parts[0] if taps == 1 else scope.emit("joined", relax.op.concat(parts, 2))
+        return scope.emit("taps", relax.op.reshape(joined, (n * count, taps * c, h, w)))
+
+    def _pool(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
+        attrs = value.attrs
+        if attrs.layout != "NCDHW" or not isinstance(value.args[0], relax.Var):
+            return Declined(f"its layout is {attrs.layout}, not NCDHW")
+        depths = (attrs.pool_size[0], attrs.strides[0], attrs.padding[0], attrs.padding[3])
+        if tuple(map(int, depths)) != (1, 1, 0, 0):
+            return Declined("it pools frames of different times")
+        is_max = operator(value) == "nn.max_pool3d"
+        return (relax.op.nn.max_pool2d if is_max else relax.op.nn.avg_pool2d)(
+            self._raised(scope, value.args[0]),
+            pool_size=_within(attrs.pool_size),
+            strides=_within(attrs.strides),
+            padding=_sides(attrs.padding),
+            dilation=_within(attrs.dilation),
+            ceil_mode=bool(attrs.ceil_mode),
+            count_include_pad=bool(attrs.count_include_pad),
+        )
+
+    def _joined(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
+        fields = list(value.args[0].fields) if isinstance(value.args[0], relax.Tuple) else []
+        known = any(field in self._frames for field in fields)
+        if int(value.attrs.axis or 0) % RANK != 1 or not known:
+            return None
+        if not all(isinstance(field, relax.Var) for field in fields):
+            return None
+        return relax.op.concat([self._raised(scope, field) for field in fields], 1)
+
+    def _normalized(self, scope: Scope, value: relax.TupleGetItem) -> relax.Expr | Declined | None:
+        norm = scope.value(value.tuple_value)
+        if value.index != 0 or operator(norm) != "nn.batch_norm" or len(shape(value)) != RANK:
+            return None
+        if norm.args[0] not in self._frames:
+            return None
+        if int(norm.attrs.axis) % RANK != 1:
+            return Declined(f"the batch norm is over axis {norm.attrs.axis}, not 1")
+        x = self._raised(scope, norm.args[0])
+        call = relax.Call(norm.op, [x, *norm.args[1:]], norm.attrs, norm.ty_args)
+        return relax.TupleGetItem(scope.emit("batch_norm", call), 0)
+
+    def _elementwise(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
+        if getattr(value.attrs, "axis", 1) != 1:
+            return Declined(f"its numbers are those of axis {value.attrs.axis}, not of channels")
+        args = []
+        for arg in value.args:
+            operand = self._operand(scope, arg, shape(value)) if _is_tensor(arg) else arg
+            if operand is None:
+                return Declined(f"it combines a video with {shape(arg)}")
+            args.append(operand)
+        return relax.Call(value.op, args, value.attrs, value.ty_args)
+
+    def _operand(self, scope: Scope, operand: relax.Expr, dims: Sequence[int]) -> relax.Expr | None:
+        """Return what meets each frame, or None where frames meet different values."""
+        own = shape(operand)
+        if isinstance(operand, relax.Var) and own == tuple(dims):
+            return self._raised(scope, operand)
+        if len(own) < RANK - FRAMES:
+            return operand
+        if own[len(own) - RANK + FRAMES] != 1 or (len(own) == RANK and own[0] != 1):
+            return None
+        at = len(own) - RANK + FRAMES
+        flat = (*own[:at], *own[at + 1 :])
+        array = constant(operand)
+        if array is not None:
+            return relax.const(array.reshape(flat), str(array.dtype))
+        return scope.bind(f"{scope.name}/{operand.name}", relax.op.reshape(operand, flat))
+
+
+def _is_tensor(value: relax.Expr) -> bool:
+    return isinstance(value, relax.Var | tvm.ir.GenericConst)
+
+
+def _within(extents: Sequence[int]) -> list[int]:
+    """Return the numbers of a frame's axes, without that of the frames."""
+    return [int(extent) for extent in extents[1:]]
+
+
+def _sides(padding: Sequence[int]) -> list[int]:
+    _, top, left, _, bottom, right = (int(width) for width in padding)
+    return [top, left, bottom, right]

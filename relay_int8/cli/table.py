@@ -133,7 +133,7 @@ def diff(
     rows = terminal.table(console, "Tensor", "First", "Second", "Difference", right=("Difference",))
     for name, share in comparison.differences.items():
         if share:
-            rows.add_row(name, *map(str, comparison.thresholds[name]), f"{share:.3%}")
+            rows.add_row(name, *(f"{x:.7g}" for x in comparison.thresholds[name]), f"{share:.3%}")
     shares = comparison.differences.values()
     equal = sum(share == 0 for share in shares)
     terminal.show(console, f"{equal} of {len(shares)} common thresholds are equal", rows)

@@ -86,7 +86,8 @@ def test_onnx_runtime_is_as_accurate(compiled):
     names = [value.name for value in session.get_outputs()]
     subject, ours = compiled.subject, compiled.outputs
     found = subject.outputs(lambda image: dict(zip(names, session.run(None, image), strict=True)))
-    assert abs(subject.score(found).metric - subject.score(ours).metric) <= 0.01
+    difference = abs(subject.score(found).metric - subject.score(ours).metric)
+    assert difference < 0.0101  # two images of 200
     for mine, theirs in zip(ours, found, strict=True):
         ratio = snr_db(mine, theirs)
         assert ratio is not None and ratio >= AGREE_DB

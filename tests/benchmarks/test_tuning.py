@@ -29,7 +29,8 @@ def times():
 
 def test_every_layer_has_a_space():
     for name in LAYERS:
-        assert space.size(task_of(name, VNNI).kernel(VNNI)) > 64
+        size = space.size(task_of(name, VNNI).kernel(VNNI))
+        assert size is None or size > 64, name  # None: too many to count
 
 
 def test_the_poor_start_is_the_slowest_right_one(times):

@@ -256,7 +256,7 @@ def test_inspect_shows_needs_and_kernels(case):
     assert f"CUDA graph {every - 2} of {every} launches are one" in lines
     assert any(line.startswith("registers at most ") and "spilled: none" in line for line in lines)
     rows = [line.split() for line in lines if "_kernel sm_80 " in line]
-    assert sum(len(row[6:]) for row in rows) == every  # layers of one shape share a kernel
+    assert sum(len(row[8:]) for row in rows) == every  # layers of one shape share a kernel
     assert all(0 < int(row[2]) <= 255 and row[3] == row[4] == "0" for row in rows)
 
 

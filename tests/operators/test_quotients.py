@@ -79,7 +79,7 @@ def test_no_fixed_point_form(rounding: Rounding):
     network = QuantizedNetwork.make(mod, requantize=rounding)
     (reason,) = (why for group, why in realized_groups(network.mod) if group.kind == "div")
     assert reason == "divide has no fixed-point form"
-    assert_equals_oracle(network, named_target("x86"))
+    assert_equals_oracle(network, named_target("x86"), fewest=2)  # the image, and the quotient
 
 
 @pytest.mark.fast

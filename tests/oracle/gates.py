@@ -27,6 +27,8 @@ def gate_name(function: Callable[[Array], Array]) -> str | None:
     x = np.linspace(-10, 10, 81).reshape(-1, 1, 1, 1)
     with np.errstate(all="ignore"):
         values = np.asarray(function(x), np.float64).reshape(-1)
+        if values.shape != x.ravel().shape:  # it broadcasts a constant
+            return None
         known = {name: np.array([real(v) for v in x.ravel()]) for name, real in REALS.items()}
     return next((name for name, y in known.items() if np.abs(y - values).max() < 1e-5), None)
 

@@ -142,7 +142,7 @@ def _recipe(
 
 
 def _identity(recipe: CalibrationRecipe) -> list[object]:
-    """Return what the bits of a tally depend on, besides the data."""
+    """Return what the bits of statistics depend on, besides the data."""
     return [
         __version__,
         digest(recipe.mod),

@@ -29,17 +29,17 @@ from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.mapper import (
     CountAndGrow,
     CountOverGrids,
-    Found,
     Mapper,
     OneByOne,
     Task,
+    TaskResult,
     observe_ranges,
     smallest_grids,
 )
 from relay_int8.calibration.methods import Method, find_method
 from relay_int8.calibration.methods.base import Function
 from relay_int8.calibration.observe import Progress, Runner
-from relay_int8.calibration.statistics import Tally
+from relay_int8.calibration.statistics import RunningStatistics
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
@@ -100,14 +100,14 @@ def calibrate(
         return CalibrationTable(entries={}, model_hash=model_hash, notes=(NO_TENSOR,))
     chosen = find_method(method)
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
-    tally = (checkpoint and checkpoint.load()) or Tally.of(tensors)
-    passes = _Passes(work, data, chosen, tally, scalable, checkpoint, progress)
+    running = (checkpoint and checkpoint.load()) or RunningStatistics.of(tensors)
+    passes = _Passes(work, data, chosen, running, scalable, checkpoint, progress)
     schemes, observed, factors = passes.run(tensors, counts=chosen.needs_counts or keep_histograms)
     entries = {
         name: choose(
             scheme,
             observed[name],
-            tally.histograms[name],
+            running.histograms[name],
             chosen,
             function=(functions or {}).get(name),
             keep_histogram=keep_histograms,
@@ -120,13 +120,13 @@ def calibrate(
     return CalibrationTable(
         entries=entries,
         means={
-            name: found.mean() * of_tensors.get(name, np.float32(1))
-            for name, found in tally.means.items()
+            name: mean.mean() * of_tensors.get(name, np.float32(1))
+            for name, mean in running.means.items()
         },
         factors=factors,
         model_hash=model_hash,
-        images=tally.images,
-        notes=_notes(tally.images, chosen, scalable),
+        images=running.images,
+        notes=_notes(running.images, chosen, scalable),
     )
 
 
@@ -153,27 +153,27 @@ class _Ranged(NamedTuple):
 
 @dataclass(frozen=True)
 class _Passes:
-    """Passes over the data, each from where the tally stands."""
+    """Passes over the data, each from the images that the statistics have."""
 
     work: Mapper
     data: Iterable[Image]
     method: Method
-    tally: Tally
+    running: RunningStatistics
     scalable: Sequence[ScalableChannels]
     checkpoint: Checkpoint | None
     progress: Progress | None
 
     def run(self, tensors: Mapping[str, PlannedScheme], *, counts: bool) -> _Ranged:
-        """Fill the tally; without ``counts``, with empty histograms."""
+        """Count all images; without ``counts``, with empty histograms."""
         if self.method.one_pass:
             self.grow()
         else:
             self.observe()
-        observed, followed = self.tally.observed, self.tally.followed
+        observed, followed = self.running.observed, self.running.followed
         factors: dict[str, np.ndarray] = {}
         of_tensors: Factors = {}
         if self.method.scales_channels:
-            factors = chosen_factors(self.scalable, self.tally.extremes, observed)
+            factors = chosen_factors(self.scalable, self.running.extremes, observed)
             of_tensors = factors_of_tensors(self.scalable, factors)
             observed = self._scaled(observed, of_tensors)
             followed = self._scaled(followed, of_tensors)
@@ -187,11 +187,11 @@ class _Passes:
         if counts:
             self.count(grids, of_tensors)
         else:
-            self.tally.histograms = {name: _empty(grid) for name, grid in grids.items()}
+            self.running.histograms = {name: _empty(grid) for name, grid in grids.items()}
         return _Ranged(schemes, observed, factors)
 
     def _scaled(self, ranges: Mapping[str, Range], factors: Factors) -> dict[str, Range]:
-        extremes = self.tally.extremes
+        extremes = self.running.extremes
         return {
             name: scaled_range(seen, extremes[name], factors[name]) if name in factors else seen
             for name, seen in ranges.items()
@@ -199,40 +199,40 @@ class _Passes:
 
     def observe(self) -> None:
         """Find the range of every tensor, unless counting has begun already."""
-        if not self.tally.counted:
-            for _ in self._found(lambda: observe_ranges, self.tally.images):
-                self._report("ranges", self.tally.images, None)
+        if not self.running.counted:
+            for _ in self._results(lambda: observe_ranges, self.running.images):
+                self._report("ranges", self.running.images, None)
 
     def count(self, grids: Mapping[str, Grid], factors: Factors) -> None:
         """Count scaled values over known grids."""
-        images = self.tally.images
+        images = self.running.images
         task = CountOverGrids(grids, self.method.counts_zeros, factors)
-        for _ in self._found(lambda: task, self.tally.counted):
-            self._report("histograms", self.tally.counted, images)
-        if self.tally.counted != images:
+        for _ in self._results(lambda: task, self.running.counted):
+            self._report("histograms", self.running.counted, images)
+        if self.running.counted != images:
             raise CalibrationError(
                 f"the first pass over the data gave {images} images, the second "
-                f"{self.tally.counted}; give a list, or a function that returns the same batches "
+                f"{self.running.counted}; give a list, or a function that returns the same batches "
                 "each time it is called"
             )
 
     def grow(self) -> None:
         """Observe and count over grids that grow."""
-        smallest = smallest_grids(self.tally.observed, self.method.bins)
+        smallest = smallest_grids(self.running.observed, self.method.bins)
 
         def _task() -> CountAndGrow:
-            histograms = self.tally.histograms
+            histograms = self.running.histograms
             return CountAndGrow({name: item.grid for name, item in histograms.items()} or smallest)
 
-        for _ in self._found(_task, self.tally.counted):
-            self._report("histograms", self.tally.counted, None)
+        for _ in self._results(_task, self.running.counted):
+            self._report("histograms", self.running.counted, None)
 
-    def _found(self, task: Callable[[], Task], done: int) -> Iterator[Found]:
-        for found in self.work.map(task, islice(self.data, done, None)):
-            self.tally.add(found, self.method)
+    def _results(self, task: Callable[[], Task], done: int) -> Iterator[TaskResult]:
+        for result in self.work.map(task, islice(self.data, done, None)):
+            self.running.add(result, self.method)
             if self.checkpoint:
-                self.checkpoint.keep(self.tally)
-            yield found
+                self.checkpoint.keep(self.running)
+            yield result
 
     def _report(self, stage: str, done: int, total: int | None) -> None:
         if self.progress:
@@ -246,13 +246,15 @@ def _empty(grid: Grid) -> Histogram:
 def _require_sound(schemes: Mapping[str, Scheme], observed: Mapping[str, Range]) -> None:
     faults = []
     for name, scheme in schemes.items():
-        found = observed[name]
-        if found.empty:
-            faults.append(f"{name} has no finite value ({found.nonfinite} are NaN or infinite)")
-        elif scheme == "u8" and found.low < 0:
-            faults.append(f"{name} was planned as never negative (u8), but falls to {found.low!s}")
-        elif scheme == "asymmetric" and float(found.high) - float(found.low) > FLOAT32_MAX:
-            faults.append(f"{name} spans [{found.low!s}, {found.high!s}], more than float32 holds")
+        extent = observed[name]
+        if extent.empty:
+            faults.append(f"{name} has no finite value ({extent.nonfinite} are NaN or infinite)")
+        elif scheme == "u8" and extent.low < 0:
+            faults.append(f"{name} was planned as never negative (u8), but falls to {extent.low!s}")
+        elif scheme == "asymmetric" and float(extent.high) - float(extent.low) > FLOAT32_MAX:
+            faults.append(
+                f"{name} spans [{extent.low!s}, {extent.high!s}], more than float32 holds"
+            )
     if faults:
         raise CalibrationError(
             f"these tensors cannot be calibrated: {'; '.join(faults)}; leave them float, or plan "

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.means import ChannelMeans
-from relay_int8.calibration.statistics import Tally
+from relay_int8.calibration.statistics import RunningStatistics
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
 
@@ -26,7 +26,7 @@ FORMAT = "relay-int8 calibration checkpoint 1"
 
 @dataclass
 class Checkpoint:
-    """Keeps a :class:`Tally` in a file, whole or not at all.
+    """Keeps a :class:`RunningStatistics` in a file, whole or not at all.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Checkpoint:
     resume: bool = False
     _written: float = field(default_factory=time.monotonic, init=False)
 
-    def load(self) -> Tally | None:
+    def load(self) -> RunningStatistics | None:
         """Return what was kept, None if nothing was or it is not asked for.
 
         Raises
@@ -61,23 +61,23 @@ class Checkpoint:
                 fields = json.loads(str(arrays["fields"]))
                 if fields["format"] != FORMAT:
                     raise ValueError(f"format {fields['format']!r}")
-                tally = _from_arrays(fields, arrays) if fields["key"] == self.key else None
+                running = _from_arrays(fields, arrays) if fields["key"] == self.key else None
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise CalibrationError(
                 f"{self.path}: no calibration checkpoint ({error}); delete it and calibrate anew"
             ) from error
-        if tally is None:
+        if running is None:
             raise CalibrationError(
                 f"{self.path}: made with another model, other data or other settings, or on a CPU "
                 "of another kind; give the same ones, or calibrate anew without --resume"
             )
-        return tally
+        return running
 
-    def keep(self, tally: Tally) -> None:
-        """Write the tally, unless that was done a moment ago."""
+    def keep(self, running: RunningStatistics) -> None:
+        """Write the statistics, unless that was done a moment ago."""
         if time.monotonic() - self._written < self.seconds:
             return
-        write_atomic(self.path, _to_bytes(tally, self.key))
+        write_atomic(self.path, _to_bytes(running, self.key))
         self._written = time.monotonic()
 
     def discard(self) -> None:
@@ -85,15 +85,15 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _to_bytes(tally: Tally, key: str) -> bytes:
+def _to_bytes(running: RunningStatistics, key: str) -> bytes:
     fields = {
         "format": FORMAT,
         "key": key,
-        "images": tally.images,
-        "counted": tally.counted,
-        "tensors": list(tally.observed),
-        "means": list(tally.means),
-        "extremes": list(tally.extremes),
+        "images": running.images,
+        "counted": running.counted,
+        "tensors": list(running.observed),
+        "means": list(running.means),
+        "extremes": list(running.extremes),
         "histograms": {
             name: {
                 "low": float(item.grid.low),
@@ -101,29 +101,29 @@ def _to_bytes(tally: Tally, key: str) -> bytes:
                 "absolute": item.grid.absolute,
                 "zeros": item.zeros,
             }
-            for name, item in tally.histograms.items()
+            for name, item in running.histograms.items()
         },
     }
     arrays: dict[str, Array] = {"fields": np.array(json.dumps(fields))}
-    for title, ranges in (("observed", tally.observed), ("followed", tally.followed)):
+    for title, ranges in (("observed", running.observed), ("followed", running.followed)):
         arrays[f"{title} ends"] = np.array([(r.low, r.high) for r in ranges.values()], np.float32)
         arrays[f"{title} counts"] = np.array(
             [(r.images, r.nonfinite) for r in ranges.values()], np.int64
         )
-    for index, mean in enumerate(tally.means.values()):
+    for index, mean in enumerate(running.means.values()):
         arrays[f"slots {index}"], arrays[f"values {index}"] = mean.slots, mean.counts
-    for index, extremes in enumerate(tally.extremes.values()):
+    for index, extremes in enumerate(running.extremes.values()):
         arrays[f"extremes {index}"] = extremes
-    for index, histogram in enumerate(tally.histograms.values()):
+    for index, histogram in enumerate(running.histograms.values()):
         arrays[f"bins {index}"] = histogram.counts
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     return stream.getvalue()
 
 
-def _from_arrays(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Tally:
+def _from_arrays(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> RunningStatistics:
     names = fields["tensors"]
-    return Tally(
+    return RunningStatistics(
         observed=_ranges(names, arrays["observed ends"], arrays["observed counts"]),
         followed=_ranges(names, arrays["followed ends"], arrays["followed counts"]),
         means={

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from relay_int8.calibration.mapper import Found, Mapper, Task
+from relay_int8.calibration.mapper import Mapper, Task, TaskResult
 from relay_int8.calibration.observe import Runner
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError, ConfigError, Int8Error
@@ -54,7 +54,7 @@ class DaskMapper(Mapper):
         self._shard_bytes = shard_bytes
         client.register_plugin(_Network(recipe), name=PLUGIN)
 
-    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Found]:
+    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[TaskResult]:
         """Yield what the task finds of each shard, in order.
 
         Raises
@@ -70,9 +70,9 @@ class DaskMapper(Mapper):
         while waiting:
             yield self._result(waiting.popleft())
 
-    def _result(self, future: Any) -> Found:
+    def _result(self, future: Any) -> TaskResult:
         try:
-            found: Found = future.result()
+            result: TaskResult = future.result()
         except Int8Error:
             raise
         except KilledWorker as error:
@@ -80,7 +80,7 @@ class DaskMapper(Mapper):
                 f"workers died again and again of the same images ({error}); look at their logs, "
                 "and at their memory"
             ) from error
-        return found
+        return result
 
 
 def shards(images: Iterable[Image], shard_bytes: int = SHARD_BYTES) -> Iterator[list[Image]]:
@@ -147,13 +147,13 @@ class _Network(WorkerPlugin):  # type: ignore[misc]
         """Take up work on a worker."""
         self._lock = threading.Lock()
 
-    def run(self, task: Task, images: Sequence[Image]) -> Found:
+    def run(self, task: Task, images: Sequence[Image]) -> TaskResult:
         """Run a task; one at a time, whatever threads the worker has."""
         with self._lock:
             self._runner = self._runner or self._recipe()
             return task(self._runner, images)
 
 
-def _run(task: Task, images: Sequence[Image]) -> Found:
+def _run(task: Task, images: Sequence[Image]) -> TaskResult:
     network: _Network = get_worker().plugins[PLUGIN]
     return network.run(task, images)

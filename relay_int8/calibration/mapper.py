@@ -16,7 +16,7 @@ from relay_int8.data.dataset import Image
 
 
 @dataclass(frozen=True)
-class Found:
+class TaskResult:
     """What a task learned of some images.
 
     ``statistics``, one an image in order, of tasks that look at ranges; ``histograms`` by tensor,
@@ -28,14 +28,14 @@ class Found:
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
-Task = Callable[[Runner, Sequence[Image]], Found]
+Task = Callable[[Runner, Sequence[Image]], TaskResult]
 
 
 class Mapper(ABC):
     """Runs tasks on all images of a dataset."""
 
     @abstractmethod
-    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Found]:
+    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[TaskResult]:
         """Yield what the task finds of a few images at a time, in the order of the dataset.
 
         ``task`` is asked before each of them: it may know more by then.
@@ -48,15 +48,15 @@ class OneByOne(Mapper):
 
     runner: Runner
 
-    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[Found]:
+    def map(self, task: Callable[[], Task], images: Iterable[Image]) -> Iterator[TaskResult]:
         """Yield what the task finds of each image."""
         for image in images:
             yield task()(self.runner, [image])
 
 
-def observe_ranges(runner: Runner, images: Sequence[Image]) -> Found:
+def observe_ranges(runner: Runner, images: Sequence[Image]) -> TaskResult:
     """Find the range of every tensor in each image."""
-    return Found(len(images), [runner.statistics(image) for image in images])
+    return TaskResult(len(images), [runner.statistics(image) for image in images])
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,21 @@ class CountOverGrids:
     zeros: bool = False
     factors: Factors = field(default_factory=dict)
 
-    def __call__(self, runner: Runner, images: Sequence[Image]) -> Found:
+    def __call__(self, runner: Runner, images: Sequence[Image]) -> TaskResult:
         """Return the counts of all images together."""
         counts = {name: np.zeros(grid.bins, np.int64) for name, grid in self.grids.items()}
         zeros = dict.fromkeys(self.grids, 0)
         of_zeros = {name: Grid.of_zeros(grid.bins) for name, grid in self.grids.items()}
         for image in images:
-            for name, found in runner.histograms(image, self.grids, self.factors).items():
-                counts[name] += found
+            for name, count in runner.histograms(image, self.grids, self.factors).items():
+                counts[name] += count
             if self.zeros:
-                for name, found in runner.histograms(image, of_zeros, self.factors).items():
-                    zeros[name] += int(found[0])
+                for name, count in runner.histograms(image, of_zeros, self.factors).items():
+                    zeros[name] += int(count[0])
         histograms = {
             name: Histogram(grid, counts[name], zeros[name]) for name, grid in self.grids.items()
         }
-        return Found(len(images), histograms=histograms)
+        return TaskResult(len(images), histograms=histograms)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class CountAndGrow:
 
     grids: Mapping[str, Grid]
 
-    def __call__(self, runner: Runner, images: Sequence[Image]) -> Found:
+    def __call__(self, runner: Runner, images: Sequence[Image]) -> TaskResult:
         """Return ranges and counts; an image that a grid does not cover is counted again."""
         grids = dict(self.grids)
         statistics: list[Statistics] = []
@@ -121,7 +121,7 @@ class CountAndGrow:
             for name, grid in grids.items():
                 one = Histogram(grid, counts[name].astype(np.int64))
                 totals[name] = merge_growing(totals[name], one) if name in totals else one
-        return Found(len(images), statistics, totals)
+        return TaskResult(len(images), statistics, totals)
 
 
 def smallest_grids(names: Iterable[str], bins: int) -> dict[str, Grid]:

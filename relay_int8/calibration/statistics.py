@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from relay_int8.calibration.channels import Array, merged_extremes
 from relay_int8.calibration.growing import merge_growing
 from relay_int8.calibration.histogram import Histogram, Range
-from relay_int8.calibration.mapper import Found
+from relay_int8.calibration.mapper import TaskResult
 from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.methods import Method
 from relay_int8.calibration.observe import Statistics
 
 
 @dataclass
-class Tally:
+class RunningStatistics:
     """Minima, maxima, integer counts and exact sums over the first images of a dataset.
 
     Parameters
@@ -46,25 +46,25 @@ class Tally:
     counted: int = 0
 
     @classmethod
-    def of(cls, tensors: Iterable[str]) -> Tally:
-        """Return the tally of no image."""
+    def of(cls, tensors: Iterable[str]) -> RunningStatistics:
+        """Return the statistics of no image."""
         names = list(tensors)
         return cls(dict.fromkeys(names, Range()), dict.fromkeys(names, Range()))
 
-    def add(self, found: Found, method: Method) -> None:
+    def add(self, result: TaskResult, method: Method) -> None:
         """Merge what a task found of the next images."""
-        for statistics in found.statistics:
+        for statistics in result.statistics:
             self._follow(statistics, method)
-        self.images += len(found.statistics)
-        for name, histogram in found.histograms.items():
+        self.images += len(result.statistics)
+        for name, histogram in result.histograms.items():
             before = self.histograms.get(name)
             if before is None:
                 self.histograms[name] = histogram
             else:
                 merge = merge_growing if method.one_pass else Histogram.merge
                 self.histograms[name] = merge(before, histogram)
-        if found.histograms:
-            self.counted += found.images
+        if result.histograms:
+            self.counted += result.images
 
     def _follow(self, statistics: Statistics, method: Method) -> None:
         for name in self.observed:

@@ -98,7 +98,7 @@ LEAST_AUTO = {
     "mobilenetv1_0.25": (0.590, 22.6),  # 0.595 and 23.7 dB; the default has 0.600 and 20.3 dB
     "squeezenet1.1": (0.605, 36.8),  # 0.610 and 37.5 dB; the default has 0.605 and 36.3 dB
     "vww": (65 / 80, 26.0),
-    "ultraface": (0.975, 22.0),
+    "ultraface": (0.950, 22.0),  # 0.9625 and 24.1 dB; the default has 0.975 and 23.0 dB
 }
 """Metric and decibels, a good dB below what was measured. Choices rest on decibels alone."""
 

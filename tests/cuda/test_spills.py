@@ -113,14 +113,19 @@ def test_the_zoo(archs, full):
     # Where TVM does not see that a thread samples at one place, it keeps the corners of several.
     samples = [name for name, task in tasks.items() if isinstance(task.operator, Sample2d)]
     for target in map(on, archs):
-        for task in tasks.values():
-            assert select(task.operator, target) is select(task.operator, on(archs[0]))
-        functions = {name: scheduled(task.kernel(target)) for name, task in tasks.items()}
+        functions = {name: scheduled(kernel_for(task, target)) for name, task in tasks.items()}
         found: dict[str, KernelUsage] = {}
         for names in chunks(list(functions), COMPILED_TOGETHER):
             found |= usage({name: functions[name] for name in names}, target)
         assert len(found) >= len(tasks)
         assert_in_registers(found, samples)
+
+
+def kernel_for(task: Task, target: Target) -> Kernel:
+    """Return the kernel of a task of another GPU: a few large layers have another template here."""
+    if select(task.operator, target).name == task.template:
+        return task.kernel(target)
+    return default_kernel(task.operator, target)
 
 
 def zoo_tasks(target: Target) -> dict[str, Task]:

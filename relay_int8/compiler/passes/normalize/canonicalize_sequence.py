@@ -21,7 +21,13 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.dataflow import constant, number, operator, results, shape
+from relay_int8.compiler.passes.normalize.image_views import (
+    ImageViews,
+    batch_norm_of,
+    is_tensor,
+    normalized_image,
+)
+from relay_int8.graph.dataflow import constant, number, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.numerics.unary import UNARY
@@ -48,8 +54,8 @@ class CanonicalizeSequence:
 
 class _Canonicalizer:
     def __init__(self, func: relax.Function) -> None:
-        self._results = {str(var.name) for var in results(func)}
-        self._images: dict[relax.Var, relax.Var] = {}
+        self._views = ImageViews(func, image="image", view="sequence")
+        self._images = self._views.images
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return the sequence that an image of one row is, in the place of ``value``."""
@@ -61,17 +67,13 @@ class _Canonicalizer:
         image = scope.typed(image)
         if len(shape(image)) != RANK + 1:
             return image
-        is_result = scope.name in self._results
-        held = scope.bind(f"{scope.name}/image" if is_result else scope.name, image)
-        sequence = relax.op.reshape(held, shape(value))
-        var = scope.bind(scope.name if is_result else f"{scope.name}/sequence", sequence)
-        self._images[var] = held
-        return var
+        return self._views.bind(scope, image, lambda held: relax.op.reshape(held, shape(value)))
 
     def _image(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return what ``value`` is of images, or keep it."""
         if isinstance(value, relax.TupleGetItem):
-            return self._normalized(scope, value)
+            norm = batch_norm_of(scope, value, RANK)
+            return norm and normalized_image(scope, norm, RANK, self._raised)
         op = operator(value)
         if op in _WINDOWS:
             if len(shape(value.args[0])) != RANK:
@@ -124,7 +126,7 @@ class _Canonicalizer:
             return Declined(f"it makes {shape(value)} of a sequence")
         if axis != 1:
             return Declined(f"its numbers are those of axis {axis}, not of channels")
-        args = [self._raised(scope, arg) if _is_tensor(arg) else arg for arg in value.args]
+        args = [self._raised(scope, arg) if is_tensor(arg) else arg for arg in value.args]
         return relax.Call(value.op, args, value.attrs, value.ty_args)
 
     def _joined(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
@@ -133,20 +135,6 @@ class _Canonicalizer:
             return None
         parts = [self._raised(scope, field) for field in fields]
         return relax.op.concat(parts, _axis(int(value.attrs.axis or 0)))
-
-    def _normalized(self, scope: Scope, value: relax.TupleGetItem) -> relax.Expr | Declined | None:
-        norm = scope.value(value.tuple_value)
-        if value.index != 0 or operator(norm) != "nn.batch_norm" or len(shape(value)) != RANK:
-            return None
-        if int(norm.attrs.axis) % RANK != 1:
-            return Declined(f"the batch norm is over axis {norm.attrs.axis}, not 1")
-        x = self._raised(scope, norm.args[0])
-        call = relax.Call(norm.op, [x, *norm.args[1:]], norm.attrs, norm.ty_args)
-        return relax.TupleGetItem(scope.emit("batch_norm", call), 0)
-
-
-def _is_tensor(value: relax.Expr) -> bool:
-    return isinstance(value, relax.Var | tvm.ir.GenericConst)
 
 
 def _axis(axis: int) -> int:

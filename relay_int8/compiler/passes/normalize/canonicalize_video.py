@@ -22,7 +22,13 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import ELEMENTWISE
-from relay_int8.graph.dataflow import constant, operator, results, shape
+from relay_int8.compiler.passes.normalize.image_views import (
+    ImageViews,
+    batch_norm_of,
+    is_tensor,
+    normalized_image,
+)
+from relay_int8.graph.dataflow import constant, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
@@ -44,22 +50,21 @@ class CanonicalizeVideo:
 
 class _Canonicalizer:
     def __init__(self, func: relax.Function) -> None:
-        self._results = {str(var.name) for var in results(func)}
-        self._frames: dict[relax.Var, relax.Var] = {}
+        self._views = ImageViews(func, image="frames", view="video")
+        self._frames = self._views.images
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return the video that frames are, in the place of ``value``."""
         frames = self._of_frames(scope, value)
         if frames is None or isinstance(frames, Declined):
             return frames
-        is_result = scope.name in self._results
-        held = scope.bind(f"{scope.name}/frames" if is_result else scope.name, frames)
         n, c, t, h, w = shape(value)
-        split = scope.emit("split", relax.op.reshape(held, (n, t, c, h, w)))
-        video = relax.op.permute_dims(split, SWAP)
-        var = scope.bind(scope.name if is_result else f"{scope.name}/video", video)
-        self._frames[var] = held
-        return var
+
+        def _video(held: relax.Var) -> relax.Expr:
+            split = scope.emit("split", relax.op.reshape(held, (n, t, c, h, w)))
+            return relax.op.permute_dims(split, SWAP)
+
+        return self._views.bind(scope, frames, _video)
 
     def _of_frames(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return what ``value`` is of frames, or keep it."""
@@ -67,7 +72,10 @@ class _Canonicalizer:
         if op == "nn.conv3d":
             return self._conv(scope, value)
         if isinstance(value, relax.TupleGetItem):
-            return self._normalized(scope, value)
+            norm = batch_norm_of(scope, value, RANK)
+            if norm is None or norm.args[0] not in self._frames:
+                return None
+            return normalized_image(scope, norm, RANK, self._raised)
         if not isinstance(value.ty, relax.TensorType) or len(shape(value)) != RANK:
             return None
         if op == "concat":
@@ -159,24 +167,12 @@ class _Canonicalizer:
             return None
         return relax.op.concat([self._raised(scope, field) for field in fields], 1)
 
-    def _normalized(self, scope: Scope, value: relax.TupleGetItem) -> relax.Expr | Declined | None:
-        norm = scope.value(value.tuple_value)
-        if value.index != 0 or operator(norm) != "nn.batch_norm" or len(shape(value)) != RANK:
-            return None
-        if norm.args[0] not in self._frames:
-            return None
-        if int(norm.attrs.axis) % RANK != 1:
-            return Declined(f"the batch norm is over axis {norm.attrs.axis}, not 1")
-        x = self._raised(scope, norm.args[0])
-        call = relax.Call(norm.op, [x, *norm.args[1:]], norm.attrs, norm.ty_args)
-        return relax.TupleGetItem(scope.emit("batch_norm", call), 0)
-
     def _elementwise(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
         if getattr(value.attrs, "axis", 1) != 1:
             return Declined(f"its numbers are those of axis {value.attrs.axis}, not of channels")
         args = []
         for arg in value.args:
-            operand = self._operand(scope, arg, shape(value)) if _is_tensor(arg) else arg
+            operand = self._operand(scope, arg, shape(value)) if is_tensor(arg) else arg
             if operand is None:
                 return Declined(f"it combines a video with {shape(arg)}")
             args.append(operand)
@@ -197,10 +193,6 @@ class _Canonicalizer:
         if array is not None:
             return relax.const(array.reshape(flat), str(array.dtype))
         return scope.bind(f"{scope.name}/{operand.name}", relax.op.reshape(operand, flat))
-
-
-def _is_tensor(value: relax.Expr) -> bool:
-    return isinstance(value, relax.Var | tvm.ir.GenericConst)
 
 
 def _within(extents: Sequence[int]) -> list[int]:

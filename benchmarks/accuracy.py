@@ -23,7 +23,8 @@ from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.graph.interface import open_inputs
 from relay_int8.machine.host import cpu_flags
 from relay_int8.numerics.snr import snr_db
-from relay_int8.quantization.quantize import QuantizedModel, quantize
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.quantized_model import QuantizedModel
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]

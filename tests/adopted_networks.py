@@ -8,7 +8,7 @@ import numpy as np
 from tvm.target import Target
 
 from relay_int8.compiler.build import compile_module
-from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantized_model import QuantizedModel
 from schedules.targets import TARGETS
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle, image

@@ -28,7 +28,8 @@ from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.quantize import QuantizedModel, quantize
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.runtime.artifact import load, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.tuning.records import Records

@@ -33,7 +33,8 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import operands, spec_of
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.quantize import QuantizedModel, quantize
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.quantized_model import QuantizedModel
 from schedules.catalog import TEMPLATES
 from schedules.cuda.dp4a.default_tiles import default_tiles
 from schedules.cuda.dp4a.tiles import Tiles

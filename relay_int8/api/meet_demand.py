@@ -26,7 +26,8 @@ from relay_int8.notices import notice
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.mixed_precision.fewest_floats import fewest_floats
 from relay_int8.quantization.mixed_precision.harm import by_harm
-from relay_int8.quantization.quantize import QuantizedModel, leave_in_float
+from relay_int8.quantization.quantize import leave_in_float
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.accuracy import require_labels
 from relay_int8.report.label_check import tell_of_labels
 

@@ -24,7 +24,7 @@ from relay_int8.quantization import quantize as quantization
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.plan_file import with_plan
-from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.contents import Hazard
 from relay_int8.report.hazards import find_hazards
 

@@ -29,7 +29,8 @@ from relay_int8.quantization.mixed_precision.sensitivity import (
     measure_sensitivity,
 )
 from relay_int8.quantization.plan_file import save_plan
-from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats, quantize
+from relay_int8.quantization.quantize import planned_with_floats, quantize
+from relay_int8.quantization.quantized_model import QuantizedModel
 from schedules.targets import native_target
 
 

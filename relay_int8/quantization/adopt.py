@@ -15,7 +15,8 @@ from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.quantize import QuantizedModel, require_integers
+from relay_int8.quantization.quantized_model import QuantizedModel
+from relay_int8.quantization.refusals import require_integers
 
 
 def adopt(mod: IRModule, config: QuantConfig | None = None) -> QuantizedModel:

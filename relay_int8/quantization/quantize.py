@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import tvm
 from tvm import IRModule
@@ -21,108 +20,26 @@ from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.compiler.pipeline import normalized
 from relay_int8.data.dataset import Dataset
-from relay_int8.errors import ConfigError, CoverageError
+from relay_int8.errors import ConfigError
 from relay_int8.graph.batch import with_batch
-from relay_int8.graph.declined import Declined
 from relay_int8.graph.digest import digest, float_digest, tensor_names
-from relay_int8.graph.group import Group
-from relay_int8.graph.groups import find_groups
-from relay_int8.graph.layers import averaged_tensors, linear_layers
+from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
-from relay_int8.messages import DIGITS
 from relay_int8.notices import notice
-from relay_int8.numerics import qparams
-from relay_int8.numerics.qparams import PlannedScheme, QParams
-from relay_int8.operators.registry import operator_of
+from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.auto import Choice, choose_config
 from relay_int8.quantization.refine.depthwise import scalable_channels, with_factors
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
 from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
+from relay_int8.quantization.refusals import out_of_range, plan_without, require_integers
 from schedules.targets import native_target
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuantizedModel:
-    """A network in integers, for every target alike.
-
-    Parameters
-    ----------
-    mod
-        QDQ module.
-    reference
-        The normalized float module it was made from, its channels scaled as ``config`` wants it.
-    plan, table
-        What was decided, and the ranges it rests on.
-    digest
-        sha256 of the QDQ module with its constants: equal digests, equal integers.
-    model_hash
-        sha256 of the normalized float module before any tool changed it.
-    config
-        How it was made; with the preset "auto", what that chose.
-    choices
-        What "auto" tried and why it chose as it did.
-    declined
-        What the rewrites of its canonical form left alone, and why.
-    adopted
-        Whether scales and zero points are those of the imported model; then nothing of ``config``
-        but ``require_int8`` and ``requantize`` had a say.
-    table_given
-        Whether ranges came with a table, not from images: then the method is the table's.
-    """
-
-    mod: IRModule
-    reference: IRModule
-    plan: Plan
-    table: CalibrationTable
-    digest: str
-    model_hash: str
-    config: QuantConfig = field(default_factory=QuantConfig)
-    choices: tuple[Choice, ...] = ()
-    declined: tuple[Declined, ...] = ()
-    adopted: bool = False
-    table_given: bool = False
-
-    def __repr__(self) -> str:
-        """Return what became of the layers, and the digest; the fields have everything."""
-        layers = self.plan.layers
-        integer = sum(layer.integer for layer in layers)
-        how = "adopted" if self.adopted else f"{self.config.preset}, {self.config.method}"
-        return (
-            f"<QuantizedModel {self.digest[:DIGITS]}: {integer} of {len(layers)} layers in "
-            f"integers ({how})>"
-        )
-
-    @property
-    def table_hash(self) -> str:
-        """The float model that its table is of: where a tool equalized that, not ``model_hash``."""
-        return self.table.model_hash or self.model_hash
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings it was quantized with, as a report lists them."""
-        if self.adopted:
-            kept = {"scales": "of the model", "require_int8": self.config.require_int8}
-            return kept | {"requantize": self.config.requantize_text}
-        tools = asdict(self.config.applied)
-        if self.table_given:
-            tools["equalization"] = "depthwise" if self.table.factors else "none"
-        fields = asdict(self.config) | {
-            "tools": [f"{name}: {value}" for name, value in tools.items()],
-            "requantize": self.config.requantize_text,
-        }
-        if self.table_given:
-            methods = {item.method.partition(" ")[0]: None for item in self.table.entries.values()}
-            fields["method"] = f"of the given table ({', '.join(methods)})"
-        del fields["budget"]  # of the search; its choices say what there was no time for
-        if self.choices:
-            fields["choices"] = [str(choice) for choice in self.choices]
-        return fields
 
 
 def quantize(
@@ -210,7 +127,7 @@ def planned_with_floats(
         for layer in quantized.plan.layers
         if layer.reason and layer.cause == "unsupported"
     }
-    return config, _without(refused, quantized.plan, quantized.reference, config)
+    return config, plan_without(refused, quantized.plan, quantized.reference, config)
 
 
 def leave_in_float(
@@ -258,9 +175,9 @@ def _in_range(
     """Return the plan without layers that have no integers, and the network to be quantized."""
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = _out_of_range(corrected, plan, params)
+    refused = out_of_range(corrected, plan, params)
     if refused:
-        plan = _without(refused, plan, reference, config)
+        plan = plan_without(refused, plan, reference, config)
         corrected = _corrected(reference, plan, table, config, data, progress)
     return plan, corrected
 
@@ -361,55 +278,4 @@ def require_ranges_alone(config: QuantConfig, instead: str) -> None:
         raise ConfigError(
             f"{wanted} looks at calibration images, and {instead}, or choose a preset and tools "
             "that need ranges alone"
-        )
-
-
-def _out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
-    """Return the layers that have no integers with these ranges, and why."""
-    main = reference["main"]
-    integer = {layer.name for layer in plan.layers if layer.integer}
-    refused = {
-        group.name: reason
-        for group in find_groups(main, separate=plan.additions)
-        if group.name in integer and not group.weight
-        for reason in [_range_refusal(group, plan, params)]
-        if reason
-    }
-    for group in linear_layers(main, plan):
-        x = params[plan.tensors[group.inputs[0].name].like]
-        rows, bias = group.weight_rows, group.bias_or_zero
-        scales = qparams.weight_scales(rows, bias, x.scale)
-        reason = qparams.accumulator_refusal(
-            qparams.quantize_weight(rows, scales), qparams.quantize_bias(bias, x.scale, scales), x
-        )
-        if reason:
-            refused[group.name] = reason
-    return refused
-
-
-def _range_refusal(group: Group, plan: Plan, params: Mapping[str, QParams]) -> str | None:
-    x = params[plan.tensors[group.inputs[0].name].like]
-    return operator_of(group).range_refusal(group, x)
-
-
-def _without(
-    refused: Mapping[str, str], plan: Plan, reference: IRModule, config: QuantConfig
-) -> Plan:
-    """Return a plan in which layers are float; the tensors that are left keep their ranges."""
-    fewer = annotate(reference, config, refused)
-    return replace(fewer, tensors={name: plan.tensors[name] for name in fewer.tensors})
-
-
-def require_integers(plan: Plan, config: QuantConfig) -> None:
-    """Raise a CoverageError if a layer that ``config`` requires in integers has no such form."""
-    floats = [
-        f"{layer.name} ({layer.kind}): {layer.reason}"
-        for layer in plan.layers
-        if layer.cause == "unsupported" and (layer.macs or config.require_int8 != "products")
-    ]
-    if config.require_int8 and floats:
-        raise CoverageError(
-            "int8 was required, but these layers stay in float: "
-            + "; ".join(floats)
-            + "; exclude them, or do not require int8"
         )

@@ -21,7 +21,7 @@ from relay_int8.graph.plan import Plan
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import cpu_flags, cpu_name
 from relay_int8.quantization.mixed_precision.sensitivity import Variants, measure_sensitivity
-from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.contents import LayerReport, Report
 from relay_int8.report.fidelity import measure_fidelity
 from relay_int8.report.hazards import find_hazards

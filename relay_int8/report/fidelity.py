@@ -18,7 +18,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.batch import with_batch
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.snr import power_ratio_db
-from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.contents import OutputReport
 
 

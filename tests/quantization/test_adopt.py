@@ -18,7 +18,8 @@ from relay_int8.errors import ConfigError, CoverageError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import dataflow
 from relay_int8.quantization.adopt import adopt
-from relay_int8.quantization.quantize import QuantizedModel, quantize
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.quantized_model import QuantizedModel
 from schedules.targets import TARGETS
 from tests import modern_networks, reference
 from tests.adopted_networks import run_on, with_oracle

@@ -28,7 +28,7 @@ from relay_int8.graph.origins import Origin, Origins
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.qparams import QParams, activation
-from relay_int8.quantization.quantize import QuantizedModel
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.runtime.profiling import kernel_times, random_inputs
 
 REPEATS = 20

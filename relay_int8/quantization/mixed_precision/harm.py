@@ -12,7 +12,8 @@ from relay_int8.errors import CalibrationError
 from relay_int8.graph.batch import with_batch
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.mixed_precision.sensitivity import simulation_of
-from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
+from relay_int8.quantization.quantize import planned_with_floats
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.network import NumpyNetwork
 
 IMAGES = 4  # greatest number of calibration images that layers are compared on

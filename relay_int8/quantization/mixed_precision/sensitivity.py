@@ -20,7 +20,8 @@ from relay_int8.graph.batch import with_batch
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import least_snr_db
-from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats
+from relay_int8.quantization.quantize import planned_with_floats
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.network import (
     Arrays,
     NumpyNetwork,

@@ -26,7 +26,8 @@ from relay_int8.quantization.mixed_precision.sensitivity import (
     simulation_of,
 )
 from relay_int8.quantization.plan_file import read_plan, save_plan, with_plan
-from relay_int8.quantization.quantize import QuantizedModel, planned_with_floats, quantize
+from relay_int8.quantization.quantize import planned_with_floats, quantize
+from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import native_target
 from tests.quantization.test_bias_correction import dataset, network, pictures

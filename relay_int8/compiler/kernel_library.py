@@ -120,15 +120,15 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runti
     builder = relax.ExecBuilder()
     left = vm_build._vmcodegen(builder, final)  # as relax.build does, which compiles all kernels
     kernels = dict(_kernels(left))
-    found = {} if alone else _known(kernels, target, library)
-    missing = {gvar: func for gvar, func in kernels.items() if gvar not in found}
+    known = {} if alone else _known(kernels, target, library)
+    missing = {gvar: func for gvar, func in kernels.items() if gvar not in known}
     checked = _reading_inputs(final) if alone else frozenset()
     compiled = _compiled(missing, left, target, library, alone, checked)
     if not alone:
-        _load({**compiled, **{module: gvar for gvar, module in found.items()}})
+        _load({**compiled, **{module: gvar for gvar, module in known.items()}})
     # The root gets the others as imports, so it is of this network alone. Names are looked up in
     # it and its own first: kernels of float islands have the same names in many networks.
-    modules = [*compiled, *dict.fromkeys(found.values())]
+    modules = [*compiled, *dict.fromkeys(known.values())]
     root = modules.pop(0) if compiled else _empty_module(target)
     constants = dict(final.attrs.get("const_name_to_constant", {})) if final.attrs else {}
     return vm_build.VMExecutable(
@@ -155,8 +155,8 @@ def _known(
     kernels: Kernels, target: Target, library: KernelLibrary
 ) -> dict[tvm.ir.GlobalVar, tvm.runtime.Module]:
     """Return the kernels that were compiled before, each with the module that holds it."""
-    found = {gvar: library.find(target, gvar.name_hint, func) for gvar, func in kernels.items()}
-    return {gvar: module for gvar, module in found.items() if module is not None}
+    modules = {gvar: library.find(target, gvar.name_hint, func) for gvar, func in kernels.items()}
+    return {gvar: module for gvar, module in modules.items() if module is not None}
 
 
 def _reading_inputs(final: IRModule) -> frozenset[str]:

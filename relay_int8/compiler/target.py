@@ -84,9 +84,9 @@ def _check_computers(names: Sequence[str]) -> None:
     """Refuse GPUs that are in different kinds of computers: a library is for one of them."""
     computers = {name: machine(named_target(name)) for name in names}
     if len({*computers.values()}) > 1:
-        found = ", ".join(f"{name} ({computer})" for name, computer in computers.items())
+        listed = ", ".join(f"{name} ({computer})" for name, computer in computers.items())
         raise ConfigError(
-            f"architectures {found} are in computers of different kinds; build a library for each"
+            f"architectures {listed} are in computers of different kinds; build a library for each"
         )
 
 
@@ -100,13 +100,13 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
     ConfigError
         As :func:`resolve`; and if the target is a GPU, whose kernels have no such threads.
     """
-    found = resolve(target).target
-    if threads and found.kind.name == CUDA:
+    resolved = resolve(target).target
+    if threads and resolved.kind.name == CUDA:
         raise ConfigError(
             f"{threads} threads are asked for, but the target is {target}: threads are those of a "
             "CPU, a GPU's kernels use all of it; leave --threads out"
         )
-    return Target(target_config(found) | {"num-cores": threads}) if threads else found
+    return Target(target_config(resolved) | {"num-cores": threads}) if threads else resolved
 
 
 def _chosen(text: str, find_gpus: Callable[[], Gpus]) -> tuple[str, ...]:

@@ -43,19 +43,19 @@ class Origins:
 
     def __init__(self, func: relax.Function) -> None:
         text = str(dataflow.attributes(func).get(ORIGINS, "{}"))
-        self._found = {name: Origin(*fields) for name, fields in json.loads(text).items()}
+        self._origins = {name: Origin(*fields) for name, fields in json.loads(text).items()}
 
     def of(self, variable: str) -> Origin:
         """Return what the variable of that name stands for."""
-        return self._found.get(variable, Origin(variable))
+        return self._origins.get(variable, Origin(variable))
 
     def note(self, variable: relax.Var, source: str, role: Role) -> None:
         """Note that ``variable`` was made of the variable called ``source``."""
-        self._found[str(variable.name)] = Origin(self.of(source).tensor, role)
+        self._origins[str(variable.name)] = Origin(self.of(source).tensor, role)
 
     def added_to(self, attributes: Mapping[str, object]) -> dict[str, object]:
         """Return attributes of a function with these origins among them."""
         kept = {name: value for name, value in attributes.items() if name != ORIGINS}
-        if not self._found:
+        if not self._origins:
             return kept
-        return kept | {ORIGINS: json.dumps({name: astuple(o) for name, o in self._found.items()})}
+        return kept | {ORIGINS: json.dumps({name: astuple(o) for name, o in self._origins.items()})}

@@ -84,16 +84,16 @@ class Driver:
         self.call("cuDeviceGetName", name, ctypes.c_int(_NAME_BYTES), self._device)
         self.call("cuDriverGetVersion", ctypes.byref(version))
         self.call("cuDeviceTotalMem_v2", ctypes.byref(memory), self._device)
-        found = {key: self._attribute(number) for key, number in _ATTRIBUTES.items()}
+        attributes = {key: self._attribute(number) for key, number in _ATTRIBUTES.items()}
         return GpuFacts(
             name=name.value.decode(errors="replace"),
-            architecture=f"sm_{found['major']}{found['minor']}",
+            architecture=f"sm_{attributes['major']}{attributes['minor']}",
             cuda=f"{version.value // 1000}.{version.value % 1000 // 10}",
-            multiprocessors=found["multiprocessors"],
-            clock_mhz=found["clock_khz"] / 1e3,
-            memory_clock_mhz=found["memory_clock_khz"] / 1e3,
-            memory_bus_bits=found["memory_bus_bits"],
-            l2_bytes=found["l2_bytes"],
+            multiprocessors=attributes["multiprocessors"],
+            clock_mhz=attributes["clock_khz"] / 1e3,
+            memory_clock_mhz=attributes["memory_clock_khz"] / 1e3,
+            memory_bus_bits=attributes["memory_bus_bits"],
+            l2_bytes=attributes["l2_bytes"],
             memory_bytes=memory.value,
         )
 
@@ -154,9 +154,9 @@ class Driver:
     def read(self, source: ctypes.c_uint64, size_bytes: int) -> bytes:
         """Return what lies in the GPU's memory, once everything is done."""
         self.synchronize()
-        found = ctypes.create_string_buffer(size_bytes)
-        self.call("cuMemcpyDtoH_v2", found, source, ctypes.c_size_t(size_bytes))
-        return found.raw
+        content = ctypes.create_string_buffer(size_bytes)
+        self.call("cuMemcpyDtoH_v2", content, source, ctypes.c_size_t(size_bytes))
+        return content.raw
 
     def kernel(self, image: bytes, name: str) -> Handle:
         """Return a kernel of a cubin or fat binary."""

@@ -108,15 +108,15 @@ class _Driver:
 
     def version(self) -> str:
         """Return the CUDA version that the driver supports, as 12.6."""
-        found = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(found))
-        return f"{found.value // 1000}.{found.value % 1000 // 10}"
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        return f"{version.value // 1000}.{version.value % 1000 // 10}"
 
     def count(self) -> int:
         """Return how many GPUs this process may use."""
-        found = ctypes.c_int()
-        self._call("cuDeviceGetCount", ctypes.byref(found))
-        return found.value
+        count = ctypes.c_int()
+        self._call("cuDeviceGetCount", ctypes.byref(count))
+        return count.value
 
     def describe(self, number: int) -> Gpu:
         """Return what the driver says of GPU ``number``."""
@@ -134,9 +134,9 @@ class _Driver:
         )
 
     def _attribute(self, which: int, device: ctypes.c_int) -> int:
-        found = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(found), which, device)
-        return found.value
+        value = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(value), which, device)
+        return value.value
 
     def _call(self, function: str, *arguments: object) -> None:
         error = self._library[function](*arguments)

@@ -86,8 +86,8 @@ def deploy_to(
             times_ms = _times_ms(machine, where, request.repeats)
     finally:
         _remove(session)
-    found = {"device": asdict(device), "times_ms": times_ms, "seconds": seconds}
-    return found, {str(place): array for place, array in enumerate(outputs)}
+    answer = {"device": asdict(device), "times_ms": times_ms, "seconds": seconds}
+    return answer, {str(place): array for place, array in enumerate(outputs)}
 
 
 @contextmanager
@@ -146,23 +146,23 @@ def _connect_reason(error: str, key: str) -> str:
 def describe(session: rpc.RPCSession, address: Address) -> Device:
     """Return what the device of a session says that it is."""
     try:
-        found = session.get_function(DESCRIBE)()
+        description = session.get_function(DESCRIBE)()
     except AttributeError as error:
         raise DeployError(
             f"{address}: an RPC server of TVM's own; it cannot say what device it is; "
             "run relay-int8 serve there instead"
         ) from error
-    return Device.of(json.loads(found))
+    return Device.of(json.loads(description))
 
 
 def _check_digest(session: rpc.RPCSession, manifest: Manifest, address: Address) -> None:
-    found = session.get_function(DIGEST)(LIBRARY)
-    if found != manifest.library_sha256:
+    device_sha256 = session.get_function(DIGEST)(LIBRARY)
+    if device_sha256 != manifest.library_sha256:
         _remove(session)
         raise DeployError(
             f"{address}: the library was altered on its way: its sha256 there is "
-            f"{found[:16]}..., not {manifest.library_sha256[:16]}...; nothing was run; try again, "
-            "and look at the device's disk and network if it happens again"
+            f"{device_sha256[:16]}..., not {manifest.library_sha256[:16]}...; nothing was run; "
+            "try again, and look at the device's disk and network if it happens again"
         )
 
 
@@ -174,8 +174,10 @@ def _run(
     tensors = [tvm.runtime.tensor(inputs[info.name], where) for info in manifest.inputs]
     machine.set_input("main", *tensors)
     machine.invoke_stateful("main")
-    found = machine.get_outputs("main")
-    return [tensor.numpy() for tensor in (found if isinstance(found, list | tuple) else [found])]
+    outputs = machine.get_outputs("main")
+    return [
+        tensor.numpy() for tensor in (outputs if isinstance(outputs, list | tuple) else [outputs])
+    ]
 
 
 def _times_ms(machine: relax.VirtualMachine, where: Any, repeats: int) -> list[float]:

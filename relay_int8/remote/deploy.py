@@ -141,16 +141,16 @@ def deploy(
     )
 
 
-def compare(name: str, found: Array, expected: Array) -> Comparison:
+def compare(name: str, actual: Array, expected: Array) -> Comparison:
     """Compare two outputs bit for bit; of other shape or type, every element differs."""
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        return Comparison(name=name, elements=found.size, different=found.size, largest=np.inf)
-    bits = f"V{found.itemsize}"
-    different = np.ascontiguousarray(found).view(bits) != np.ascontiguousarray(expected).view(bits)
-    apart = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return Comparison(name=name, elements=actual.size, different=actual.size, largest=np.inf)
+    bits = f"V{actual.itemsize}"
+    different = np.ascontiguousarray(actual).view(bits) != np.ascontiguousarray(expected).view(bits)
+    apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
     return Comparison(
         name=name,
-        elements=found.size,
+        elements=actual.size,
         different=int(np.count_nonzero(different)),
         largest=float(apart[different.reshape(apart.shape)].max(initial=0.0)),
     )
@@ -213,16 +213,21 @@ def _check(
     address: Address,
 ) -> None:
     """Refuse what no layer left in float explains."""
-    for found in comparisons:
-        if not found.different:
+    for comparison in comparisons:
+        if not comparison.different:
             continue
-        near = found.largest < np.inf and np.allclose(
-            outputs[found.name], expected[found.name], rtol=RTOL, atol=ATOL, equal_nan=True
+        near = comparison.largest < np.inf and np.allclose(
+            outputs[comparison.name],
+            expected[comparison.name],
+            rtol=RTOL,
+            atol=ATOL,
+            equal_nan=True,
         )
         if near and manifest.coverage.get("float_layers"):
             continue
         raise DeployError(
-            f"{address}: output {found.name}: {found.different} of {found.elements} values differ "
-            f"from those expected, by up to {found.largest:.3g}; do not use this device for it, "
+            f"{address}: output {comparison.name}: {comparison.different} of "
+            f"{comparison.elements} values differ from those expected, by up to "
+            f"{comparison.largest:.3g}; do not use this device for it, "
             "and report it: an integer network computes the same everywhere"
         )

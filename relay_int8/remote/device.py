@@ -80,10 +80,10 @@ def misfit(needs: Needs, device: Device) -> str | None:
         "apache-tvm": (needs.tvm_version, device.tvm_version),
         "apache-tvm-ffi": (needs.tvm_ffi_version, device.tvm_ffi_version),
     }
-    for package, (wanted, found) in versions.items():
-        if wanted != found:
+    for package, (wanted, there) in versions.items():
+        if wanted != there:
             return (
-                f"it is built with {package} {wanted}, the device has {found}; "
-                f"pip install {package}=={wanted} there, or build it again with {found}"
+                f"it is built with {package} {wanted}, the device has {there}; "
+                f"pip install {package}=={wanted} there, or build it again with {there}"
             )
     return None if needs.gpu is None else gpu.misfit(needs.gpu, device.gpus)

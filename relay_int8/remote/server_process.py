@@ -79,9 +79,9 @@ def _start(orders: Orders) -> PopenRPCServerState:
 
 def _free_port(host: str) -> int:
     family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
-    with socket.socket(family, socket.SOCK_STREAM) as found:
-        found.bind((host, 0))
-        return int(found.getsockname()[1])
+    with socket.socket(family, socket.SOCK_STREAM) as bound:
+        bound.bind((host, 0))
+        return int(bound.getsockname()[1])
 
 
 def _end_with_parent(work: str) -> None:

@@ -18,8 +18,8 @@ def alternatives(tasks: Iterable[Task], target: Target) -> tuple[Task, ...]:
     Where times of all of them are on record, a build chooses by these. There are some on GPUs
     whose tensor cores compete with dp4a.
     """
-    found = {other.key: other for task in tasks for other in _others(task, target)}
-    return tuple(found.values())
+    others = {other.key: other for task in tasks for other in _others(task, target)}
+    return tuple(others.values())
 
 
 def _others(task: Task, target: Target) -> Iterator[Task]:

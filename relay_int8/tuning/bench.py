@@ -89,8 +89,8 @@ class Batch:
     @property
     def templates(self) -> Mapping[str, ScheduleTemplate]:
         """The templates that are meant, by name."""
-        found: Mapping[str, ScheduleTemplate] = importlib.import_module(self.catalog).TEMPLATES
-        return found
+        templates: Mapping[str, ScheduleTemplate] = importlib.import_module(self.catalog).TEMPLATES
+        return templates
 
 
 Compiled = tuple[Kernel, Any, list[str]]

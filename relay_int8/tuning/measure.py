@@ -151,9 +151,9 @@ class LocalMeasurer(WorkerMeasurer):
 
     def _apart(self, worker: Worker, part: Batch, places: Sequence[int]) -> list[Measured]:
         """Measure candidates one by one: to find the culprit, and because of it no other."""
-        found = []
+        measured = []
         for place in places:
             single = part_of(part, slice(place, place + 1))
             worker.send(single)
-            found += self._finish(worker, single, self._compiled(worker, single))
-        return found
+            measured += self._finish(worker, single, self._compiled(worker, single))
+        return measured

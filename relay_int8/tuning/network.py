@@ -71,4 +71,4 @@ def seconds_of(tasks: Sequence[Task], target: Target) -> dict[str, float]:
     """Return the seconds of each kernel with its default schedule, measured on this computer."""
     with LocalMeasurer(target_config(target)) as measurer:
         times = measurer.defaults(tasks)
-        return {task.key: found.best_s for task, found in zip(tasks, times, strict=True)}
+        return {task.key: timing.best_s for task, timing in zip(tasks, times, strict=True)}

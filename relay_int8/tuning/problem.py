@@ -181,44 +181,46 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
         shapes["w"] = (channels, spec.in_channels // spec.groups, *spec.kernel)
     if isinstance(spec, Dense):
         shapes["w"] = (spec.n, spec.k)
-    found: Arrays = {"clamp": np.array([-1.5, 1.5], np.float32)}
+    arrays: Arrays = {"clamp": np.array([-1.5, 1.5], np.float32)}
     if y != "float32":
         limits = np.iinfo(y)
         bounds = (limits.min - Z_Y[y], limits.max - Z_Y[y])
-        found["clamp"] = np.array(bounds, np.float32)
+        arrays["clamp"] = np.array(bounds, np.float32)
     elif x != "float32":
-        found["clamp"] = np.array([-np.inf, np.inf], np.float32)
+        arrays["clamp"] = np.array([-np.inf, np.inf], np.float32)
     if isinstance(spec, Conv2d | Dense):
         is_float = x == "float32"
-        found["w"] = _values(rng, shapes["w"], "float32" if is_float else "int8")
-        found["bias"] = rng.standard_normal(channels).astype(np.float32)
+        arrays["w"] = _values(rng, shapes["w"], "float32" if is_float else "int8")
+        arrays["bias"] = rng.standard_normal(channels).astype(np.float32)
         if not is_float:
-            found["bias"] = rng.integers(-5000, 5000, channels, dtype=np.int32)
-        found["m"] = np.ones(channels, np.float32)
+            arrays["bias"] = rng.integers(-5000, 5000, channels, dtype=np.int32)
+        arrays["m"] = np.ones(channels, np.float32)
     else:
-        found["m"] = np.full(shapes["m"], 1.0625, np.float32)
-    found["m_neg"] = (found["m"].ravel()[:1] * np.full(channels, 0.375)).astype(np.float32)
-    found["alpha"] = rng.uniform(0, 1, channels).astype(np.float32)
-    found |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(0.0625)}
+        arrays["m"] = np.full(shapes["m"], 1.0625, np.float32)
+    arrays["m_neg"] = (arrays["m"].ravel()[:1] * np.full(channels, 0.375)).astype(np.float32)
+    arrays["alpha"] = rng.uniform(0, 1, channels).astype(np.float32)
+    arrays |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(0.0625)}
     if isinstance(spec, Interpolate):
-        found["rows"] = random_taps(rng, spec.height, spec.out_size[0])
-        found["columns"] = random_taps(rng, spec.width, spec.out_size[1])
+        arrays["rows"] = random_taps(rng, spec.height, spec.out_size[0])
+        arrays["columns"] = random_taps(rng, spec.width, spec.out_size[1])
     if isinstance(spec, Bound):
-        found["bound"] = _values(rng, math.prod(spec.bound_shape), y)
+        arrays["bound"] = _values(rng, math.prod(spec.bound_shape), y)
     if isinstance(spec, Normalize):
-        found["gamma"], found["beta"] = _values(rng, (2, spec.channels), "float32") * np.float32(4)
-        found["gamma"][::4] = 0  # every result is beta, half a step
-        found["beta"][::4] = found["s"] * np.float32(2.5)
-        found |= {"epsilon": _f32(1e-5), "count": _f32(spec.size)}
+        arrays["gamma"], arrays["beta"] = _values(rng, (2, spec.channels), "float32") * np.float32(
+            4
+        )
+        arrays["gamma"][::4] = 0  # every result is beta, half a step
+        arrays["beta"][::4] = arrays["s"] * np.float32(2.5)
+        arrays |= {"epsilon": _f32(1e-5), "count": _f32(spec.size)}
     if isinstance(spec, Softmax):
-        found["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
+        arrays["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
     if isinstance(spec, Attention):
         few = 2.0**-10 / math.sqrt(spec.depth)  # powers of two apart
-        found["m_scores"] = np.full(spec.heads, few, np.float32)
-    found["z"] = _zero_points(spec)
-    found["table"] = _values(rng, 256, y)
-    found["fill"] = _values(rng, 1, x)
-    return found
+        arrays["m_scores"] = np.full(spec.heads, few, np.float32)
+    arrays["z"] = _zero_points(spec)
+    arrays["table"] = _values(rng, 256, y)
+    arrays["fill"] = _values(rng, 1, x)
+    return arrays
 
 
 def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
@@ -231,11 +233,11 @@ def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:
 
 def _zero_points(spec: Spec) -> np.ndarray:
     """Return z, zero for what the kernel has not."""
-    found = []
+    zeros = []
     for name in spec.zero_points:
         dtype = spec.dtype(name) if name in (*spec.tensors, "y") else ""
-        found.append({"y": Z_Y, "r": Z_R}.get(name, Z_X).get(dtype, 0))
-    return np.array(found, np.int32)
+        zeros.append({"y": Z_Y, "r": Z_R}.get(name, Z_X).get(dtype, 0))
+    return np.array(zeros, np.int32)
 
 
 def _f32(value: float) -> np.ndarray:

@@ -151,9 +151,9 @@ def _fitting(
 
 
 def _run(rack: Endpoint, session_s: float, compiled: _Compiled, connection: Connection) -> None:
-    session, found = _fitting(rack, session_s, compiled.batch.target)
-    connection.send(found if isinstance(found, NoDevice) else None)
-    if session is None or isinstance(found, NoDevice):
+    session, device = _fitting(rack, session_s, compiled.batch.target)
+    connection.send(device if isinstance(device, NoDevice) else None)
+    if session is None or isinstance(device, NoDevice):
         return
     try:
         for answer in _measured(session, compiled):

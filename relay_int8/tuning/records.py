@@ -81,10 +81,10 @@ class Records:
             for path, manifest in manifests.items():
                 self._read(path, manifest, self._records, recorded)
         if shipped is not None:
-            found: dict[str, list[Record]] = {}
+            by_key: dict[str, list[Record]] = {}
             for path in logs(shipped):
-                self._read(path, read_manifest(path), found)
-            for key, records in found.items():
+                self._read(path, read_manifest(path), by_key)
+            for key, records in by_key.items():
                 self._records.setdefault(key, []).extend(records)
 
     def _read(
@@ -121,20 +121,20 @@ class Records:
 
         None where there is no record of it.
         """
-        found = [
+        fitting = [
             record.winner.seconds
             for task in self._tasks.get((template, to_json(spec)), ())
             if (record := self._current(task, task.kernel(self._target))) is not None
         ]
-        return min(found, default=None)
+        return min(fitting, default=None)
 
     @cached_property
     def _tasks(self) -> dict[tuple[str, str], list[Task]]:
         """Tasks on record, by template and spec: those of several layouts together."""
-        found: dict[tuple[str, str], list[Task]] = {}
+        by_kernel: dict[tuple[str, str], list[Task]] = {}
         for task in map(Task.from_key, self._records):
-            found.setdefault((task.template, task.spec), []).append(task)
-        return found
+            by_kernel.setdefault((task.template, task.spec), []).append(task)
+        return by_kernel
 
     def _current(self, task: Task, kernel: Kernel) -> Record | None:
         """Return the fastest record of a kernel as its template is today; note what is stale."""

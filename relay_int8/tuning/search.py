@@ -178,11 +178,11 @@ class Search:
 
 def _options(listed: Iterable[Choices]) -> dict[Choices, Options]:
     """Return what can follow each beginning of the points that are listed."""
-    found: dict[Choices, dict[Option, None]] = {}
+    options_after: dict[Choices, dict[Option, None]] = {}
     for choices in listed:
         for position, option in enumerate(choices):
-            found.setdefault(choices[:position], {})[option] = None
-    return {prefix: tuple(options) for prefix, options in found.items()}
+            options_after.setdefault(choices[:position], {})[option] = None
+    return {prefix: tuple(options) for prefix, options in options_after.items()}
 
 
 def _nearest(wanted: Choices, position: int, options: Options) -> Option:

@@ -154,14 +154,14 @@ def obstacle(target: Target) -> str | None:
 
 def results(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
     """Return how many trials there are, and the network's kernels' microseconds then and now."""
-    winners = {key: winner(found) for key, found in by_task(trials).items()}
-    known = [(manifest.occurrences.get(key, 1), found) for key, found in winners.items()]
-    finite = [(count, found) for count, found in known if found.default_s < float("inf")]
+    winners = {key: winner(of_task) for key, of_task in by_task(trials).items()}
+    known = [(manifest.occurrences.get(key, 1), best) for key, best in winners.items()]
+    finite = [(count, best) for count, best in known if best.default_s < float("inf")]
     return {
         "trials": len(trials),
         "wrong": sum(trial.measured.verdict == "wrong" for trial in trials),
-        "untuned_us": round(sum(count * found.default_s for count, found in finite) * 1e6, 2),
-        "tuned_us": round(sum(count * found.seconds for count, found in finite) * 1e6, 2),
+        "untuned_us": round(sum(count * best.default_s for count, best in finite) * 1e6, 2),
+        "tuned_us": round(sum(count * best.seconds for count, best in finite) * 1e6, 2),
     }
 
 
@@ -196,10 +196,10 @@ def _manifest(
 def _warm(folders: Sequence[Path]) -> Iterator[tuple[Task, list[Trial]]]:
     """Yield the trials of other logs by task."""
     for folder in folders:
-        found = list(logs(folder))
-        if not found:
+        paths = list(logs(folder))
+        if not paths:
             raise ConfigError(f"{folder} holds no tuning log to start from")
-        for path in found:
+        for path in paths:
             counts = read_manifest(path).occurrences
             for key, trials in by_task(read_trials(path)).items():
                 yield Task.from_key(key, counts.get(key, 1)), trials

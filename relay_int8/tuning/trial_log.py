@@ -160,9 +160,11 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         fields = json.loads(path.read_text())
-        found = fields.get("format")
-        if found != FORMAT:
-            raise RecordError(f"{path}: format {found}, expected {FORMAT}; use a newer relay-int8")
+        format_name = fields.get("format")
+        if format_name != FORMAT:
+            raise RecordError(
+                f"{path}: format {format_name}, expected {FORMAT}; use a newer relay-int8"
+            )
         return Manifest(**fields)
     except FileNotFoundError as error:
         raise RecordError(f"{folder} has no {MANIFEST}; it is no tuning log") from error
@@ -208,13 +210,13 @@ def _parsed(folder: Path) -> tuple[list[Trial], int]:
 
 def _check(folder: Path, manifest: Manifest) -> None:
     """Refuse to go on with trials of something else."""
-    found = read_manifest(folder)
-    reason = found.refusal()
+    written = read_manifest(folder)
+    reason = written.refusal()
     for name in ("device", "multiprocessors", "network_digest", "target", "seed"):
-        there, here = getattr(found, name), getattr(manifest, name)
+        there, here = getattr(written, name), getattr(manifest, name)
         if reason is None and there != here:
             reason = f"recorded with {name} {there}, now {here}; use another --name"
-    if reason is None and found.kernels != manifest.kernels:
+    if reason is None and written.kernels != manifest.kernels:
         reason = "recorded with other versions of the templates; use another --name"
     if reason:
         raise RecordError(f"{folder}: {reason}")

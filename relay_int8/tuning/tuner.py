@@ -116,13 +116,15 @@ class Tuner:
     def _kin(self, task: Task) -> list[Choices]:
         """Return what was fastest for the kernels most like ``task``, here and in other logs."""
         here = ((other, self._trials[key]) for key, other in self.tasks.items() if key != task.key)
-        found = []
+        similar = []
         for other, trials in (*here, *self._warm):
             right = [trial for trial in trials if trial.choices and trial.measured.verdict == "ok"]
             if other.template == task.template and right:
                 fastest = min(right, key=lambda trial: trial.measured.best_s)
-                found.append((unlikeness(task, other), fastest.choices or ()))
-        return [choices for _, choices in sorted(found, key=lambda pair: pair[0])[:SIMILAR_KERNELS]]
+                similar.append((unlikeness(task, other), fastest.choices or ()))
+        return [
+            choices for _, choices in sorted(similar, key=lambda pair: pair[0])[:SIMILAR_KERNELS]
+        ]
 
     def _done(self) -> int:
         """Return how many different candidates were measured."""

@@ -70,7 +70,7 @@ def prune(folder: Path, *, database: bool = True) -> int:
     dropped = 0
     for path in logs(folder):
         trials = read_trials(path)
-        kept = [trial for found in by_task(trials).values() for trial in _decisive(found)]
+        kept = [trial for of_task in by_task(trials).values() for trial in _decisive(of_task)]
         dropped += len(trials) - len(kept)
         manifest = read_manifest(path)
         manifest = dataclasses.replace(manifest, results=_spent(manifest, trials))
@@ -80,9 +80,9 @@ def prune(folder: Path, *, database: bool = True) -> int:
 
 def _spent(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
     """Return the results of a log, its numbers of trials as they were before it was pruned."""
-    found = results(manifest, trials)
-    return found | {
-        name: max(found[name], manifest.results.get(name, 0)) for name in ("trials", "wrong")
+    summary = results(manifest, trials)
+    return summary | {
+        name: max(summary[name], manifest.results.get(name, 0)) for name in ("trials", "wrong")
     }
 
 

@@ -25,10 +25,10 @@ class Winner:
 
 def by_task(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     """Return trials by the key of their task, in their order."""
-    found = defaultdict(list)
+    by_key = defaultdict(list)
     for trial in trials:
-        found[trial.task].append(trial)
-    return dict(found)
+        by_key[trial.task].append(trial)
+    return dict(by_key)
 
 
 def fastest_s(trials: Iterable[Trial]) -> float:

@@ -202,8 +202,8 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
         position = ((tirx.abs(value) if spec.absolute else value) - low) * inverse
         highest, zero = T.float32(spec.bins - 1), T.float32(0)
         # Not tirx.max: a NaN, from overflow, must not become an index.
-        found = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
-        return tirx.Select(is_counted, found, T.int32(spec.bins))
+        inside = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
+        return tirx.Select(is_counted, inside, T.int32(spec.bins))
 
     @T.prim_func(private=True, s_tir=True)
     def observe_histogram(

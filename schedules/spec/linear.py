@@ -189,7 +189,7 @@ def _check_activation(spec: Conv2d | Dense, residual: DType | None) -> None:
         "a slope": spec.leaky,
         f"the rounding {spec.rounding}": spec.rounding is not None,
     }
-    misfits = [name for name, found in beside.items() if found]
+    misfits = [name for name, is_there in beside.items() if is_there]
     if misfits:
         raise ScheduleError(
             f"{spec.kind}: {spec.activation} in the epilogue has no form with {misfits[0]}; "

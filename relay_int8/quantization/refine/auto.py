@@ -274,8 +274,8 @@ def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:
 def _outputs(half: tuple[Callable[[], Run], list[tuple[Arrays, Arrays]]]) -> list[Any]:
     """Return the outputs of FP32 and of the network that is made, for each stack of images."""
     made, held = half
-    found = in_parallel(made(), [chunk for chunk, _ in held])
-    return list(zip([wanted for _, wanted in held], found, strict=True))
+    results = in_parallel(made(), [chunk for chunk, _ in held])
+    return list(zip([wanted for _, wanted in held], results, strict=True))
 
 
 class _Fit:
@@ -317,7 +317,7 @@ class _Fit:
     def _reconstructed(
         self, simulation: Simulation, floats: FloatTensors, rounding: str
     ) -> Simulation:
-        found = reconstruct(
+        constants = reconstruct(
             floats.network,
             simulation,
             self._images,
@@ -325,7 +325,7 @@ class _Fit:
             known=floats.kept,
             largest_k=LARGEST_K,
         )
-        return replace(simulation, weights=found.weights, biases=found.biases)
+        return replace(simulation, weights=constants.weights, biases=constants.biases)
 
     def _float_tensors(self, equalization: Any, additions: tuple[str, ...]) -> FloatTensors:
         network = NumpyNetwork(self._equalized(equalization), additions)

@@ -125,7 +125,7 @@ def _behind(
     """
     if group.name in results or not reading.get(group.name):
         return None
-    found: list[Group] = []
+    followers: list[Group] = []
     for reader in reading[group.name]:
         if isinstance(operator_of(reader), Linear) and reader.weight is not None:
             names = [str(var.name) for var in reader.inputs]
@@ -133,12 +133,12 @@ def _behind(
                 return None  # it is somebody's residual
             if axis != _channel_axis(reader):
                 return None
-            found.append(reader)
+            followers.append(reader)
         elif axis == 1 and reader.activation is None and operator_of(reader).passes_factors(reader):
             behind = _behind(reader, axis, reading, results)
             if behind is None:
                 return None
-            found += [reader, *behind]
+            followers += [reader, *behind]
         else:
             return None
-    return found
+    return followers

@@ -40,11 +40,11 @@ def scalable_channels(
     if config.applied.equalization != "depthwise":
         return ()
     wanted = set(plan.calibrated)
-    found = []
+    scalable = []
     for chain in _depthwise_chains(mod).values():
         tensors = {name: part for name, part in _tensors(chain).items() if name in wanted}
         if chain.name in tensors:
-            found.append(
+            scalable.append(
                 ScalableChannels(
                     name=chain.name,
                     bounds=chain.bounds,
@@ -52,7 +52,7 @@ def scalable_channels(
                     tensors=tensors,
                 )
             )
-    return tuple(found)
+    return tuple(scalable)
 
 
 def depthwise_factors(

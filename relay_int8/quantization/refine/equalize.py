@@ -93,15 +93,15 @@ def smoothed(mod: IRModule, maxima: Mapping[str, Array], alpha: float = 0.5) -> 
 def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Array]:
     """Return of every chain's tensor (channels,): the largest magnitude of each channel."""
     names = {chain.name for chain in find_chains(network.mod["main"])}
-    found: dict[str, Array] = {}
+    maxima: dict[str, Array] = {}
     for images in network.images(data):
         tensors = network.run(images, keep=names.__contains__)
         for name in names:
             values = np.abs(network.rows(name, tensors[name]))
             channel = 1 if values.ndim == 4 else values.ndim - 1
             largest = np.moveaxis(values, channel, 0).reshape(values.shape[channel], -1).max(axis=1)
-            found[name] = np.maximum(found[name], largest) if name in found else largest
-    return found
+            maxima[name] = np.maximum(maxima[name], largest) if name in maxima else largest
+    return maxima
 
 
 class _Scaling:

@@ -308,7 +308,7 @@ def _with_whole_parts(groups: Iterable[Group]) -> list[Group]:
     tuples = {
         group.output: group for group in groups if isinstance(group.output.ty, relax.TupleType)
     }
-    found = []
+    joined = []
     for group in groups:
         if group.output in tuples:
             continue
@@ -316,8 +316,8 @@ def _with_whole_parts(groups: Iterable[Group]) -> list[Group]:
         if whole:
             members = [*whole[0].members, *group.members]
             group = replace(group, inputs=whole[0].inputs, members=members)
-        found.append(group)
-    return found
+        joined.append(group)
+    return joined
 
 
 def _each(
@@ -343,10 +343,10 @@ def read_last(groups: Sequence[Group]) -> dict[str, list[str]]:
     for group in groups:
         names = (str(var.name) for var in (*group.inputs, *group.floats))
         last |= dict.fromkeys((group.name, *names), group.name)
-    found: dict[str, list[str]] = {}
+    last_uses: dict[str, list[str]] = {}
     for name, reader in last.items():
-        found.setdefault(reader, []).append(name)
-    return found
+        last_uses.setdefault(reader, []).append(name)
+    return last_uses
 
 
 def _compiled(

@@ -90,7 +90,7 @@ def reconstruct(
     """
     count = min(images, max(1, MEMORY_BYTES // (2 * _peak_bytes(network))))
     known = {name: values[:count] for name, values in (known or {}).items()}
-    walk = _Walk(
+    reconstruction = _Reconstruction(
         network,
         simulation,
         list(islice(data, count)),
@@ -99,13 +99,13 @@ def reconstruct(
         largest_k=largest_k,
     )
     for done, group in enumerate(network.groups, 1):
-        walk.step(group)
+        reconstruction.step(group)
         if progress:
             progress("reconstruct", done, len(network.groups))
-    return walk.found
+    return reconstruction.constants
 
 
-class _Walk:
+class _Reconstruction:
     """The float and the quantized network side by side, group by group, on all images."""
 
     def __init__(
@@ -120,7 +120,7 @@ class _Walk:
     ) -> None:
         self._known = known
         self._largest_k = largest_k
-        self.found = Layers({}, {})
+        self.constants = Layers({}, {})
         self._network = network
         self._rounding = rounding
         self._integer = {layer.name for layer in simulation.plan.layers if layer.integer}
@@ -139,14 +139,14 @@ class _Walk:
         xs = [self._float[name] for name in (*names, *floats)]
         integer = group.name in self._integer
         if integer and group.weight is not None:
-            found = self._of_chosen(group, xs, names)
+            result = self._of_chosen(group, xs, names)
         else:
             seen = [self._seen(name, integer) for name in names]
             seen += [self._seen(name, False) for name in floats]
-            found = self._evaluated(group, seen)
+            result = self._evaluated(group, seen)
         y = self._known.get(group.name)
         self._float[group.name] = self._evaluated(group, xs) if y is None else y
-        self._quantized[group.name] = found
+        self._quantized[group.name] = result
         for name in self._read_last.get(group.name, ()):
             del self._float[name], self._quantized[name]
 
@@ -156,7 +156,7 @@ class _Walk:
         q = [values if x is None else quantized(values, x)]
         q += [self._seen(name, True) for name in names[1:]]
         w, b = self._chosen(group, xs, q, x)
-        self.found.weights[group.name], self.found.biases[group.name] = w, b
+        self.constants.weights[group.name], self.constants.biases[group.name] = w, b
         parts = in_parallel(lambda chunk: of_integers(group, chunk, x, w, b), self._chunks(q))
         return np.concatenate(parts)
 

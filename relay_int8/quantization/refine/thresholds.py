@@ -87,12 +87,12 @@ def tuned_thresholds(
 def candidates(entry: Entry) -> list[Entry]:
     """Return the entry with the ranges to try: the methods' first, then shares of the observed."""
     assert entry.histogram is not None
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for method in METHODS_TRIED:
         chosen = choose(entry.scheme, entry.observed, entry.histogram, METHODS[method])
-        found.append(dataclasses.replace(chosen, method=f"{METHOD}: {method}"))
-    whole = found[0]
-    found += [
+        entries.append(dataclasses.replace(chosen, method=f"{METHOD}: {method}"))
+    whole = entries[0]
+    entries += [
         dataclasses.replace(
             whole,
             low=np.float32(whole.low * share),
@@ -102,7 +102,7 @@ def candidates(entry: Entry) -> list[Entry]:
         for share in SHARES
     ]
     kept: list[Entry] = []
-    for one in found:
+    for one in entries:
         if all(not np.isclose(one.high, other.high, rtol=ALIKE, atol=0) for other in kept):
             kept.append(one)
     return kept
@@ -111,12 +111,12 @@ def candidates(entry: Entry) -> list[Entry]:
 def _readers(network: NumpyNetwork, plan: Plan) -> dict[str, list[Group]]:
     """Return, for each tensor of the plan, the integer groups that read it."""
     integer = {layer.name for layer in plan.layers if layer.integer}
-    found: dict[str, list[Group]] = {}
+    readers: dict[str, list[Group]] = {}
     for group in network.groups:
         for var in group.inputs:
             if group.name in integer and str(var.name) in plan.tensors:
-                found.setdefault(str(var.name), []).append(group)
-    return found
+                readers.setdefault(str(var.name), []).append(group)
+    return readers
 
 
 def _errors(group: Group, name: str, tensors: Mapping[str, Array], params: list[QParams]) -> Array:

@@ -73,7 +73,9 @@ class _Canonicalizer:
         """Return what ``value`` is of images, or keep it."""
         if isinstance(value, relax.TupleGetItem):
             norm = batch_norm_of(scope, value, RANK)
-            return norm and normalized_image(scope, norm, RANK, self._raised)
+            if norm is None:
+                return None
+            return normalized_image(scope, norm, RANK, self._raised)
         op = operator(value)
         if op in _WINDOWS:
             if len(shape(value.args[0])) != RANK:

@@ -93,7 +93,8 @@ def tune_tasks(
     warm = list(_warm(options.warm_start))
     with _measurer(target, options) as measurer:
         device = measurer.describe()
-        where = folder / device_folder(device.name, device.multiprocessors) / slug(name)
+        mcpu = str(target_config(target).get("mcpu", ""))
+        where = folder / device_folder(device.name, device.multiprocessors, mcpu) / slug(name)
         log = Log(where, _manifest(tasks, target, name, options, device), resume=options.resume)
         try:
             tuner = Tuner(
@@ -170,9 +171,13 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
-def device_folder(name: str, multiprocessors: int = 0) -> str:
-    """Return the folder of a device's logs; GPUs of one name may differ in multiprocessors."""
-    return slug(f"{name} {multiprocessors} sm" if multiprocessors else name)
+def device_folder(name: str, multiprocessors: int = 0, mcpu: str = "") -> str:
+    """Return the folder of a device's logs.
+
+    GPUs of one name may differ in multiprocessors, and processors in what they are: virtual ones of
+    several generations are all called "AMD EPYC". ``mcpu`` is a CPU's, as the target has it.
+    """
+    return slug(f"{name} {multiprocessors} sm" if multiprocessors else f"{name} {mcpu}")
 
 
 def _manifest(

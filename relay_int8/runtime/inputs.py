@@ -71,8 +71,8 @@ def _adopted(what: str, value: Any, device: RuntimeDevice) -> Any:
     """Return a tensor of another library as an array, or, on ``device``, as TVM's; no copy."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return value
-    kind, number = value.__dlpack_device__()
     try:
+        kind, number = value.__dlpack_device__()
         if kind in _HOST:
             return np.from_dlpack(value)
         if device.kind == "cuda" and (int(kind), number) == (CUDA, device.number):

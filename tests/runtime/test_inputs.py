@@ -156,13 +156,14 @@ def test_what_does_not_fit_is_refused(module, given, message):
         module.run(given)
 
 
-def test_a_tensor_that_its_library_does_not_give(module):
-    class Kept(Foreign):
-        def __dlpack__(self, **_options):
-            raise BufferError("requires grad")
+@pytest.mark.parametrize("method", ["__dlpack__", "__dlpack_device__"])
+def test_a_tensor_that_its_library_does_not_give(module, method):
+    def refuse(*_self, **_options):
+        raise ValueError("requires grad")
 
+    kept = type("Kept", (Foreign,), {method: refuse})(aligned())
     with pytest.raises(ArtifactError, match="input x: its tensor cannot be read by DLPack: requi"):
-        module.run(Kept(aligned()))
+        module.run(kept)
 
 
 def test_a_cpu_has_no_streams(module):

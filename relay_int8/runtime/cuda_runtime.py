@@ -41,7 +41,7 @@ class CudaRuntime:
         )
 
     def stream(self) -> int:
-        """Return the handle of a new stream of the GPU; nobody destroys it."""
+        """Return the handle of a new stream of the GPU, for :meth:`destroy_stream`."""
         self.use()
         handle = ctypes.c_void_p()
         self.call("cudaStreamCreateWithFlags", ctypes.byref(handle), _NON_BLOCKING)

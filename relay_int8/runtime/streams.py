@@ -72,6 +72,7 @@ class Streams:
         self._gpu = gpu
         self._path = path
         self._own = threading.local()
+        self._handles: list[int] = []  # of CUDA's streams
         self._loading = threading.Lock()
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="stream")
         together = threading.Barrier(count)  # so that every thread of the pool takes one
@@ -126,6 +127,8 @@ class Streams:
     def close(self) -> None:
         """Finish what was submitted and end the streams."""
         self._pool.shutdown()
+        while self._handles:
+            CudaRuntime(self._gpu).destroy_stream(self._handles.pop())
 
     @property
     def _module(self) -> Module:
@@ -143,7 +146,10 @@ class Streams:
         with self._loading:
             threads = None if self._on_gpu else 1
             self._own.module = load(self._path, threads=threads, gpu=self._gpu)
-            self._own.stream = CudaRuntime(self._gpu).stream() if self._on_gpu else None
+            self._own.stream = None
+            if self._on_gpu:
+                self._own.stream = CudaRuntime(self._gpu).stream()
+                self._handles.append(self._own.stream)
 
 
 def intervals_ms(start_ms: float, ends_ms: Sequence[Sequence[float]]) -> list[float]:

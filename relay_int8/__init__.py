@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from relay_int8.quantization.mixed_precision.choice import Budget
     from relay_int8.remote.address import Address, Endpoint
     from relay_int8.remote.deploy import Deployment, deploy
+    from relay_int8.remote.kernel_check import KernelCheck, KernelDifference
     from relay_int8.remote.supervisor import ServeOptions, serve
     from relay_int8.report.accuracy import Evaluation, evaluate
     from relay_int8.report.contents import Report
@@ -81,6 +82,8 @@ __all__ = [
     "Evaluation",
     "ImportOptions",
     "Int8Error",
+    "KernelCheck",
+    "KernelDifference",
     "KernelToTune",
     "LayerAnalysis",
     "Manifest",
@@ -155,6 +158,8 @@ _HOMES = {
     "Evaluation": "report.accuracy",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",
+    "KernelCheck": "remote.kernel_check",
+    "KernelDifference": "remote.kernel_check",
     "KernelToTune": "api.tune",
     "LayerAnalysis": "api.sensitivity",
     "Manifest": "runtime.manifest",

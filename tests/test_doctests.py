@@ -44,6 +44,8 @@ WITHOUT = {
     "Budget",  # of analyze_layers
     "CalibrationTable",  # of read_table
     "Deployment",  # of deploy
+    "KernelCheck",  # of deploy
+    "KernelDifference",  # of deploy
     "KernelToTune",  # of find_kernels
     "LayerAnalysis",  # of analyze_layers
     "Manifest",  # of read_manifest

@@ -16,7 +16,7 @@ from relay_int8.cli.serve import KEY_VARIABLE
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8 import Deployment
+    from relay_int8 import Deployment, KernelCheck
 
 
 def deploy(
@@ -93,10 +93,23 @@ def _as_json(result: Deployment) -> str:
     values = {
         field.name: getattr(result, field.name)
         for field in fields(result)
-        if field.name not in ("outputs", "device", "comparisons")
+        if field.name not in ("outputs", "device", "comparisons", "kernels")
     }
     compared = [asdict(each) for each in result.comparisons]
-    return finite_json.dumps({"device": asdict(result.device), "comparisons": compared, **values})
+    kernels = asdict(result.kernels) if result.kernels else None
+    return finite_json.dumps(
+        {"device": asdict(result.device), "comparisons": compared, "kernels": kernels, **values}
+    )
+
+
+def _rounding(kernels: KernelCheck) -> str:
+    """Say how kernels differ, none of which is wrong."""
+    values = sum(each.different for each in kernels.differences)
+    return (
+        f"the outputs differ by float rounding alone: of {kernels.compared} kernels, each with the "
+        f"inputs it has here, {len(kernels.differences)} round {values} floats otherwise; all "
+        "others are equal, bit for bit"
+    )
 
 
 def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) -> None:
@@ -118,6 +131,8 @@ def _print(result: Deployment, title: str, console: Console, *, on_gpu: bool) ->
             f"{comparison.largest:.3g}"
         )
         rows.add_row(f"output {comparison.name}", near if comparison.different else same)
+    if result.kernels:
+        rows.add_row("kernels", _rounding(result.kernels))
     rows.add_row("compared with", result.reference or "nothing: it does not run here; --reference")
     low, median, high = np.percentile(result.times_ms, (10, 50, 90))
     rows.add_row("time there", f"{median:.3f} ms ({low:.3f} to {high:.3f})")

@@ -22,6 +22,7 @@ from schedules.cuda.toolchain.compiler import least_driver
 from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
 
 CAPTURED = "_cuda_graph_capture"  # TVM's name of a function whose launches a CUDA graph replays
+HOST_FUNCTION = "tirx.is_host_func"  # TVM's attribute of a PrimFunc
 _PTX_VERSION = re.compile(rb"^\.version (\S+)", re.M)
 _KERNEL = re.compile(r"(\w+)_kernel(?:_\d+)?")  # TVM's names of the kernels of one PrimFunc
 
@@ -141,7 +142,7 @@ def gpu_needs(target: Target) -> GpuNeeds | None:
 
 def launches(final: IRModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the calls of kernels that a CUDA graph replays, and those the host launches."""
-    calls = {name: tuple(_launches(func)) for name, func in _functions(final)}
+    calls = {name: tuple(_launches(final, func)) for name, func in _functions(final)}
     replayed = [call for name in calls if name.endswith(CAPTURED) for call in calls[name]]
     return tuple(replayed), calls["main"]
 
@@ -178,10 +179,13 @@ def _functions(mod: IRModule) -> Iterator[tuple[str, relax.Function]]:
             yield var.name_hint, func
 
 
-def _launches(func: relax.Function) -> Iterator[str]:
+def _launches(final: IRModule, func: relax.Function) -> Iterator[str]:
     """Yield the PrimFunc of every call that launches kernels, in order."""
     for _, value in dataflow.calls(func):
-        if isinstance(value, relax.Call) and isinstance(value.op, ir.GlobalVar):
+        if not isinstance(value, relax.Call) or not isinstance(value.op, ir.GlobalVar):
+            continue
+        # What computes the sizes of an open batch runs on the host.
+        if HOST_FUNCTION not in final[value.op].attrs:
             yield str(value.op.name_hint)
 
 
@@ -197,9 +201,11 @@ def _memory_bytes(final: IRModule) -> int:
 
 
 def _storage_bytes(value: relax.Expr) -> int:
+    """Return the size of memory that is allocated; 0 of what a batch decides, as outputs."""
     if dataflow.operator(value) != "vm.alloc_storage":
         return 0
-    return _product(list(value.args[0].values))
+    size = value.args[0]
+    return _product(list(size.values)) if isinstance(size, relax.ShapeExpr) else 0
 
 
 def _bytes(value: relax.Expr) -> int:

@@ -12,7 +12,19 @@ from tvm import IRModule, tirx
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import LAYOUTS, SPEC, TEMPLATE, TUNED
 from relay_int8.graph.origins import Origins, Role
-from schedules.spec import Spec, from_json
+from relay_int8.runtime.manifest import KernelResult
+from schedules.spec import (
+    Attention,
+    Conv2d,
+    Dense,
+    Pool2d,
+    Product,
+    Sample2d,
+    Spec,
+    from_json,
+)
+
+_INEXACT_SUMS = (Attention, Conv2d, Dense, Pool2d, Product, Sample2d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +50,34 @@ class KernelCall:
     def is_repack(self) -> bool:
         """Whether it does nothing but change a layout."""
         return self.role == "repack"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether equal inputs give equal bits on every target (docs/design.md).
+
+        Sums of float32 products are not promised to, nor what TVM makes of floats by itself.
+        """
+        if self.spec is None:
+            return False
+        floats = any(self.spec.dtype(name) == "float32" for name in self.spec.tensors)
+        return not (floats and isinstance(self.spec, _INEXACT_SUMS))
+
+    def result(self) -> KernelResult | None:
+        """Return what an artifact says of the call; None where its shape is open."""
+        layout = self.layouts[-1] if self.layouts else "row"
+        shape: tuple[int, ...] = ()
+        if self.spec is not None:
+            extents = self.spec.shape("y")
+            if not all(isinstance(extent, int) for extent in extents):
+                return None
+            shape = tuple(int(extent) for extent in extents)
+        return KernelResult(
+            function=self.function,
+            name=self.name,
+            layout=layout,
+            shape=shape,
+            exact=self.is_exact,
+        )
 
 
 def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
@@ -67,6 +107,13 @@ def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
             )
         kernel_calls.append(call)
     return tuple(kernel_calls)
+
+
+def kernel_results(calls: Iterable[KernelCall]) -> tuple[KernelResult, ...]:
+    """Return what an artifact says of its calls; nothing where a shape is open."""
+    results = [call.result() for call in calls]
+    known = tuple(result for result in results if result is not None)
+    return known if len(known) == len(results) else ()
 
 
 def timed_calls(

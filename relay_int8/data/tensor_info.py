@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,11 +37,15 @@ class TensorInfo:
         """Say why ``array`` cannot be this tensor, or None."""
         if not isinstance(array, np.ndarray):
             return f"a {type(array).__name__} given, a NumPy array expected"
-        if array.dtype != self.dtype:
-            return f"type {array.dtype} given, {self.dtype} expected; convert it with .astype"
-        fits = len(array.shape) == len(self.shape) and all(
-            wanted in (-1, size) for wanted, size in zip(self.shape, array.shape, strict=True)
+        return self.type_misfit(array.shape, str(array.dtype)) or outside(array, self.index_range)
+
+    def type_misfit(self, shape: Sequence[int], dtype: str) -> str | None:
+        """Say why an array of that shape and type cannot be this tensor, or None."""
+        if dtype != self.dtype:
+            return f"type {dtype} given, {self.dtype} expected; convert it with .astype"
+        fits = len(shape) == len(self.shape) and all(
+            wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True)
         )
         if not fits:
-            return f"shape {extents(array.shape)} given, {extents(self.shape)} expected"
-        return outside(array, self.index_range)
+            return f"shape {extents(shape)} given, {extents(self.shape)} expected"
+        return None

@@ -26,6 +26,8 @@ from schedules.spec.text import factors
 BATCH = "batch"
 UPPER_BOUND = "tir_var_upper_bound"
 """Attribute of a function by which TVM plans memory: name of a variable -> its largest value."""
+CAPTURED = "relax.rewrite_cuda_graph.capture_symbolic_vars"
+"""Attribute of a function: the variables by whose values TVM tells CUDA graphs of it apart."""
 UNLIKELY = 7919
 """A batch that is a factor of no shape: what follows it follows every batch."""
 Array = np.ndarray[Any, Any]
@@ -53,7 +55,7 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
     with_batch(mod, UNLIKELY)  # of an open batch TVM believes any shape; of a number it does not
     batch = tirx.Var(BATCH, "int64")
     opened = with_batch(mod, batch)
-    opened["main"] = opened["main"].with_attr(UPPER_BOUND, {BATCH: most})
+    opened["main"] = opened["main"].with_attr({UPPER_BOUND: {BATCH: most}, CAPTURED: [BATCH]})
     return opened
 
 

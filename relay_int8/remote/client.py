@@ -2,12 +2,14 @@
 
 Run by ``remote.deploy.deploy``, which ends it when its time is over: TVM waits for a lost
 device without end. What it shall do lies in a folder, what came of it is put there:
-``request.json``, ``library.so`` and ``inputs.npz`` in; ``answer.json`` and ``outputs.npz`` out. It
-prints what it is about to do, a line each.
+``request.json``, ``library.so`` and ``inputs.npz`` in; ``answer.json`` and ``outputs.npz`` out.
+With ``expected.npz`` it runs the network kernel by kernel, and ``outputs.npz`` has what kernels
+wrote otherwise. It prints what it is about to do, a line each.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -25,10 +27,17 @@ from tvm import relax, rpc
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Address
 from relay_int8.remote.device import Device, Needs, misfit
-from relay_int8.remote.server_process import DESCRIBE, DIGEST
+from relay_int8.remote.server_process import (
+    DESCRIBE,
+    DIFFERENT,
+    DIGEST,
+    EXPECTED,
+    INPUTS,
+    LIBRARY,
+    RUN_KERNELS,
+)
 from relay_int8.runtime.manifest import Manifest
 
-LIBRARY = "library.so"
 MIN_REPEAT_MS = 10
 
 
@@ -49,7 +58,8 @@ def main(folder: Path) -> None:
     values = json.loads((folder / "request.json").read_text())
     manifest = Manifest.from_json((folder / "manifest.json").read_text())
     try:
-        answer, outputs = deploy_to(Request(**values), manifest, folder)
+        work = compare_on if (folder / EXPECTED).exists() else deploy_to
+        answer, outputs = work(Request(**values), manifest, folder)
         np.savez(folder / "outputs.npz", allow_pickle=False, **outputs)
     except DeployError as error:
         answer = {"error": str(error)}
@@ -63,19 +73,8 @@ def deploy_to(
     request: Request, manifest: Manifest, folder: Path
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     """Return device and times, and the outputs by position."""
-    address = Address(request.host, request.port)
-    seconds: dict[str, float] = {}
-    address.check_known()
-    with _stage("connect", address, seconds):
-        session = _connect(request, address)
-    with _stage("describe the device", address, seconds):
-        device = describe(session, address)
-    reason = misfit(Needs.of(manifest), device)
-    if reason:
-        raise DeployError(f"{address}: the artifact does not fit: {reason}")
-    with _stage("upload", address, seconds):
-        session.upload(str(folder / LIBRARY), LIBRARY)
-        _check_digest(session, manifest, address)
+    address, seconds = Address(request.host, request.port), dict[str, float]()
+    session, device = _uploaded(request, manifest, folder, seconds)
     try:
         with _stage("load", address, seconds):
             where = session.cuda(0) if manifest.gpu else session.cpu(0)
@@ -88,6 +87,49 @@ def deploy_to(
         _remove(session)
     answer = {"device": asdict(device), "times_ms": times_ms, "seconds": seconds}
     return answer, {str(place): array for place, array in enumerate(outputs)}
+
+
+def compare_on(
+    request: Request, manifest: Manifest, folder: Path
+) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Return what kernels of a device wrote otherwise than expected, by index of the call."""
+    address, seconds = Address(request.host, request.port), dict[str, float]()
+    session, _ = _uploaded(request, manifest, folder, seconds)
+    orders = {
+        "kind": "cuda" if manifest.gpu else "cpu",
+        "inputs": [info.name for info in manifest.inputs],
+        "functions": [kernel.function for kernel in manifest.kernels],
+    }
+    try:
+        with _stage("run it kernel by kernel", address, seconds):
+            for name in (INPUTS, EXPECTED):
+                session.upload(str(folder / name), name)
+            _function(session, RUN_KERNELS, address)(json.dumps(orders))
+            content = session.download(DIFFERENT)
+    finally:
+        for name in (LIBRARY, INPUTS, EXPECTED, DIFFERENT):
+            _remove(session, name)
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {}, dict(arrays)
+
+
+def _uploaded(
+    request: Request, manifest: Manifest, folder: Path, seconds: dict[str, float]
+) -> tuple[rpc.RPCSession, Device]:
+    """Return a session of a device that fits the artifact and has its library, and the device."""
+    address = Address(request.host, request.port)
+    address.check_known()
+    with _stage("connect", address, seconds):
+        session = _connect(request, address)
+    with _stage("describe the device", address, seconds):
+        device = describe(session, address)
+    reason = misfit(Needs.of(manifest), device)
+    if reason:
+        raise DeployError(f"{address}: the artifact does not fit: {reason}")
+    with _stage("upload", address, seconds):
+        session.upload(str(folder / LIBRARY), LIBRARY)
+        _check_digest(session, manifest, address)
+    return session, device
 
 
 @contextmanager
@@ -155,6 +197,17 @@ def describe(session: rpc.RPCSession, address: Address) -> Device:
     return Device.of(json.loads(description))
 
 
+def _function(session: rpc.RPCSession, name: str, address: Address) -> Any:
+    """Return a function of ours that the device has."""
+    try:
+        return session.get_function(name)
+    except AttributeError as error:
+        raise DeployError(
+            f"{address}: outputs differ, and its relay-int8 cannot run a network kernel by kernel "
+            f"({name} is missing); install this version there"
+        ) from error
+
+
 def _check_digest(session: rpc.RPCSession, manifest: Manifest, address: Address) -> None:
     device_sha256 = session.get_function(DIGEST)(LIBRARY)
     if device_sha256 != manifest.library_sha256:
@@ -188,12 +241,12 @@ def _times_ms(machine: relax.VirtualMachine, where: Any, repeats: int) -> list[f
     return [seconds * 1e3 for seconds in evaluate("main").results]
 
 
-def _remove(session: rpc.RPCSession) -> None:
-    """Remove the library; a lost session has lost its folder anyway."""
+def _remove(session: rpc.RPCSession, name: str = LIBRARY) -> None:
+    """Remove a file; a lost session has lost its folder anyway."""
     try:
-        session.remove(LIBRARY)
+        session.remove(name)
     except (OSError, RuntimeError):
-        print("the library could not be removed", file=sys.stderr)
+        print(f"{name} could not be removed", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Run an artifact on another device, over TVM's RPC, and check there that it is the same network.
 
 The device must run ``relay-int8 serve``. What comes back is compared with what this computer
-computes: bit for bit where every layer is an integer one, nearly where layers stayed in float
-(their functions are the device's own).
+computes, bit for bit. Where outputs differ, the device runs the network again, kernel by kernel,
+each with the inputs that it has here: what is wrong is the first kernel whose integers differ, or
+whose floats do by more than rounding; if there is none, the outputs differ by float rounding alone.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import numpy as np
 from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, Endpoint
 from relay_int8.remote.device import Device
+from relay_int8.remote.kernel_check import KernelCheck, check_kernels, expected_results
+from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
 from relay_int8.runtime.artifact import load, read_artifact, read_manifest
+from relay_int8.runtime.inputs import checked_inputs
 from relay_int8.runtime.manifest import Manifest
-from relay_int8.runtime.module import checked_inputs, refusal
+from relay_int8.runtime.module import refusal
 from relay_int8.runtime.profiling import random_inputs
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +59,8 @@ class Deployment:
         What the outputs were compared with; empty where there was nothing.
     comparisons
         One for each output, unless there was nothing to compare with.
+    kernels
+        What each kernel alone gave there; None where the outputs are equal.
     times_ms
         Of runs on the device by its own clock, each the mean of a series.
     seconds
@@ -67,6 +73,7 @@ class Deployment:
     comparisons: tuple[Comparison, ...]
     times_ms: tuple[float, ...]
     seconds: Mapping[str, float]
+    kernels: KernelCheck | None = None
 
 
 def deploy(
@@ -103,7 +110,8 @@ def deploy(
         If the reference is another model.
     DeployError
         If the device cannot be reached, does not fit, is lost, gets another library than the
-        artifact's, or computes something else than expected.
+        artifact's, or computes something else than expected; the message names the first kernel
+        that is wrong.
     """
     artifact = Path(artifact)
     manifest, library = read_artifact(artifact)
@@ -114,31 +122,74 @@ def deploy(
         endpoint.address.check_listening(
             "tracker", "start one: python -m tvm.exec.rpc_tracker, or mend the address"
         )
-    with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
-        folder = Path(name)
-        (folder / "library.so").write_bytes(library)
-        (folder / "manifest.json").write_text(manifest.to_json())
-        np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
-        request = {
-            **dataclasses.asdict(endpoint.address),
-            "tracker": endpoint.tracker,
-            "key": endpoint.key,
-            "repeats": repeats,
-            "timeout_s": timeout_s,
-        }
-        (folder / "request.json").write_text(json.dumps(request))
-        answer, arrays = _ask(folder, endpoint.address, timeout_s)
+    client = _Client(endpoint, manifest, library, inputs, repeats, timeout_s)
+    answer, arrays = client.ask()
     outputs = {info.name: arrays[str(i)] for i, info in enumerate(manifest.outputs)}
     comparisons = tuple(compare(name, outputs[name], expected[name]) for name in expected)
-    _check(comparisons, outputs, expected, manifest, endpoint.address)
+    kernels = None
+    if judge and any(comparison.different for comparison in comparisons):
+        kernels = _compared_kernels(client, judge)
+        _check(comparisons, kernels, outputs, expected, manifest, endpoint.address)
     return Deployment(
         device=Device.of(answer["device"]),
         outputs=outputs,
         reference=str(judge or ""),
         comparisons=comparisons,
+        kernels=kernels,
         times_ms=tuple(answer["times_ms"]),
         seconds=answer["seconds"],
     )
+
+
+@dataclass(frozen=True)
+class _Client:
+    """What a process that talks to the device is told."""
+
+    endpoint: Endpoint
+    manifest: Manifest
+    library: bytes
+    inputs: Mapping[str, Array]
+    repeats: int
+    timeout_s: float
+
+    def ask(
+        self, expected: Mapping[str, Array] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what the device is and its outputs, or what its kernels wrote otherwise."""
+        with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
+            folder = Path(name)
+            (folder / "library.so").write_bytes(self.library)
+            (folder / "manifest.json").write_text(self.manifest.to_json())
+            np.savez(folder / "inputs.npz", allow_pickle=False, **self.inputs)
+            if expected is not None:
+                np.savez(folder / "expected.npz", allow_pickle=False, **expected)
+            request = {
+                **dataclasses.asdict(self.endpoint.address),
+                "tracker": self.endpoint.tracker,
+                "key": self.endpoint.key,
+                "repeats": self.repeats,
+                "timeout_s": self.timeout_s,
+            }
+            (folder / "request.json").write_text(json.dumps(request))
+            return _ask(folder, self.endpoint.address, self.timeout_s)
+
+
+def _compared_kernels(client: _Client, judge: Path) -> KernelCheck | None:
+    """Return how kernels compare, each by itself; None where an artifact does not list them."""
+    reference, library = read_artifact(judge)
+    if not reference.kernels or not client.manifest.kernels:
+        return None
+    results = run_kernels(
+        library,
+        "cuda" if reference.gpu else "cpu",
+        [client.inputs[info.name] for info in reference.inputs],
+        [kernel.function for kernel in reference.kernels],
+        {},
+        all_results=True,
+    )
+    expected = expected_results(reference, results, client.manifest)
+    _, different = client.ask(numbered(expected))
+    return check_kernels(client.manifest.kernels, expected, by_number(different))
 
 
 def compare(name: str, actual: Array, expected: Array) -> Comparison:
@@ -207,27 +258,67 @@ def _ask(
 
 def _check(
     comparisons: tuple[Comparison, ...],
+    kernels: KernelCheck | None,
     outputs: Mapping[str, Array],
     expected: Mapping[str, Array],
     manifest: Manifest,
     address: Address,
 ) -> None:
-    """Refuse what no layer left in float explains."""
-    for comparison in comparisons:
-        if not comparison.different:
-            continue
-        near = comparison.largest < np.inf and np.allclose(
+    """Refuse outputs that differ by more than float rounding."""
+    reason = (
+        _without_kernels(comparisons, outputs, expected, manifest)
+        if kernels is None
+        else _wrong_kernel(kernels, len(manifest.kernels))
+    )
+    if reason:
+        first = next(comparison for comparison in comparisons if comparison.different)
+        raise DeployError(
+            f"{address}: output {first.name}: {first.different} of {first.elements} values differ "
+            f"from those expected, by up to {first.largest:.3g}; {reason}"
+        )
+
+
+def _wrong_kernel(kernels: KernelCheck, calls: int) -> str | None:
+    """Say which kernel is wrong, or None where what differs is float rounding."""
+    fault = kernels.fault
+    if fault is None and kernels.differences:
+        return None
+    if fault is None:
+        return (
+            f"but {kernels.compared} of its {calls} kernels, each with the inputs it has here, "
+            "gave equal bits: the device does not compute the same each time; do not use it, and "
+            "look at its memory and clocks"
+        )
+    return (
+        f"the first kernel that is wrong is {fault.result.function} (call {fault.index + 1} of "
+        f"{calls}, tensor {fault.result.name}): with the inputs it has here, {fault.different} of "
+        f"{fault.elements} values differ, by up to {fault.largest:.3g}; do not use this device "
+        "for it, and report it: such a kernel computes the same everywhere"
+    )
+
+
+def _without_kernels(
+    comparisons: tuple[Comparison, ...],
+    outputs: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    manifest: Manifest,
+) -> str | None:
+    """Say what is wrong with outputs alone: an artifact of an open batch lists no kernels."""
+    near = all(
+        comparison.largest < np.inf
+        and np.allclose(
             outputs[comparison.name],
             expected[comparison.name],
             rtol=RTOL,
             atol=ATOL,
             equal_nan=True,
         )
-        if near and manifest.coverage.get("float_layers"):
-            continue
-        raise DeployError(
-            f"{address}: output {comparison.name}: {comparison.different} of "
-            f"{comparison.elements} values differ from those expected, by up to "
-            f"{comparison.largest:.3g}; do not use this device for it, "
-            "and report it: an integer network computes the same everywhere"
-        )
+        for comparison in comparisons
+    )
+    if near and manifest.coverage.get("float_layers"):
+        return None
+    return (
+        "which kernel is wrong is not known, as the artifact or its reference does not list them "
+        "(an open batch, or made by an older relay-int8); build both again with a fixed batch, or "
+        "do not use this device for it: an integer network computes the same everywhere"
+    )

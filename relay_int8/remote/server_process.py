@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import tvm_ffi
 from tvm.rpc.server import PopenRPCServerState
 from tvm.support.utils import TempDirectory
@@ -30,10 +31,14 @@ from tvm.support.utils import TempDirectory
 from relay_int8.errors import ArtifactError
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import clocks, cpu_flags, cpu_name
+from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
 from relay_int8.runtime.tvm_runtime import load_gpu_runtime
 from relay_int8.version import __version__
 
 DESCRIBE, DIGEST = "relay_int8.device", "relay_int8.sha256"
+RUN_KERNELS = "relay_int8.run_kernels"
+LIBRARY, INPUTS, EXPECTED, DIFFERENT = "library.so", "inputs.npz", "expected.npz", "different.npz"
+"""Files of a session: the network, its inputs, what kernels must write, what they wrote instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +110,22 @@ def _register() -> None:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
     tvm_ffi.register_global_func(DIGEST, _sha256, override=True)
+    tvm_ffi.register_global_func(RUN_KERNELS, _run_kernels, override=True)
     # TVM's server asks its folder for the path of every file that a session names.
     TempDirectory.relpath = _confined
+
+
+def _run_kernels(orders: str) -> None:
+    """Compare a session's network kernel by kernel; the files are those of the session."""
+    of_session = tvm_ffi.get_global_func("tvm.rpc.server.workpath")
+    values = json.loads(orders)
+    with np.load(of_session(INPUTS), allow_pickle=False) as arrays:
+        inputs = [arrays[name] for name in values["inputs"]]
+    with np.load(of_session(EXPECTED), allow_pickle=False) as arrays:
+        expected = by_number(dict(arrays))
+    library = Path(of_session(LIBRARY)).read_bytes()
+    different = run_kernels(library, values["kind"], inputs, values["functions"], expected)
+    np.savez(of_session(DIFFERENT), allow_pickle=False, **numbered(different))
 
 
 def _confined(folder: TempDirectory, name: str) -> str:

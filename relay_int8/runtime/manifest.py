@@ -17,6 +17,31 @@ FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
+class KernelResult:
+    """The tensor that one kernel call writes, in the order of execution.
+
+    Parameters
+    ----------
+    function
+        The kernel's name in the library; calls of equal layers share it.
+    name
+        Of this call alone; artifacts of one model have the same name for the same numbers.
+    layout
+        How the tensor lies in memory, a name of ``schedules.layout.LAYOUTS``.
+    shape
+        The tensor's logical shape; empty for kernels of TVM's own, which keep it in memory.
+    exact
+        Whether equal inputs give equal bits on every target.
+    """
+
+    function: str
+    name: str
+    layout: str = "row"
+    shape: tuple[int, ...] = ()
+    exact: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The description of an artifact, which its file holds beside the library.
 
@@ -44,6 +69,9 @@ class Manifest:
         What it needs of a GPU and its driver; None if it runs on the CPU.
     gpu_code
         Registers and memory of each kernel by architecture; which a CUDA graph replays.
+    kernels
+        What each kernel call writes; empty where the batch is open, and in artifacts made before
+        this was kept.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -58,6 +86,7 @@ class Manifest:
     coverage: Mapping[str, Any] = field(default_factory=dict)
     gpu: GpuNeeds | None = None
     gpu_code: Mapping[str, Any] = field(default_factory=dict)
+    kernels: tuple[KernelResult, ...] = ()
     library_sha256: str = ""
     tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
     tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
@@ -78,7 +107,11 @@ class Manifest:
         if values["gpu"] is not None:
             architectures = tuple(values["gpu"]["architectures"])
             values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
-        return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
+        kernels = tuple(
+            KernelResult(**item | {"shape": tuple(item["shape"])})
+            for item in values.get("kernels", ())
+        )
+        return cls(**values | {"cpu_flags": tuple(values["cpu_flags"]), "kernels": kernels})
 
 
 def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:

@@ -6,33 +6,36 @@ Needs the TVM runtime alone, see :mod:`relay_int8.runtime.tvm_runtime`.
 from __future__ import annotations
 
 import platform
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
 from relay_int8.runtime.device_memory import exhaustion_explained
+from relay_int8.runtime.execution import on_stream, started
+from relay_int8.runtime.inputs import Inputs, checked_inputs
 from relay_int8.runtime.profiling import kernel_times
-from relay_int8.runtime.tvm_runtime import RuntimeDevice, set_threads, start, threads
+from relay_int8.runtime.tvm_runtime import RuntimeDevice, set_threads, threads
 
 if TYPE_CHECKING:
-    from relay_int8.data.tensor_info import TensorInfo
     from relay_int8.runtime.manifest import Manifest
 
 Array = np.ndarray[Any, Any]
-Inputs = Mapping[str, Array] | Array
 
 
 class Module:
-    """One network of an artifact, loaded; made by :func:`relay_int8.load`."""
+    """One network of an artifact, loaded; made by :func:`relay_int8.load`.
+
+    Memory of inputs and outputs is allocated once. Runs of several threads wait for each other.
+    """
 
     def __init__(
         self,
@@ -49,8 +52,9 @@ class Module:
         if reason:
             raise ArtifactError(f"{path}: {reason}")
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
+        self._turn = threading.Lock()
         with self._explained():
-            self._vm = start(library, self.device)
+            self._execution = started(library, self.device)
         if threads is not None:
             set_threads(threads)
 
@@ -71,38 +75,71 @@ class Module:
         """Whether a CUDA graph launches kernels together."""
         return bool(self.manifest.gpu_code.get("graph", {}).get("captured"))
 
-    def run(self, inputs: Inputs) -> dict[str, Array]:
+    def run(self, inputs: Inputs, *, stream: Any = None) -> dict[str, Array]:
         """Return the outputs by name.
 
         Parameters
         ----------
         inputs
             Every input by name, or one array where the network has one input. Shapes and types
-            are the manifest's; nothing is converted.
+            are the manifest's; nothing is converted. Tensors of other libraries that speak DLPack
+            are read where they lie, if they lie on the artifact's device; so are NumPy's arrays on
+            a CPU, if they are contiguous and aligned to 64 bytes.
+        stream
+            For a GPU, the stream of CUDA that everything is enqueued on: its handle as a number,
+            or an object with ``__cuda_stream__`` or ``cuda_stream``, as PyTorch's have. Without it:
+            the default stream, or that of ``tvm_ffi.use_raw_stream``.
 
         Raises
         ------
         ArtifactError
-            If a name, a shape or a type is not the manifest's, or an integer no valid index; or if
-            the GPU has no memory left.
+            If a name, a shape or a type is not the manifest's, an integer no valid index, or a
+            tensor lies on another device; or if the GPU has no memory left.
+        ConfigError
+            If a stream is given and the artifact runs on the CPU, or it is no stream.
         """
-        with self._explained():
-            return self._collect(self._vm["main"](*self._arguments(inputs)))
+        with self._running(stream):
+            return self._execution.fetch(self._named(self._enqueued(inputs)))
 
-    def time(self, inputs: Inputs, repeats: int = 10, *, warmup: int = 3) -> list[float]:
+    def enqueue(self, inputs: Inputs, *, stream: Any = None) -> dict[str, Any]:
+        """Begin a run and return its outputs by name, as tensors of the device that speak DLPack.
+
+        On a GPU this returns before the run is done. What reads the outputs has to be enqueued on
+        the same stream, or to follow :meth:`wait`. They may be kept: a later run writes into
+        memory of its own. Until the stream has passed them, keep them and the inputs that lie on
+        the GPU. On a CPU everything is done when this returns.
+
+        Integers of a GPU's tensor are not checked to be valid indices; kernels clamp them.
+
+        Parameters
+        ----------
+        inputs, stream
+            As those of :meth:`run`; errors, too.
+        """
+        with self._running(stream):
+            return self._named(self._enqueued(inputs))
+
+    def wait(self, stream: Any = None) -> None:
+        """Return when all that was enqueued on the stream is done; a CPU is never behind."""
+        with self._running(stream):
+            self._execution.wait()
+
+    def time(
+        self, inputs: Inputs, repeats: int = 10, *, warmup: int = 3, stream: Any = None
+    ) -> list[float]:
         """Return how many milliseconds each of ``repeats`` runs took, after ``warmup`` others."""
-        with self._explained():
-            arguments, main = self._arguments(inputs), self._vm["main"]
+        with self._running(stream):
+            arguments = self._arguments(inputs)
             for _ in range(warmup):
-                main(*arguments)
-            self.device.wait()
-        times_ms = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            main(*arguments)
-            self.device.wait()
-            times_ms.append((time.perf_counter() - start) * 1e3)
-        return times_ms
+                self._execution.call(arguments)
+            self._execution.wait()
+            times_ms = []
+            for _ in range(repeats):
+                start = time.perf_counter()
+                self._execution.call(arguments)
+                self._execution.wait()
+                times_ms.append((time.perf_counter() - start) * 1e3)
+            return times_ms
 
     def profile(self, inputs: Inputs, repeats: int = 10) -> list[tuple[str, float]]:
         """Return each kernel in the order of execution, with the median of its microseconds.
@@ -117,62 +154,29 @@ class Module:
                 f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
                 "--no-cuda-graphs to time them one by one"
             )
-        return kernel_times(self._vm, self._arguments(inputs), repeats, self.device.wait)
+        with self._running(None):
+            arguments = self._arguments(inputs)
+            return kernel_times(self._execution.machine, arguments, repeats, self._execution.wait)
+
+    @contextmanager
+    def _running(self, stream: Any) -> Iterator[None]:
+        """Have the network to oneself, on a stream."""
+        with self._turn, self._explained(), on_stream(self.path, self.device, stream):
+            yield
 
     def _explained(self) -> AbstractContextManager[None]:
         return exhaustion_explained(self.path, self.manifest.gpu, self.device.number)
 
     def _arguments(self, inputs: Inputs) -> list[Any]:
-        arrays = checked_inputs(self.path, self.manifest, inputs)
-        return [self.device.put(arrays[info.name]) for info in self.manifest.inputs]
+        values = checked_inputs(self.path, self.manifest, inputs, self.device)
+        return self._execution.arguments({i.name: values[i.name] for i in self.manifest.inputs})
 
-    def _collect(self, result: Any) -> dict[str, Array]:
-        tensors = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
+    def _enqueued(self, inputs: Inputs) -> list[Any]:
+        return self._execution.call(self._arguments(inputs))
+
+    def _named(self, tensors: list[Any]) -> dict[str, Any]:
         names = (info.name for info in self.manifest.outputs)
-        # Copied: the memory goes back to the VM's pool with the tensor.
-        return {name: self.device.get(tensor) for name, tensor in zip(names, tensors, strict=True)}
-
-
-def checked_inputs(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[str, Array]:
-    """Return the inputs by name.
-
-    Raises
-    ------
-    ArtifactError
-        If a name, a shape or a type is not that of the artifact at ``path``, or an integer is no
-        valid index.
-    """
-    expected = manifest.inputs
-    if not isinstance(inputs, Mapping):
-        if len(expected) != 1:
-            raise ArtifactError(
-                f"{path}: one array given, {len(expected)} inputs expected; "
-                f"pass a dictionary with {_names(expected)}"
-            )
-        inputs = {expected[0].name: inputs}
-    if set(inputs) != {info.name for info in expected}:
-        raise ArtifactError(
-            f"{path}: inputs {', '.join(sorted(inputs)) or 'none'} given; "
-            f"{_names(expected)} expected"
-        )
-    for info in expected:
-        reason = info.misfit(inputs[info.name])
-        if reason:
-            raise ArtifactError(f"{path}: input {info.name}: {reason}")
-    if manifest.max_batch is not None:
-        _check_batch(path, manifest.max_batch, {len(array) for array in inputs.values()})
-    return inputs
-
-
-def _check_batch(path: Path, most: int, batches: set[int]) -> None:
-    if len(batches) > 1:
-        raise ArtifactError(f"{path}: inputs of batches {sorted(batches)} given; one expected")
-    (batch,) = batches
-    if not 1 <= batch <= most:
-        raise ArtifactError(
-            f"{path}: batch {batch} given, 1 to {most} expected; split it, or build the artifact "
-            "again with a larger --max-batch"
-        )
+        return dict(zip(names, tensors, strict=True))
 
 
 def refusal(manifest: Manifest, gpu: int = 0) -> str | None:
@@ -210,7 +214,3 @@ def _wrong_computer(manifest: Manifest) -> str | None:
             "build it again with --target native on this computer"
         )
     return None
-
-
-def _names(infos: tuple[TensorInfo, ...]) -> str:
-    return ", ".join(info.name for info in infos)

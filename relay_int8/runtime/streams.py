@@ -13,7 +13,9 @@ from types import TracebackType
 
 from relay_int8.errors import ConfigError
 from relay_int8.runtime.artifact import load, read_manifest
-from relay_int8.runtime.module import Array, Inputs, Module
+from relay_int8.runtime.cuda_runtime import CudaRuntime
+from relay_int8.runtime.inputs import Inputs
+from relay_int8.runtime.module import Array, Module
 
 INPUTS_AHEAD = 2
 """Inputs that :meth:`Streams.map` holds for each stream."""
@@ -22,25 +24,31 @@ INPUTS_AHEAD = 2
 class Streams:
     """Copies of a network in one process, each run by one thread; results are those of one copy.
 
-    Kernels of one run need not wait for each other's threads, so ``count`` streams give more images
-    a second than ``count`` threads in one stream; each image takes longer. Build the artifact for
-    one thread (``BuildOptions(threads=1)``), as that is what runs it.
+    On a CPU, kernels of one run need not wait for each other's threads, so ``count`` streams give
+    more images a second than ``count`` threads in one stream; each image takes longer. Build the
+    artifact for one thread (``BuildOptions(threads=1)``), as that is what runs it.
+
+    On a GPU each copy has a stream of CUDA and memory of its own, so that kernels too small to fill
+    the GPU run beside each other, and copies from and to the host beside kernels. Its kernels must
+    be a CUDA graph: launched one by one, they take memory from a pool that all copies share.
 
     Use it as a context, or call :meth:`close`.
 
     Parameters
     ----------
     path
-        Artifact that runs on the CPU.
+        Artifact.
     count
-        Streams; usually the number of cores.
+        Streams; on a CPU usually the number of cores.
+    gpu
+        For an artifact that is built for GPUs: the number of the one it runs on.
 
     Raises
     ------
     ArtifactError
         As :func:`relay_int8.load` does.
     ConfigError
-        If ``count`` is less than 1, or the artifact runs on a GPU.
+        If ``count`` is less than 1, or the artifact runs on a GPU without a CUDA graph.
 
     Examples
     --------
@@ -50,14 +58,21 @@ class Streams:
     True
     """
 
-    def __init__(self, path: Path | str, count: int) -> None:
+    def __init__(self, path: Path | str, count: int, *, gpu: int = 0) -> None:
         if count < 1:
             raise ConfigError(f"{count} streams asked for; at least 1 is needed")
-        if read_manifest(path).gpu:
-            raise ConfigError(f"{path}: runs on a GPU; streams are for artifacts that run on a CPU")
+        manifest = read_manifest(path)
+        self._on_gpu = manifest.gpu is not None
+        if self._on_gpu and not manifest.gpu_code.get("graph", {}).get("captured"):
+            raise ConfigError(
+                f"{path}: launches its kernels one by one, and streams of a GPU need a CUDA graph; "
+                "build it without --no-cuda-graphs"
+            )
         self.count = count
+        self._gpu = gpu
         self._path = path
         self._own = threading.local()
+        self._handles: list[int] = []  # of CUDA's streams
         self._loading = threading.Lock()
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="stream")
         together = threading.Barrier(count)  # so that every thread of the pool takes one
@@ -77,7 +92,7 @@ class Streams:
 
     def submit(self, inputs: Inputs) -> Future[dict[str, Array]]:
         """Return what ``Module.run`` will return, as soon as a stream is free."""
-        return self._pool.submit(lambda: self._module.run(inputs))
+        return self._pool.submit(lambda: self._module.run(inputs, stream=self._stream))
 
     def map(self, batches: Iterable[Inputs]) -> Iterator[dict[str, Array]]:
         """Yield the outputs of each of ``batches``, in their order; few are held at a time."""
@@ -101,7 +116,7 @@ class Streams:
         def _ends() -> tuple[float, list[float]]:
             """Return when this stream's runs began, and when each ended."""
             together.wait()
-            took = self._module.time(inputs, repeats, warmup=warmup)
+            took = self._module.time(inputs, repeats, warmup=warmup, stream=self._stream)
             now = time.perf_counter() * 1e3
             ends = [now - sum(took[count:]) for count in range(1, len(took) + 1)]
             return now - sum(took), ends
@@ -112,17 +127,29 @@ class Streams:
     def close(self) -> None:
         """Finish what was submitted and end the streams."""
         self._pool.shutdown()
+        while self._handles:
+            CudaRuntime(self._gpu).destroy_stream(self._handles.pop())
 
     @property
     def _module(self) -> Module:
         module: Module = self._own.module
         return module
 
+    @property
+    def _stream(self) -> int | None:
+        stream: int | None = self._own.stream
+        return stream
+
     def _load(self, together: threading.Barrier) -> None:
         """Load this thread's copy. One after the other: the runtime reads its size once."""
         together.wait()
         with self._loading:
-            self._own.module = load(self._path, threads=1)
+            threads = None if self._on_gpu else 1
+            self._own.module = load(self._path, threads=threads, gpu=self._gpu)
+            self._own.stream = None
+            if self._on_gpu:
+                self._own.stream = CudaRuntime(self._gpu).stream()
+                self._handles.append(self._own.stream)
 
 
 def intervals_ms(start_ms: float, ends_ms: Sequence[Sequence[float]]) -> list[float]:

@@ -11,6 +11,7 @@ import ctypes
 import importlib.util
 import os
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from schedules.cores import usable_cores
 from schedules.cuda.device.cudart import CUDART, load_cudart
 
 Array = np.ndarray[Any, Any]
-_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's kDLCPU and kDLCUDA
+CUDA = 2  # DLPack's kDLCUDA
+ALIGNMENT = 64  # bytes, which kernels of TVM assume of every tensor
+_TYPES = {"cpu": 1, "cuda": CUDA, "cuda_host": 3}  # those of DLPack; the last is pinned
 _POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 
 
@@ -34,15 +37,36 @@ class RuntimeDevice:
     kind: str = "cpu"
     number: int = 0
 
-    def put(self, array: Array) -> Any:
-        """Return a copy of ``array`` in memory of the device, aligned as kernels assume."""
+    def __str__(self) -> str:
+        """Return what people call it."""
+        return f"GPU {self.number}" if self.kind == "cuda" else "the CPU"
+
+    @property
+    def handle(self) -> Any:
+        """The device as TVM's functions take it."""
+        return tvm_ffi.device(_TYPES[self.kind], self.number)
+
+    @property
+    def pinned(self) -> RuntimeDevice:
+        """The memory of the host from which a GPU copies by itself."""
+        return RuntimeDevice("cuda_host", self.number)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return a new tensor in memory of the device, aligned as kernels assume."""
         allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
-        dtype, device = tvm_ffi.dtype(str(array.dtype)), tvm_ffi.device(self.kind, self.number)
-        tensor = allocate(tvm_ffi.Shape(array.shape), dtype, device, None)
+        return allocate(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), self.handle, None)
+
+    def put(self, array: Array) -> Any:
+        """Return a copy of ``array`` in memory of the device."""
+        tensor = self.empty(array.shape, str(array.dtype))
+        self.write(tensor, array)
+        return tensor
+
+    def write(self, tensor: Any, array: Array) -> None:
+        """Copy ``array`` into a tensor of its shape and type."""
         array = np.ascontiguousarray(array)
         copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromBytes")
         copy(tensor, array.ctypes.data_as(ctypes.c_void_p), array.nbytes)
-        return tensor
 
     def get(self, tensor: Any) -> Array:
         """Return a copy of ``tensor`` in NumPy's memory, when all that was started is done."""
@@ -55,11 +79,15 @@ class RuntimeDevice:
         """Return when all that was started is done; a CPU is never behind."""
         if self.kind != "cpu":
             sync = tvm_ffi.get_global_func("runtime.Device_StreamSync")
-            sync(tvm_ffi.device(self.kind, self.number), 0)
+            sync(self.handle, 0)
 
 
-def start(library: bytes, device: RuntimeDevice) -> Any:
+def start(
+    library: bytes, device: RuntimeDevice, initializing: AbstractContextManager[None] | None = None
+) -> Any:
     """Return a Relax VM on ``library``, whose file is gone again when this returns.
+
+    ``initializing`` is entered while the VM looks up its functions.
 
     The runtime would bind its workers to cores but not the caller's thread, so that on a busy
     computer the two may share one; the operating system's scheduler does better.
@@ -82,7 +110,8 @@ def start(library: bytes, device: RuntimeDevice) -> Any:
     # Sizes are computed on the CPU, so it is always among the devices, as the last.
     devices = [device, *([RuntimeDevice()] if device.kind != "cpu" else [])]
     flat = [(_TYPES[each.kind], each.number, _POOLED) for each in devices]
-    vm["vm_initialization"](*(value for triple in flat for value in triple))
+    with initializing or nullcontext():
+        vm["vm_initialization"](*(value for triple in flat for value in triple))
     return vm
 
 

@@ -8,13 +8,23 @@
 #include "fake_gpu.h"
 
 namespace fake {
-std::map<char*, size_t> allocations;
-std::map<void*, Graph> capturing;
+std::recursive_mutex mutex;
+std::map<char*, size_t> allocations, pinned;
+std::map<void*, Capture> capturing;
 
 int run(const Captured& kept) {
   std::vector<void*> pointers;
   for (const uint64_t& value : kept.arguments) pointers.push_back((void*)&value);
   return kept.function.launch(kept.size, pointers.data()) ? kFailed : kNone;
+}
+
+int on_default_stream(void* stream) {
+  for (auto& [other, capture] : capturing) {
+    if (stream || !capture.blocking) continue;
+    capture.broken = true;  // it would have to wait for what is not done, and the reverse
+    return kCaptured;
+  }
+  return kNone;
 }
 }  // namespace fake
 
@@ -37,10 +47,12 @@ static uint32_t checksum(const void* image, size_t bytes) {
 }
 
 extern "C" {
-int fake_launches, fake_graphs;  // launched one by one; graphs launched
+int fake_launches, fake_graphs;
+int fake_mallocs, fake_host_mallocs, fake_copies, fake_pageable_copies, fake_captures, fake_disturbances;
 
 // Return how many bytes of an allocation begin at `address`.
 int64_t fake_bytes(const void* address) {
+  Lock lock(mutex);
   auto after = allocations.upper_bound((char*)address);
   if (after == allocations.begin()) return 0;
   auto [start, bytes] = *--after;
@@ -73,14 +85,16 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
 }
 
 int cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void** extra) {
+  Lock lock(mutex);
   Captured kept{*function};
   for (int i = 0; i < 6; ++i) kept.size[i] = config->size[i];
   for (int i = 0; i < function->count; ++i) kept.arguments.push_back(*(uint64_t*)arguments[i]);
   auto graph = capturing.find(config->stream);
   if (graph != capturing.end()) {
-    graph->second.push_back(kept);
+    graph->second.graph.push_back(kept);
     return kNone;
   }
+  if (int error = on_default_stream(config->stream)) return error;
   ++fake_launches;
   return run(kept);
 }

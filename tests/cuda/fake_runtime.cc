@@ -2,6 +2,7 @@
 //
 //   FAKE_CUDA_MEMORY_BYTES  of a GPU
 //   FAKE_CUDA_EXCLUSIVE     a file: the process that locks it has the GPU alone
+//   FAKE_CUDA_NEIGHBOUR     1: while a stream is captured, another thread allocates, and copies on the default stream
 #include <fcntl.h>
 #include <sys/file.h>
 #include <time.h>
@@ -30,9 +31,26 @@ static int make_context() {
   return kNone;
 }
 
+// Return the error of what may not be done while a stream is captured; that breaks the capture.
+static int forbidden() {
+  int error = kNone;
+  for (auto& [stream, capture] : capturing) {
+    bool own = capture.thread == std::this_thread::get_id();
+    if (capture.mode == kRelaxed || (capture.mode == kThreadLocal && !own)) continue;
+    capture.broken = true;
+    error = kUnsupported;
+  }
+  return error;
+}
+
+static std::map<void*, unsigned> streams;  // and their flags: 1 does not wait for the default stream
+
 extern "C" {
 int cudaMalloc(void** address, size_t bytes) {
+  Lock lock(mutex);
   if (int error = make_context()) return error;
+  if (int error = forbidden()) return error;
+  ++fake_mallocs;
   size_t used = bytes;
   for (auto& [start, size] : allocations) used += size;
   if (used > limit()) return kNoMemory;
@@ -43,20 +61,44 @@ int cudaMalloc(void** address, size_t bytes) {
 }
 
 int cudaFree(void* address) {
+  Lock lock(mutex);
   allocations.erase((char*)address);
   free(address);
   return kNone;
 }
 
-int cudaMallocHost(void** address, size_t bytes) { return (*address = malloc(bytes)) ? kNone : kNoMemory; }
+int cudaMallocHost(void** address, size_t bytes) {
+  Lock lock(mutex);
+  ++fake_host_mallocs;
+  if (!(*address = malloc(bytes))) return kNoMemory;
+  pinned[(char*)*address] = bytes;
+  return kNone;
+}
 
 int cudaFreeHost(void* address) {
+  Lock lock(mutex);
+  pinned.erase((char*)address);
   free(address);
   return kNone;
 }
 
+// Whether an address lies in memory that the GPU copies by itself.
+static bool is_known(const void* address) {
+  for (auto* memory : {&allocations, &pinned}) {
+    auto after = memory->upper_bound((char*)address);
+    if (after == memory->begin()) continue;
+    auto [start, bytes] = *--after;
+    if ((char*)address < start + bytes) return true;
+  }
+  return false;
+}
+
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
+  Lock lock(mutex);
   if (capturing.count(stream)) return kCaptured;
+  if (int error = on_default_stream(stream)) return error;
+  ++fake_copies;
+  fake_pageable_copies += !is_known(to) || !is_known(from);
   memcpy(to, from, bytes);
   return kNone;
 }
@@ -66,33 +108,66 @@ int cudaMemGetInfo(size_t* left, size_t* all) {
   return kNone;
 }
 
-int cudaStreamCreate(void** stream) { return (*stream = malloc(1)) ? kNone : kNoMemory; }
-int cudaStreamCreateWithFlags(void** stream, unsigned flags) { return cudaStreamCreate(stream); }
+int cudaStreamCreateWithFlags(void** stream, unsigned flags) {
+  Lock lock(mutex);
+  if (!(*stream = malloc(1))) return kNoMemory;
+  streams[*stream] = flags;
+  return kNone;
+}
+
+int cudaStreamCreate(void** stream) { return cudaStreamCreateWithFlags(stream, 0); }
 
 int cudaStreamDestroy(void* stream) {
+  Lock lock(mutex);
+  streams.erase(stream);
   free(stream);
   return kNone;
 }
 
-int cudaStreamSynchronize(void* stream) { return capturing.count(stream) ? kCaptured : kNone; }
+int cudaStreamSynchronize(void* stream) {
+  Lock lock(mutex);
+  return capturing.count(stream) ? kCaptured : kNone;
+}
+
+// What another thread does that knows nothing of the capture.
+static void neighbour() {
+  void* memory;
+  if (cudaMalloc(&memory, 64)) {
+    ++fake_disturbances;
+  } else {
+    --fake_mallocs;
+    cudaFree(memory);
+  }
+  char bytes[2];
+  fake_disturbances += cudaMemcpyAsync(bytes, bytes + 1, 1, 0, nullptr) != kNone;
+}
 
 int cudaStreamBeginCapture(void* stream, int mode) {
-  capturing[stream];
+  {
+    Lock lock(mutex);
+    ++fake_captures;
+    capturing[stream] = {{}, mode, std::this_thread::get_id(), !(streams[stream] & 1), false};
+  }
+  if (getenv("FAKE_CUDA_NEIGHBOUR")) std::thread(neighbour).join();
   return kNone;
 }
 
 int cudaStreamEndCapture(void* stream, void** graph) {
-  *graph = new Graph(capturing[stream]);
+  Lock lock(mutex);
+  Capture done = capturing[stream];
   capturing.erase(stream);
-  return kNone;
+  *graph = done.broken ? nullptr : new Graph(done.graph);
+  return done.broken ? kInvalidated : kNone;
 }
 
 int cudaGraphInstantiate(void** ready, Graph* graph, unsigned long long flags) {
+  if (!graph) return kInvalid;
   *ready = new Graph(*graph);
   return kNone;
 }
 
 int cudaGraphLaunch(Graph* graph, void* stream) {
+  Lock lock(mutex);
   ++fake_graphs;
   for (const Captured& kept : *graph) {
     if (int error = run(kept)) return error;
@@ -131,6 +206,8 @@ int cudaGetLastError() { return kNone; }
 int cudaPeekAtLastError() { return kNone; }
 const char* cudaGetErrorName(int error) { return error == kNoMemory ? "cudaErrorMemoryAllocation" : "cudaError"; }
 const char* cudaGetErrorString(int error) {
+  if (error == kUnsupported) return "operation not permitted when stream is capturing";
+  if (error == kInvalidated) return "operation failed due to a previous error during capture";
   if (error == kBusy) return "CUDA-capable device(s) is/are busy or unavailable";
   return error == kNoMemory ? "out of memory" : "an error of the fake runtime";
 }

@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tvm.target import Target
 
+from schedules.cuda.device.occupancy import occupancy
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.dp4a.dense import DENSE_DP4A
 from schedules.cuda.toolchain.nvrtc import Nvrtc, with_few_blocks
@@ -39,6 +40,7 @@ CONVS = {
     "resnext_56": conv(128, 128, 56, groups=32),
     "resnext_14": conv(512, 512, 14, groups=32),
     "mobilenet_112": conv(64, 64, 112, groups=64, strides=(2, 2)),
+    "mobilenet_112_strided": conv(96, 96, 112, groups=96, strides=(2, 2)),
     "mobilenet_14": conv(512, 512, 14, groups=512),
     "inception_17": conv(192, 192, 17, kernel=7),
 }
@@ -88,6 +90,25 @@ def test_blocks_are_whole_and_many(architecture: str):
         sizes = launch_size(func)
         assert math.prod(sizes[3:]) <= 256
         assert math.prod(sizes) >= 8_000
+
+
+def test_windows_are_fetched_whole_where_their_taps_alone_reuse_x():
+    """Tap by tap each word would be fetched 5 times and more, and one block fill a multiprocessor."""
+    if importlib.util.find_spec("nvidia") is None:
+        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
+    target = Target({"kind": "cuda", "arch": "sm_61"}, host="llvm")
+    mod = module(("resnet_stem", "mobilenet_112_strided"), target)
+    usage = Nvrtc().compile(cuda_source(mod, target), "sm_61").usage
+    for name, func in mod.functions.items():
+        use = usage[f"{name.name_hint}_kernel"]
+        filling = occupancy(
+            "sm_61",
+            threads=math.prod(launch_size(func)[3:]),
+            registers=use.registers,
+            shared_bytes=use.shared_bytes,
+            blocks=None,
+        )
+        assert filling.resident >= 4 and use.registers <= 128, name
 
 
 @pytest.mark.fast

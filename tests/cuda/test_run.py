@@ -42,6 +42,29 @@ counts = {name: ctypes.c_int.in_dll(driver, name).value for name in ("fake_launc
 assert "tvm" not in sys.modules
 print(json.dumps(counts))
 """
+KERNELS = """
+import sys
+import numpy as np
+from relay_int8.remote.kernel_check import check_kernels, expected_results
+from relay_int8.remote.kernel_run import run_kernels
+from relay_int8.runtime.artifact import read_artifact
+
+gpu, cpu, inputs = sys.argv[1:]
+(device, library), (reference, host) = read_artifact(gpu), read_artifact(cpu)
+image = np.load(inputs)[:1]
+names = [kernel.function for kernel in reference.kernels]
+results = run_kernels(host, "cpu", [image], names, {}, all_results=True)
+expected = expected_results(reference, results, device)
+names = [kernel.function for kernel in device.kernels]
+found = run_kernels(library, "cuda", [image], names, expected)
+assert not check_kernels(device.kernels, expected, found).differences
+expected[2] = expected[2].copy()
+expected[2].flat[0] += 1  # as if the GPU had been wrong by one
+found = run_kernels(library, "cuda", [image], names, expected)
+fault = check_kernels(device.kernels, expected, found).fault
+print(len(expected), fault.index, fault.different, fault.result.name)
+"""
+"""Kernels of a GPU that captures graphs, each with what the CPU computes before it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +157,21 @@ def test_without_graphs_every_kernel_is_launched(case):
 def test_the_second_gpu(case):
     case.run(number=1, devices="Old GPU:52:8;New GPU:90:80")  # by PTX
     np.testing.assert_array_equal(np.load(case.folder / "outputs.npy"), case.expected)
+
+
+def test_kernel_by_kernel_it_gives_what_the_cpu_gives(case):
+    files = [str(case.folder / name) for name in ("gpu.ri8", "cpu.ri8", "images.npy")]
+    done = subprocess.run(
+        [sys.executable, "-c", KERNELS, *files],
+        env=os.environ | case.gpu.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    compared, index, different, name = done.stdout.split()
+    kernels = relay_int8.read_manifest(case.folder / "gpu.ri8").kernels
+    assert int(compared) > len(kernels) / 2
+    assert (index, different, name) == ("2", "1", kernels[2].name)
 
 
 @pytest.mark.parametrize(

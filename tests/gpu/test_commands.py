@@ -62,6 +62,86 @@ print(module.run(image)["logits"].shape)
 """
 """A network that is loaded, then no memory left, then memory again."""
 
+ENQUEUE = """
+import sys
+import numpy as np
+import relay_int8
+from relay_int8.runtime.cuda_runtime import CudaRuntime
+from relay_int8.runtime.tvm_runtime import RuntimeDevice
+
+images, outputs, artifact = sys.argv[1:]
+images, module, gpu = np.load(images), relay_int8.load(artifact), RuntimeDevice("cuda")
+streams = [CudaRuntime(0).stream() for _ in range(2)]
+given = [gpu.put(image[None]) for image in images]
+kept = [
+    module.enqueue(tensor, stream=streams[index % 2])["logits"]
+    for index, tensor in enumerate(given)
+]
+for stream in streams:
+    module.wait(stream)
+on_gpu = np.concatenate([gpu.get(tensor) for tensor in kept])
+with relay_int8.Streams(artifact, 2) as running:
+    several = np.concatenate([found["logits"] for found in running.map(i[None] for i in images)])
+np.save(outputs, np.stack([on_gpu, several]))
+"""
+"""Tensors of the GPU on two streams by turns, then a network on each of two streams."""
+OF_TORCH = """
+import sys
+import numpy as np
+import relay_int8
+
+images, outputs, artifact = sys.argv[1:]
+module = relay_int8.load(artifact)
+try:
+    import torch
+    device = torch.device("cuda")
+    stream = torch.cuda.Stream()
+except (ImportError, RuntimeError, AssertionError):
+    print("no torch")
+    sys.exit()
+with torch.cuda.stream(stream):
+    found = []
+    for image in torch.from_numpy(np.load(images)).to(device):
+        logits = module.enqueue(image[None].contiguous(), stream=stream)["logits"]
+        found.append(torch.from_dlpack(logits) * 1)
+    whole = torch.cat(found)
+stream.synchronize()
+np.save(outputs, whole.cpu().numpy()[None])
+print("torch")
+"""
+NEIGHBOUR = """
+import ctypes, sys, threading
+import numpy as np
+import relay_int8
+from schedules.cuda.device.cudart import CUDART
+
+images, outputs, artifact = sys.argv[1:]
+module, over, faults = relay_int8.load(artifact), threading.Event(), []
+runtime = ctypes.CDLL(CUDART)
+
+def allocate():
+    place = ctypes.c_void_p()
+    while not over.is_set():
+        error = runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(4096))
+        if not error and hasattr(runtime, "cudaMemset"):  # the stand-in has none
+            error = runtime.cudaMemset(place, 0, ctypes.c_size_t(4096))
+        if error:
+            faults.append(error)
+        else:
+            runtime.cudaFree(place)
+
+thread = threading.Thread(target=allocate)
+thread.start()
+try:
+    found = [module.run(image[None])["logits"] for image in np.load(images)]
+finally:
+    over.set()
+    thread.join()
+assert not faults, faults[:5]
+np.save(outputs, np.concatenate(found)[None])
+"""
+"""The first run, which captures a graph, while another thread uses the GPU in its own way."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Files:
@@ -94,8 +174,8 @@ def files(tmp_path_factory) -> Files:
     return Files(folder, np.concatenate(outputs))
 
 
-def outputs(files: Files, *artifacts) -> np.ndarray:
-    python(RUN, files.images, files.folder / "outputs.npy", *artifacts)
+def outputs(files: Files, *artifacts, program: str = RUN) -> np.ndarray:
+    python(program, files.images, files.folder / "outputs.npy", *artifacts)
     return np.load(files.folder / "outputs.npy")
 
 
@@ -116,6 +196,19 @@ def test_run_gives_the_integers_of_the_cpu(files, name):
 def test_two_artifacts_in_one_process(files):
     for found in outputs(files, files.graph, files.calls):
         np.testing.assert_array_equal(found, files.expected)
+
+
+@pytest.mark.parametrize("program", [ENQUEUE, NEIGHBOUR], ids=["enqueued", "neighbour"])
+def test_streams_and_threads(files, program):
+    for found in outputs(files, files.graph, program=program):
+        np.testing.assert_array_equal(found, files.expected)
+
+
+def test_tensors_of_pytorch(files):
+    said = python(OF_TORCH, files.images, files.folder / "torch.npy", files.graph)
+    if "no torch" in said:
+        pytest.skip("needs PyTorch with CUDA")
+    np.testing.assert_array_equal(np.load(files.folder / "torch.npy")[0], files.expected)
 
 
 def test_bench_and_inspect(files):

@@ -84,7 +84,9 @@ def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
     extents = _extents(sch, spec)
     cores = gpu_for(target).cores
     # Of equals, the widest: a row of pixels is contiguous.
-    best = max(_splits(extents), key=lambda split: (_score(extents, split, cores), split.tile[2]))
+    best = max(
+        _splits(extents), key=lambda split: (_score(extents, spec, split, cores), split.tile[2])
+    )
     (f, h, w), own = best.threads, best.own
     window = _window(extents, spec, best)
     k, kh, kw = ((None, inner) for inner in window)
@@ -145,7 +147,7 @@ def _fits(extents: Extents, split: Split) -> bool:
     )
 
 
-def _score(extents: Extents, split: Split, cores: int) -> float:
+def _score(extents: Extents, spec: Conv2d | Dense, split: Split, cores: int) -> float:
     """Estimate the share of the peak: parallelism times what keeps a multiprocessor from it."""
     (f, h, w), (own_f, own_h, own_w) = split.tile, split.own
     threads = f * h * w // (own_f * own_h * own_w) * extents.slices
@@ -154,24 +156,49 @@ def _score(extents: Extents, split: Split, cores: int) -> float:
     reads = 1 / pixels + 1 / channels  # words of shared memory a dp4a
     # Words of global memory a dp4a; what one costs is half the access, which others share.
     shared = (1 + 1 / extents.words_an_access(w)) / 2
-    fetched = 1 / (h * w) + shared / (extents.readers(f) * LANES)
+    fetched = 1 / (h * w) + shared * _refetched(extents, spec, split) / (extents.readers(f) * LANES)
     warps = threads / (-(-threads // WARP) * WARP) * sqrt(min(1.0, threads / ENOUGH))
     parallel = min(1.0, blocks * threads / (cores * BUSY_THREADS)) * min(1.0, blocks / cores)
     waves = blocks / (-(-blocks // cores) * cores) if blocks > cores else 1.0
     return warps * parallel * waves / (1 + 2 * reads + 4 * fetched)
 
 
+def _refetched(extents: Extents, spec: Conv2d | Dense, split: Split) -> float:
+    """Return how often a word of x is fetched, where once is with the whole window at a time.
+
+    Looked at where a word of channels is all that is summed, as in depthwise layers and of images:
+    there the window's taps are what reuses x. Other layers reuse it for their output channels.
+    """
+    if extents.k > 1:
+        return 1.0
+    (_, h, w), (_, kh, kw) = split.tile, _window(extents, spec, split)
+    fetches = extents.kh * extents.kw / (kh * kw)
+    part = prod(_covered(spec, (h, w), (kh, kw)))
+    return fetches * part / prod(_covered(spec, (h, w), (extents.kh, extents.kw)))
+
+
+def _covered(
+    spec: Conv2d | Dense, tile: tuple[int, int], window: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the rows and columns of x that a part of the window reads for a tile of y."""
+    if isinstance(spec, Dense):
+        return tile
+    rows, cols = (
+        (extent - 1) * stride + (taps - 1) * step + 1
+        for extent, stride, taps, step in zip(
+            tile, spec.strides, window, spec.dilation, strict=True
+        )
+    )
+    return rows, cols
+
+
 def _window(extents: Extents, spec: Conv2d | Dense, split: Split) -> tuple[int, int, int]:
     """Return the part of the reduction that is fetched at a time: the most that fits."""
     size = 4 if spec.x == "float32" else 1
     f, h, w = split.tile
-    strides = dilation = (1, 1)
-    if isinstance(spec, Conv2d):
-        strides, dilation = spec.strides, spec.dilation
-    (sh, sw), (dh, dw) = strides, dilation
 
     def _shared(k: int, kh: int, kw: int) -> int:
-        rows, cols = (h - 1) * sh + (kh - 1) * dh + 1, (w - 1) * sw + (kw - 1) * dw + 1
+        rows, cols = _covered(spec, (h, w), (kh, kw))
         groups = f // extents.readers(f)
         weights = f * kh * kw * LANES if h * w > 1 else 0
         words = rows * cols * groups + weights

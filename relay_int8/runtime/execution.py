@@ -1,0 +1,141 @@
+"""How a loaded network is run: on a CPU by calls, on a GPU by a stream that work is enqueued on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from relay_int8.errors import ConfigError
+from relay_int8.runtime.cuda_graphs import CapturedGraphs, regions_run_by
+from relay_int8.runtime.cuda_runtime import CudaRuntime
+from relay_int8.runtime.memory import GpuMemory, HostMemory
+from relay_int8.runtime.tvm_runtime import RuntimeDevice, load_gpu_runtime, start
+
+Array = np.ndarray[Any, Any]
+
+
+def started(library: bytes, device: RuntimeDevice) -> HostExecution | GpuExecution:
+    """Return a library ready to run on a device.
+
+    Raises
+    ------
+    ArtifactError
+        If TVM's runtime, or for a GPU CUDA's, is not installed.
+    """
+    if device.kind == "cpu":
+        return HostExecution(start(library, device), device)
+    load_gpu_runtime()
+    runtime = CudaRuntime(device.number)
+    graphs = regions_run_by(CapturedGraphs(runtime).run)
+    return GpuExecution(start(library, device, graphs), device, runtime)
+
+
+@contextmanager
+def on_stream(path: Path, device: RuntimeDevice, stream: Any) -> Iterator[None]:
+    """Have TVM enqueue on a stream in this context; on that it would take anyway without one.
+
+    Raises
+    ------
+    ConfigError
+        If a stream is given and the artifact at ``path`` runs on the CPU, or it is no stream.
+    """
+    if stream is None:
+        yield
+        return
+    if device.kind == "cpu":
+        raise ConfigError(f"{path}: runs on the CPU, which has no streams; leave stream out")
+    with tvm_ffi.use_raw_stream(device.handle, _handle(stream)):
+        yield
+
+
+def _handle(stream: Any) -> int:
+    """Return the handle of a stream of CUDA."""
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])  # version, handle
+    handle = getattr(stream, "cuda_stream", stream)
+    if isinstance(handle, bool) or not isinstance(handle, int):
+        raise ConfigError(
+            f"stream is a {type(stream).__name__}; give a handle as a number, or an object with "
+            "__cuda_stream__ or cuda_stream"
+        )
+    return handle
+
+
+class HostExecution:
+    """A network on this computer's processor."""
+
+    def __init__(self, machine: Any, device: RuntimeDevice) -> None:
+        self.machine = machine
+        self._device, self._memory = device, HostMemory(device)
+
+    def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Return inputs, in the order of ``main``, as it takes them."""
+        return [self._memory.argument(name, value) for name, value in inputs.items()]
+
+    def call(self, arguments: list[Any]) -> list[Any]:
+        """Run; return the outputs."""
+        result = self.machine["main"](*arguments)
+        return _outputs(result, arguments, self._device, self.wait)
+
+    def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Array]:
+        """Return copies: the memory goes back to the machine's pool with the tensors."""
+        return {name: self._device.get(tensor) for name, tensor in tensors.items()}
+
+    def wait(self) -> None:
+        """Return at once: a CPU is never behind."""
+
+
+class GpuExecution:
+    """A network on a GPU; work goes to the stream that TVM has at that time."""
+
+    def __init__(self, machine: Any, device: RuntimeDevice, runtime: CudaRuntime) -> None:
+        self.machine = machine
+        self._device, self._runtime = device, runtime
+        self._memory = GpuMemory(device, runtime)
+        self._held: list[Any] = []  # tensors of others that the last run reads
+
+    def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Return inputs, in the order of ``main``, in the GPU's memory."""
+        stream = self._stream
+        self._memory.begin(stream)
+        arguments = [self._memory.argument(name, value, stream) for name, value in inputs.items()]
+        self._memory.copied(stream)
+        return arguments
+
+    def call(self, arguments: list[Any]) -> list[Any]:
+        """Enqueue a run; return its outputs."""
+        self._held = arguments
+        result = self.machine["main"](*arguments)
+        outputs = _outputs(result, arguments, self._device, self.wait)
+        self._memory.done(self._stream)
+        return outputs
+
+    def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Array]:
+        """Return copies of tensors when they are written."""
+        return self._memory.fetch(dict(tensors), self._stream)
+
+    def wait(self) -> None:
+        """Return when all on the stream is done."""
+        self._runtime.use()
+        self._runtime.synchronize(self._stream)
+
+    @property
+    def _stream(self) -> int:
+        return int(tvm_ffi.get_raw_stream(self._device.handle))
+
+
+def _outputs(
+    result: Any, arguments: list[Any], device: RuntimeDevice, wait: Callable[[], None]
+) -> list[Any]:
+    """Return what ``main`` gave as a list; an output that is an input becomes a copy of it."""
+    tensors = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
+    inputs = {argument.data_ptr() for argument in arguments}
+    if any(tensor.data_ptr() in inputs for tensor in tensors):
+        wait()
+        tensors = [device.put(device.get(tensor)) for tensor in tensors]
+    return tensors

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from relay_int8.api.measure import measure
     from relay_int8.api.model import Model, load_model
     from relay_int8.api.preview import preview
+    from relay_int8.api.profile import profile
     from relay_int8.api.quantize import Quantized, quantize
     from relay_int8.api.render import plot_layers, plot_tensor, render_report
     from relay_int8.api.sensitivity import LayerAnalysis, analyze_layers
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from relay_int8.remote.supervisor import ServeOptions, serve
     from relay_int8.report.accuracy import Evaluation, evaluate
     from relay_int8.report.contents import Report
+    from relay_int8.report.profile import KernelTime, Profile
     from relay_int8.report.tuning_page import write_tuning_page
     from relay_int8.runtime.artifact import load, read_manifest
     from relay_int8.runtime.manifest import Manifest
@@ -81,6 +83,7 @@ __all__ = [
     "Evaluation",
     "ImportOptions",
     "Int8Error",
+    "KernelTime",
     "KernelToTune",
     "LayerAnalysis",
     "Manifest",
@@ -89,6 +92,7 @@ __all__ = [
     "NetworkKernels",
     "OperatorModes",
     "Preprocessing",
+    "Profile",
     "Progress",
     "QuantConfig",
     "Quantized",
@@ -129,6 +133,7 @@ __all__ = [
     "plot_layers",
     "plot_tensor",
     "preview",
+    "profile",
     "prune_tuning_logs",
     "quantize",
     "random_inputs",
@@ -155,6 +160,7 @@ _HOMES = {
     "Evaluation": "report.accuracy",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",
+    "KernelTime": "report.profile",
     "KernelToTune": "api.tune",
     "LayerAnalysis": "api.sensitivity",
     "Manifest": "runtime.manifest",
@@ -163,6 +169,7 @@ _HOMES = {
     "NetworkKernels": "api.tune",
     "OperatorModes": "api.tables",
     "Preprocessing": "data.preprocessing",
+    "Profile": "report.profile",
     "Progress": "calibration.observe",
     "QuantConfig": "quantization.config",
     "Quantized": "api.quantize",
@@ -202,6 +209,7 @@ _HOMES = {
     "plot_layers": "api.render",
     "plot_tensor": "api.render",
     "preview": "api.preview",
+    "profile": "api.profile",
     "prune_tuning_logs": "api.tuning_logs",
     "quantize": "api.quantize",
     "random_inputs": "runtime.profiling",

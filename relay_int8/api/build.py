@@ -271,6 +271,8 @@ def _manifest(
         coverage=report.coverage,
         gpu=built.gpu.needs if built.gpu else None,
         gpu_code=report.gpu,
+        memory=built.memory,
+        kernels=tuple(call.entry for call in built.calls),
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, Endpoint
 from relay_int8.remote.device import Device
-from relay_int8.runtime.artifact import load, read_artifact, read_manifest
+from relay_int8.runtime.artifact import extract, load, read_manifest
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.runtime.module import checked_inputs, refusal
 from relay_int8.runtime.profiling import random_inputs
@@ -106,7 +106,7 @@ def deploy(
         artifact's, or computes something else than expected.
     """
     artifact = Path(artifact)
-    manifest, library = read_artifact(artifact)
+    manifest = read_manifest(artifact)
     inputs = checked_inputs(artifact, manifest, inputs or random_inputs(manifest.inputs))
     judge = _judge(artifact, manifest, reference)
     expected = load(judge).run(inputs) if judge else {}
@@ -116,7 +116,7 @@ def deploy(
         )
     with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
         folder = Path(name)
-        (folder / "library.so").write_bytes(library)
+        extract(artifact, folder / "library.so")
         (folder / "manifest.json").write_text(manifest.to_json())
         np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
         request = {

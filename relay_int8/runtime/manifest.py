@@ -11,9 +11,10 @@ from typing import Any
 
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.machine.gpu import GpuNeeds
+from relay_int8.runtime.kernel_entry import KernelEntry
 from relay_int8.version import __version__
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,12 @@ class Manifest:
         What it needs of a GPU and its driver; None if it runs on the CPU.
     gpu_code
         Registers and memory of each kernel by architecture; which a CUDA graph replays.
+    memory
+        "constant_bytes" of weights and tables, and "activation_bytes", which is what memory
+        planning has reserved for tensors between kernels, at the largest batch. Inputs of a run,
+        and outputs of an open batch, come on top.
+    kernels
+        Its kernel calls in the order of execution.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -58,6 +65,8 @@ class Manifest:
     coverage: Mapping[str, Any] = field(default_factory=dict)
     gpu: GpuNeeds | None = None
     gpu_code: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[KernelEntry, ...] = ()
     library_sha256: str = ""
     tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
     tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
@@ -78,6 +87,7 @@ class Manifest:
         if values["gpu"] is not None:
             architectures = tuple(values["gpu"]["architectures"])
             values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
+        values["kernels"] = tuple(KernelEntry(**kernel) for kernel in values["kernels"])
         return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
 
 

@@ -5,6 +5,7 @@ Needs the TVM runtime alone, see :mod:`relay_int8.runtime.tvm_runtime`.
 
 from __future__ import annotations
 
+import copy
 import platform
 import time
 from collections.abc import Mapping
@@ -21,7 +22,13 @@ from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
 from relay_int8.runtime.device_memory import exhaustion_explained
 from relay_int8.runtime.profiling import kernel_times
-from relay_int8.runtime.tvm_runtime import RuntimeDevice, set_threads, start, threads
+from relay_int8.runtime.tvm_runtime import (
+    RuntimeDevice,
+    load_library,
+    set_threads,
+    start,
+    threads,
+)
 
 if TYPE_CHECKING:
     from relay_int8.data.tensor_info import TensorInfo
@@ -32,14 +39,17 @@ Inputs = Mapping[str, Array] | Array
 
 
 class Module:
-    """One network of an artifact, loaded; made by :func:`relay_int8.load`."""
+    """One network of an artifact, loaded; made by :func:`relay_int8.load`.
+
+    ``machine`` is its virtual machine, which runs one call at a time.
+    """
 
     def __init__(
         self,
         *,
         path: Path,
         manifest: Manifest,
-        library: bytes,
+        library: Path,
         threads: int | None = None,
         gpu: int = 0,
     ) -> None:
@@ -50,7 +60,8 @@ class Module:
             raise ArtifactError(f"{path}: {reason}")
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
         with self._explained():
-            self._vm = start(library, self.device)
+            self._library = load_library(library, self.device)
+            self.machine = start(self._library, self.device)
         if threads is not None:
             set_threads(threads)
 
@@ -60,6 +71,13 @@ class Module:
             ", ".join(map(str, infos)) for infos in (self.manifest.inputs, self.manifest.outputs)
         )
         return f"<Module {self.path.name}: {takes} -> {gives}; {self.manifest.machine}>"
+
+    def twin(self) -> Module:
+        """Return the network once more, to run at the same time; on a CPU they share constants."""
+        twin = copy.copy(self)
+        with self._explained():
+            twin.machine = start(self._library, self.device)
+        return twin
 
     @property
     def threads(self) -> int:
@@ -87,12 +105,12 @@ class Module:
             the GPU has no memory left.
         """
         with self._explained():
-            return self._collect(self._vm["main"](*self._arguments(inputs)))
+            return self._collect(self.machine["main"](*self.arguments(inputs)))
 
     def time(self, inputs: Inputs, repeats: int = 10, *, warmup: int = 3) -> list[float]:
         """Return how many milliseconds each of ``repeats`` runs took, after ``warmup`` others."""
         with self._explained():
-            arguments, main = self._arguments(inputs), self._vm["main"]
+            arguments, main = self.arguments(inputs), self.machine["main"]
             for _ in range(warmup):
                 main(*arguments)
             self.device.wait()
@@ -117,12 +135,19 @@ class Module:
                 f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
                 "--no-cuda-graphs to time them one by one"
             )
-        return kernel_times(self._vm, self._arguments(inputs), repeats, self.device.wait)
+        return kernel_times(self.machine, self.arguments(inputs), repeats, self.device.wait)
 
     def _explained(self) -> AbstractContextManager[None]:
         return exhaustion_explained(self.path, self.manifest.gpu, self.device.number)
 
-    def _arguments(self, inputs: Inputs) -> list[Any]:
+    def arguments(self, inputs: Inputs) -> list[Any]:
+        """Return the arguments of ``main``: copies on the device.
+
+        Raises
+        ------
+        ArtifactError
+            As :meth:`run` does.
+        """
         arrays = checked_inputs(self.path, self.manifest, inputs)
         return [self.device.put(arrays[info.name]) for info in self.manifest.inputs]
 

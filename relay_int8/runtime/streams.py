@@ -14,6 +14,7 @@ from types import TracebackType
 from relay_int8.errors import ConfigError
 from relay_int8.runtime.artifact import load, read_manifest
 from relay_int8.runtime.module import Array, Inputs, Module
+from relay_int8.runtime.tvm_runtime import set_threads
 
 INPUTS_AHEAD = 2
 """Inputs that :meth:`Streams.map` holds for each stream."""
@@ -24,7 +25,7 @@ class Streams:
 
     Kernels of one run need not wait for each other's threads, so ``count`` streams give more images
     a second than ``count`` threads in one stream; each image takes longer. Build the artifact for
-    one thread (``BuildOptions(threads=1)``), as that is what runs it.
+    one thread (``BuildOptions(threads=1)``), as that is what runs it. The copies share the weights.
 
     Use it as a context, or call :meth:`close`.
 
@@ -59,6 +60,7 @@ class Streams:
         self._path = path
         self._own = threading.local()
         self._loading = threading.Lock()
+        self._first: Module | None = None
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="stream")
         together = threading.Barrier(count)  # so that every thread of the pool takes one
         for loaded in [self._pool.submit(self._load, together) for _ in range(count)]:
@@ -122,7 +124,11 @@ class Streams:
         """Load this thread's copy. One after the other: the runtime reads its size once."""
         together.wait()
         with self._loading:
-            self._own.module = load(self._path, threads=1)
+            if self._first is None:
+                self._first = self._own.module = load(self._path, threads=1)
+            else:
+                self._own.module = self._first.twin()
+                set_threads(1)
 
 
 def intervals_ms(start_ms: float, ends_ms: Sequence[Sequence[float]]) -> list[float]:

@@ -1,0 +1,36 @@
+"""What an artifact says of each of its kernel calls, so that a profile can explain their times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelEntry:
+    """One kernel call of a network, a symbolic batch taken as 1.
+
+    Parameters
+    ----------
+    function
+        Name of the compiled function.
+    tensor
+        What it computes, as the model names it.
+    template
+        The schedule template; "" for kernels that are TVM's own.
+    multiplications
+        Products that it sums up, those with padding left out; 0 where it sums none.
+    arithmetic
+        "int8" or "float32": of what these products are.
+    activation_bytes
+        Bytes of the activations that it reads and writes, each counted once.
+    constant_bytes
+        Bytes of the weights and other constants that it reads.
+    """
+
+    function: str
+    tensor: str
+    template: str = ""
+    multiplications: int = 0
+    arithmetic: str = "int8"
+    activation_bytes: int = 0
+    constant_bytes: int = 0

@@ -54,7 +54,7 @@ def _print_facts(profile: Profile, console: Console) -> None:
         f"{rates.peak_macs_s['int8'] / 1e9:.1f} GMAC/s a core"
     )
     bandwidths = (
-        f"{rate / 1e9:.0f} of {_size(size)}" for size, rate in sorted(rates.bandwidths.items())
+        f"{rate / 1e9:.3g} of {_size(size)}" for size, rate in sorted(rates.bandwidths.items())
     )
     console.print(f"GB/s that all threads read: {', '.join(bandwidths)}")
     console.print(

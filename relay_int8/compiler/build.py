@@ -15,7 +15,6 @@ from tvm.support import cc
 from tvm.target import Target
 
 from relay_int8.compiler.gpu_code import GpuCode, gpu_code
-from relay_int8.compiler.import_packing import pack_imports
 from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
 from relay_int8.compiler.kernel_library import linked
 from relay_int8.compiler.memory import memory_of
@@ -60,7 +59,7 @@ def export_library(executable: tvm.runtime.Executable, target: Target, path: Pat
     compiler = cross_linker(target)
     options: dict[str, Any] = {"fcompile": cc.cross_compiler(compiler)} if compiler else {}
     try:
-        executable.export_library(str(path), fpack_imports=pack_imports, **options)
+        executable.export_library(str(path), **options)
     except RuntimeError as error:
         raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
 

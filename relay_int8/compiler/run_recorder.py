@@ -7,7 +7,7 @@ each other to note a time. Here the clock is read by machine code:
 - ``launch`` stands in for TVMBackendParallelLaunch, which an exported library calls through the
   variable ``__TVMBackendParallelLaunch``, and ``work`` for the task that each thread is given.
 
-A stamp costs some 50 ns. Buffers that are full take no more, and nothing is lost but times.
+A stamp costs some 100 ns. Buffers that are full take no more, and nothing is lost but times.
 """
 
 from __future__ import annotations

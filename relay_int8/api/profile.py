@@ -23,7 +23,6 @@ from schedules.peak import best_dot, peak
 from schedules.targets import native_target
 
 LEAST_BYTES, MOST_BYTES, STEP = 1 << 16, 1 << 28, 4  # buffers whose bandwidth is measured
-WARM_UP = 3  # runs before those that count
 
 
 def profile(
@@ -33,6 +32,7 @@ def profile(
     inputs: Inputs | None = None,
     batch: int = 1,
     repeats: int = 20,
+    warmup: int = 3,
 ) -> Profile:
     """Return where the time of a run goes: products, waiting, memory, and what is between kernels.
 
@@ -49,16 +49,18 @@ def profile(
     inputs
         What is run; random inputs of ``batch`` images, always the same, if None.
     batch
-        Images of a run, where the artifact's batch is open.
+        Images of random inputs, where the artifact's batch is open.
     repeats
         Runs that are recorded; the half of them around the median counts.
+    warmup
+        Runs before.
 
     Raises
     ------
     ArtifactError
         As :func:`relay_int8.load` does, or if the inputs are not those of the artifact.
     ConfigError
-        If the artifact runs on a GPU, or nothing is to be recorded.
+        If the artifact runs on a GPU or its batch is not open, or nothing is to be recorded.
 
     Examples
     --------
@@ -69,26 +71,34 @@ def profile(
     if repeats < 1:
         raise ConfigError(f"{repeats} runs to record; at least 1 is needed")
     with extracted(path) as (manifest, library):
-        _check_cpu(path, manifest)
+        _check(path, manifest, batch)
         module = Module(path=Path(path), manifest=manifest, library=library, threads=threads)
         # The same library, so that the variable in it is the one that its kernels read.
         symbols = ctypes.CDLL(str(library))
     inputs = random_inputs(manifest.inputs, batch) if inputs is None else inputs
     arguments, count = module.arguments(inputs), module.threads
-    rates = _rates(manifest.kernels, count, batch)
-    undisturbed_ms = float(np.median(module.time(inputs, repeats, warmup=WARM_UP)))
+    images = int(arguments[0].shape[0]) if arguments and arguments[0].shape else 1
+    scale = 1 if manifest.max_batch is None else images
+    rates = _rates(manifest.kernels, count, scale)
+    undisturbed_ms = float(np.median(module.time(inputs, repeats, warmup=warmup)))
     recording = record_runs(module.machine, symbols, arguments, threads=count, runs=repeats)
     return profile_of(
         recording,
         manifest.kernels,
         rates,
         threads=count,
-        batch=batch,
+        batch=images,
         undisturbed_ms=undisturbed_ms,
+        scale=scale,
     )
 
 
-def _check_cpu(path: str | Path, manifest: Manifest) -> None:
+def _check(path: str | Path, manifest: Manifest, batch: int) -> None:
+    if manifest.max_batch is None and batch != 1:
+        raise ConfigError(
+            f"{path}: was built for one batch, batch {batch} is asked for; leave it out, or build "
+            "the artifact with max_batch"
+        )
     if manifest.gpu:
         raise ConfigError(
             f"{path}: runs on a GPU, whose time a profile cannot take apart: there is no clock of "
@@ -97,12 +107,12 @@ def _check_cpu(path: str | Path, manifest: Manifest) -> None:
         )
 
 
-def _rates(entries: Sequence[KernelEntry], threads: int, batch: int) -> Rates:
+def _rates(entries: Sequence[KernelEntry], threads: int, scale: int) -> Rates:
     """Measure this computer: peaks of one core, bandwidth of ``threads`` as far as it is needed."""
     target = native_target(cpu_flags())
     dot = best_dot(target) or PLAIN
     peaks = {"int8": peak(dot, target), "float32": peak(F32, target)}
-    sizes = _sizes(footprint_bytes(entries, batch))
+    sizes = _sizes(footprint_bytes(entries, scale))
     bandwidths = {size: read_bandwidth(size, threads, target) for size in sizes}
     return Rates(instruction=dot.name, peak_macs_s=peaks, bandwidths=bandwidths)
 

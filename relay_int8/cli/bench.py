@@ -58,7 +58,7 @@ def bench(
 
     _check_batch(artifact, batch)
     if profile:
-        _profile(artifact, threads, streams, batch, repeats, top, as_json)
+        _profile(artifact, threads, streams, batch, repeats, warmup, top, as_json)
         return
     measured: list[dict[str, float]] = []
     for count in _counts(threads):
@@ -88,6 +88,7 @@ def _profile(
     streams: int | None,
     batch: int,
     repeats: int,
+    warmup: int,
     top: int,
     as_json: bool,
 ) -> None:
@@ -102,7 +103,7 @@ def _profile(
             "--threads 1 does"
         )
     profiles = [
-        relay_int8.profile(artifact, threads=count, batch=batch, repeats=repeats)
+        relay_int8.profile(artifact, threads=count, batch=batch, repeats=repeats, warmup=warmup)
         for count in _counts(threads)
     ]
     if as_json:

@@ -170,6 +170,7 @@ def profile_of(
     threads: int,
     batch: int,
     undisturbed_ms: float,
+    scale: int = 1,
 ) -> Profile:
     """Return the profile of recorded runs.
 
@@ -183,8 +184,10 @@ def profile_of(
     rates
         What this computer can do with these threads.
     threads, batch, undisturbed_ms
-        As the profile has them. Multiplications and activations of entries are for one image if
-        the batch is open; they count ``batch`` times.
+        As the profile has them.
+    scale
+        How often multiplications and activations of entries count: those of a network whose batch
+        is open are for one image.
     """
     took = recording.runs[:, 1] - recording.runs[:, 0]
     chosen = np.argsort(took, kind="stable")[len(took) // 4 : -(-3 * len(took) // 4)]
@@ -193,9 +196,9 @@ def profile_of(
     kernel_calls = [i for i, name in enumerate(recording.names) if not name.startswith(BUILTIN)]
     names = [recording.names[call] for call in kernel_calls]
     described = list(_described(names, entries))
-    footprint = footprint_bytes(described, batch)
+    footprint = footprint_bytes(described, scale)
     kernels = tuple(
-        _split(calls_ms[call], busy[call].mean(), entry, rates, threads, batch, footprint)
+        _split(calls_ms[call], busy[call].mean(), entry, rates, threads, scale, footprint)
         for call, entry in zip(kernel_calls, described, strict=True)
     )
     in_kernels_ms = float(calls_ms[kernel_calls].sum())
@@ -212,13 +215,13 @@ def profile_of(
     )
 
 
-def footprint_bytes(entries: Sequence[KernelEntry], batch: int) -> int:
+def footprint_bytes(entries: Sequence[KernelEntry], scale: int = 1) -> int:
     """Return the bytes that pass from one use of a constant to the next.
 
     These are all constants and, since kernels use the same memory in turns, the activations of the
     kernel that has the largest.
     """
-    activations = max((batch * entry.activation_bytes for entry in entries), default=0)
+    activations = max((scale * entry.activation_bytes for entry in entries), default=0)
     return sum(entry.constant_bytes for entry in entries) + activations
 
 
@@ -258,12 +261,12 @@ def _split(
     entry: KernelEntry,
     rates: Rates,
     threads: int,
-    batch: int,
+    scale: int,
     footprint: int,
 ) -> KernelTime:
     """Return a kernel's parts; constants come from where ``footprint`` bytes have room."""
-    multiplications = batch * entry.multiplications
-    activation_bytes = batch * entry.activation_bytes
+    multiplications = scale * entry.multiplications
+    activation_bytes = scale * entry.activation_bytes
     peak = rates.peak_macs_s[entry.arithmetic] * threads
     moving_ms = 1e3 * (
         activation_bytes / rates.bandwidth(activation_bytes + entry.constant_bytes)

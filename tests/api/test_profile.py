@@ -1,5 +1,6 @@
 """A real profile: its structure, not its times, which other processes disturb."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -54,7 +55,9 @@ def test_a_profile_adds_up_and_names_the_kernels(network):
 
 def test_results_are_the_same_afterwards(network, image):
     before = relay_int8.load(network).run(image)["matmul_6"]
-    relay_int8.profile(network, threads=1, repeats=1, inputs=image)
+    three = np.repeat(image, 3, axis=0)
+    found = relay_int8.profile(network, threads=1, repeats=1, inputs=three)
+    assert (found.batch, found.runs) == (3, 1)
     np.testing.assert_array_equal(relay_int8.load(network).run(image)["matmul_6"], before)
 
 
@@ -90,6 +93,9 @@ print(relay_int8.profile(sys.argv[1], threads=2, repeats=4).to_json())
 def test_what_cannot_be_profiled(network, monkeypatch):
     with pytest.raises(ConfigError, match="0 runs to record"):
         relay_int8.profile(network, repeats=0)
+    closed = dataclasses.replace(relay_int8.read_manifest(network), max_batch=None)
+    with pytest.raises(ConfigError, match="was built for one batch, batch 2 is asked for"):
+        module._check(network, closed, 2)
     needs = GpuNeeds(
         architectures=("sm_80",), ptx_architecture="sm_80", ptx_version="9", driver="13.0",
         memory_bytes=1,
@@ -97,7 +103,7 @@ def test_what_cannot_be_profiled(network, monkeypatch):
     manifest = relay_int8.read_manifest(network)
     object.__setattr__(manifest, "gpu", needs)
     with pytest.raises(ConfigError, match=r"runs on a GPU.*bench times whole runs"):
-        module._check_cpu(network, manifest)
+        module._check(network, manifest, 1)
 
 
 def test_sizes_of_buffers_end_with_one_that_holds_everything():

@@ -37,8 +37,10 @@ def recording(names, calls_ms, regions_ms=(), *, threads=1, runs=1, tail_ms=0.0)
     )
 
 
-def profiled(recorded, entries, *, threads=1, batch=1):
-    found = profile_of(recorded, entries, RATES, threads=threads, batch=batch, undisturbed_ms=1.0)
+def profiled(recorded, entries, *, threads=1, scale=1):
+    found = profile_of(
+        recorded, entries, RATES, threads=threads, batch=scale, undisturbed_ms=1.0, scale=scale
+    )
     for kernel in found.kernels:
         assert all(getattr(kernel, f"{part}_ms") >= 0 for part in PARTS), kernel
     assert found.total_ms == pytest.approx(
@@ -144,7 +146,7 @@ def test_an_open_batch_counts_images_and_reads_weights_once():
     entry = KernelEntry(
         function="f", tensor="y", multiplications=10, activation_bytes=100, constant_bytes=7
     )
-    found = profiled(recording(["f"], [(0, 1)]), [entry], batch=3)
+    found = profiled(recording(["f"], [(0, 1)]), [entry], scale=3)
     (kernel,) = found.kernels
     assert (kernel.multiplications, kernel.activation_bytes, kernel.constant_bytes) == (30, 300, 7)
     assert footprint_bytes([entry, entry], 3) == 14 + 300

@@ -33,8 +33,8 @@ def compare_systems(
     """Yield a measurement for every batch and number of threads."""
     macs = apart.call(steps.macs, subject)
     for batch in batches:
-        model = _model(subject, batch, rules, say)
-        files, failures = _quantized(subject, model, batch, rules, say)
+        model = float_model(subject, batch, rules, say)
+        files, failures = quantized_files(subject, model, batch, rules, say)
         inputs = subject.inputs(batch)
         expected = apart.call(steps.float_logits, model, inputs)
         for count in threads:
@@ -65,7 +65,7 @@ def cores_for(threads: int) -> tuple[int, ...]:
     return tuple(cores[-1:] if threads == 1 else cores[:threads])
 
 
-def _model(subject: Subject, batch: int, rules: Rules, say: Say) -> Path:
+def float_model(subject: Subject, batch: int, rules: Rules, say: Say) -> Path:
     """Write the float32 network once for all batches, or for this one; return its file."""
     model = rules.folder / f"{subject.name}{'' if subject.open else f'-b{batch}'}.onnx"
     if not model.exists():
@@ -75,7 +75,7 @@ def _model(subject: Subject, batch: int, rules: Rules, say: Say) -> Path:
     return model
 
 
-def _quantized(
+def quantized_files(
     subject: Subject, model: Path, batch: int, rules: Rules, say: Say
 ) -> tuple[dict[str, Path], dict[str, str]]:
     """Quantize for every system; return the files, and why there is none for the others."""

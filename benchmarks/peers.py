@@ -14,14 +14,15 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks import zoo
 from benchmarks.compare_systems import HostRules, compare_systems
 from benchmarks.measurement import Measurement
-from benchmarks.subject import subject
+from benchmarks.memory import MemoryCell, compare_memory, memory_markdown, print_memory
+from benchmarks.subject import Subject, subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
 from relay_int8.cli.terminal import terminal
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = nullcontext(str(options.cache)) if options.cache else tempfile.TemporaryDirectory()
     with folder as cache:
         Path(cache).mkdir(parents=True, exist_ok=True)
-        cells = _measure(options, Path(cache))
+        cells: Sequence[Measurement | MemoryCell]
+        cells = (_measure_memory if options.memory else _measure)(options, Path(cache))
     return 1 if any(cell.failures for cell in cells) else 0
 
 
@@ -101,6 +103,11 @@ def _parser() -> argparse.ArgumentParser:
         default="wall",
         help="cpu counts only while a process has its core, for a machine that others use too",
     )
+    add(
+        "--memory",
+        action="store_true",
+        help="measure memory and the processor time of loading instead of speed",
+    )
     add("--cache", type=Path, help="folder that keeps networks and quantized files")
     add("--markdown", type=Path, help="file to write the tables to")
     add("--json", type=Path, help="file to write everything to, after every cell")
@@ -115,33 +122,58 @@ def _positive(text: str) -> int:
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> list[Measurement]:
-    rules = HostRules(
+    rules = _rules(options, folder)
+    facts, cells, console = _facts(rules.systems), [], terminal()
+    for what, batches in _subjects(options):
+        for cell in compare_systems(what, batches, options.threads, rules, _say):
+            cells.append(cell)
+            _say(summary(cell))
+            known = facts | _machine_facts(cells)
+            _write(options, cells, markdown(cells, known), known)
+    print_tables(cells, facts | _machine_facts(cells), console)
+    return cells
+
+
+def _measure_memory(options: argparse.Namespace, folder: Path) -> list[MemoryCell]:
+    rules = _rules(options, folder)
+    facts, cells = _facts(rules.systems), []
+    for what, batches in _subjects(options):
+        for cell in compare_memory(what, batches, options.threads, rules, _say):
+            cells.append(cell)
+            _write(options, cells, memory_markdown(cells, facts), facts)
+    print_memory(cells, facts, terminal())
+    return cells
+
+
+def _rules(options: argparse.Namespace, folder: Path) -> HostRules:
+    return HostRules(
         systems=tuple(dict.fromkeys(options.systems)),
         rounds=options.rounds,
         turn_s=options.turn,
         clock=options.clock,
         folder=folder,
     )
-    facts, cells, console = _facts(rules.systems), [], terminal()
+
+
+def _subjects(options: argparse.Namespace) -> Iterator[tuple[Subject, list[int]]]:
+    """Yield each network, and the batches that it is measured with."""
     for network in options.networks:
         what = subject(network, options.image_size, options.calibration_images)
-        batches = options.batch or ([1, 16] if what.open else [1])
-        for cell in compare_systems(what, batches, options.threads, rules, _say):
-            cells.append(cell)
-            _say(summary(cell))
-            _write(options, cells, facts | _machine_facts(cells))
-    print_tables(cells, facts | _machine_facts(cells), console)
-    return cells
+        yield what, options.batch or ([1, 16] if what.open else [1])
 
 
 def _write(
-    options: argparse.Namespace, cells: Sequence[Measurement], facts: dict[str, str]
+    options: argparse.Namespace,
+    cells: Sequence[Measurement | MemoryCell],
+    text: str,
+    facts: Mapping[str, str],
 ) -> None:
+    """Write the files that were asked for; ``text`` is the Markdown."""
     if options.json:
         content = {"facts": facts, "cells": [dataclasses.asdict(cell) for cell in cells]}
         write_atomic(options.json, (json.dumps(content, indent=1) + "\n").encode())
     if options.markdown:
-        write_atomic(options.markdown, markdown(cells, facts).encode())
+        write_atomic(options.markdown, text.encode())
 
 
 def _facts(systems: Sequence[str]) -> dict[str, str]:

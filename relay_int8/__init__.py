@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from relay_int8.api.measure import measure
     from relay_int8.api.model import Model, load_model
     from relay_int8.api.preview import preview
+    from relay_int8.api.profile import profile
     from relay_int8.api.quantize import Quantized, quantize
     from relay_int8.api.render import plot_layers, plot_tensor, render_report
     from relay_int8.api.sensitivity import LayerAnalysis, analyze_layers
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from relay_int8.remote.supervisor import ServeOptions, serve
     from relay_int8.report.accuracy import Evaluation, evaluate
     from relay_int8.report.contents import Report
+    from relay_int8.report.profile import KernelTime, Profile
     from relay_int8.report.tuning_page import write_tuning_page
     from relay_int8.runtime.artifact import load, read_manifest
     from relay_int8.runtime.manifest import Manifest
@@ -84,6 +86,7 @@ __all__ = [
     "Int8Error",
     "KernelCheck",
     "KernelDifference",
+    "KernelTime",
     "KernelToTune",
     "LayerAnalysis",
     "Manifest",
@@ -92,6 +95,7 @@ __all__ = [
     "NetworkKernels",
     "OperatorModes",
     "Preprocessing",
+    "Profile",
     "Progress",
     "QuantConfig",
     "Quantized",
@@ -132,6 +136,7 @@ __all__ = [
     "plot_layers",
     "plot_tensor",
     "preview",
+    "profile",
     "prune_tuning_logs",
     "quantize",
     "random_inputs",
@@ -160,6 +165,7 @@ _HOMES = {
     "Int8Error": "errors",
     "KernelCheck": "remote.kernel_check",
     "KernelDifference": "remote.kernel_check",
+    "KernelTime": "report.profile",
     "KernelToTune": "api.tune",
     "LayerAnalysis": "api.sensitivity",
     "Manifest": "runtime.manifest",
@@ -168,6 +174,7 @@ _HOMES = {
     "NetworkKernels": "api.tune",
     "OperatorModes": "api.tables",
     "Preprocessing": "data.preprocessing",
+    "Profile": "report.profile",
     "Progress": "calibration.observe",
     "QuantConfig": "quantization.config",
     "Quantized": "api.quantize",
@@ -207,6 +214,7 @@ _HOMES = {
     "plot_layers": "api.render",
     "plot_tensor": "api.render",
     "preview": "api.preview",
+    "profile": "api.profile",
     "prune_tuning_logs": "api.tuning_logs",
     "quantize": "api.quantize",
     "random_inputs": "runtime.profiling",

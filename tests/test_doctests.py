@@ -27,6 +27,7 @@ IN_ORDER = (
     "relay_int8.api.measure",
     "relay_int8.runtime.artifact",
     "relay_int8.runtime.streams",
+    "relay_int8.api.profile",
     "relay_int8.api.float_network",
     "relay_int8.report.accuracy",
     "relay_int8.api.tables",
@@ -46,6 +47,7 @@ WITHOUT = {
     "Deployment",  # of deploy
     "KernelCheck",  # of deploy
     "KernelDifference",  # of deploy
+    "KernelTime",  # of profile
     "KernelToTune",  # of find_kernels
     "LayerAnalysis",  # of analyze_layers
     "Manifest",  # of read_manifest

@@ -16,7 +16,7 @@ from relay_int8.errors import ArtifactError
 from relay_int8.machine import kernel_clock
 from relay_int8.machine.kernel_clock import kernel_seconds
 from relay_int8.runtime import tvm_runtime
-from relay_int8.runtime.artifact import read_artifact
+from relay_int8.runtime.artifact import extracted
 from relay_int8.runtime.module import refusal
 
 
@@ -36,10 +36,11 @@ class Network:
     ) -> None:
         self.device: Device = open_device(kind)
         self._memory = tvm_runtime.RuntimeDevice(kind)
-        manifest, library = read_artifact(artifact)
-        reason = refusal(manifest)
-        if reason:
-            raise ArtifactError(f"{artifact}: {reason}")
+        with extracted(artifact) as (manifest, file):
+            reason = refusal(manifest)
+            if reason:
+                raise ArtifactError(f"{artifact}: {reason}")
+            library = tvm_runtime.load_library(file, self._memory)
         self._vm = tvm_runtime.start(library, self._memory)
         self._images = self._memory.put(images)
         self._result: Any = None

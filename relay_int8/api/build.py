@@ -14,7 +14,6 @@ from tvm.target import Target
 from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
 from relay_int8.compiler.build import Built, check_float16, compile_module
-from relay_int8.compiler.kernel_calls import kernel_results
 from relay_int8.compiler.target import Destination, resolve, resolve_target
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import require_space
@@ -272,7 +271,8 @@ def _manifest(
         coverage=report.coverage,
         gpu=built.gpu.needs if built.gpu else None,
         gpu_code=report.gpu,
-        kernels=kernel_results(built.calls),
+        memory=built.memory,
+        kernels=tuple(call.entry for call in built.calls),
     )
 
 

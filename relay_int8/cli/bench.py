@@ -36,6 +36,17 @@ def bench(
         int,
         typer.Option(min=1, help="Images in each run, if the artifact was made with --max-batch."),
     ] = 1,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="Take the time of a run apart instead: products, waiting, memory, other, and what "
+            "is between kernels. For artifacts that run on the CPU.",
+        ),
+    ] = False,
+    top: Annotated[
+        int, typer.Option(min=1, help="Kernels that a profile lists, the slowest first.")
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Time an artifact on random inputs: median, spread, images a second.
@@ -46,10 +57,11 @@ def bench(
     from relay_int8 import finite_json
 
     _check_batch(artifact, batch)
+    if profile:
+        _profile(artifact, threads, streams, batch, repeats, warmup, top, as_json)
+        return
     measured: list[dict[str, float]] = []
-    # The most first: the runtime's pool never grows.
-    counts: list[int | None] = [*sorted(threads, reverse=True)] if threads else [None]
-    for count in counts:
+    for count in _counts(threads):
         module = relay_int8.load(artifact, threads=count)
         inputs = relay_int8.random_inputs(module.manifest.inputs, batch)
         times_ms = module.time(inputs, repeats, warmup=warmup)
@@ -63,6 +75,42 @@ def bench(
         typer.echo(finite_json.dumps(measured), nl=False)
     else:
         _print(measured, str(artifact))
+
+
+def _counts(threads: Sequence[int] | None) -> list[int | None]:
+    """Return the numbers of threads, the most first: the runtime's pool never grows."""
+    return [*sorted(threads, reverse=True)] if threads else [None]
+
+
+def _profile(
+    artifact: Path,
+    threads: Sequence[int] | None,
+    streams: int | None,
+    batch: int,
+    repeats: int,
+    warmup: int,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Print a profile for each number of threads."""
+    import relay_int8
+    from relay_int8 import finite_json
+    from relay_int8.cli.profile import print_profile
+
+    if streams:
+        raise ConfigError(
+            "--profile is of one run at a time, --streams of several; choose one: a stream runs as "
+            "--threads 1 does"
+        )
+    profiles = [
+        relay_int8.profile(artifact, threads=count, batch=batch, repeats=repeats, warmup=warmup)
+        for count in _counts(threads)
+    ]
+    if as_json:
+        typer.echo(finite_json.dumps([profile.to_dict() for profile in profiles]), nl=False)
+    else:
+        for profile in profiles:
+            print_profile(profile, str(artifact), top)
 
 
 def _print(measured: Sequence[Mapping[str, float]], title: str) -> None:

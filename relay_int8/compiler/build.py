@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tvm.target import Target
 from relay_int8.compiler.gpu_code import GpuCode, gpu_code
 from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
 from relay_int8.compiler.kernel_library import linked
+from relay_int8.compiler.memory import memory_of
 from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
@@ -32,7 +33,7 @@ class Built:
     """A compiled network: ``executable`` runs on the Relax VM, ``calls`` says what it does.
 
     ``gpu`` is what there is to say of code for GPUs; None where there is none. ``declined`` is what
-    passes left alone, and why.
+    passes left alone, and why. ``memory`` is what it reserves, in bytes by kind.
     """
 
     executable: tvm.runtime.Executable
@@ -40,6 +41,7 @@ class Built:
     calls: tuple[KernelCall, ...]
     gpu: GpuCode | None = None
     declined: tuple[Declined, ...] = ()
+    memory: Mapping[str, int] = field(default_factory=dict)
 
     def export(self, path: Path | str) -> None:
         """Write the shared library.
@@ -129,6 +131,7 @@ def compile_module(
         calls=kernel_calls_of(lowered),
         gpu=gpu,
         declined=tuple(declined),
+        memory=memory_of(final),
     )
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
+from relay_int8.compiler.memory import memory_of, tensor_bytes
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from relay_int8.machine.gpu import GpuNeeds
@@ -191,28 +191,7 @@ def _launches(final: IRModule, func: relax.Function) -> Iterator[str]:
 
 def _memory_bytes(final: IRModule) -> int:
     """Return the bytes of constants, inputs and planned activations of known size."""
-    constants: set[ir.GenericConst] = set()
-    total = 0
-    for name, func in _functions(final):
-        tvm_ffi.structural_walk(func.body, (ir.GenericConst, constants.add))
-        total += sum(_bytes(param) for param in (func.params if name == "main" else ()))
-        total += sum(_storage_bytes(value) for _, value in dataflow.calls(func))
-    return total + sum(_bytes(constant) for constant in constants)
-
-
-def _storage_bytes(value: relax.Expr) -> int:
-    """Return the size of memory that is allocated; 0 of what a batch decides, as outputs."""
-    if dataflow.operator(value) != "vm.alloc_storage":
-        return 0
-    size = value.args[0]
-    return _product(list(size.values)) if isinstance(size, relax.ShapeExpr) else 0
-
-
-def _bytes(value: relax.Expr) -> int:
-    """Return the size of a tensor; of anything else, 0."""
-    if not isinstance(value.ty, relax.TensorType):
-        return 0
-    return _product(list(dataflow.shape(value))) * np.dtype(dataflow.dtype(value)).itemsize
+    return sum(memory_of(final).values()) + sum(map(tensor_bytes, final["main"].params))
 
 
 def _product(extents: list[Any]) -> int:

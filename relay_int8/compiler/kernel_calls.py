@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tvm import IRModule, tirx
+import numpy as np
+from tvm import IRModule, ir, relax, tirx
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import LAYOUTS, SPEC, TEMPLATE, TUNED
 from relay_int8.graph.origins import Origins, Role
-from relay_int8.runtime.manifest import KernelResult
+from relay_int8.runtime.kernel_entry import KernelEntry
 from schedules.spec import (
     Attention,
     Conv2d,
@@ -35,6 +37,8 @@ class KernelCall:
     the call does for it: one alone has "result". ``function`` is the PrimFunc's name; ``template``
     and ``spec`` are empty for kernels of float islands, which are TVM's own. ``layouts`` are those
     of the inputs, then of the output; ``tuned`` says whether a tuning record chose the schedule.
+    ``activation_bytes`` and ``constant_bytes`` are what it reads and writes, a symbolic batch taken
+    as 1.
     """
 
     name: str
@@ -45,6 +49,26 @@ class KernelCall:
     spec: Spec | None = None
     layouts: tuple[str, ...] = ()
     tuned: bool = False
+    activation_bytes: int = 0
+    constant_bytes: int = 0
+
+    @property
+    def entry(self) -> KernelEntry:
+        """What an artifact says of the call."""
+        spec = self.spec
+        return KernelEntry(
+            function=self.function,
+            name=self.name,
+            tensor=self.tensor,
+            template=self.template,
+            multiplications=spec.multiplications if spec else 0,
+            arithmetic="float32" if spec and spec.dtype(spec.tensors[0]) == "float32" else "int8",
+            activation_bytes=self.activation_bytes,
+            constant_bytes=self.constant_bytes,
+            layout=self.layouts[-1] if self.layouts else "row",
+            shape=self.shape,
+            is_exact=self.is_exact,
+        )
 
     @property
     def is_repack(self) -> bool:
@@ -62,22 +86,12 @@ class KernelCall:
         floats = any(self.spec.dtype(name) == "float32" for name in self.spec.tensors)
         return not (floats and isinstance(self.spec, _INEXACT_SUMS))
 
-    def result(self) -> KernelResult | None:
-        """Return what an artifact says of the call; None where its shape is open."""
-        layout = self.layouts[-1] if self.layouts else "row"
-        shape: tuple[int, ...] = ()
-        if self.spec is not None:
-            extents = self.spec.shape("y")
-            if not all(isinstance(extent, int) for extent in extents):
-                return None
-            shape = tuple(int(extent) for extent in extents)
-        return KernelResult(
-            function=self.function,
-            name=self.name,
-            layout=layout,
-            shape=shape,
-            exact=self.is_exact,
-        )
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Logical shape of its result; empty for kernels of TVM's own, None where it is open."""
+        extents = self.spec.shape("y") if self.spec else ()
+        known = all(isinstance(extent, int) for extent in extents)
+        return tuple(int(extent) for extent in extents) if known else None
 
 
 def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
@@ -91,11 +105,16 @@ def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
         attrs = lowered[function].attrs
         assert isinstance(lowered[function], tirx.PrimFunc)
         origin = origins.of(str(var.name))
+        operands = dataflow.arguments(value)[1:]
+        constants = [operand for operand in operands if isinstance(operand, ir.GenericConst)]
+        constant_bytes = sum(map(_tensor_bytes, constants))
         call = KernelCall(
             name=str(var.name),
             tensor=origin.tensor,
             role=origin.role,
             function=function.name_hint,
+            activation_bytes=sum(map(_tensor_bytes, [*operands, var])) - constant_bytes,
+            constant_bytes=constant_bytes,
         )
         if TEMPLATE in attrs:
             call = dataclasses.replace(
@@ -109,11 +128,15 @@ def kernel_calls_of(lowered: IRModule) -> tuple[KernelCall, ...]:
     return tuple(kernel_calls)
 
 
-def kernel_results(calls: Iterable[KernelCall]) -> tuple[KernelResult, ...]:
-    """Return what an artifact says of its calls; nothing where a shape is open."""
-    results = [call.result() for call in calls]
-    known = tuple(result for result in results if result is not None)
-    return known if len(known) == len(results) else ()
+def _tensor_bytes(value: relax.Expr) -> int:
+    """Return the size of a tensor, or of a tuple's, a symbolic extent taken as 1; else 0."""
+    types = value.ty.fields if isinstance(value.ty, relax.TupleType) else [value.ty]
+    total = 0
+    for one in types:
+        if isinstance(one, relax.TensorType):
+            extents = (int(n) if isinstance(n, int | tirx.IntImm) else 1 for n in one.shape)
+            total += math.prod(extents) * np.dtype(str(one.dtype)).itemsize
+    return total
 
 
 def timed_calls(

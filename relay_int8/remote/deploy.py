@@ -25,7 +25,7 @@ from relay_int8.remote.address import Address, Endpoint
 from relay_int8.remote.device import Device
 from relay_int8.remote.kernel_check import KernelCheck, check_kernels, expected_results
 from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
-from relay_int8.runtime.artifact import load, read_artifact, read_manifest
+from relay_int8.runtime.artifact import extract, extracted, load, read_manifest
 from relay_int8.runtime.inputs import checked_inputs
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.runtime.module import refusal
@@ -114,7 +114,7 @@ def deploy(
         that is wrong.
     """
     artifact = Path(artifact)
-    manifest, library = read_artifact(artifact)
+    manifest = read_manifest(artifact)
     inputs = checked_inputs(artifact, manifest, inputs or random_inputs(manifest.inputs))
     judge = _judge(artifact, manifest, reference)
     expected = load(judge).run(inputs) if judge else {}
@@ -122,7 +122,7 @@ def deploy(
         endpoint.address.check_listening(
             "tracker", "start one: python -m tvm.exec.rpc_tracker, or mend the address"
         )
-    client = _Client(endpoint, manifest, library, inputs, repeats, timeout_s)
+    client = _Client(endpoint, artifact, manifest, inputs, repeats, timeout_s)
     answer, arrays = client.ask()
     outputs = {info.name: arrays[str(i)] for i, info in enumerate(manifest.outputs)}
     comparisons = tuple(compare(name, outputs[name], expected[name]) for name in expected)
@@ -146,8 +146,8 @@ class _Client:
     """What a process that talks to the device is told."""
 
     endpoint: Endpoint
+    artifact: Path
     manifest: Manifest
-    library: bytes
     inputs: Mapping[str, Array]
     repeats: int
     timeout_s: float
@@ -158,7 +158,7 @@ class _Client:
         """Return what the device is and its outputs, or what its kernels wrote otherwise."""
         with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
             folder = Path(name)
-            (folder / "library.so").write_bytes(self.library)
+            extract(self.artifact, folder / "library.so")
             (folder / "manifest.json").write_text(self.manifest.to_json())
             np.savez(folder / "inputs.npz", allow_pickle=False, **self.inputs)
             if expected is not None:
@@ -175,21 +175,25 @@ class _Client:
 
 
 def _compared_kernels(client: _Client, judge: Path) -> KernelCheck | None:
-    """Return how kernels compare, each by itself; None where an artifact does not list them."""
-    reference, library = read_artifact(judge)
-    if not reference.kernels or not client.manifest.kernels:
-        return None
-    results = run_kernels(
-        library,
-        "cuda" if reference.gpu else "cpu",
-        [client.inputs[info.name] for info in reference.inputs],
-        [kernel.function for kernel in reference.kernels],
-        {},
-        all_results=True,
-    )
+    """Return how kernels compare, each by itself; None where a batch is open."""
+    with extracted(judge) as (reference, library):
+        if not (_is_comparable(reference) and _is_comparable(client.manifest)):
+            return None
+        results = run_kernels(
+            library,
+            "cuda" if reference.gpu else "cpu",
+            [client.inputs[info.name] for info in reference.inputs],
+            [kernel.function for kernel in reference.kernels],
+            {},
+            all_results=True,
+        )
     expected = expected_results(reference, results, client.manifest)
     _, different = client.ask(numbered(expected))
     return check_kernels(client.manifest.kernels, expected, by_number(different))
+
+
+def _is_comparable(manifest: Manifest) -> bool:
+    return all(kernel.shape is not None for kernel in manifest.kernels)
 
 
 def compare(name: str, actual: Array, expected: Array) -> Comparison:
@@ -318,7 +322,7 @@ def _without_kernels(
     if near and manifest.coverage.get("float_layers"):
         return None
     return (
-        "which kernel is wrong is not known, as the artifact or its reference does not list them "
-        "(an open batch, or made by an older relay-int8); build both again with a fixed batch, or "
-        "do not use this device for it: an integer network computes the same everywhere"
+        "which kernel is wrong is not known, as the batch of the artifact or of its reference is "
+        "open; build both again with a fixed batch, or do not use this device for it: an integer "
+        "network computes the same everywhere"
     )

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from relay_int8.runtime.manifest import KernelResult, Manifest
+from relay_int8.runtime.kernel_entry import KernelEntry
+from relay_int8.runtime.manifest import Manifest
 from schedules.layout import LAYOUTS
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +46,7 @@ class KernelDifference:
     """
 
     index: int
-    result: KernelResult
+    result: KernelEntry
     elements: int
     different: int
     largest: float
@@ -88,7 +89,7 @@ def expected_results(reference: Manifest, results: Results, device: Manifest) ->
 
 
 def check_kernels(
-    kernels: tuple[KernelResult, ...], expected: Results, actual: Results
+    kernels: tuple[KernelEntry, ...], expected: Results, actual: Results
 ) -> KernelCheck:
     """Compare what kernels wrote with what they must write; missing in ``actual``: all equal."""
     differences = (
@@ -109,16 +110,16 @@ def of_sign(array: Array, dtype: np.dtype[Any]) -> Array:
     return (array.astype(np.int16) + shift).astype(dtype)
 
 
-def _logical(result: KernelResult, array: Array) -> Array:
+def _logical(result: KernelEntry, array: Array) -> Array:
     return LAYOUTS[result.layout].unpack(array, result.shape or array.shape)
 
 
-def _is_packable(result: KernelResult, array: Array) -> bool:
+def _is_packable(result: KernelEntry, array: Array) -> bool:
     return not result.shape or result.shape == array.shape
 
 
 def _difference(
-    index: int, result: KernelResult, expected: Array, actual: Array
+    index: int, result: KernelEntry, expected: Array, actual: Array
 ) -> KernelDifference:
     wanted, found = _logical(result, expected), _logical(result, actual)
     wanted = of_sign(wanted, found.dtype)
@@ -136,5 +137,5 @@ def _difference(
         elements=found.size,
         different=int(np.count_nonzero(different)),
         largest=largest,
-        tolerated=is_float and not result.exact and largest <= FLOAT_TOLERANCE * reach,
+        tolerated=is_float and not result.is_exact and largest <= FLOAT_TOLERANCE * reach,
     )

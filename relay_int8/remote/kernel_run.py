@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import numpy as np
 from relay_int8.remote.kernel_check import Results, of_sign
 from relay_int8.runtime.cuda_graphs import regions_run_by, run_region
 from relay_int8.runtime.kernel_results import run_watched
-from relay_int8.runtime.tvm_runtime import RuntimeDevice, load_gpu_runtime, start
+from relay_int8.runtime.tvm_runtime import RuntimeDevice, load_library, start
 
 Array = np.ndarray[Any, Any]
 
 
 def run_kernels(
-    library: bytes,
+    library: Path,
     kind: str,
     inputs: Sequence[Array],
     functions: Sequence[str],
@@ -29,7 +30,7 @@ def run_kernels(
     Parameters
     ----------
     library
-        The compiled network.
+        File of the compiled network.
     kind
         "cpu" or "cuda".
     inputs
@@ -42,11 +43,8 @@ def run_kernels(
         Return what every kernel wrote.
     """
     device = RuntimeDevice(kind)
-    if kind == "cuda":
-        load_gpu_runtime()
-        machine = start(library, device, regions_run_by(run_region))
-    else:
-        machine = start(library, device)
+    graphs = regions_run_by(run_region) if kind == "cuda" else None
+    machine = start(load_library(library, device), device, graphs)
     different: dict[int, Array] = {}
 
     def _compare(index: int, tensor: Any) -> None:

@@ -123,7 +123,7 @@ def _run_kernels(orders: str) -> None:
         inputs = [arrays[name] for name in values["inputs"]]
     with np.load(of_session(EXPECTED), allow_pickle=False) as arrays:
         expected = by_number(dict(arrays))
-    library = Path(of_session(LIBRARY)).read_bytes()
+    library = Path(of_session(LIBRARY))
     different = run_kernels(library, values["kind"], inputs, values["functions"], expected)
     np.savez(of_session(DIFFERENT), allow_pickle=False, **numbered(different))
 

@@ -17,10 +17,13 @@ import hashlib
 import io
 import json
 import struct
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
@@ -29,6 +32,7 @@ from relay_int8.runtime.module import Module
 from relay_int8.version import __version__
 
 LIBRARY, MANIFEST, MANIFEST_HASH = "library.so", "manifest.json", "manifest.sha256"
+_CHUNK_BYTES = 1 << 20  # a library holds all weights, so it never is in memory as a whole
 # Everything zipfile raises for a file that is damaged rather than absent.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -86,7 +90,7 @@ def read_manifest(path: Path | str) -> Manifest:
     >>> manifest.inputs[0].name, manifest.inputs[0].shape
     ('image', (1, 1, 8, 8))
     """
-    return read_artifact(path)[0]
+    return extract(path, None)
 
 
 def load(path: Path | str, *, threads: int | None = None, gpu: int = 0) -> Module:
@@ -118,42 +122,102 @@ def load(path: Path | str, *, threads: int | None = None, gpu: int = 0) -> Modul
     >>> network.run({"image": images.test[:1]})["logits"].shape
     (1, 10)
     """
-    manifest, code = read_artifact(path)
-    return Module(path=Path(path), manifest=manifest, library=code, threads=threads, gpu=gpu)
+    with extracted(path) as (manifest, library):
+        return Module(path=Path(path), manifest=manifest, library=library, threads=threads, gpu=gpu)
 
 
-def read_artifact(path: Path | str) -> tuple[Manifest, bytes]:
-    """Return manifest and library of an artifact, hashes checked, nothing loaded.
+@contextmanager
+def extracted(path: Path | str) -> Iterator[tuple[Manifest, Path]]:
+    """Give the manifest and the library's file, hashes checked; the file goes with the context.
 
     Raises
     ------
     ArtifactError
-        If the file is absent, damaged, altered or of a newer format.
+        As :func:`extract` does.
+    """
+    # The directory is 0700: nobody can exchange the library between writing and loading it.
+    with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
+        library = Path(folder) / LIBRARY
+        yield extract(path, library), library
+
+
+def extract(path: Path | str, library: Path | None) -> Manifest:
+    """Return the manifest of an artifact and write its library to a file, hashes checked.
+
+    What is written is what was hashed. If they misfit it is there all the same: do not use it.
+
+    Raises
+    ------
+    ArtifactError
+        If the artifact is absent, damaged, altered or of a newer format, or ``library`` cannot be
+        written.
     """
     path = Path(path)
     if not path.is_file():
         raise ArtifactError(f"{path}: no such file; relay-int8 quantize writes artifacts (.ri8)")
     try:
-        members = _members(path)
-        _check_hash(path, MANIFEST, members[MANIFEST], members[MANIFEST_HASH].decode("ascii"))
-        _check_version(path, json.loads(members[MANIFEST])["format_version"])
-        manifest = Manifest.from_json(members[MANIFEST].decode())
-        _check_hash(path, LIBRARY, members[LIBRARY], manifest.library_sha256)
+        with zipfile.ZipFile(path) as archive:
+            manifest = _read_manifest(path, archive)
+            with archive.open(LIBRARY) as content:
+                digest = _copy(content, library)
+            _check_digest(path, LIBRARY, digest, manifest.library_sha256)
     except _DAMAGE as error:
         raise ArtifactError(
             f"{path}: damaged, or not an artifact of relay-int8 ({error}); copy or build it again"
         ) from error
-    return manifest, members[LIBRARY]
+    return manifest
 
 
-def _members(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        names = sorted(archive.namelist())
-        if MANIFEST not in names or MANIFEST_HASH not in names:
-            raise ArtifactError(
-                f"{path}: not an artifact of relay-int8: a zip of {names[:5]}, without {MANIFEST}"
-            )
-        return {name: archive.read(name) for name in (LIBRARY, MANIFEST, MANIFEST_HASH)}
+def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
+    names = sorted(archive.namelist())
+    if MANIFEST not in names or MANIFEST_HASH not in names:
+        raise ArtifactError(
+            f"{path}: not an artifact of relay-int8: a zip of {names[:5]}, without {MANIFEST}"
+        )
+    text = archive.read(MANIFEST)
+    expected = archive.read(MANIFEST_HASH).decode("ascii")
+    _check_digest(path, MANIFEST, hashlib.sha256(text).hexdigest(), expected)
+    _check_version(path, json.loads(text)["format_version"])
+    return Manifest.from_json(text.decode())
+
+
+def _copy(content: IO[bytes], file: Path | None) -> str:
+    """Write ``content`` to a file, if one is named, and return its sha256."""
+    sha = hashlib.sha256()
+    with _written(file) as write:
+        while chunk := content.read(_CHUNK_BYTES):
+            sha.update(chunk)
+            write(chunk)
+    return sha.hexdigest()
+
+
+@contextmanager
+def _written(file: Path | None) -> Iterator[Callable[[bytes], object]]:
+    """Give a function that writes to ``file``, or nowhere; what fails is no damage of artifacts."""
+
+    def _write(chunk: bytes) -> None:
+        assert target is not None and file is not None
+        try:
+            target.write(chunk)
+        except OSError as error:
+            raise _unwritable(file, error) from error
+
+    if file is None:
+        yield len
+        return
+    try:
+        target = file.open("wb", buffering=0)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+    with target:
+        yield _write
+
+
+def _unwritable(file: Path, error: OSError) -> ArtifactError:
+    return ArtifactError(
+        f"{file}: the library cannot be written there ({error.strerror}); make room, or name "
+        "another temporary folder by TMPDIR"
+    )
 
 
 def _check_version(path: Path, version: object) -> None:
@@ -164,8 +228,7 @@ def _check_version(path: Path, version: object) -> None:
         )
 
 
-def _check_hash(path: Path, member: str, content: bytes, expected: str) -> None:
-    digest = hashlib.sha256(content).hexdigest()
+def _check_digest(path: Path, member: str, digest: str, expected: str) -> None:
     if digest != expected:
         raise ArtifactError(
             f"{path}: {member} was altered: its sha256 is {digest[:16]}..., not "

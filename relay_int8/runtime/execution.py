@@ -14,22 +14,15 @@ from relay_int8.errors import ConfigError
 from relay_int8.runtime.cuda_graphs import CapturedGraphs, regions_run_by
 from relay_int8.runtime.cuda_runtime import CudaRuntime
 from relay_int8.runtime.memory import GpuMemory, HostMemory
-from relay_int8.runtime.tvm_runtime import RuntimeDevice, load_gpu_runtime, start
+from relay_int8.runtime.tvm_runtime import RuntimeDevice, start
 
 Array = np.ndarray[Any, Any]
 
 
-def started(library: bytes, device: RuntimeDevice) -> HostExecution | GpuExecution:
-    """Return a library ready to run on a device.
-
-    Raises
-    ------
-    ArtifactError
-        If TVM's runtime, or for a GPU CUDA's, is not installed.
-    """
+def started(library: tvm_ffi.Module, device: RuntimeDevice) -> HostExecution | GpuExecution:
+    """Return a library that was loaded for a device ready to run there."""
     if device.kind == "cpu":
         return HostExecution(start(library, device), device)
-    load_gpu_runtime()
     runtime = CudaRuntime(device.number)
     graphs = regions_run_by(CapturedGraphs(runtime).run)
     return GpuExecution(start(library, device, graphs), device, runtime)

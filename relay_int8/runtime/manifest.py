@@ -11,34 +11,10 @@ from typing import Any
 
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.machine.gpu import GpuNeeds
+from relay_int8.runtime.kernel_entry import KernelEntry
 from relay_int8.version import __version__
 
-FORMAT_VERSION = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class KernelResult:
-    """The tensor that one kernel call writes, in the order of execution.
-
-    Parameters
-    ----------
-    function
-        The kernel's name in the library; calls of equal layers share it.
-    name
-        Of this call alone; artifacts of one model have the same name for the same numbers.
-    layout
-        How the tensor lies in memory, a name of ``schedules.layout.LAYOUTS``.
-    shape
-        The tensor's logical shape; empty for kernels of TVM's own, which keep it in memory.
-    exact
-        Whether equal inputs give equal bits on every target.
-    """
-
-    function: str
-    name: str
-    layout: str = "row"
-    shape: tuple[int, ...] = ()
-    exact: bool = True
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +45,12 @@ class Manifest:
         What it needs of a GPU and its driver; None if it runs on the CPU.
     gpu_code
         Registers and memory of each kernel by architecture; which a CUDA graph replays.
+    memory
+        "constant_bytes" of weights and tables, and "activation_bytes", which is what memory
+        planning has reserved for tensors between kernels, at the largest batch. Inputs of a run,
+        and outputs of an open batch, come on top.
     kernels
-        What each kernel call writes; empty where the batch is open, and in artifacts made before
-        this was kept.
+        Its kernel calls in the order of execution.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -86,7 +65,8 @@ class Manifest:
     coverage: Mapping[str, Any] = field(default_factory=dict)
     gpu: GpuNeeds | None = None
     gpu_code: Mapping[str, Any] = field(default_factory=dict)
-    kernels: tuple[KernelResult, ...] = ()
+    memory: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[KernelEntry, ...] = ()
     library_sha256: str = ""
     tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
     tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
@@ -107,11 +87,13 @@ class Manifest:
         if values["gpu"] is not None:
             architectures = tuple(values["gpu"]["architectures"])
             values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
-        kernels = tuple(
-            KernelResult(**item | {"shape": tuple(item["shape"])})
-            for item in values.get("kernels", ())
-        )
-        return cls(**values | {"cpu_flags": tuple(values["cpu_flags"]), "kernels": kernels})
+        values["kernels"] = tuple(map(_kernel_entry, values["kernels"]))
+        return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
+
+
+def _kernel_entry(item: Mapping[str, Any]) -> KernelEntry:
+    shape = item["shape"]
+    return KernelEntry(**{**item, "shape": None if shape is None else tuple(shape)})
 
 
 def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:

@@ -5,6 +5,7 @@ Needs the TVM runtime alone, see :mod:`relay_int8.runtime.tvm_runtime`.
 
 from __future__ import annotations
 
+import copy
 import platform
 import threading
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tvm_ffi
 
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import misfit_here
@@ -23,7 +25,7 @@ from relay_int8.runtime.device_memory import exhaustion_explained
 from relay_int8.runtime.execution import on_stream, started
 from relay_int8.runtime.inputs import Inputs, checked_inputs
 from relay_int8.runtime.profiling import kernel_times
-from relay_int8.runtime.tvm_runtime import RuntimeDevice, set_threads, threads
+from relay_int8.runtime.tvm_runtime import RuntimeDevice, load_library, set_threads, threads
 
 if TYPE_CHECKING:
     from relay_int8.runtime.manifest import Manifest
@@ -42,7 +44,7 @@ class Module:
         *,
         path: Path,
         manifest: Manifest,
-        library: bytes,
+        library: Path,
         threads: int | None = None,
         gpu: int = 0,
     ) -> None:
@@ -54,7 +56,8 @@ class Module:
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
         self._turn = threading.Lock()
         with self._explained():
-            self._execution = started(library, self.device)
+            self._library = load_library(library, self.device)
+            self._execution = started(self._library, self.device)
         if threads is not None:
             set_threads(threads)
 
@@ -64,6 +67,20 @@ class Module:
             ", ".join(map(str, infos)) for infos in (self.manifest.inputs, self.manifest.outputs)
         )
         return f"<Module {self.path.name}: {takes} -> {gives}; {self.manifest.machine}>"
+
+    def twin(self) -> Module:
+        """Return the network once more, to run at the same time; on a CPU they share constants."""
+        twin = copy.copy(self)
+        twin._turn = threading.Lock()
+        with self._explained():
+            twin._execution = started(self._library, self.device)
+        return twin
+
+    @property
+    def machine(self) -> tvm_ffi.Module:
+        """TVM's virtual machine, which runs one call at a time."""
+        machine: tvm_ffi.Module = self._execution.machine
+        return machine
 
     @property
     def threads(self) -> int:
@@ -129,7 +146,7 @@ class Module:
     ) -> list[float]:
         """Return how many milliseconds each of ``repeats`` runs took, after ``warmup`` others."""
         with self._running(stream):
-            arguments = self._arguments(inputs)
+            arguments = self.arguments(inputs)
             for _ in range(warmup):
                 self._execution.call(arguments)
             self._execution.wait()
@@ -155,8 +172,19 @@ class Module:
                 "--no-cuda-graphs to time them one by one"
             )
         with self._running(None):
-            arguments = self._arguments(inputs)
-            return kernel_times(self._execution.machine, arguments, repeats, self._execution.wait)
+            arguments = self.arguments(inputs)
+            return kernel_times(self.machine, arguments, repeats, self._execution.wait)
+
+    def arguments(self, inputs: Inputs) -> list[Any]:
+        """Return the arguments of the machine's ``main``; a later call writes into their memory.
+
+        Raises
+        ------
+        ArtifactError
+            As :meth:`run` does.
+        """
+        values = checked_inputs(self.path, self.manifest, inputs, self.device)
+        return self._execution.arguments({i.name: values[i.name] for i in self.manifest.inputs})
 
     @contextmanager
     def _running(self, stream: Any) -> Iterator[None]:
@@ -167,12 +195,8 @@ class Module:
     def _explained(self) -> AbstractContextManager[None]:
         return exhaustion_explained(self.path, self.manifest.gpu, self.device.number)
 
-    def _arguments(self, inputs: Inputs) -> list[Any]:
-        values = checked_inputs(self.path, self.manifest, inputs, self.device)
-        return self._execution.arguments({i.name: values[i.name] for i in self.manifest.inputs})
-
     def _enqueued(self, inputs: Inputs) -> list[Any]:
-        return self._execution.call(self._arguments(inputs))
+        return self._execution.call(self.arguments(inputs))
 
     def _named(self, tensors: list[Any]) -> dict[str, Any]:
         names = (info.name for info in self.manifest.outputs)

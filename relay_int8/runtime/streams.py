@@ -16,6 +16,7 @@ from relay_int8.runtime.artifact import load, read_manifest
 from relay_int8.runtime.cuda_runtime import CudaRuntime
 from relay_int8.runtime.inputs import Inputs
 from relay_int8.runtime.module import Array, Module
+from relay_int8.runtime.tvm_runtime import set_threads
 
 INPUTS_AHEAD = 2
 """Inputs that :meth:`Streams.map` holds for each stream."""
@@ -26,7 +27,8 @@ class Streams:
 
     On a CPU, kernels of one run need not wait for each other's threads, so ``count`` streams give
     more images a second than ``count`` threads in one stream; each image takes longer. Build the
-    artifact for one thread (``BuildOptions(threads=1)``), as that is what runs it.
+    artifact for one thread (``BuildOptions(threads=1)``), as that is what runs it. The copies
+    share the weights.
 
     On a GPU each copy has a stream of CUDA and memory of its own, so that kernels too small to fill
     the GPU run beside each other, and copies from and to the host beside kernels. Its kernels must
@@ -74,6 +76,7 @@ class Streams:
         self._own = threading.local()
         self._handles: list[int] = []  # of CUDA's streams
         self._loading = threading.Lock()
+        self._first: Module | None = None
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="stream")
         together = threading.Barrier(count)  # so that every thread of the pool takes one
         for loaded in [self._pool.submit(self._load, together) for _ in range(count)]:
@@ -144,12 +147,21 @@ class Streams:
         """Load this thread's copy. One after the other: the runtime reads its size once."""
         together.wait()
         with self._loading:
-            threads = None if self._on_gpu else 1
-            self._own.module = load(self._path, threads=threads, gpu=self._gpu)
+            self._own.module = self._copy()
             self._own.stream = None
             if self._on_gpu:
                 self._own.stream = CudaRuntime(self._gpu).stream()
                 self._handles.append(self._own.stream)
+
+    def _copy(self) -> Module:
+        """Return one more copy of the network; on a CPU it has the weights of the first."""
+        if self._on_gpu:
+            return load(self._path, gpu=self._gpu)
+        if self._first is None:
+            self._first = load(self._path, threads=1)
+            return self._first
+        set_threads(1)
+        return self._first.twin()
 
 
 def intervals_ms(start_ms: float, ends_ms: Sequence[Sequence[float]]) -> list[float]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,31 +81,35 @@ class RuntimeDevice:
             sync(self.handle, 0)
 
 
-def start(
-    library: bytes, device: RuntimeDevice, initializing: AbstractContextManager[None] | None = None
-) -> Any:
-    """Return a Relax VM on ``library``, whose file is gone again when this returns.
-
-    ``initializing`` is entered while the VM looks up its functions.
-
-    The runtime would bind its workers to cores but not the caller's thread, so that on a busy
-    computer the two may share one; the operating system's scheduler does better.
+def load_library(file: Path, device: RuntimeDevice) -> tvm_ffi.Module:
+    """Return a compiled network that runs on ``device``; its file may go when this returns.
 
     Raises
     ------
     ArtifactError
         If TVM's runtime, or for a GPU CUDA's, is not installed.
     """
+    # The runtime would bind its workers to cores but not the caller's thread, so that on a busy
+    # computer the two may share one; the operating system's scheduler does better.
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     runtime = _runtime_folder() / "libtvm_runtime.so"
     ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)
     if device.kind == "cuda":
         load_gpu_runtime()
-    # The directory is 0700: nobody can exchange the library between writing and loading it.
-    with tempfile.TemporaryDirectory(prefix="relay-int8-") as directory:
-        file = Path(directory) / "library.so"
-        file.write_bytes(library)
-        vm = tvm_ffi.load_module(str(file))["vm_load_executable"]()
+    return tvm_ffi.load_module(str(file))
+
+
+def start(
+    library: tvm_ffi.Module,
+    device: RuntimeDevice,
+    initializing: AbstractContextManager[None] | None = None,
+) -> tvm_ffi.Module:
+    """Return a Relax VM on a library; on a CPU all of them have the library's constants in common.
+
+    A virtual machine runs one call at a time; several run at the same time. ``initializing`` is
+    entered while it looks up its functions.
+    """
+    vm: tvm_ffi.Module = library["vm_load_executable"]()
     # Sizes are computed on the CPU, so it is always among the devices, as the last.
     devices = [device, *([RuntimeDevice()] if device.kind != "cpu" else [])]
     flat = [(_TYPES[each.kind], each.number, _POOLED) for each in devices]

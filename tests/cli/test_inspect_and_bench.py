@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import relay_int8
+from relay_int8.api import profile
 from relay_int8.demo import MODEL, load_images
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 
@@ -78,6 +79,37 @@ def test_bench_json_has_the_numbers_of_the_table(invoke, artifact):
     assert (row["streams"], row["batch"]) == (1, 2)
     assert 0 <= row["low_ms"] <= row["median_ms"] <= row["high_ms"]
     assert row["images_s"] == 2e3 / row["median_ms"]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Peaks and bandwidths are given: to measure them takes seconds."""
+    monkeypatch.setattr(profile, "peak", lambda *_: 1e11)
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 1e10)
+
+
+def test_bench_profile_ends_with_a_sum(invoke, artifact, quick):
+    code, out, _ = invoke("bench", artifact, "--profile", "--top", 1, "--repeats", 3)
+    assert code == 0
+    lines = out.splitlines()
+    others, between, total = (line.split() for line in lines[3:6])
+    assert others[:3] == ["1", "other", "kernels"] and between[:2] == ["between", "kernels"]
+    parts = [float(number) for number in (*total[2:6], between[-1])]
+    assert total[0] == "sum" and sum(parts) == pytest.approx(float(total[1]), abs=4e-3)
+    assert lines[6].startswith("thread 0: busy ")
+
+
+def test_bench_profile_json_has_every_kernel(invoke, artifact, quick):
+    code, out, _ = invoke("bench", artifact, "--profile", "--repeats", 3, "--json")
+    assert code == 0
+    (found,) = json.loads(out)
+    assert len(found["kernels"]) == 2
+    assert sum(found["parts_ms"].values()) == pytest.approx(found["total_ms"])
+
+
+def test_bench_profile_is_not_of_streams(invoke, artifact):
+    code, _, err = invoke("bench", artifact, "--profile", "--streams", 2)
+    assert code == 1 and "choose one" in err
 
 
 def test_bench_of_a_batch(invoke, artifact, tmp_path):

@@ -21,7 +21,7 @@ from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.deploy import deploy
-from relay_int8.runtime.artifact import read_artifact, save_artifact
+from relay_int8.runtime.artifact import extract, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
 from tests.remote import processes
@@ -44,13 +44,15 @@ print(json.dumps(counts))
 """
 KERNELS = """
 import sys
+from pathlib import Path
 import numpy as np
 from relay_int8.remote.kernel_check import check_kernels, expected_results
 from relay_int8.remote.kernel_run import run_kernels
-from relay_int8.runtime.artifact import read_artifact
+from relay_int8.runtime.artifact import extract
 
 gpu, cpu, inputs = sys.argv[1:]
-(device, library), (reference, host) = read_artifact(gpu), read_artifact(cpu)
+library, host = Path(gpu + ".so"), Path(cpu + ".so")
+device, reference = extract(gpu, library), extract(cpu, host)
 image = np.load(inputs)[:1]
 names = [kernel.function for kernel in reference.kernels]
 results = run_kernels(host, "cpu", [image], names, {}, all_results=True)
@@ -225,9 +227,8 @@ def test_the_report_says_the_same(case):
 
 
 def test_a_gpu_with_too_little_memory(case):
-    manifest, library = read_artifact(case.folder / "gpu.ri8")
+    manifest = extract(case.folder / "gpu.ri8", case.folder / "library.so")
     needs = dataclasses.replace(manifest.gpu, memory_bytes=17 << 30)
-    (case.folder / "library.so").write_bytes(library)
     large = case.folder / "large.ri8"
     save_artifact(
         large, (case.folder / "library.so").read_bytes(), dataclasses.replace(manifest, gpu=needs)

@@ -12,7 +12,7 @@ import pytest
 
 import relay_int8
 from relay_int8.demo import MODEL, load_images
-from relay_int8.runtime.artifact import read_artifact, save_artifact
+from relay_int8.runtime.artifact import extracted, save_artifact
 from tests.gpu.processes import command, gpus, python, run
 from tests.remote import processes
 
@@ -224,7 +224,8 @@ def test_out_of_memory_is_said_and_survived(files):
 
 
 def test_an_architecture_that_does_not_fit(files):
-    manifest, library = read_artifact(files.graph)
+    with extracted(files.graph) as (manifest, file):
+        library = file.read_bytes()
     newer = dataclasses.replace(manifest.gpu, architectures=("sm_999",), ptx_architecture="sm_999")
     save_artifact(files.folder / "newer.ri8", library, dataclasses.replace(manifest, gpu=newer))
     done = run(RUN, files.images, files.folder / "none.npy", files.newer)

@@ -15,7 +15,6 @@ from tvm import relax
 
 from relay_int8.cli.deploy import _as_json, _print
 from relay_int8.compiler.build import compile_module
-from relay_int8.compiler.kernel_calls import kernel_results
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import DeployError
@@ -68,7 +67,7 @@ def artifact(path: Path, target: tvm.target.Target, **changes: float) -> Path:
         target=target_config(target),
         model_digest="1" * 64,
         coverage={"int8_layers": 3, "float_layers": 1},
-        kernels=kernel_results(built.calls),
+        kernels=tuple(call.entry for call in built.calls),
     )
     save_artifact(path, library.read_bytes(), manifest)
     return path

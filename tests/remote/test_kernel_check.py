@@ -7,14 +7,21 @@ from relay_int8.errors import DeployError
 from relay_int8.remote.address import Address
 from relay_int8.remote.deploy import _check, compare
 from relay_int8.remote.kernel_check import check_kernels, expected_results, of_sign
-from relay_int8.runtime.manifest import KernelResult, Manifest
+from relay_int8.runtime.kernel_entry import KernelEntry
+from relay_int8.runtime.manifest import Manifest
 from schedules.layout import NCHW4C, NCHW16C
 
 pytestmark = pytest.mark.fast
 ADDRESS = Address("board", 9090)
-CONV = KernelResult(function="conv2d_1", name="conv", layout="NCHW4c", shape=(1, 6, 2, 3))
-SOFTMAX = KernelResult(function="softmax", name="islands", exact=False)
-LOGITS = KernelResult(function="dense_9", name="logits", shape=(1, 5))
+
+
+def kernel(name, **fields):
+    return KernelEntry(name=name, tensor=name, **fields)
+
+
+CONV = kernel("conv", function="conv2d_1", layout="NCHW4c", shape=(1, 6, 2, 3))
+SOFTMAX = kernel("islands", function="softmax", is_exact=False)
+LOGITS = kernel("logits", function="dense_9", shape=(1, 5))
 KERNELS = (CONV, SOFTMAX, LOGITS)
 
 
@@ -95,8 +102,8 @@ def test_what_is_no_number_is_wrong():
 
 def test_tensors_of_other_layouts_and_signs_are_the_same_tensors():
     """A CPU with VNNI, as the reference of a GPU: 16 channels in a block, int8 as uint8."""
-    packed = KernelResult(function="pack", name="conv/packed", layout="NCHW16c", shape=CONV.shape)
-    cpu = KernelResult(function="c", name="conv", layout="NCHW16c", shape=CONV.shape)
+    packed = kernel("conv/packed", function="pack", layout="NCHW16c", shape=CONV.shape)
+    cpu = kernel("conv", function="c", layout="NCHW16c", shape=CONV.shape)
     shifted = of_sign(integers(), np.dtype("uint8"))
     results = {0: NCHW16C.pack(shifted), 1: NCHW16C.pack(shifted), 2: floats()}
     expected = expected_results(manifest(cpu, packed, LOGITS), results, manifest(*KERNELS))

@@ -21,7 +21,7 @@ import relay_int8
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError
 from relay_int8.machine.host import cpu_flags
-from relay_int8.runtime.artifact import read_manifest, save_artifact
+from relay_int8.runtime.artifact import extract, read_manifest, save_artifact
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 
 pytestmark = pytest.mark.fast
@@ -294,6 +294,18 @@ def test_failed_write_leaves_what_was_there(artifact, library, monkeypatch):
 def test_no_folder(library, tmp_path):
     with pytest.raises(ArtifactError, match="cannot be written"):
         save_artifact(tmp_path / "none" / "net.ri8", library.read_bytes(), manifest())
+
+
+def test_what_is_extracted_is_the_library(artifact, library, tmp_path):
+    assert extract(artifact, tmp_path / "copy.so") == read_manifest(artifact)
+    assert (tmp_path / "copy.so").read_bytes() == library.read_bytes()
+
+
+def test_a_library_that_cannot_be_written_is_no_damage(artifact, tmp_path):
+    with pytest.raises(ArtifactError, match=r"library\.so: .*written there \(No such file.*TMPDIR"):
+        extract(artifact, tmp_path / "none" / "library.so")
+    with pytest.raises(ArtifactError, match=r"No space left on device.*make room"):
+        extract(artifact, Path("/dev/full"))
 
 
 def test_threads(artifact):

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import relay_int8
 from relay_int8.demo import MODEL, load_images
@@ -39,6 +40,32 @@ def test_results_come_in_order_and_are_those_of_one_run_at_a_time(digits):
         found = list(streams.map({"image": image[None]} for image in images))
     for image, outputs in zip(images, found, strict=True):
         np.testing.assert_array_equal(outputs["logits"], alone.run(image[None])["logits"])
+
+
+def constants_of(module, image):
+    """Return where the last constant of each convolution lies, which is in front of its result."""
+    found = []
+
+    def note(_func, name, before, _result, *arguments):
+        if before and name.startswith("conv2d"):
+            found.append(arguments[-2].data_ptr())
+
+    module.machine["set_instrument"](tvm_ffi.convert(note))
+    module.run(image)
+    module.machine["set_instrument"](None)
+    return found
+
+
+def test_copies_share_constants_and_nothing_that_changes(digits):
+    path, images = digits
+    module = load(path)
+    twin = module.twin()
+    constants = constants_of(module, images[:1])
+    assert constants and constants_of(twin, images[:1]) == constants
+    assert constants_of(load(path), images[:1]) != constants
+    expected = module.run(images[1:2])["logits"]
+    twin.run(images[:1])
+    np.testing.assert_array_equal(twin.run(images[1:2])["logits"], expected)
 
 
 def test_few_inputs_are_held_at_a_time(digits):

@@ -90,7 +90,8 @@ class Subject:
     def of_peer(self, name: str) -> Outputs:
         """Return the outputs of another tool's network."""
         quantized = import_module("benchmarks.accuracy_peers").PEERS[name]
-        return self.outputs(quantized(self.model, self.input, self.calibration()))
+        inputs = ({self.input: image} for image in self.calibration())
+        return self.outputs(quantized(self.model, inputs))
 
     def score(self, outputs: Outputs) -> Score:
         """Return how good ``outputs`` are, as :meth:`quantized` gives them."""

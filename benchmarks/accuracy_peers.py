@@ -1,4 +1,4 @@
-"""What other tools make of the same network and the same calibration images."""
+"""What other tools make of the same network and the same calibration inputs."""
 
 from __future__ import annotations
 
@@ -6,55 +6,61 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import nncf
-import numpy as np
+import onnx
 import openvino
 from onnxruntime import quantization
 
+from benchmarks.macs import has_attention
 from benchmarks.onnxruntime_int8 import run_file
-from benchmarks.static_quantization import ImageReader, write_qdq
+from benchmarks.static_quantization import InputReader, write_qdq
+from benchmarks.subject import Inputs
 
-Array = np.ndarray[Any, Any]
-Run = Callable[[dict[str, Array]], dict[str, Array]]
-Quantize = Callable[[Path, str, Iterable[Array]], Run]
+Run = Callable[[Inputs], Inputs]
+Quantize = Callable[[Path, Iterable[Inputs]], Run]
 
 
 def onnxruntime_int8(
-    model: Path, name: str, images: Iterable[Array], method: quantization.CalibrationMethod
+    model: Path, inputs: Iterable[Inputs], method: quantization.CalibrationMethod
 ) -> Run:
     """Return the network of ``quantize_static``: QDQ, weights s8 per channel, activations u8."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "quantized.onnx")
-        reader = ImageReader(name, images)
+        reader = InputReader(inputs)
         write_qdq(model, output, reader, quantization.QuantType.QUInt8, method=method)
         return run_file(output)
 
 
-def onnxruntime_minmax(model: Path, name: str, images: Iterable[Array]) -> Run:
+def onnxruntime_minmax(model: Path, inputs: Iterable[Inputs]) -> Run:
     """Return ONNX Runtime's network with ranges from minimum and maximum."""
-    return onnxruntime_int8(model, name, images, quantization.CalibrationMethod.MinMax)
+    return onnxruntime_int8(model, inputs, quantization.CalibrationMethod.MinMax)
 
 
-def onnxruntime_entropy(model: Path, name: str, images: Iterable[Array]) -> Run:
+def onnxruntime_entropy(model: Path, inputs: Iterable[Inputs]) -> Run:
     """Return ONNX Runtime's network with ranges by its entropy search."""
-    return onnxruntime_int8(model, name, images, quantization.CalibrationMethod.Entropy)
+    return onnxruntime_int8(model, inputs, quantization.CalibrationMethod.Entropy)
 
 
-def nncf_mixed(model: Path, name: str, images: Iterable[Array]) -> Run:
-    """Return the network of ``nncf.quantize``, preset MIXED, on OpenVINO."""
+def nncf_mixed(model: Path, inputs: Iterable[Inputs]) -> Run:
+    """Return the network of ``nncf.quantize``, preset MIXED, on OpenVINO.
+
+    Where there is attention it is told so. What it leaves in float is float32, also where OpenVINO
+    would take bfloat16.
+    """
     nncf.set_log_level(logging.ERROR)
-    stack = list(images)
+    stack = list(inputs)
     quantized = nncf.quantize(
         openvino.Core().read_model(model),
-        nncf.Dataset(stack, lambda image: {name: image}),
+        nncf.Dataset(stack),
         preset=nncf.QuantizationPreset.MIXED,
+        model_type=nncf.ModelType.TRANSFORMER if has_attention(onnx.load(model)) else None,
         subset_size=len(stack),
     )
-    compiled = openvino.Core().compile_model(quantized, "CPU")
+    options = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(quantized, "CPU", options)
 
-    def _run(inputs: dict[str, Array]) -> dict[str, Array]:
+    def _run(inputs: Inputs) -> Inputs:
         found = compiled(inputs)
         return {str(place): found[output].copy() for place, output in enumerate(compiled.outputs)}
 

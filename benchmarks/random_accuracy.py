@@ -1,0 +1,211 @@
+"""What int8 costs in accuracy on networks of random weights, beside other tools.
+
+Each tool gets the same float32 network and calibration inputs, and has its defaults. Scores are of
+other inputs: the signal-to-noise ratio of the least exact output against ONNX Runtime's float32
+network, and the processor seconds of quantizing, from the file on. Networks are the zoo's at small
+sizes and, with ``--folder``, those of files (``benchmarks/torch_random.py`` writes some).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks import apart
+from benchmarks.random_networks import SIZES, RandomNetwork, open_folder, open_zoo
+from benchmarks.subject import Inputs
+from relay_int8.errors import ConfigError
+from relay_int8.files import write_atomic
+from relay_int8.numerics.snr import least_snr_db
+
+Run = Callable[[Inputs], Inputs]
+HERE = "here"
+TOOLS = (HERE, "ONNX Runtime MinMax", "NNCF")
+TITLES = {HERE: "here", "ONNX Runtime MinMax": "ORT", "NNCF": "NNCF"}
+ALLOWED_DB = 0.5  # by which the default may stay behind the better of the other tools
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolScore:
+    """What a tool makes of a network.
+
+    Parameters
+    ----------
+    snr_db
+        Of the least exact output, over all scored inputs.
+    cpu_s
+        Of quantizing, user and system.
+    """
+
+    snr_db: float
+    cpu_s: float
+
+
+Scores = dict[str, dict[str, ToolScore]]
+"""Network -> tool -> score."""
+
+
+def here(model: Path, inputs: Iterable[Inputs]) -> Callable[[], Run]:
+    """Return what builds the network of this project's defaults, quantized."""
+    import relay_int8
+
+    quantized = relay_int8.quantize(relay_int8.load_model(model), list(inputs))
+
+    def _built() -> Run:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "network.ri8"
+            relay_int8.build(quantized).save(file)
+            return relay_int8.load(file).run
+
+    return _built
+
+
+def of_peer(name: str, model: Path, inputs: Iterable[Inputs]) -> Callable[[], Run]:
+    """Return what gives another tool's network."""
+    from benchmarks.accuracy_peers import PEERS
+
+    run = PEERS[name](model, inputs)
+    return lambda: run
+
+
+def measure(tool: str, network: RandomNetwork) -> ToolScore:
+    """Return the score of one tool, in this process."""
+    from benchmarks.onnxruntime_int8 import run_file
+
+    start = _cpu_s()
+    calibration = network.calibration
+    quantized = (
+        here(network.model, calibration)
+        if tool == HERE
+        else of_peer(tool, network.model, calibration)
+    )
+    cpu_s = _cpu_s() - start
+    run, reference = quantized(), run_file(network.model)
+    pairs = ((_by_place(reference(x)), _by_place(run(x))) for x in network.scored)
+    return ToolScore(snr_db=least_snr_db(pairs), cpu_s=cpu_s)
+
+
+def _by_place(outputs: Inputs) -> Inputs:
+    """Return outputs by their number; names are each tool's own."""
+    return {str(place): values for place, values in enumerate(outputs.values())}
+
+
+def _cpu_s() -> float:
+    """Return the processor seconds of this process and those that it waited for."""
+    return sum(os.times()[:4])
+
+
+def table(scores: Mapping[str, Mapping[str, ToolScore]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table, means last; what is missing is "-"."""
+    titles = [f"{TITLES[tool]} {unit}" for tool in TOOLS for unit in ("dB", "CPU s")]
+    yield f"| network | {' | '.join(titles)} | ahead by |"
+    yield f"|---|{'---:|' * (len(titles) + 1)}"
+    for name, row in scores.items():
+        yield f"| {name} | {' | '.join(_cell(row.get(tool)) for tool in TOOLS)} | {_ahead(row)} |"
+    complete = [row for row in scores.values() if all(tool in row for tool in TOOLS)]
+    if complete:
+        means = {tool: _mean([row[tool] for row in complete]) for tool in TOOLS}
+        cells = " | ".join(_cell(means[tool]) for tool in TOOLS)
+        yield f"| mean | {cells} | {_ahead(means)} |"
+
+
+def _mean(scores: Sequence[ToolScore]) -> ToolScore:
+    """Return the mean of decibels, which is a geometric one of power ratios, and of seconds."""
+    return ToolScore(
+        snr_db=sum(score.snr_db for score in scores) / len(scores),
+        cpu_s=sum(score.cpu_s for score in scores) / len(scores),
+    )
+
+
+def _cell(score: ToolScore | None) -> str:
+    return "- | -" if score is None else f"{score.snr_db:.1f} | {score.cpu_s:.1f}"
+
+
+def _ahead(row: Mapping[str, ToolScore]) -> str:
+    """Return by how much this project leads the better of the others, bold where it is behind."""
+    if not all(tool in row for tool in TOOLS):
+        return "-"
+    lead = row[HERE].snr_db - max(row[tool].snr_db for tool in TOOLS if tool != HERE)
+    return f"{lead:+.1f}" if lead >= -ALLOWED_DB else f"**{lead:+.1f}**"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is not known yet, print; return the exit code."""
+    options = _parser().parse_args(arguments)
+    scores = _read(options.scores)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = [network for each in options.folder for network in open_folder(each)]
+            wanted = set(options.networks or (*SIZES, *(network.name for network in found)))
+            missing = wanted.difference(SIZES, (network.name for network in found))
+            if missing:
+                raise ConfigError(f"no network {', '.join(sorted(missing))} in zoo or folders")
+        except ConfigError as error:
+            print(error, file=sys.stderr)
+            return 2
+        zoo = (open_zoo(name, Path(folder)) for name in SIZES if name in wanted)
+        for network in (*(each for each in found if each.name in wanted), *zoo):
+            for tool in options.tools:
+                if options.again or tool not in scores.get(network.name, {}):
+                    _add(scores, tool, network)
+                    _write(options.scores, scores)
+    print("\n".join(table(scores)))
+    return 0
+
+
+def _add(scores: Scores, tool: str, network: RandomNetwork) -> None:
+    """Measure one tool in a process of its own; say what came of it."""
+    score, failure = apart.attempt(measure, tool, network)
+    outcome = failure if score is None else f"{score.snr_db:.1f} dB, {score.cpu_s:.1f} s"
+    print(f"{network.name}, {tool}: {outcome}", file=sys.stderr, flush=True)
+    if score is not None:
+        scores.setdefault(network.name, {})[tool] = score
+
+
+def _read(file: Path | None) -> Scores:
+    if file is None or not file.exists():
+        return {}
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        name: {tool: ToolScore(**fields) for tool, fields in row.items()}
+        for name, row in found.items()
+    }
+
+
+def _write(file: Path | None, scores: Scores) -> None:
+    if file is None:
+        return
+    fields = {
+        name: {tool: asdict(score) for tool, score in row.items()} for name, row in scores.items()
+    }
+    write_atomic(file, f"{json.dumps(fields, indent=1)}\n".encode())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench_random",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--folder", type=Path, action="append", default=[], help="of files; may be given again"
+    )
+    parser.add_argument("--networks", nargs="+", help="all of the zoo and the folders if not given")
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--again", action="store_true", help="measure what --scores has, too")
+    parser.add_argument(
+        "--scores",
+        type=Path,
+        help="a JSON file of scores: what it has is not measured again, what is measured is added",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -92,7 +92,7 @@ class Conv2d(Linear):
     def _products(self, group: Group, x: Array, w: Array, dtype: type) -> Array:
         fields = self.fields(group)
         groups = fields["groups"]
-        by_group = w.reshape(groups, len(w) // groups, -1).astype(dtype, copy=False)
+        by_group: Array = w.reshape(groups, len(w) // groups, -1).astype(dtype, copy=False)
         if _is_pointwise(fields):
             return _pointwise(rows(x, dataflow.shape(group.inputs[0])), by_group)
         taps = self._taps(group, x)

@@ -125,8 +125,6 @@ def choose_config(
     chosen, choices = default, []
     for question, answers in _QUESTIONS.items():
         options = answers(chosen)
-        if not options:
-            continue
         choice = search.decided(question, options)
         chosen = options[choice.picked]
         choices.append(choice)
@@ -274,22 +272,18 @@ def _constants(config: QuantConfig) -> Answers:
     }
 
 
-def _equalizations_again(config: QuantConfig) -> Answers:
-    return {} if config.applied.rounding == "nearest" else _equalizations(config)
-
-
 _QUESTIONS = {
     "equalization": _equalizations,
     "signed tensors": _schemes,
     "ranges": _ranges,
     "weights and biases": _constants,
-    "equalization, again": _equalizations_again,
 }
-"""What takes a run of the network first. Rounding weights well takes many times that, and makes up
-for some of what equalization is for: where it is picked, that is asked again."""
+"""Weights last: an answer to the other questions takes a run of the network, choosing weights well
+takes many times that, and on the networks that were looked at it never changed the other answers
+(docs/decisions.md, 70)."""
 
 
-MOST_TRIALS = dict(zip(_QUESTIONS, (3, 1, 3, 1, 2), strict=True))
+MOST_TRIALS = dict(zip(_QUESTIONS, (3, 1, 3, 1), strict=True))
 """How many answers of each question earlier ones have not tried, at most."""
 
 

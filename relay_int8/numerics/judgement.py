@@ -10,6 +10,7 @@ judged on the same images, so that what is hard for both cancels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,14 @@ class Judgement:
         """Return the judgement on pairs of outputs, FP32's and the other's, images stacked."""
         signal, noise = powers(runs)
         return cls(signal=signal, noise=noise)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Judgement]) -> Judgement:
+        """Return the judgement on the images of several ones, in their order."""
+        return cls(
+            signal=np.concatenate([part.signal for part in parts]),
+            noise=np.concatenate([part.noise for part in parts]),
+        )
 
     @property
     def ratio_db(self) -> float:

@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 RIDGE = 0.01
 """Of the mean variance: weights whose inputs the images hardly move stay where they are."""
 SWEEPS = 8
-BLOCK = 64  # columns of a layer that are rounded before their error is spread over the others
+BLOCK = 32  # columns of a layer whose gradients are computed at a time
 ZETA, GAMMA = 1.1, -0.1  # the sigmoid's stretch, equation 23
 LEARNING_RATE, REGULARIZATION = 0.1, 1.0  # for errors in units of those of random rounding
 BETA_FIRST, BETA_LAST = 20.0, 2.0
@@ -63,65 +63,72 @@ def descent(w: Array, s: Array, a: Array, p: Array) -> Array:
     bounds = _neighbours(w, s)
     real = w / s[..., None]
     starts = np.concatenate([np.clip(np.rint(real), *bounds), np.clip(real, *bounds)], axis=-2)
-    s, p = np.concatenate([s, s], axis=-1), np.concatenate([p, p], axis=-2)
+    steps = p / s[..., None]  # what the gradient by an integer has without any of them
+    steps = np.concatenate([steps, steps], axis=-2)
     low, high = (np.concatenate([bound, bound], axis=-2) for bound in bounds)
-    q = _descend(starts, s, a, p, (low, high))
+    q = _descend(starts, a, steps, (low, high))
+    s, p = np.concatenate([s, s], axis=-1), np.concatenate([p, p], axis=-2)
     errors = error(q, s, a, p)
     rounded, fed_back = q[..., :channels, :], q[..., channels:, :]
     better = errors[..., channels:] < errors[..., :channels]
     return np.where(better[..., None], fed_back, rounded)
 
 
-def _descend(q: Array, s: Array, a: Array, p: Array, bounds: tuple[Array, Array]) -> Array:
+def _descend(q: Array, a: Array, p: Array, bounds: tuple[Array, Array]) -> Array:
     """Return ``q`` after sweeps in which each integer takes the better of its two values.
 
-    What a step does to the others' gradients is added up for ``BLOCK`` columns and applied at once.
-    Columns come first, so that what a step touches lies together in memory.
+    With integers instead of weights the error of a channel is ``q A q - 2 q.p``, p in steps of its
+    scale. Columns come first, so that what a step touches lies together in memory.
     """
-    slope = _columns_first((s[..., None] * q) @ a - p)  # half the gradient by the weights
     a = _columns_first(a.swapaxes(-1, -2))  # which is a: it is symmetric, and often no copy then
-    low, high, q = (_columns_first(array) for array in (*bounds, q))
+    low, high, q, p = (_columns_first(array) for array in (*bounds, q, p))
+    result, rest = q.copy(), np.arange(q.shape[-1])
     for _ in range(SWEEPS):
-        changed = False
-        for start in range(0, len(q), BLOCK):
-            columns = slice(start, start + BLOCK)
-            block = _round_block(
-                q[columns],
-                s,
-                a[columns, ..., columns],
-                slope[columns],
-                (low[columns], high[columns]),
-            )
-            steps = s * (block - q[columns])
-            if not steps.any():
-                continue
-            changed = True
-            q[columns] = block
-            moved = np.moveaxis(a[columns], 0, -2), np.moveaxis(steps, 0, -2)
-            slope += np.moveaxis(np.matmul(moved[0].swapaxes(-1, -2), moved[1]), -2, 0)
-        if not changed:
+        moving = _sweep(q, a, p, (low, high))
+        result[..., rest] = q
+        if not moving.any():
             break
-    result: Array = np.moveaxis(q, 0, -1)
-    return result
+        if moving.ndim == 1:  # a channel that stood still for a sweep has settled
+            q, p, low, high = (array[:, moving] for array in (q, p, low, high))
+            rest = rest[moving]
+    integers: Array = np.moveaxis(result, 0, -1)
+    return integers
+
+
+def _sweep(q: Array, a: Array, p: Array, bounds: tuple[Array, Array]) -> Array:
+    """Take a step of each column of ``q``; return which channels have moved.
+
+    Half the gradient is computed for ``BLOCK`` columns at a time, where it is needed.
+    """
+    low, high = bounds
+    moving = np.zeros(q.shape[1:], bool)
+    others = np.moveaxis(q, 0, -2)  # (..., k, channels)
+    for start in range(0, len(q), BLOCK):
+        columns = slice(start, start + BLOCK)
+        rows = np.moveaxis(a[columns], 0, -2)
+        slope = np.moveaxis(np.matmul(rows, others), -2, 0) - p[columns]
+        before = q[columns].copy()
+        _round_block(q[columns], a[columns, ..., columns], slope, (low[columns], high[columns]))
+        moving |= (q[columns] != before).any(axis=0)
+    return moving
 
 
 def _columns_first(array: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(array, -1, 0))
 
 
-def _round_block(q: Array, s: Array, a: Array, slope: Array, bounds: tuple[Array, Array]) -> Array:
-    """Return a block of columns, which come first, after one step of each."""
-    q, slope = q.copy(), slope.copy()
+def _round_block(q: Array, a: Array, slope: Array, bounds: tuple[Array, Array]) -> None:
+    """Change a block of columns, which come first, by one step of each, and their slopes."""
+    low, high = bounds
+    middle = (low + high) / 2
     for j in range(len(q)):
-        low, high = bounds[0][j], bounds[1][j]
         own = a[j, ..., j][..., None]
-        best = q[j] - np.divide(slope[j], s * own, out=np.zeros_like(slope[j]), where=own > 0)
-        chosen = np.where(best - low <= high - best, low, high)
-        step = s * (chosen - q[j])
+        best = q[j] - np.divide(slope[j], own, out=np.zeros_like(slope[j]), where=own > 0)
+        chosen = np.where(best <= middle[j], low[j], high[j])
+        step = chosen - q[j]
         if step.any():
             slope[j + 1 :] += step * a[j + 1 :, ..., j][..., None]
         q[j] = chosen
-    return q
 
 
 def adaround(w: Array, s: Array, a: Array, p: Array, iterations: int = 1000) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,15 @@ class Conv2d(Linear):
         return self._products(group, x, w, np.float32 if largest < EXACT_F32 else np.float64)
 
     def _products(self, group: Group, x: Array, w: Array, dtype: type) -> Array:
-        groups, taps = self.groups(group), self._taps(group, x)
+        fields = self.fields(group)
+        groups = fields["groups"]
+        by_group: Array = w.reshape(groups, len(w) // groups, -1).astype(dtype, copy=False)
+        if _is_pointwise(fields):
+            return _pointwise(rows(x, dataflow.shape(group.inputs[0])), by_group)
+        taps = self._taps(group, x)
         if groups == taps.shape[1] == len(w):
             return _depthwise(taps, w)
-        return _grouped(taps, w.reshape(groups, len(w) // groups, -1).astype(dtype))
+        return _grouped(taps, by_group)
 
     def positions(self, group: Group) -> int:
         """Return oh * ow."""
@@ -109,12 +115,18 @@ class Conv2d(Linear):
     def patch_sums(self, group: Group, x: Array) -> Array:
         """Return float64 (groups, k): the patches of the sum of all rows, summed."""
         images = rows(x, dataflow.shape(group.inputs[0]))
-        total = np.zeros((1, *images.shape[1:]))
-        for image in images:  # faster than a float64 sum along the first axis
+        total = images[:1].astype(np.float64)
+        for image in images[1:]:  # faster than a float64 sum along the first axis
             total += image
-        fields, taps = self.fields(group), self._taps(group, total)[0]
-        sums: Array = taps.sum(axis=(1, 2)).reshape(fields["groups"], -1)
-        return sums
+        fields, (oh, ow) = self.fields(group), dataflow.shape(group.members[0])[2:]
+        (kh, kw), (down, right) = fields["kernel"], fields["strides"]
+        step = fields["dilation"][0]
+        height = (oh - 1) * down + (kh - 1) * step + 1
+        lines = fields | {"kernel": (1, kw), "strides": (1, right)}
+        taps = windows(total, lines, (height, ow), 0.0)[0, :, :, :, 0]
+        by_row = np.stack([taps[..., j].sum(axis=2) for j in range(kw)], axis=-1)
+        sums = [by_row[:, i * step :: down][:, :oh].sum(axis=1) for i in range(kh)]
+        return np.stack(sums, axis=1).reshape(fields["groups"], -1)
 
     def _taps(self, group: Group, x: Array) -> Array:
         """Return a view (n, c, oh, ow, kh, kw)."""
@@ -127,11 +139,35 @@ class Conv2d(Linear):
         x = rows(x, dataflow.shape(group.inputs[0]))
         fields = self.fields(group)
         oh, ow = dataflow.shape(group.members[0])[2:]
-        groups, is_pointwise = fields["groups"], fields["kernel"] == fields["strides"] == (1, 1)
-        if is_pointwise and not any(fields["padding"]):
+        groups = fields["groups"]
+        if _is_pointwise(fields):
             return x.reshape(len(x), groups, -1, oh * ow)
         taps = self._taps(group, x).transpose(0, 1, 4, 5, 2, 3)
         return taps.reshape(len(x), groups, -1, oh * ow)
+
+
+def _is_pointwise(fields: Mapping[str, Any]) -> bool:
+    """Say whether an output position multiplies one input position, of more than one channel."""
+    one = fields["kernel"] == fields["strides"] == (1, 1)
+    return one and not any(fields["padding"]) and fields["groups"] < fields["in_channels"]
+
+
+def _pointwise(x: Array, w: Array) -> Array:
+    """Return float32 (n, oc, oh, ow): products of whole images, whose patches are their pixels.
+
+    Parameters
+    ----------
+    x
+        (n, c, oh, ow).
+    w
+        (groups, channels of a group, k), of the type that sums have.
+    """
+    n, _, oh, ow = x.shape
+    y = np.empty((n, w.shape[0], w.shape[1], oh * ow), np.float32)
+    for image, products in zip(x, y, strict=True):
+        columns = image.reshape(len(w), -1, oh * ow).astype(w.dtype, copy=False)
+        products[:] = np.matmul(w, columns)
+    return y.reshape(n, -1, oh, ow)
 
 
 def _grouped(taps: Array, w: Array) -> Array:

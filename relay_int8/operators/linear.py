@@ -197,11 +197,10 @@ class Linear(Operator):
         b
             (channels,) in reals, or None.
         largest
-            The largest magnitude of the input.
+            What no sum of magnitudes of products exceeds.
         """
-        bound = float(np.abs(self.by_output(w)).sum(axis=1, dtype=np.float64).max()) * largest
         x = rows(xs[0], dataflow.shape(group.inputs[0]))
-        y = self.integer_products(group, x, w, bound)
+        y = self.integer_products(group, x, w, largest)
         y *= self.addend(s)
         return self._finished(group, xs, y, b)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from relay_int8.calibration import Grid, Histogram, Range
+from relay_int8.calibration.histogram import CACHED
 from relay_int8.errors import CalibrationError
 
 F = np.float32
@@ -93,6 +94,18 @@ def test_bins_are_float32_arithmetic():
     expected = np.zeros(100, np.int64)
     for v in values:
         expected[min(max(int(F(F(v - grid.low) * grid.inverse)), 0), 99)] += 1
+    np.testing.assert_array_equal(Histogram.of(values, grid).counts, expected)
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_values_are_counted_in_blocks(absolute):
+    values = np.random.default_rng(0).normal(size=(3, CACHED // 2 + 7)).astype(F)
+    values[1, ::1000], values[2, 5] = np.inf, np.nan
+    grid = Grid(F(0) if absolute else F(-2), F(2.5), absolute, 100)
+    v = values[np.isfinite(values)]
+    position = ((np.abs(v) if absolute else v) - grid.low) * grid.inverse
+    bins = np.clip(position.astype(np.int64), 0, 99)
+    expected = np.bincount(bins, minlength=100)
     np.testing.assert_array_equal(Histogram.of(values, grid).counts, expected)
 
 

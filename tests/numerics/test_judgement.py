@@ -52,6 +52,14 @@ def test_a_small_gain_that_most_images_have_wins():
     assert not one_worse.beats(first, 0.15)
 
 
+def test_halves_are_joined():
+    first, second = judgement([0.1] * 8), judgement([0.2] * 8, seed=1)
+    both = Judgement.joined([first, second])
+    assert both.signal.shape == (16, 1)
+    assert second.ratio_db < both.ratio_db < first.ratio_db
+    assert Judgement.joined([first]).ratio_db == first.ratio_db
+
+
 def test_without_noise():
     exact, noisy = judgement([0.0] * 8), judgement([0.1] * 8)
     assert exact.ratio_db == np.inf

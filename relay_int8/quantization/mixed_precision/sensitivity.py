@@ -26,8 +26,7 @@ from relay_int8.quantization.refine.network import (
     Arrays,
     NumpyNetwork,
     Simulation,
-    Weights,
-    from_rows,
+    weights_of,
 )
 
 SAMPLES = 16
@@ -162,8 +161,7 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
         rows = group.weight_rows
         s = group.weight.scale.astype(np.float64).reshape(-1, *(1,) * (rows.ndim - 1))
         steps = np.clip(np.rint(rows / s), -127, 127)
-        integers = from_rows(group, steps.astype(np.float32))
-        weights[group.name] = Weights(integers=integers, scales=group.weight.scale)
+        weights[group.name] = weights_of(group, steps, group.weight.scale)
         if group.bias is not None:
             biases[group.name] = group.bias
     return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)

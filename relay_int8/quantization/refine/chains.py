@@ -53,6 +53,17 @@ class Chain:
         return all(len(shape) == 4 and shape[1] == 1 for shape in shapes)
 
     @property
+    def tensors(self) -> dict[str, tuple[int, int]]:
+        """Return the tensors that have its channels, and which of them, first and last + 1."""
+        ends = np.cumsum(self.sizes)
+        parts = {
+            layer.name: (int(end - size), int(end))
+            for layer, size, end in zip(self.producers, self.sizes, ends, strict=True)
+        }
+        whole = (0, int(ends[-1]))
+        return {**parts, **{group.name: whole for group in self.between}, self.name: whole}
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Number of channels that each producer makes."""
         return tuple(len(producer.weight_rows) for producer in self.producers)

@@ -42,7 +42,7 @@ def scalable_channels(
     wanted = set(plan.calibrated)
     scalable = []
     for chain in _depthwise_chains(mod).values():
-        tensors = {name: part for name, part in _tensors(chain).items() if name in wanted}
+        tensors = {name: part for name, part in chain.tensors.items() if name in wanted}
         if chain.name in tensors:
             scalable.append(
                 ScalableChannels(
@@ -130,14 +130,3 @@ def _positions(chain: Chain) -> int:
 
 def _channels(chain: Chain | None) -> int:
     return sum(chain.sizes) if chain else 0
-
-
-def _tensors(chain: Chain) -> dict[str, tuple[int, int]]:
-    """Return the tensors that have a chain's channels, and which of them, first and last + 1."""
-    ends = np.cumsum(chain.sizes)
-    parts = {
-        layer.name: (int(end - size), int(end))
-        for layer, size, end in zip(chain.producers, chain.sizes, ends, strict=True)
-    }
-    whole = (0, int(ends[-1]))
-    return {**parts, **{group.name: whole for group in chain.between}, chain.name: whole}

@@ -8,6 +8,7 @@ exceeds all calibration images is then not quite what it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -30,11 +31,31 @@ from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import Equalization
 from relay_int8.quantization.refine.chains import Chain, find_chains
 from relay_int8.quantization.refine.depthwise import depthwise_factors, with_factors
-from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.network import Arrays, NumpyNetwork
+from relay_int8.quantization.refine.parallel import in_parallel
 
 Array = npt.NDArray[Any]
 IMAGES = 128
+SMOOTHING = 0.5  # SmoothQuant's alpha: how much of an outlier moves into the weights
 ROUNDS = 20  # of cross-layer equalization: a layer's two neighbours settle with it
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Equalized:
+    """A float network with scaled channels.
+
+    Parameters
+    ----------
+    mod
+        The normalized module.
+    factors
+        Tensor -> (channels,): what its channels are multiplied by, of those that are scaled. Clips
+        let pass on the calibration images what they did before, so that the tensor itself
+        is multiplied by these.
+    """
+
+    mod: IRModule
+    factors: Mapping[str, Array]
 
 
 def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModule:
@@ -45,18 +66,20 @@ def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModul
     if how in ("none", "depthwise"):
         return mod
     maxima = channel_maxima(NumpyNetwork(with_batch(mod, 1)), islice(data, IMAGES))
-    return equalized_by(mod, maxima, how, IMAGES)
+    return equalized_by(mod, maxima, how, IMAGES).mod
 
 
 def equalized_by(
     mod: IRModule, maxima: Mapping[str, Array], how: Equalization, images: int
-) -> IRModule:
+) -> Equalized:
     """Return ``mod`` equalized, its tensors' maxima (:func:`channel_maxima`) on images known."""
     if how == "none":
-        return mod
+        return Equalized(mod=mod, factors={})
     if how == "depthwise":
-        return with_factors(mod, depthwise_factors(mod, maxima, images))
-    return equalized(mod, maxima) if how == "cross-layer" else smoothed(mod, maxima)
+        factors = depthwise_factors(mod, maxima, images)
+        chains = [chain for chain in find_chains(mod["main"]) if chain.name in factors]
+        return Equalized(mod=with_factors(mod, factors), factors=_of_tensors(chains, factors))
+    return (_balanced if how == "cross-layer" else _smoothed)(mod, maxima).equalized(mod)
 
 
 def equalized(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
@@ -69,39 +92,77 @@ def equalized(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
     maxima
         Of :func:`channel_maxima`.
     """
-    scaling = _Scaling(find_chains(mod["main"]), maxima)
-    for _ in range(ROUNDS):
-        for chain in scaling.chains:
-            scaling.scale(chain, cross_layer_factors(*scaling.ranges(chain)))
-    return scaling.applied(mod)
+    return _balanced(mod, maxima).equalized(mod).mod
 
 
-def smoothed(mod: IRModule, maxima: Mapping[str, Array], alpha: float = 0.5) -> IRModule:
+def smoothed(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
     """Return ``mod`` with outliers of activations moved into the weights that read them.
 
     Where every reader is depthwise the ranges of the channels become as equal as the headroom lets
-    them (alpha 1): there each channel has a weight scale of its own, so that it costs nothing.
+    them (alpha is 1): there each channel has a weight scale of its own, so that it costs nothing.
     """
-    scaling = _Scaling(find_chains(mod["main"]), maxima)
-    for chain in scaling.chains:
-        strength = 1.0 if chain.is_depthwise else alpha
-        read = scaling.ranges(chain)[1]
-        scaling.scale(chain, smoothing_factors(maxima[chain.name], read, strength))
-    return scaling.applied(mod)
+    return _smoothed(mod, maxima).equalized(mod).mod
 
 
 def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Array]:
     """Return of every chain's tensor (channels,): the largest magnitude of each channel."""
     names = {chain.name for chain in find_chains(network.mod["main"])}
-    maxima: dict[str, Array] = {}
-    for images in network.images(data):
-        tensors = network.run(images, keep=names.__contains__)
-        for name in names:
-            values = np.abs(network.rows(name, tensors[name]))
-            channel = 1 if values.ndim == 4 else values.ndim - 1
-            largest = np.moveaxis(values, channel, 0).reshape(values.shape[channel], -1).max(axis=1)
-            maxima[name] = np.maximum(maxima[name], largest) if name in maxima else largest
+
+    def _maxima(images: Arrays) -> dict[str, Array]:
+        return _largest(network, names, network.run(images, keep=names.__contains__))
+
+    return _merged(in_parallel(_maxima, network.images(data)))
+
+
+def maxima_of(network: NumpyNetwork, stacks: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    """Return :func:`channel_maxima` of tensors that are known, a stack of images at a time."""
+    names = {chain.name for chain in find_chains(network.mod["main"])}
+    return _merged(_largest(network, names, tensors) for tensors in stacks)
+
+
+def _largest(
+    network: NumpyNetwork, names: Iterable[str], tensors: Mapping[str, Array]
+) -> dict[str, Array]:
+    maxima = {}
+    for name in names:
+        values = np.abs(network.rows(name, tensors[name]))
+        channel = 1 if values.ndim == 4 else values.ndim - 1
+        maxima[name] = values.max(axis=tuple(i for i in range(values.ndim) if i != channel))
     return maxima
+
+
+def _merged(stacks: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    maxima: dict[str, Array] = {}
+    for stack in stacks:
+        for name, largest in stack.items():
+            maxima[name] = np.maximum(maxima.get(name, largest), largest)
+    return maxima
+
+
+def _balanced(mod: IRModule, maxima: Mapping[str, Array]) -> _Scaling:
+    scaling = _Scaling(find_chains(mod["main"]), maxima)
+    for _ in range(ROUNDS):
+        for chain in scaling.chains:
+            scaling.scale(chain, cross_layer_factors(*scaling.ranges(chain)))
+    return scaling
+
+
+def _smoothed(mod: IRModule, maxima: Mapping[str, Array]) -> _Scaling:
+    scaling = _Scaling(find_chains(mod["main"]), maxima)
+    for chain in scaling.chains:
+        strength = 1.0 if chain.is_depthwise else SMOOTHING
+        read = scaling.ranges(chain)[1]
+        scaling.scale(chain, smoothing_factors(maxima[chain.name], read, strength))
+    return scaling
+
+
+def _of_tensors(chains: Iterable[Chain], factors: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the factors of every tensor that has the channels of a chain."""
+    return {
+        name: factors[chain.name][first:end]
+        for chain in chains
+        for name, (first, end) in chain.tensors.items()
+    }
 
 
 class _Scaling:
@@ -149,8 +210,8 @@ class _Scaling:
         if layer.name in self._biases:
             self._biases[layer.name] = self._biases[layer.name] * factors
 
-    def applied(self, mod: IRModule) -> IRModule:
+    def equalized(self, mod: IRModule) -> Equalized:
         """Return ``mod`` with these weights."""
         replace = ReplaceWeights(self._weights, self._biases)
-        result: IRModule = tvm.transform.Sequential([replace])(mod)
-        return result
+        scaled: IRModule = tvm.transform.Sequential([replace])(mod)
+        return Equalized(mod=scaled, factors=_of_tensors(self.chains, self._grown))

@@ -8,7 +8,8 @@ whose ranges are the same up to float rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ from relay_int8.calibration.observe import UNSCALED, Runner, Statistics
 from relay_int8.data.dataset import Image
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.quantization.refine.network import Arrays, NumpyNetwork
+from relay_int8.quantization.refine.parallel import in_parallel
 
 Array = npt.NDArray[Any]
 KEPT_BYTES = 2**29  # of tensors that are kept, not computed again
@@ -30,12 +32,111 @@ STACK = "stack"  # the one array of a calibration "image": which stack of images
 
 @dataclass(eq=False)
 class _Stack:
-    """Some images, and what is known of them."""
+    """Some images, and what the network gives for them, once that is known."""
 
     inputs: Arrays
+    outputs: Arrays | None = None
+
+
+@dataclass(eq=False)
+class Known:
+    """What is known of the tensors of a stack."""
+
     ranges: dict[str, Array] = field(default_factory=dict)
     means: dict[str, Array] = field(default_factory=dict)
     counts: dict[tuple[str, Grid], Array] = field(default_factory=dict)
+
+
+class ScaledTensors(Mapping[str, Array]):
+    """Tensors by name, some with their channels scaled; these are made when they are asked for.
+
+    Parameters
+    ----------
+    tensors
+        As they are.
+    factors
+        Name -> factors, shaped to be multiplied.
+    """
+
+    def __init__(self, tensors: Mapping[str, Array], factors: Mapping[str, Array]) -> None:
+        self._tensors = tensors
+        self._factors = factors
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a tensor, scaled if it has factors."""
+        values = self._tensors[name]
+        return values * self._factors[name] if name in self._factors else values
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether there is such a tensor, without making it."""
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+class _Runs:
+    """Runs of the unscaled network, each stack of images by itself."""
+
+    def __init__(self, network: NumpyNetwork, images: Sequence[Image]) -> None:
+        self.network = network
+        self._count = len(images)
+        self._is_kept = tensor_bytes(network) * len(images) <= KEPT_BYTES
+        self.stacks = [_Stack(inputs) for inputs in network.images(images)]
+        self.known = [Known() for _ in self.stacks]
+        self._last: tuple[_Stack, Arrays] | None = None
+
+    @cached_property
+    def kept(self) -> Arrays:
+        """Every tensor with all images, or none where memory would not hold them."""
+        if not self._is_kept:
+            return {}
+        kept: Arrays = {}
+
+        def _keep(number: int) -> None:
+            for name, values in self._run(self.stacks[number]).items():
+                if number == 0:
+                    kept[name] = np.empty((self._count, *values.shape[1:]), values.dtype)
+                kept[name][self._part(number)] = values
+
+        _keep(0)
+        in_parallel(_keep, range(1, len(self.stacks)))
+        return kept
+
+    def tensors(self, number: int) -> Arrays:
+        """Return all tensors of one stack, inputs too."""
+        if self._is_kept:
+            return {name: values[self._part(number)] for name, values in self.kept.items()}
+        stack = self.stacks[number]
+        if self._last is None or self._last[0] is not stack:
+            self._last = None
+            self._last = stack, self._run(stack)
+        return self._last[1]
+
+    def outputs(self, number: int) -> Arrays:
+        """Return what the network gives for one stack."""
+        stack = self.stacks[number]
+        if stack.outputs is None:
+            self.tensors(number)
+        assert stack.outputs is not None
+        return stack.outputs
+
+    def _part(self, number: int) -> slice:
+        first = sum(self._sizes[:number])
+        return slice(first, first + self._sizes[number])
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [len(stack.inputs[self.network.inputs[0]]) for stack in self.stacks]
+
+    def _run(self, stack: _Stack) -> Arrays:
+        tensors = self.network.run(stack.inputs, keep=lambda _: True)
+        stack.outputs = {name: tensors[name] for name in self.network.outputs}
+        return {**stack.inputs, **tensors}
 
 
 class FloatTensors:
@@ -52,57 +153,73 @@ class FloatTensors:
     def __init__(self, network: NumpyNetwork, images: Sequence[Image]) -> None:
         self.network = network
         self.images = images
-        self.is_kept = tensor_bytes(network) * len(images) <= KEPT_BYTES
-        self._stacks = [_Stack(inputs) for inputs in network.images(images)]
-        self._last: tuple[_Stack, Arrays] | None = None
+        self._runs = _Runs(network, images)
+        self._factors: dict[str, Array] = {}
+        self._known = self._runs.known
 
-    @cached_property
+    def scaled(self, network: NumpyNetwork, factors: Mapping[str, Array]) -> FloatTensors:
+        """Return those of the equalized ``network``: nothing is run, and nothing kept twice.
+
+        Parameters
+        ----------
+        network
+            The same layers with other weights.
+        factors
+            Tensor -> (channels,): by what its channels are larger (``Equalized``).
+        """
+        scaled = copy(self)
+        scaled.network = network
+        scaled._factors = {
+            name: _shaped(each, len(network.shapes[name]))
+            for name, each in factors.items()
+            if name in network.shapes
+        }
+        scaled._known = [Known() for _ in self._known]
+        return scaled
+
+    @property
+    def unscaled(self) -> NumpyNetwork:
+        """The network that is run."""
+        return self._runs.network
+
+    @property
     def kept(self) -> Arrays:
-        """Every tensor with all images, or none where memory would not hold them."""
-        if not self.is_kept:
-            return {}
-        kept: Arrays = {}
-        first = 0
-        for stack, size in zip(self._stacks, self._sizes, strict=True):
-            for name, values in self._run(stack).items():
-                if name not in kept:
-                    kept[name] = np.empty((len(self.images), *values.shape[1:]), values.dtype)
-                kept[name][first : first + size] = values
-            first += size
-        return kept
+        """Every tensor of the unscaled network with all images, none where memory is short."""
+        return self._runs.kept
+
+    def scaled_tensor(self, name: str, values: Array) -> Array:
+        """Return a tensor of the unscaled network as the equalized one has it."""
+        return values * self._factors[name] if name in self._factors else values
 
     def __len__(self) -> int:
-        return len(self._stacks)
+        return len(self._known)
 
     def __iter__(self) -> Iterator[Image]:
         """Yield what ``calibration.calibrate`` takes for images: the numbers of stacks."""
-        for number in range(len(self._stacks)):
+        for number in range(len(self)):
             yield {STACK: np.array(number)}
 
-    def stack(self, number: int) -> _Stack:
-        """Return one of them."""
-        return self._stacks[number]
+    def known(self, number: int, name: str) -> Known:
+        """Return what is known of a tensor of a stack; unscaled ones share it."""
+        return (self._known if name in self._factors else self._runs.known)[number]
 
-    def tensors(self, number: int) -> Arrays:
+    def inputs(self, number: int) -> Arrays:
+        """Return the images of one stack."""
+        return self._runs.stacks[number].inputs
+
+    def tensors(self, number: int) -> Mapping[str, Array]:
         """Return all tensors of one stack, inputs too."""
-        stack = self._stacks[number]
-        if self.is_kept:
-            first = sum(self._sizes[:number])
-            return {
-                name: values[first : first + self._sizes[number]]
-                for name, values in self.kept.items()
-            }
-        if self._last is None or self._last[0] is not stack:
-            self._last = None
-            self._last = stack, self._run(stack)
-        return self._last[1]
+        return ScaledTensors(self._runs.tensors(number), self._factors)
 
-    @cached_property
-    def _sizes(self) -> list[int]:
-        return [len(stack.inputs[self.network.inputs[0]]) for stack in self._stacks]
+    def outputs(self, number: int) -> Arrays:
+        """Return what the network gives for one stack; equalization does not change it."""
+        return self._runs.outputs(number)
 
-    def _run(self, stack: _Stack) -> Arrays:
-        return {**stack.inputs, **self.network.run(stack.inputs, keep=lambda _: True)}
+
+def _shaped(factors: Array, rank: int) -> Array:
+    """Return factors of channels, float32, as they multiply a tensor of this rank."""
+    each = np.asarray(factors, np.float32)
+    return each.reshape(-1, 1, 1) if rank == 4 else each
 
 
 class KnownRunner(Runner):
@@ -126,18 +243,17 @@ class KnownRunner(Runner):
     def statistics(self, image: Image) -> Statistics:
         """Return ranges and means of a stack."""
         number = int(image[STACK])
-        stack = self._floats.stack(number)
-        for name in self._observed:
-            if name not in stack.ranges:
-                stack.ranges[name] = value_range(self._floats.tensors(number)[name])
-        for name in self._means:
-            if name not in stack.means:
-                tensor, last = averaged(name)
-                values = self._floats.tensors(number)[tensor]
-                stack.means[name] = _means(self._floats.network.rows(tensor, values), last)
+        of = {name: self._floats.known(number, averaged(name)[0]) for name in self._means}
+        ranged = {name: self._floats.known(number, name) for name in self._observed}
+        missing = [name for name, known in ranged.items() if name not in known.ranges]
+        for name, found in self._made(number, missing, value_range):
+            ranged[name].ranges[name] = found
+        missing = [name for name, known in of.items() if name not in known.means]
+        for name, found in self._made(number, missing, self._mean):
+            of[name].means[name] = found
         return Statistics(
-            ranges={name: stack.ranges[name] for name in self._observed},
-            means={name: stack.means[name] for name in self._means},
+            ranges={name: known.ranges[name] for name, known in ranged.items()},
+            means={name: known.means[name] for name, known in of.items()},
             extremes={},
         )
 
@@ -150,12 +266,27 @@ class KnownRunner(Runner):
         """
         assert not factors
         number = int(image[STACK])
-        counts = self._floats.stack(number).counts
-        for name, grid in grids.items():
-            if (name, grid) not in counts:
-                histogram = Histogram.of(self._floats.tensors(number)[name], grid)
-                counts[name, grid] = histogram.counts.astype(np.int32)
-        return {name: counts[name, grid] for name, grid in grids.items()}
+        counted = {name: self._floats.known(number, name).counts for name in grids}
+        missing = [name for name, grid in grids.items() if (name, grid) not in counted[name]]
+
+        def _counts(tensors: Mapping[str, Array], name: str) -> Array:
+            return Histogram.of(tensors[name], grids[name]).counts.astype(np.int32)
+
+        for name, counts in self._made(number, missing, _counts):
+            counted[name][name, grids[name]] = counts
+        return {name: counted[name][name, grid] for name, grid in grids.items()}
+
+    def _made(
+        self, number: int, names: Sequence[str], make: Callable[[Mapping[str, Array], str], Array]
+    ) -> Iterator[tuple[str, Array]]:
+        """Yield names with what is made of a stack's tensors, which are computed if need be."""
+        if names:
+            tensors = self._floats.tensors(number)
+            yield from zip(names, in_parallel(lambda name: make(tensors, name), names), strict=True)
+
+    def _mean(self, tensors: Mapping[str, Array], name: str) -> Array:
+        tensor, last = averaged(name)
+        return _means(self._floats.network.rows(tensor, tensors[tensor]), last)
 
     def observe(
         self, image: Image, grids: Mapping[str, Grid]
@@ -169,8 +300,9 @@ def tensor_bytes(network: NumpyNetwork) -> int:
     return 4 * sum(math.prod(shape) for shape in network.shapes.values())
 
 
-def value_range(values: Array) -> npt.NDArray[np.float32]:
+def value_range(tensors: Mapping[str, Array], name: str) -> npt.NDArray[np.float32]:
     """Return float32 (3,): minimum, maximum, count of values that are not finite."""
+    values = tensors[name]
     low, high = values.min(), values.max()
     if np.isfinite(low) and np.isfinite(high):
         return np.array([low, high, 0], np.float32)

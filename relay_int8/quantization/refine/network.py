@@ -6,9 +6,10 @@ multiplies dequantized weights, everything else reads floats. One image or many 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -32,6 +33,9 @@ from schedules.targets import native_target
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 _COMPILING = Lock()
+STACK_BYTES = 2**22  # of one tensor of the images that are computed at a time
+MOST_STACKED = 8
+CACHED = 2**16  # values that are quantized at a time: 256 KiB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +48,13 @@ class Weights:
         Whole numbers in float32, shaped as the layer's weights.
     scales
         (channels,) float32, of each output channel.
+    largest_sum
+        The largest sum of the magnitudes of a channel's integers.
     """
 
     integers: Array
     scales: Array
+    largest_sum: float
 
     def reals(self, group: Group) -> Array:
         """Return what they stand for, float32."""
@@ -136,8 +143,17 @@ class NumpyNetwork:
             kept[name] = state.seen(name, integer=False)
         return kept
 
-    def images(self, data: Iterable[Mapping[str, Array]], size: int = 8) -> Iterator[Arrays]:
-        """Yield the images stacked, ``size`` of them at a time."""
+    @cached_property
+    def stack_size(self) -> int:
+        """Images that are computed at a time: tensors of more than these would leave the cache."""
+        largest = max(map(math.prod, self.shapes.values()), default=1)
+        return int(np.clip(STACK_BYTES // (4 * max(largest, 1)), 1, MOST_STACKED))
+
+    def images(
+        self, data: Iterable[Mapping[str, Array]], size: int | None = None
+    ) -> Iterator[Arrays]:
+        """Yield the images stacked, ``size`` of them at a time, ``stack_size`` if None."""
+        size = size or self.stack_size
         stack: list[Mapping[str, Array]] = []
         for image in data:
             stack.append(image)
@@ -193,13 +209,7 @@ class _State:
         plan = simulation.plan if simulation else None
         self._simulation = simulation
         self._integer = {layer.name for layer in plan.layers if layer.integer} if plan else set()
-        self._params: dict[str, QParams] = {}
-        if simulation:
-            self._params = {
-                name: simulation.params[tensor.like]
-                for name, tensor in simulation.plan.tensors.items()
-                if tensor.like in simulation.params
-            }
+        self._params = params_of(simulation) if simulation else {}
 
     def compute(self, group: Group) -> Array:
         """Return a group's tensor, and keep it; the known one where only floats precede."""
@@ -268,7 +278,7 @@ def of_integers(
     w, b
         Its weights and bias.
     """
-    largest = np.inf if x is None else float(np.abs(x.clamp).max())
+    largest = np.inf if x is None else float(np.abs(x.clamp).max()) * w.largest_sum
     scales = scale_of(x) * w.scales
     return linear_of(group).evaluate_integers(group, xs, w.integers, scales, b, largest)
 
@@ -276,9 +286,14 @@ def of_integers(
 def quantized(x: Array, params: QParams) -> Array:
     """Return the integers of ``x`` less their zero point, float32."""
     low, high = params.clamp
-    q: Array = np.divide(x, params.scale)
-    np.rint(q, out=q)
-    np.clip(q, low, high, out=q)
+    x = np.asarray(x, np.float32, order="C")
+    q: Array = np.empty_like(x)
+    flat, integers = x.reshape(-1), q.reshape(-1)
+    for start in range(0, len(flat), CACHED):
+        block = integers[start : start + CACHED]
+        np.divide(flat[start : start + CACHED], params.scale, out=block)
+        np.rint(block, out=block)
+        np.clip(block, low, high, out=block)
     return q
 
 
@@ -289,18 +304,43 @@ def fake_quantize(x: Array, params: QParams) -> Array:
     return q
 
 
-def from_rows(group: Group, rows: Array) -> Array:
-    """Return weights shaped as the layer has them; the inverse of ``Group.weight_rows``."""
-    record = linear_of(group)
-    return np.ascontiguousarray(np.moveaxis(rows, 0, record.weight_axis))
+def weights_of(group: Group, rows: Array, scales: Array) -> Weights:
+    """Return integer weights from rows, output channels first, as ``Group.weight_rows`` is."""
+    sums = np.abs(rows.reshape(len(rows), -1)).sum(axis=1, dtype=np.float64)
+    integers = np.moveaxis(rows.astype(np.float32), 0, linear_of(group).weight_axis)
+    return Weights(
+        integers=np.ascontiguousarray(integers),
+        scales=scales,
+        largest_sum=float(sums.max(initial=0.0)),
+    )
 
 
 def rounded(group: Group, s_x: np.float32) -> Weights:
     """Return the layer's weights rounded to nearest, for an input of scale ``s_x``."""
     rows = group.weight_rows
     scales = qparams.weight_scales(rows, group.bias_or_zero, s_x)
-    integers = qparams.quantize_weight(rows, scales).astype(np.float32)
-    return Weights(integers=from_rows(group, integers), scales=scales)
+    return weights_of(group, qparams.quantize_weight(rows, scales).astype(np.float32), scales)
+
+
+def with_rounded(network: NumpyNetwork, simulation: Simulation) -> Simulation:
+    """Return the simulation with the weights that it lacks, rounded once for all runs."""
+    params = params_of(simulation)
+    weights = dict(simulation.weights)
+    for layer in simulation.plan.layers:
+        group = network.layers.get(layer.name)
+        if layer.integer and group is not None and group.weight is not None:
+            scale = scale_of(params.get(str(group.inputs[0].name)))
+            weights.setdefault(group.name, rounded(group, scale))
+    return replace(simulation, weights=weights)
+
+
+def params_of(simulation: Simulation) -> dict[str, QParams]:
+    """Return the parameters of every tensor that is quantized."""
+    return {
+        name: simulation.params[tensor.like]
+        for name, tensor in simulation.plan.tensors.items()
+        if tensor.like in simulation.params
+    }
 
 
 def _with_whole_parts(groups: Iterable[Group]) -> list[Group]:

@@ -10,7 +10,7 @@ rounded is :mod:`relay_int8.numerics.rounding`'s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -27,17 +27,19 @@ from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.rounding import ROUNDINGS, Rounding, nearest
 from relay_int8.operators.images import rows
 from relay_int8.operators.registry import linear_of
+from relay_int8.quantization.refine.float_tensors import FloatTensors
 from relay_int8.quantization.refine.network import (
     Arrays,
     NumpyNetwork,
     Simulation,
     Weights,
     fake_quantize,
-    from_rows,
     of_integers,
+    params_of,
     quantized,
     read_last,
     scale_of,
+    weights_of,
 )
 from relay_int8.quantization.refine.parallel import in_parallel
 
@@ -47,7 +49,6 @@ LARGEST_K = 4608  # a layer that sums more products (3 x 3 x 512) keeps its weig
 COLUMNS = 16384  # output positions that moments are taken from, at most, spread over the images
 FEWEST_COLUMNS = 2048
 COLUMNS_PER_INPUT = 32  # positions for each of the k weights of a channel: moments within a sixth
-CHUNK = 8
 
 
 class Layers(NamedTuple):
@@ -64,7 +65,7 @@ def reconstruct(
     *,
     rounding: str = "nearest",
     images: int = 128,
-    known: Mapping[str, Array] | None = None,
+    floats: FloatTensors | None = None,
     largest_k: int = LARGEST_K,
     progress: Progress | None = None,
 ) -> Layers:
@@ -81,21 +82,20 @@ def reconstruct(
         activations (one gibibyte).
     rounding
         A name of ``ROUNDINGS``.
-    known
-        Tensors of the float network, of all ``data``; those that are missing are computed.
+    floats
+        Tensors of the float network on all ``data``; what they have not kept is computed.
     largest_k
         Layers that sum more products keep their weights, rounded to nearest.
     progress
         Called after every layer.
     """
     count = min(images, max(1, MEMORY_BYTES // (2 * _peak_bytes(network))))
-    known = {name: values[:count] for name, values in (known or {}).items()}
     reconstruction = _Reconstruction(
         network,
         simulation,
         list(islice(data, count)),
         rounding=ROUNDINGS[rounding],
-        known=known,
+        floats=floats,
         largest_k=largest_k,
     )
     for done, group in enumerate(network.groups, 1):
@@ -115,20 +115,19 @@ class _Reconstruction:
         images: Sequence[Image],
         *,
         rounding: Rounding,
-        known: Mapping[str, Array],
+        floats: FloatTensors | None,
         largest_k: int,
     ) -> None:
-        self._known = known
+        self._floats = floats
+        self._known = {} if floats is None else floats.kept
+        self._unscaled = network if floats is None else floats.unscaled
+        self._images = len(images)
         self._largest_k = largest_k
         self.constants = Layers({}, {})
         self._network = network
         self._rounding = rounding
         self._integer = {layer.name for layer in simulation.plan.layers if layer.integer}
-        self._params: dict[str, QParams] = {
-            name: simulation.params[tensor.like]
-            for name, tensor in simulation.plan.tensors.items()
-            if tensor.like in simulation.params
-        }
+        self._params = params_of(simulation)
         self._float: Arrays = network.stacked(images)
         self._quantized: Arrays = dict(self._float)
         self._read_last = read_last(network.groups)
@@ -136,16 +135,19 @@ class _Reconstruction:
     def step(self, group: Group) -> None:
         """Choose the constants of one layer, and run it in both networks."""
         names, floats = ([str(var.name) for var in some] for some in (group.inputs, group.floats))
-        xs = [self._float[name] for name in (*names, *floats)]
         integer = group.name in self._integer
         if integer and group.weight is not None:
-            result = self._of_chosen(group, xs, names)
+            result = self._of_chosen(group, [self._wanted(name) for name in names], names)
         else:
             seen = [self._seen(name, integer) for name in names]
             seen += [self._seen(name, False) for name in floats]
-            result = self._evaluated(group, seen)
-        y = self._known.get(group.name)
-        self._float[group.name] = self._evaluated(group, xs) if y is None else y
+            result = self._evaluated(self._network, group, seen)
+        if group.name in self._known:
+            self._float[group.name] = self._known[group.name][: self._images]
+        else:
+            unscaled = self._unscaled.layers[group.name]
+            xs = [self._float[name] for name in (*names, *floats)]
+            self._float[group.name] = self._evaluated(self._unscaled, unscaled, xs)
         self._quantized[group.name] = result
         for name in self._read_last.get(group.name, ()):
             del self._float[name], self._quantized[name]
@@ -166,13 +168,19 @@ class _Reconstruction:
             return fake_quantize(values, self._params[name])
         return values
 
-    def _evaluated(self, group: Group, xs: Sequence[Array]) -> Array:
-        evaluate = partial(self._network.evaluate, group)
+    def _wanted(self, name: str) -> Array:
+        """Return a tensor as the float network has it."""
+        values = self._float[name]
+        return values if self._floats is None else self._floats.scaled_tensor(name, values)
+
+    def _evaluated(self, network: NumpyNetwork, group: Group, xs: Sequence[Array]) -> Array:
+        evaluate = partial(network.evaluate, group)
         return np.concatenate(in_parallel(evaluate, self._chunks(xs)))
 
     def _chunks(self, xs: Sequence[Array]) -> Iterable[list[Array]]:
-        for start in range(0, len(xs[0]), CHUNK):
-            yield [x[start : start + CHUNK] for x in xs]
+        size = self._network.stack_size
+        for start in range(0, len(xs[0]), size):
+            yield [x[start : start + size] for x in xs]
 
     def _chosen(
         self, group: Group, xs: Sequence[Array], q: Sequence[Array], x: QParams | None
@@ -189,8 +197,7 @@ class _Reconstruction:
         s = scales.astype(np.float64).reshape(groups, -1)
         integers = rounding(by_group, s, *moments.quadratic())
         b = bias + moments.shift(integers * s[..., None])
-        w = from_rows(group, integers.reshape(rows.shape).astype(np.float32))
-        return Weights(integers=w, scales=scales), b.astype(np.float32)
+        return weights_of(group, integers.reshape(rows.shape), scales), b.astype(np.float32)
 
 
 class _Moments:
@@ -229,12 +236,13 @@ class _Moments:
 
         ``q`` are the integers of the input, and the residual in reals.
         """
-        count = len(x[0]) * self._layer.positions(self._group)
+        positions_each = self._layer.positions(self._group)
+        count = len(x[0]) * positions_each
         lost = self._lost(x, q)
         self._means[0][:] += self._layer.patch_sums(self._group, q[0])
         self._means[1][:] += self._layer.patch_sums(self._group, x[0])
         if lost is not None:
-            self._means[2][:] += lost.sum(axis=2, dtype=np.float64)
+            self._means[2][:] += lost.sum(axis=3, dtype=np.float64).sum(axis=0)
         self._count += count
         if self._square is None:
             return
@@ -246,7 +254,8 @@ class _Moments:
         reals = self._layer.sampled_patches(self._group, x[0], positions).astype(np.float64)
         wanted = np.matmul(self.rows, reals)
         if lost is not None:
-            wanted += lost[:, :, positions]
+            image, position = np.divmod(positions, positions_each)
+            wanted += lost[image, :, :, position].transpose(1, 2, 0)
         self._sums[0][:] += columns.sum(axis=2)
         self._sums[1][:] += wanted.sum(axis=2)
         self._sampled += share
@@ -254,12 +263,13 @@ class _Moments:
         self._cross += np.matmul(wanted, columns.transpose(0, 2, 1))
 
     def _lost(self, x: Sequence[Array], q: Sequence[Array]) -> Array | None:
-        """Return (groups, channels of a group, positions): what the residual has lost, if any."""
+        """Return (n, groups, channels of a group, positions): what the residual has lost."""
         if not self._group.residual:
             return None
         lost = rows(x[1] - q[1], dataflow.shape(self._group.inputs[1]))
         g, oc, _ = self.rows.shape
-        return lost.reshape(len(lost), g, oc, -1).transpose(1, 2, 0, 3).reshape(g, oc, -1)
+        channels_first = np.moveaxis(lost, self._layer.channel_axis, 1)
+        return channels_first.reshape(len(lost), g, oc, -1)
 
     def quadratic(self) -> tuple[Array, Array]:
         """Return of each group of channels ``a`` and ``p`` of the rounding problem."""

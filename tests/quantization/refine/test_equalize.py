@@ -13,8 +13,15 @@ from relay_int8.numerics.equalization import (
     within_clip,
     within_range,
 )
+from relay_int8.quantization.refine import float_tensors
 from relay_int8.quantization.refine.chains import find_chains
-from relay_int8.quantization.refine.equalize import channel_maxima, equalize
+from relay_int8.quantization.refine.equalize import (
+    channel_maxima,
+    equalize,
+    equalized_by,
+    maxima_of,
+)
+from relay_int8.quantization.refine.float_tensors import FloatTensors
 from relay_int8.quantization.refine.network import NumpyNetwork
 from tests.small_networks import NETWORKS, NetworkWriter, images, nn
 
@@ -159,6 +166,30 @@ def test_factors_pass_a_concat_of_channels(how):
     old, new = channel_maxima(before, data)["both"], channel_maxima(after, data)["both"]
     assert not np.allclose(old[:5], new[:5])
     assert np.all(new[5:] >= old[5:] * 0.999)  # behind a clip they can only grow
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("kept_bytes", [0, float_tensors.KEPT_BYTES])
+@pytest.mark.parametrize("how", ["none", "depthwise", "cross-layer", "smooth"])
+@pytest.mark.parametrize("make", [lambda: chained(ACTIVATIONS["relu6"]), joined])
+def test_tensors_of_the_equalized_network_need_no_run(make, how, kept_bytes, monkeypatch):
+    monkeypatch.setattr(float_tensors, "KEPT_BYTES", kept_bytes)
+    mod = make()
+    data = [{"x": x} for x in images(mod, 11)]
+    before = NumpyNetwork(mod)
+    maxima = channel_maxima(before, data)
+    equalized = equalized_by(mod, maxima, how, len(data))
+    floats = FloatTensors(before, data).scaled(NumpyNetwork(equalized.mod), equalized.factors)
+    assert len(floats) == 2 and bool(floats.kept) == (kept_bytes > 0)
+    unscaled = maxima_of(before, map(FloatTensors(before, data).tensors, range(2)))
+    assert all((unscaled[name] == largest).all() for name, largest in maxima.items())
+    for number in range(len(floats)):
+        wanted = floats.network.run(floats.inputs(number), keep=lambda _: True)
+        for name, values in wanted.items():
+            found = floats.tensors(number)[name]
+            np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5)
+        for name, values in floats.outputs(number).items():
+            np.testing.assert_allclose(wanted[name], values, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.fast

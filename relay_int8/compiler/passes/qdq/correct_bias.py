@@ -9,7 +9,7 @@ Exact:  changes the numbers by design. A layer without bias gets one; its result
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,27 +55,45 @@ class CorrectBias:
         """Return the corrected module; ``mod`` itself is left alone."""
         func = mod["main"]
         layers = linear_layers(func, self._plan)
-        biases = {layer.name: self._bias(layer) for layer in layers}
+        biases = corrected_biases(layers, self._plan, self._params, self._means)
         return with_constants(func, layers, {}, biases)
 
-    def _bias(self, layer: Group) -> Array:
-        """Return the corrected bias, one number a channel."""
-        assert layer.weight is not None
-        record = linear_of(layer)
-        w, b = layer.weight_rows, layer.bias_or_zero
-        conv = w.ndim == 4
-        w = w if conv else w[:, :, None, None]
-        x, means = str(layer.inputs[0].name), means_of(layer)
-        groups = record.groups(layer)
-        if means not in self._means or self._means[means].shape != (w.shape[1] * groups,):
-            raise CalibrationError(
-                f"bias correction needs the means of the {w.shape[1] * groups} channels of {x!r}, "
-                "which the calibration table does not hold; calibrate again, or switch bias "
-                "correction off"
-            )
-        s_x = self._params[self._plan.tensors[x].like].scale
-        share = _shares(layer, record.fields(layer)) if conv else np.ones((1, 1))
-        return corrected_bias(w, b, s_x, self._means[means], share, groups)
+
+def corrected_biases(
+    layers: Iterable[Group],
+    plan: Plan,
+    params: Mapping[str, QParams],
+    means: Mapping[str, Array],
+) -> dict[str, Array]:
+    """Return layer -> corrected bias, one number a channel; parameters as :class:`CorrectBias`.
+
+    Raises
+    ------
+    CalibrationError
+        ``means`` lacks the channels that a layer reads.
+    """
+    return {layer.name: _bias(layer, plan, params, means) for layer in layers}
+
+
+def _bias(
+    layer: Group, plan: Plan, params: Mapping[str, QParams], means: Mapping[str, Array]
+) -> Array:
+    assert layer.weight is not None
+    record = linear_of(layer)
+    w, b = layer.weight_rows, layer.bias_or_zero
+    conv = w.ndim == 4
+    w = w if conv else w[:, :, None, None]
+    x, name = str(layer.inputs[0].name), means_of(layer)
+    groups = record.groups(layer)
+    if name not in means or means[name].shape != (w.shape[1] * groups,):
+        raise CalibrationError(
+            f"bias correction needs the means of the {w.shape[1] * groups} channels of {x!r}, "
+            "which the calibration table does not hold; calibrate again, or switch bias "
+            "correction off"
+        )
+    s_x = params[plan.tensors[x].like].scale
+    share = _shares(layer, record.fields(layer)) if conv else np.ones((1, 1))
+    return corrected_bias(w, b, s_x, means[name], share, groups)
 
 
 def _shares(layer: Group, fields: Mapping[str, Any]) -> Array:

@@ -10,9 +10,11 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
+from schedules.cpu import conv2d_open, unpack_open
 from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
+from schedules.cpu.conv2d_open import CONV2D_OPEN_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
 from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32, PRODUCT_F32
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
@@ -39,6 +41,7 @@ from schedules.cpu.plain import (
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.rows import NORMALIZE_CPU, SOFTMAX_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
+from schedules.cpu.unpack_open import UNPACK_OPEN
 from schedules.cuda.attention import ATTENTION_CUDA
 from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
@@ -65,8 +68,14 @@ from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.product import PRODUCT_CUDA
 from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
-from schedules.spec import Spec
-from schedules.template import Measured, ScheduleError, ScheduleTemplate, not_measured
+from schedules.spec import Conv2d, Dequantize, Move, Spec
+from schedules.template import (
+    Layouts,
+    Measured,
+    ScheduleError,
+    ScheduleTemplate,
+    not_measured,
+)
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
 from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
@@ -121,6 +130,7 @@ _ORDER = (
     GROUPED_F32,
     CONV2D_STEM_F32,
     CONV2D_F32,
+    CONV2D_OPEN_F32,
     DENSE_F32,
     CONV2D_ANY_GROUP,
     CONV2D_ANY_GROUP_F32,
@@ -138,6 +148,7 @@ _ORDER = (
     DEQUANTIZE_CPU,
     CONCAT_CPU,
     MOVE_CPU,
+    UNPACK_OPEN,
     OBSERVE_CPU,
     CHANNEL_MEANS_CPU,
     SAMPLE2D_CPU,
@@ -215,6 +226,25 @@ def select(spec: Spec, target: Target, measured: Measured = not_measured) -> Sch
         if known
         else able[0]
     )
+
+
+def of_any_size(
+    template: ScheduleTemplate, spec: Spec, layouts: Layouts, target: Target
+) -> tuple[ScheduleTemplate, Spec, Layouts]:
+    """Return the kernel that computes ``spec`` for tensors of any size, with the same bits.
+
+    It is compiled once for all layers of its kind, and may take longer to run. The kernel itself is
+    returned where there is none. Constants are those that ``template`` packs.
+    """
+    found: tuple[ScheduleTemplate, Spec | None] = template, None
+    if template in (CONV2D_F32, DEPTHWISE_F32) and isinstance(spec, Conv2d):
+        found = CONV2D_OPEN_F32, conv2d_open.opened(spec, target)
+    elif template in (MOVE_CPU, DEQUANTIZE_CPU) and isinstance(spec, Move | Dequantize):
+        found = UNPACK_OPEN, unpack_open.opened(spec, layouts)
+    general_template, general = found
+    if general is None:
+        return template, spec, layouts
+    return general_template, general, general_template.layouts(general, layouts)
 
 
 def comparable(spec: Spec, target: Target) -> tuple[ScheduleTemplate, ...]:

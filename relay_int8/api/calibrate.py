@@ -17,7 +17,8 @@ from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.mapper import Mapper
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.network import CalibrationRecipe
-from relay_int8.calibration.observe import Progress, Runner
+from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.side_by_side import by_all_cores
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.dataset import data_digest
@@ -169,11 +170,11 @@ def _checkpoint(
 @contextmanager
 def _runner(
     recipe: CalibrationRecipe, scheduler: str | None, workers: int | None
-) -> Iterator[Runner | Mapper]:
+) -> Iterator[Mapper]:
     if scheduler is not None and workers is not None:
         raise ConfigError("give --scheduler or --workers: a scheduler has workers of its own")
     if scheduler is None and workers is None:
-        yield recipe()
+        yield by_all_cores(recipe())
         return
     from relay_int8.calibration.cluster import DaskMapper, connected
 

@@ -9,12 +9,15 @@ from pathlib import Path
 from relay_int8.api.build import Artifact
 from relay_int8.api.clock import StageClock
 from relay_int8.calibration.observe import Progress
+from relay_int8.compiler.kernel_library import share_library, sharing_kernels
 from relay_int8.errors import ConfigError
 from relay_int8.report.assembly import with_fidelity, with_sensitivity, with_times
 from relay_int8.report.contents import Report
+from relay_int8.runtime.artifact import LIBRARY
 from relay_int8.runtime.module import refusal
 
 
+@sharing_kernels()
 def measure(
     artifact: Artifact,
     *,
@@ -62,10 +65,15 @@ def measure(
         trial = Path(folder) / "network.ri8"
         with clock.stage("export"):
             artifact.save(trial)
+        is_runnable = not refusal(artifact.manifest)
+        if is_runnable and artifact.built.gpu is None:
+            file = Path(folder) / LIBRARY
+            file.write_bytes(artifact.library)
+            share_library(artifact.built.executable, file)
         if samples and images is not None:
             with clock.stage("compare"):
                 report = with_fidelity(report, network, images, samples, progress)
-        if not refusal(artifact.manifest):
+        if is_runnable:
             with clock.stage("measure"):
                 compared = bool(samples) and images is not None
                 reference = network.reference if compared else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,8 @@ Array = npt.NDArray[Any]
 
 class CalibrationNetwork:
     """A ``calibration.Runner``: batch 1, fixed schedules, one compilation for both passes.
+
+    Several threads may call it at a time: each call has a virtual machine to itself.
 
     Parameters
     ----------
@@ -70,18 +73,25 @@ class CalibrationNetwork:
             name: dataflow.shape(param)[1] for name, param in zip(scalable, factors, strict=True)
         }
         self._target = target
-        self._last_grids: dict[str, Grid] = {}
-        self._last_grid: list[tvm.runtime.Tensor] = []
+        self._last_grid: tuple[Mapping[str, Grid], list[tvm.runtime.Tensor]] = ({}, [])
+        self._lock = threading.Lock()
+        self._idle: list[Callable[..., Any]] = []
         self._off = tvm.runtime.tensor(np.zeros(1, np.float32))
 
     @cached_property
-    def _main(self) -> Callable[..., Any]:
+    def _executable(self) -> tvm.runtime.Executable:
         """The compiled network, compiled when the first image comes."""
         with self._target:
-            final = finalize()(lower(self._target)(self._observed))
-            executable = linked(final, self._target)
-        main: Callable[..., Any] = started(executable)["main"]
-        return main
+            final = finalize()(lower(self._target, brief=True)(self._observed))
+            return linked(final, self._target)
+
+    def _machine(self) -> Callable[..., Any]:
+        """Return a virtual machine that no other thread uses."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            main: Callable[..., Any] = started(self._executable)["main"]
+            return main
 
     def statistics(self, image: Image) -> Statistics:
         """Return the ranges of all tensors, and what is known of the channels of some."""
@@ -119,14 +129,15 @@ class CalibrationNetwork:
         return _arrays(self._names, outputs[count : 2 * count])
 
     def _grid(self, grids: Mapping[str, Grid]) -> list[tvm.runtime.Tensor]:
-        if grids != self._last_grids:
-            self._last_grid = [
+        known, tensors = self._last_grid
+        if grids != known:
+            tensors = [
                 tvm.runtime.tensor(np.array([number], np.float32))
                 for name in self._names
                 for number in (grids[name].low, grids[name].inverse)
             ]
-            self._last_grids = dict(grids)
-        return self._last_grid
+            self._last_grid = dict(grids), tensors
+        return tensors
 
     def _run(
         self, image: Image, grid: list[tvm.runtime.Tensor], factors: Factors = UNSCALED
@@ -136,7 +147,9 @@ class CalibrationNetwork:
             tvm.runtime.tensor(factors.get(name, np.ones(count, np.float32)).reshape(1, -1, 1, 1))
             for name, count in self._channels.items()
         ]
-        outputs = self._main(*inputs, *grid, *scales)
+        main = self._machine()
+        outputs = main(*inputs, *grid, *scales)
+        self._idle.append(main)
         return [outputs] if isinstance(outputs, tvm.runtime.Tensor) else list(outputs)
 
 

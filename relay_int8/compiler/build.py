@@ -100,7 +100,8 @@ def compile_module(
     For a GPU the library holds machine code of all ``architectures``, as in ``sm_80``; of the
     target's own if none are named. With ``cuda_graphs`` all launches between the first kernel and
     the last are one, from the second run on. With ``float16``, for GPUs alone, convolutions and
-    dense layers that stay in float multiply float16.
+    dense layers that stay in float multiply float16. With ``shared`` the network runs in this call
+    alone: it shares kernels with those before it, and takes some that serve tensors of any size.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def compile_module(
     """
     check_float16(float16, target)
     with collecting_declined() as declined:
-        lowered = _lowered(mod, target, records, float16)
+        lowered = _lowered(mod, target, records, float16, brief=shared)
     graphs = cuda_graphs and target.kind.name == "cuda"
     try:
         with target, device_code(target, architectures) as compiled:
@@ -156,11 +157,16 @@ def kernel_calls(mod: IRModule, target: Target) -> tuple[KernelCall, ...]:
 
 
 def _lowered(
-    mod: IRModule, target: Target, records: TunedSchedules | None = None, float16: bool = False
+    mod: IRModule,
+    target: Target,
+    records: TunedSchedules | None = None,
+    float16: bool = False,
+    *,
+    brief: bool = False,
 ) -> IRModule:
     with target:
         try:
-            return lower(target, records, float16)(mod)
+            return lower(target, records, float16, brief=brief)(mod)
         except ScheduleError as error:
             raise UnsupportedOpError(str(error)) from error
 

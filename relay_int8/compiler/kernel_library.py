@@ -37,6 +37,8 @@ NEEDLESS = [
     "tirx.RemoveNoOp"
 ]  # takes a fifth of TVM's own passes, and LLVM gives the same bytes without it
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
+FEW_CHUNKS = 3  # of networks with a few kernels of their own: each costs 16 ms however small it is
+FEW = 20
 CODE_VERSION = 1  # of what is kept on disk: to be raised where the same kernels get other code
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
@@ -79,6 +81,13 @@ class KernelLibrary:
                 known = CompiledKernel(func, module)
                 self.compiled.setdefault((str(target), gvar.name_hint), known)
 
+    def run_from(self, library: tvm.runtime.Module, instead_of: tvm.runtime.Executable) -> None:
+        """Take the kernels of a network from its linked ``library`` from now on."""
+        modules = set(instead_of.mod.imports)
+        linked = {key: kernel for key, kernel in self.compiled.items() if kernel.module in modules}
+        for key, kernel in linked.items():
+            self.compiled[key] = CompiledKernel(kernel.func, library)
+
 
 _shared: ContextVar[KernelLibrary | None] = ContextVar("shared_kernels", default=None)
 
@@ -101,6 +110,25 @@ def shared_function(make: Callable[[], tirx.PrimFunc], *key: str) -> tirx.PrimFu
     if key not in library.functions:
         library.functions[key] = make()
     return library.functions[key]
+
+
+def share_library(executable: tvm.runtime.Executable, path: Path) -> None:
+    """Let the networks after it, in this context, run the kernels of a linked library.
+
+    They are machine code there; without it LLVM makes it again, of each kernel that is shared. The
+    file may be removed afterwards.
+
+    Parameters
+    ----------
+    executable
+        What was linked; this computer must have the instructions of its target.
+    path
+        Its library.
+    """
+    library = _shared.get()
+    if library is not None:
+        (machine_code,) = tvm.runtime.load_module(str(path)).imports
+        library.run_from(machine_code, executable)
 
 
 def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runtime.Executable:
@@ -191,7 +219,8 @@ def _compiled(
     machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
     inner = [item for item in kernels.items() if item[0].name_hint not in checked]
     outer = [item for item in kernels.items() if item[0].name_hint in checked]
-    chunks = [inner[i::CHUNKS] for i in range(min(len(inner), CHUNKS))]
+    most = CHUNKS if alone or len(inner) > FEW else FEW_CHUNKS
+    chunks = [inner[i::most] for i in range(min(len(inner), most))]
     configs = [NO_CHECKS] * len(chunks) + [{}] * len(outer)
     chunks += [[item] for item in outer]
 

@@ -44,6 +44,7 @@ from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQu
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.graph.declined import Declined, collecting_declined
 from schedules.catalog import stores_unsigned
+from schedules.template import not_measured
 
 CUDA_GRAPHS = "relax.backend.use_cuda_graph"
 
@@ -101,10 +102,13 @@ def island_passes() -> list[Pass]:
     ]
 
 
-def schedule_passes(target: Target, records: TunedSchedules | None = None) -> list[Pass]:
+def schedule_passes(
+    target: Target, records: TunedSchedules | None = None, *, brief: bool = False
+) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
+    measured = records.seconds if records else not_measured
     return [
-        AlterLayout(target, records.seconds) if records else AlterLayout(target),
+        AlterLayout(target, measured, brief=brief),
         ScheduleKernels(target, records),
         *(_island_loops() if target.kind.name == "cuda" else [ScheduleIslands()]),
         CheckKernels(),
@@ -142,12 +146,22 @@ def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:
     ]
 
 
-def lower(target: Target, records: TunedSchedules | None = None, float16: bool = False) -> Pass:
-    """Return phases 3 to 5: from a QDQ or float module to scheduled kernels."""
+def lower(
+    target: Target,
+    records: TunedSchedules | None = None,
+    float16: bool = False,
+    *,
+    brief: bool = False,
+) -> Pass:
+    """Return phases 3 to 5: from a QDQ or float module to scheduled kernels.
+
+    With ``brief``, for a network that runs so few times that compiling it takes longer, kernels
+    that serve tensors of any size are taken where they give the same bits.
+    """
     passes = [
         *kernel_passes(target, float16),
         *island_passes(),
-        *schedule_passes(target, records),
+        *schedule_passes(target, records, brief=brief),
     ]
     return tvm.transform.Sequential(passes, name="lower")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from relay_int8.data.dataset import Dataset, open_data
-from relay_int8.data.picture_folder import read_picture
+from relay_int8.data.picture_folder import PictureFolder, read_picture
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Batches
 from relay_int8.data.tensor_info import TensorInfo
@@ -19,6 +20,7 @@ def open_images(
 ) -> Dataset:
     """Return the images of ``data`` for a network of ``inputs``, the first one looked at.
 
+    They are read in several passes: inputs that pictures become are kept, as far as memory allows.
     :func:`relay_int8.calibration.open_data` says in which forms they may come.
 
     Raises
@@ -27,6 +29,8 @@ def open_images(
         If there is none, or the first does not fit: said before anything is compiled.
     """
     images = open_data(data, inputs, preprocessing)
+    if isinstance(images.batches, PictureFolder):
+        images = replace(images, batches=replace(images.batches, keeps=True))
     next(iter(images))
     return images
 

@@ -6,7 +6,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from relay_int8.notices import notice
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 AHEAD = 4  # pictures that are decoded before they are asked for
+MOST_KEPT_BYTES = 160_000_000  # some 260 inputs of 3x224x224
 # Everything Pillow raises for a file that is damaged, truncated or no picture.
 _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, Picture.DecompressionBombError)
 
@@ -35,10 +36,17 @@ class PictureFolder:
         The folder; files without a picture's suffix are passed over.
     preprocessing
         From picture to input.
+    keeps
+        Keep inputs in memory for later passes, up to ``MOST_KEPT_BYTES``: decoding a picture takes
+        as long as a small network does.
     """
 
     path: Path
     preprocessing: Preprocessing
+    keeps: bool = False
+    _kept: dict[Path, npt.NDArray[Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __call__(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         """Yield (path, input of batch 1).
@@ -60,7 +68,7 @@ class PictureFolder:
             waiting: deque[tuple[Path, Future[npt.NDArray[Any]]]] = deque()
             try:
                 for path in paths:
-                    waiting.append((path, pool.submit(read_picture, path, self.preprocessing)))
+                    waiting.append((path, pool.submit(self._input, path)))
                     if len(waiting) > AHEAD:
                         yield _next(waiting)
                 while waiting:
@@ -71,6 +79,16 @@ class PictureFolder:
     def __len__(self) -> int:
         """Return how many pictures there are."""
         return len(self.paths())
+
+    def _input(self, path: Path) -> npt.NDArray[Any]:
+        """Return the input of batch 1 that a picture becomes, or became before."""
+        if path in self._kept:
+            return self._kept[path]
+        x = read_picture(path, self.preprocessing)
+        if self.keeps and sum(kept.nbytes for kept in self._kept.values()) < MOST_KEPT_BYTES:
+            x.setflags(write=False)
+            self._kept[path] = x
+        return x
 
     def paths(self) -> list[Path]:
         """Return the pictures in the order they are read."""

@@ -14,6 +14,7 @@ from relay_int8.calibration.formats import fit
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.network import CalibrationNetwork
 from relay_int8.calibration.observe import Progress
+from relay_int8.calibration.side_by_side import by_all_cores
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.passes.qdq.correct_bias import CorrectBias
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
@@ -210,7 +211,7 @@ def _calibrated(
         single, schemes, means, native_target(), method, observed_channels(scalable, method)
     )
     table = calibrate(
-        network,
+        by_all_cores(network),
         schemes,
         data,
         method=method,

@@ -34,6 +34,9 @@ from relay_int8.tuning.records import Records
 from schedules.targets import native_target, target_config
 
 WARM_UP, REPEATS = 3, 20  # runs of a network that is timed
+FEW = 5  # runs of one so large that REPEATS would take longer than MOST_SECONDS
+MOST_SECONDS = 1.0
+PROFILED = 10  # runs in which each kernel is timed
 
 
 def report_of(
@@ -163,18 +166,26 @@ def _float_ms(reference: IRModule) -> float:
     target = native_target(cpu_flags())
     main = virtual_machine(compile_module(reference, target, shared=True))["main"]
     inputs = [tvm.runtime.tensor(x) for x in random_inputs(inputs_of(reference)).values()]
-    times_ms = []
-    for _ in range(WARM_UP + REPEATS):
+    times_ms: list[float] = []
+    while len(times_ms) < WARM_UP + _repeats(min(times_ms, default=0)):
         start = time.perf_counter_ns()
         main(*inputs)
         times_ms.append((time.perf_counter_ns() - start) / 1e6)
     return float(np.median(times_ms[WARM_UP:]))
 
 
+def _repeats(run_ms: float) -> int:
+    """Return how often a network is run for its median; ``run_ms``: what a run takes."""
+    return REPEATS if not run_ms else max(FEW, min(REPEATS, int(MOST_SECONDS * 1e3 / run_ms)))
+
+
 def _timed(report: Report, built: Built, module: Module) -> Report:
     inputs = random_inputs(module.manifest.inputs)
-    latency_ms = {"int8": float(np.median(module.time(inputs, repeats=REPEATS)))}
-    timed = [] if module.has_graph else timed_calls(built.calls, module.profile(inputs))
+    (run_ms,) = module.time(inputs, repeats=1)
+    repeats = _repeats(run_ms)
+    latency_ms = {"int8": float(np.median(module.time(inputs, repeats=repeats, warmup=0)))}
+    profiled = [] if module.has_graph else module.profile(inputs, min(repeats, PROFILED))
+    timed = timed_calls(built.calls, profiled) if profiled else []
     times_us = times_by_tensor(timed)
     names = {layer.name for layer in report.layers}
     other_us = {

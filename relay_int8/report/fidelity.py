@@ -37,21 +37,22 @@ class Difference:
 
     def add(self, reference: np.ndarray, approximate: np.ndarray, params: QParams | None) -> None:
         """Add one image's FP32 tensor and its quantized form, dequantized."""
-        wanted = reference.astype(np.float64)
-        # What a mask has made infinite is no signal, and no error where both networks have it.
-        error = np.subtract(
-            wanted, approximate, where=reference != approximate, out=np.zeros_like(wanted)
-        )
-        self.signal += float(np.sum(wanted[np.isfinite(wanted)] ** 2))
-        self.noise += float(np.sum(error**2))
-        self.max_error = max(self.max_error, float(np.abs(error).max(initial=0)))
+        wanted = reference.astype(np.float64).ravel()
+        signal = float(np.einsum("i,i->", wanted, wanted))
+        if np.isfinite(signal):
+            error = wanted - approximate.ravel()
+        else:  # what a mask has made infinite is no signal, and no error where both have it
+            equal = reference.ravel() == approximate.ravel()
+            error = np.subtract(
+                wanted, approximate.ravel(), where=~equal, out=np.zeros_like(wanted)
+            )
+            signal = float(np.sum(wanted[np.isfinite(wanted)] ** 2))
+        self.signal += signal
+        self.noise += float(np.einsum("i,i->", error, error))
+        self.max_error = max(self.max_error, error.max(initial=0), -error.min(initial=0))
         self.count += approximate.size
         if params is not None:
-            steps = np.rint(approximate / params.scale)  # q - zero point, whole numbers
-            ends = {params.qmin, params.qmax} - {params.zero_point}
-            self.saturated += sum(
-                int(np.count_nonzero(steps == end - params.zero_point)) for end in ends
-            )
+            self.saturated += _saturated(approximate, params)
 
     @property
     def snr_db(self) -> float | None:
@@ -62,6 +63,17 @@ class Difference:
     def saturation(self) -> float:
         """Fraction of the values that are saturated."""
         return self.saturated / max(self.count, 1)
+
+
+def _saturated(values: np.ndarray, params: QParams) -> int:
+    """Return how many dequantized values are at an end of the integer range, zero left out."""
+    zero_point, step = params.zero_point, float(params.scale)
+    count = 0
+    if params.qmax != zero_point:  # half a step before the end: no other integer is there
+        count += int(np.count_nonzero(values > np.float32((params.qmax - zero_point - 0.5) * step)))
+    if params.qmin != zero_point:
+        count += int(np.count_nonzero(values < np.float32((params.qmin - zero_point + 0.5) * step)))
+    return count
 
 
 @dataclass(frozen=True, kw_only=True)

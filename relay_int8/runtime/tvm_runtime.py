@@ -11,6 +11,7 @@ import ctypes
 import importlib.util
 import os
 from contextlib import AbstractContextManager, nullcontext
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ CUDA = 2  # DLPack's kDLCUDA
 ALIGNMENT = 64  # bytes, which kernels of TVM assume of every tensor
 _TYPES = {"cpu": 1, "cuda": CUDA, "cuda_host": 3}  # those of DLPack; the last is pinned
 _POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
+_BIG_CORES = 1  # of config_threadpool: prefer big cores, the runtime's own default
+_thread = threading.local()  # has_cores: keep_to has said how many
 
 
 @dataclass(frozen=True)
@@ -167,17 +170,33 @@ def use_all_cores() -> None:
     By itself it takes half of x86's logical cores, which on a virtual machine may be half of all
     there is. A pool that exists already does not grow: call this before anything runs.
     """
-    if "TVM_NUM_THREADS" not in os.environ:
+    if "TVM_NUM_THREADS" not in os.environ and not getattr(_thread, "has_cores", False):
         os.environ.setdefault("TVM_BIND_THREADS", "0")
         _resize(usable_cores())
+
+
+def wanted_threads() -> int:
+    """Return how many threads are to compute: what ``TVM_NUM_THREADS`` says, else every core."""
+    wanted = os.environ.get("TVM_NUM_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) else usable_cores()
+
+
+def keep_to(cores: int) -> None:
+    """Let the calling thread run its kernels on so many cores; other threads have their own pools.
+
+    On one it runs them itself.
+    """
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
+    # The runtime counts the cores that are named here; without binding, which ones is the same.
+    tvm_ffi.get_global_func("runtime.config_threadpool")(_BIG_CORES, cores, ["0"] * cores)
+    _thread.has_cores = True
 
 
 def _resize(count: int) -> None:
     # Every launch reads the variable: where it says 1, or the runtime's own default is 1, kernels
     # run on one thread, whatever the pool has. So it stays set.
     os.environ["TVM_NUM_THREADS"] = str(count)
-    # 1 = prefer big cores, the runtime's own default.
-    tvm_ffi.get_global_func("runtime.config_threadpool")(1, count)
+    tvm_ffi.get_global_func("runtime.config_threadpool")(_BIG_CORES, count)
 
 
 def threads() -> int:

@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.fixed_point import to_integer, wide
-from schedules.spec import GATES, GATES_ALONE, Activation, Conv2d, Dense, Rounding
+from schedules.spec import GATES, GATES_ALONE, Activation, Conv2d, Dense, OpenConv2d, Rounding
 
 
 class Load(Protocol):
@@ -57,7 +57,7 @@ def type_refusal(spec: Conv2d | Dense, *, half: bool = False) -> str | None:
 
 
 def epilogue(
-    spec: Conv2d | Dense,
+    spec: Conv2d | Dense | OpenConv2d,
     acc: Expr,
     load: Load,
     r: Expr | None = None,
@@ -73,7 +73,7 @@ def epilogue(
     r
         The residual's lanes, in its own type, where ``spec`` has one.
     """
-    if spec.x == "float32":
+    if isinstance(spec, OpenConv2d) or spec.x == "float32":
         return _clamp(_float_epilogue(spec, acc, load, r), load)
     if spec.rounding:
         return _fixed_epilogue(spec, spec.rounding, acc, load, r)
@@ -161,7 +161,9 @@ def rint(x: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin(vector("int32", lanes(x)), "llvm.lrint", x)
 
 
-def _float_epilogue(spec: Conv2d | Dense, acc: Expr, load: Load, r: Expr | None) -> Expr:
+def _float_epilogue(
+    spec: Conv2d | Dense | OpenConv2d, acc: Expr, load: Load, r: Expr | None
+) -> Expr:
     kept = acc if r is None else acc + r
     if not spec.leaky:
         return kept

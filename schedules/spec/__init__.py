@@ -31,6 +31,7 @@ from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
+from schedules.spec.open_size import OpenConv2d, OpenUnpack
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product, Strides
@@ -63,6 +64,8 @@ __all__ = [
     "Move",
     "Normalize",
     "Observe",
+    "OpenConv2d",
+    "OpenUnpack",
     "OperatorSpec",
     "Padding",
     "Pair",

@@ -16,6 +16,7 @@ from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
+from schedules.spec.open_size import OpenConv2d, OpenUnpack
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product
 from schedules.spec.sampling import Sample2d
@@ -23,6 +24,8 @@ from schedules.spec.statistics import ChannelMeans, Observe
 
 Spec = (
     Conv2d
+    | OpenConv2d
+    | OpenUnpack
     | Dense
     | Pool2d
     | Binary
@@ -48,6 +51,8 @@ SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
     for cls in (
         Conv2d,
+        OpenConv2d,
+        OpenUnpack,
         Dense,
         Pool2d,
         Binary,

@@ -6,6 +6,7 @@ from PIL import Image
 
 from relay_int8.calibration import Preprocessing, open_data
 from relay_int8.data import picture_folder
+from relay_int8.data.images import open_images
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
@@ -105,6 +106,27 @@ def test_pictures_are_read_a_few_ahead_in_their_order(tmp_path, monkeypatch):
     found.close()
     assert read == [f"{place}.png" for place in range(len(read))]
     assert 1 <= len(read) <= picture_folder.AHEAD + 1
+
+
+def test_inputs_are_kept_for_later_passes_as_far_as_they_fit(tmp_path, monkeypatch):
+    for number in range(4):
+        Image.new("L", (2, 2), number).save(tmp_path / f"{number}.png")
+    read = []
+    inner = picture_folder.read_picture
+
+    def _noted(path, preprocessing):
+        read.append(path.name)
+        return inner(path, preprocessing)
+
+    monkeypatch.setattr(picture_folder, "read_picture", _noted)
+    monkeypatch.setattr(picture_folder, "MOST_KEPT_BYTES", 2 * 16)  # two of 2x2 float32
+    x = TensorInfo(name="x", shape=(1, 1, 2, 2), dtype="float32")
+    pictures = open_images([x], tmp_path, Preprocessing(channels="L"))
+    for _ in range(2):
+        assert [image["x"].max() for image in pictures] == [0, 1, 2, 3]
+    names = [f"{number}.png" for number in range(4)]
+    assert read[-2:] == names[2:]
+    assert [read.count(name) for name in names[:2]] == [1, 1]
 
 
 def test_a_damaged_picture_is_reported_where_it_stands(tmp_path):

@@ -9,10 +9,11 @@ import tvm_ffi
 
 from relay_int8.compiler import kernel_library
 from relay_int8.compiler.build import Built, compile_module, virtual_machine
-from relay_int8.compiler.kernel_library import sharing_kernels
+from relay_int8.compiler.kernel_library import share_library, sharing_kernels
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.targets import native_target
-from tests.small_networks import residual
+from tests.quantized_networks import QuantizedNetwork
+from tests.small_networks import any_params, residual
 
 TARGET = native_target()
 
@@ -43,12 +44,14 @@ def test_second_network_compiles_nothing(compiled):
     mod = residual()
     alone = _run(compile_module(mod, TARGET))
     with sharing_kernels():
-        first = compile_module(mod, TARGET)
-        second = compile_module(mod, TARGET, shared=True)
+        first, second, third = (
+            compile_module(mod, TARGET, shared=shared) for shared in (False, True, True)
+        )
     assert compiled[0] == compiled[1]
     assert compiled[0]
-    assert not compiled[2]
-    assert _run(first) == _run(second) == alone
+    assert compiled[2] == {name for name in compiled[2] if name.startswith("conv2d_open_f32")}
+    assert not compiled[3]
+    assert _run(first) == _run(second) == _run(third) == alone
 
 
 def test_without_a_context_nothing_is_remembered(compiled):
@@ -61,16 +64,31 @@ def test_without_a_context_nothing_is_remembered(compiled):
 
 def test_an_exported_library_has_all_its_kernels(compiled, tmp_path):
     mod = residual()
+    compile_module(mod, TARGET)
     with sharing_kernels():
         compile_module(mod, TARGET, shared=True)
         built = compile_module(mod, TARGET)
     built.export(tmp_path / "library.so")
-    assert compiled[0] == compiled[1]
+    assert compiled[0] == compiled[2]
     library = tvm.runtime.load_module(str(tmp_path / "library.so"))
     main = tvm.relax.VirtualMachine(library, tvm.cpu())["main"]
     x = np.random.default_rng(0).normal(size=(1, 3, 12, 11)).astype("float32")
     found = main(tvm.runtime.tensor(x))
     assert found.numpy().tobytes() == _run(built)
+
+
+def test_networks_run_the_kernels_of_a_linked_library(compiled, tmp_path):
+    mod = QuantizedNetwork.make(residual(), any_params).mod
+    with sharing_kernels():
+        built = compile_module(mod, TARGET)
+        in_memory = _run(compile_module(mod, TARGET, shared=True))
+        built.export(tmp_path / "library.so")
+        share_library(built.executable, tmp_path / "library.so")
+        (tmp_path / "library.so").unlink()
+        again = compile_module(mod, TARGET, shared=True)
+        assert {module.kind for module in again.executable.mod.imports} == {"library", "llvm"}
+        assert _run(again) == in_memory == _run(built)
+    assert not compiled[2]
 
 
 def test_equal_kernels_have_equal_names():

@@ -36,5 +36,15 @@ def test_saturation(zero_point, qmin, qmax, dtype, saturation):
     assert difference.snr_db == float("inf")
 
 
+def test_what_a_mask_has_made_infinite_counts_where_the_networks_differ():
+    masked, other = np.float32([-np.inf, 2, 0]), np.float32([-np.inf, 1, 0])
+    same = Difference()
+    same.add(masked, other, None)
+    assert (same.signal, same.noise, same.max_error) == (4, 1, 1)
+    apart = Difference()
+    apart.add(masked, np.float32([0, 2, 0]), None)
+    assert (apart.signal, apart.noise) == (4, np.inf)
+
+
 def test_nothing_added():
     assert Difference().saturation == 0

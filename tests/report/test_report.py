@@ -10,6 +10,7 @@ from rich.console import Console
 from relay_int8.cli.summary import print_summary
 from relay_int8.cli.terminal import terminal
 from relay_int8.errors import RecordError
+from relay_int8.report.assembly import _repeats
 from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, OutputReport, Report
 from relay_int8.report.reasons import kind_of
 from relay_int8.report.wording import decibels
@@ -195,3 +196,8 @@ def test_what_other_runtimes_may_do_is_printed_where_the_network_goes_there():
     assert ELSEWHERE in printed(report, exported=True)
     assert "Hazards" not in printed(dataclasses.replace(REPORT, hazards=(there,)))
     assert ELSEWHERE in report.to_json()
+
+
+@pytest.mark.parametrize(("run_ms", "repeats"), [(0, 20), (10, 20), (100, 10), (3000, 5)])
+def test_large_networks_are_timed_for_a_second(run_ms, repeats):
+    assert _repeats(run_ms) == repeats

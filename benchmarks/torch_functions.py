@@ -123,6 +123,7 @@ def synonyms(a: torch.Tensor, b: torch.Tensor) -> Results:
         *torch.tensor_split(a, 2),
         *torch.tensor_split(b, (1, 3), dim=1),
         torch.cat([torch.tensor([]), a[0]]),
+        F.linear(a, b[0]) + a.T[:3, 0] + a.mT[:3, 1],
         a + torch.arange(1, 6).sqrt() + (a > 0).long().exp(),
     ]
 

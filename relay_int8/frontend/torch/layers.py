@@ -77,11 +77,13 @@ def _with_bias(step: TorchStep, y: relax.Expr, channels: int) -> relax.Expr:
 
 
 def _linear(step: TorchStep) -> Result:
-    """Multiply by the transposed weights."""
+    """Multiply by the transposed weights, or by a vector of them."""
     w, bias = step.tensor("weight"), step.optional_tensor("bias")
-    if len(shape(w)) != 2:
+    if len(shape(w)) not in (1, 2):
         raise NotImplementedError(f"a linear layer with weight {shape(w)}")
-    y = relax.op.matmul(step.x, step.emit("weight", relax.op.permute_dims(w, [1, 0])))
+    if len(shape(w)) == 2:
+        w = step.emit("weight", relax.op.permute_dims(w, [1, 0]))
+    y = relax.op.matmul(step.x, w)
     return y if bias is None else relax.op.add(step.emit("matmul", y), bias)
 
 

@@ -17,7 +17,7 @@ SHARED = {
     f"aten.{name}"
     for name in (
         *("alias", "chunk", "detach", "dropout", "expand", "expand_as", "lift_fresh", "narrow"),
-        *("broadcast_to", "moveaxis", "movedim", "swapaxes", "swapdims"),
+        *("broadcast_to", "moveaxis", "movedim", "mT", "numpy_T", "swapaxes", "swapdims"),
         *(
             "diagonal",
             "permute",

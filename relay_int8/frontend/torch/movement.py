@@ -11,7 +11,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import constant, shape
 
 MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} | {
     "replicate": "replicate"
@@ -60,6 +60,16 @@ def _transpose(step: TorchStep) -> Result:
     a, b = (step.axis(name) for name in names) if names else (0, -1)
     order[a], order[b] = order[b], order[a]
     return relax.op.permute_dims(step.x, order)
+
+
+def _transposed_matrices(step: TorchStep) -> Result:
+    order = list(range(step.rank))
+    order[-2:] = order[:-3:-1]
+    return relax.op.permute_dims(step.x, order)
+
+
+def _reversed_axes(step: TorchStep) -> Result:
+    return relax.op.permute_dims(step.x, list(range(step.rank))[::-1])
 
 
 def _move_axis(step: TorchStep) -> Result:
@@ -325,6 +335,16 @@ def _as_strided(step: TorchStep) -> Result:
     return reshaped(step.x, sizes)
 
 
+def _item(step: TorchStep) -> Result:
+    """Return the whole number that a constant of one element is."""
+    array = constant(step.x)
+    if array is None or array.size != 1:
+        raise NotImplementedError("a number that depends on values of the input")
+    if array.dtype.kind not in "iu":
+        raise NotImplementedError(f"a number of {array.dtype}; whole ones are read")
+    return int(array.reshape(()))
+
+
 def _size(step: TorchStep) -> Result:
     return int(shape(step.x)[step.axis("dim")])
 
@@ -357,7 +377,9 @@ MOVES: dict[str, Converter] = {
     "meshgrid": _mesh_grid,
     "moveaxis": _move_axis,
     "movedim": _move_axis,
+    "mT": _transposed_matrices,
     "narrow": _narrow,
+    "numpy_T": _reversed_axes,
     "pad": _pad,
     "permute": _permute,
     "repeat": _repeat,
@@ -390,6 +412,8 @@ EXTENTS: dict[str, Converter] = {
     "_operator.floordiv": _number(operator.floordiv),
     "_operator.mul": _number(operator.mul),
     "_operator.sub": _number(operator.sub),
+    "aten._local_scalar_dense": _item,
+    "aten.item": _item,
     "aten.sym_size": _size,
 }
 """Arithmetic of shapes: whole numbers in, whole numbers out."""

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.torch_functions import functions
+
 Results = list[torch.Tensor]
 
 
@@ -278,6 +280,7 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "views": (Computed(views), (torch.randn(4, 6),)),
         "norms": (Computed(norms), (torch.randn(2, 4, 5),)),
         "axes": (Computed(axes), (torch.randn(2, 4, 6),)),
+        **{name: (Computed(f), inputs) for name, (f, inputs) in functions().items()},
         "rotary": (Rotary(), (torch.randn(2, 5, 6),)),
         "encoder": (Encoder(), (torch.randint(0, 20, (2, 6)),)),
         "gru": (Recurrent(nn.GRU, batch_first=True, **turned), (x,)),

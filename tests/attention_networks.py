@@ -137,6 +137,23 @@ def crossed() -> tvm.IRModule:
     return net.module(net.dense("other", x, 9), y)
 
 
+def biased(*, constant_first: bool) -> tvm.IRModule:
+    """A mask that is computed and one that is constant, as of relative positions and the past."""
+    net = AttentionWriter()
+    x = net.tokens("x0")
+    bias = net.emit("bias/cut", R.strided_slice(net.x, [1, 2, 3], [0, 0, 0], [1, 2, 11]))
+    bias = net.emit("bias", R.reshape(bias, (1, 1, 1, TOKENS)))
+    q, v = (net.heads(f"{name}/h", net.dense(name, x, CHANNELS)) for name in "qv")
+    k = net.heads("k/h", net.dense("k", x, CHANNELS), (0, 2, 3, 1))
+    past = np.triu(np.full((TOKENS, TOKENS), -1e9, np.float32), 1)
+    masks = [bias, relax.const(past)]
+    first, second = masks[::-1] if constant_first else masks
+    scores = net.emit("s/first", R.add(net.emit("s", R.matmul(q, k)), first))
+    scores = net.emit("s/second", R.add(scores, second))
+    y = net.joined("y", net.emit("y/heads", R.matmul(net.emit("p", R.nn.softmax(scores)), v)))
+    return net.module(x, y, net.dense("last", y, 10))
+
+
 def linear() -> tvm.IRModule:
     """Products of two activations without a softmax: keys by values, then queries by that."""
     net = AttentionWriter()

@@ -36,6 +36,7 @@ from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
 from relay_int8.compiler.passes.normalize.fold_pad import FoldPad
 from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
+from relay_int8.compiler.passes.normalize.join_masks import JoinMasks
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
@@ -69,6 +70,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeActivation(),
         FoldPad(),
         FoldAffine(),
+        JoinMasks(),
         LowerBatchNorm(),
         LowerTransposedConv(),
     ]

@@ -88,6 +88,8 @@ def _attention(around: Surroundings, softmax: relax.Var) -> AttentionSubgraph | 
     scores = find_scores(around.values, around.values[softmax].args[0])
     if behind is None or scores is None or scores.product is None:
         return None
+    if scores.constants and scores.tensor is not None:  # the kernel adds one mask
+        return None
     core = [scores.product, *scores.members, softmax, *behind]
     if not _is_closed(around, core):
         return None

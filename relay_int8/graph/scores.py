@@ -92,7 +92,7 @@ def _masked(
             return score
         if array is not None or scores.tensor is not None or (scores.factor != 1).any():
             continue
-        if _is_near(score, values) and not _is_near(other, values):
+        if is_near_product(score, values) and not is_near_product(other, values):
             scores.tensor, scores.added_to = other, shape
             return score if dataflow.shape(score) == shape else None
     return None
@@ -113,7 +113,7 @@ def _chosen(scores: Scores, call: relax.Call) -> relax.Expr | None:
     return None
 
 
-def _is_near(var: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> bool:
+def is_near_product(var: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> bool:
     """Say whether a product of two activations is a few operators before ``var``."""
     for _ in range(NEAR):
         if var not in values:

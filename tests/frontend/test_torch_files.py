@@ -15,7 +15,7 @@ from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.converters import CONVERTERS
 from relay_int8.frontend.torch.decomposed import DECOMPOSABLE
 from relay_int8.frontend.torch.file import read_archive
-from relay_int8.graph.dataflow import calls, shape
+from relay_int8.graph.dataflow import calls, results, shape
 from tests.frontend.torch_programs import program
 
 pytestmark = pytest.mark.fast
@@ -116,6 +116,7 @@ def test_layouts_and_types_of_weights(file):
         "a": (7, [2, 3], [1, 2], reals.tobytes()),
         "b": (13, [4], [2], upper.tobytes()),
         "c": (12, [2], [1], bytes([0, 0, 1, 0])),
+        "d": (7, [3, 0], [1, 1], b""),
     }
     found = entries(file)
     found[WEIGHTS] = json.dumps(
@@ -132,6 +133,7 @@ def test_layouts_and_types_of_weights(file):
     np.testing.assert_array_equal(tensors["b"], [2, 4, 6, 8])
     np.testing.assert_array_equal(tensors["c"], [True, False])
     assert [tensors[name].dtype.name for name in "abc"] == ["float32", "float32", "bool"]
+    assert tensors["d"].shape == (3, 0)
     found["data/weights/a"] = found["data/weights/a"][:-12]
     with pytest.raises(FrontendError, match=r"tensor a .* does not fit the 28 bytes"):
         read_archive(write(file, found))
@@ -166,16 +168,40 @@ def test_operators_that_are_not_known_are_listed(file):
 
     with pytest.raises(
         UnsupportedOpError,
-        match=r"2 kinds .*mine.other.*aten.topk.*\(\) is not known to help: export .* without",
+        match=r"2 kinds .*mine.other.*aten.nonzero.*\(\) is not known to help: export .* without",
     ):
-        import_torch(renamed("aten.topk", "mine.other"), batch=2)
+        import_torch(renamed("aten.nonzero", "mine.other"), batch=2)
     with pytest.raises(
         UnsupportedOpError,
-        match=r"2 kinds .*run_decompositions\(\) before .* writes aten.lerp in .* of the others, ",
+        match=r"2 kinds .*run_decompositions\(\) before .* writes aten.kron in .* of the others, ",
     ):
-        import_torch(renamed("aten.lerp", "mine.other"), batch=2)
+        import_torch(renamed("aten.kron", "mine.other"), batch=2)
     with pytest.raises(UnsupportedOpError, match=r"2 kinds .* writes them in operators that"):
-        import_torch(renamed("aten.lerp", "aten.hstack"), batch=2)
+        import_torch(renamed("aten.kron", "aten.rot90"), batch=2)
+
+
+def test_arguments_and_results_that_are_no_tensors_are_left_out(file):
+    """Numbers and None stand in the signature; nodes have the numbers themselves."""
+
+    def signed(text):
+        signature = text["graph_module"]["signature"]
+        flag = {"constant_input": {"name": "flag", "value": {"as_bool": True}}}
+        signature["input_specs"].append(flag)
+        signature["output_specs"].append({"user_output": {"arg": {"as_none": True}}})
+
+    expected = [shape(var) for var in results(import_torch(file, batch=2)["main"])]
+    mod = import_torch(changed(file, MODEL, signed), batch=2)
+    assert [shape(var) for var in results(mod["main"])] == expected
+    assert len(mod["main"].params) == 1
+
+    def written(text):
+        signature = text["graph_module"]["signature"]
+        arg = signature["output_specs"][0]["user_output"]["arg"]["as_tensor"]
+        spec = {"user_input_mutation": {"arg": arg, "user_input_name": "x"}}
+        signature["output_specs"].append(spec)
+
+    with pytest.raises(FrontendError, match="writes over its input x: let it change a copy"):
+        import_torch(changed(file, MODEL, written), batch=2)
 
 
 def test_operators_that_decompose_are_not_read_themselves():

@@ -16,7 +16,7 @@ from tests.onnx_models import assert_close
 # Programs of benchmarks.torch_transformers; "core" ones went through run_decompositions().
 PROGRAMS = (
     *("attention", "axes", "created", "encoder", "gru", "logic", "lstm_given", "norms", "places"),
-    "rotary",
+    *("rotary", "bags", "ordered", "resized", "scattered", "synonyms"),
 )
 STATES = ("gru_given", "lstm", "rnn", "rnn_tanh")
 DECOMPOSED = ("attention_core", "created_core", "encoder_core", "views_core")

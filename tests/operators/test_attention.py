@@ -16,7 +16,16 @@ from relay_int8.quantization.config import QuantConfig
 from schedules.rounding import ROUNDINGS
 from schedules.targets import named_target
 from tests import reference
-from tests.attention_networks import CHANNELS, HEADS, NETWORKS, TOKENS, AttentionWriter, linear
+from tests.attention_networks import (
+    CHANNELS,
+    HEADS,
+    NETWORKS,
+    TOKENS,
+    AttentionWriter,
+    biased,
+    linear,
+)
+from tests.onnx_models import assert_close, run_relax
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.x86_targets import X86
 
@@ -72,6 +81,23 @@ def test_masks_that_repeat_are_kept_once():
     mask = group.attention.mask
     assert mask.values is not None and mask.values.shape == (1, 1, TOKENS, TOKENS)
     assert mask.strides == (0, 0, 0, TOKENS, 1)
+
+
+@pytest.mark.parametrize("constant_first", [False, True])
+def test_a_constant_mask_beside_a_computed_one(constant_first: bool):
+    """Both count: alone, a group that adds one mask does not take them."""
+    mod = biased(constant_first=constant_first)
+    assert "attention" not in {group.kind for group in find_groups(mod["main"])}
+    canonical = normalize()(mod)
+    (group,) = (group for group in find_groups(canonical["main"]) if group.attention)
+    assert group.attention is not None and group.attention.mask is not None
+    assert str(group.attention.mask.tensor.name) == "s/second/mask"
+    tvm.ir.assert_structural_equal(normalize()(canonical), canonical)
+    network = QuantizedNetwork.make(canonical)
+    assert [layer.name for layer in network.plan.layers if layer.macs and not layer.integer] == []
+    assert_equals_oracle(network, named_target("x86-vnni"))
+    whole = run_relax(mod, *network.inputs.values())
+    assert_close(run_relax(canonical, *network.inputs.values()), whole)
 
 
 @pytest.mark.fast

@@ -14,7 +14,14 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.constant_nodes import MOVES, attribute, evaluate
-from relay_int8.frontend.onnx.operator_support import BRANCH, OURS, title_of, unsupported_nodes
+from relay_int8.frontend.onnx.operator_support import (
+    BRANCH,
+    LOOP,
+    OURS,
+    title_of,
+    unsupported_nodes,
+)
+from relay_int8.frontend.onnx.sequences import SEQUENCES, converted, is_list
 from relay_int8.graph.dataflow import (
     FunctionWriter,
     arguments,
@@ -36,6 +43,7 @@ INTEGERS = {
     for bits in (8, 16, 32, 64)
 }
 """As a file numbers their types."""
+MOST_RUNS = 1024  # of a loop that is written out
 ELEMENTS_SAID = "bool, integers of 8 to 64 bits and floats of 16 to 64"
 
 
@@ -94,6 +102,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         if value is None:
             self._refuse_left_out(name)
             raise FrontendError(f"output {name} is computed by no node: the file is incomplete")
+        if is_list(value):
+            raise UnsupportedOpError(f"output {name} is a list of tensors: make outputs of these")
         is_float = isinstance(value.ty, relax.TensorType) and dtype(value).startswith("float")
         if is_float and declared.type.tensor_type.elem_type in INTEGERS:
             raise UnsupportedOpError(
@@ -121,8 +131,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             )
 
     def _import_node(self, node: onnx.NodeProto) -> None:
-        if node.op_type == BRANCH and not node.domain:
-            self._import_branch(node)
+        if node.op_type in (BRANCH, LOOP) and not node.domain:
+            (self._import_branch if node.op_type == BRANCH else self._import_loop)(node)
             return
         try:
             inputs = onnx_frontend.onnx_input(self._nodes[i] if i else None for i in node.input)
@@ -132,9 +142,10 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 f"node {title_of(node)} reads {err}, which nothing computes: the file is incomplete"
             ) from err
         try:
-            values = self._fold(node, list(inputs)) or self._convert(node, inputs)
+            values = self._results(node, inputs)
             for value in values:
-                _check_type(value)
+                if not isinstance(value, list):
+                    _check_type(value)
         except CONVERTER_ERRORS as err:
             reason = str(err).strip().splitlines()
             raise UnsupportedOpError(
@@ -169,6 +180,59 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 self._of_shapes.update({name} if value.name in self._of_shapes else ())
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"node {title_of(node)} (If) has no whole branch: {err}") from err
+
+    def _import_loop(self, node: onnx.NodeProto) -> None:
+        """Import every run of a loop, one after the other, as if all stood in the graph."""
+        title = f"node {title_of(node)} (Loop)"
+        try:
+            body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
+            trips, condition, *carried = [self._nodes[i] if i else None for i in node.input]
+            count = MOST_RUNS if trips is None else self._known(trips, title)
+            goes = condition is None or bool(self._known(condition, title))
+            refuse_operators(unsupported_nodes(body))
+            self._parse_graph_initializers(body)
+            stacked: list[list[relax.Expr]] = [[] for _ in body.output[1 + len(carried) :]]
+            if count > MOST_RUNS:
+                raise UnsupportedOpError(f"{title} runs {count} times; {MOST_RUNS} are the most")
+            run = 0
+            while goes and run < count:
+                given = [relax.const(run, "int64"), relax.const(True, "bool"), *carried]
+                self._nodes.update(zip((v.name for v in body.input), given, strict=True))
+                for inner in body.node:
+                    self._import_node(inner)
+                going, *results = [self._nodes[value.name] for value in body.output]
+                goes, run = bool(self._known(going, title)), run + 1
+                for rows, value in zip(stacked, results[len(carried) :], strict=True):
+                    rows.append(self.bb.emit(relax.op.expand_dims(value, 0)))
+                carried = results[: len(carried)]
+            if goes and trips is None:
+                raise UnsupportedOpError(f"{title} runs more than {MOST_RUNS} times, or forever")
+            if stacked and not run:
+                raise UnsupportedOpError(f"{title} runs no time: its outputs are empty")
+            carried += [self.bb.emit(relax.op.concat(rows, 0)) for rows in stacked]
+            self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=False) if n)
+        except CONVERTER_ERRORS as err:
+            raise FrontendError(f"{title} has no whole body: {err}") from err
+
+    @staticmethod
+    def _known(value: Any, title: str) -> int:
+        """Return a number that says how often a loop runs."""
+        array = constant(value)
+        if array is None:
+            raise UnsupportedOpError(
+                f"{title} runs as often as values of the input say; a network has a fixed number "
+                "of steps: export it without the loop, or with fixed shapes"
+            )
+        return int(array.reshape(-1)[0])
+
+    def _results(self, node: onnx.NodeProto, inputs: Any) -> list[Any]:
+        """Return the results of a node that is no branch and no loop; lists are Python's."""
+        if node.op_type in SEQUENCES and not node.domain:
+            attributes = self._parse_attr(node.attribute)
+            return [converted(node.op_type, self.bb, list(inputs), attributes)]
+        if any(is_list(value) for value in inputs):
+            raise NotImplementedError("it reads a list of tensors")
+        return self._fold(node, list(inputs)) or self._convert(node, inputs)
 
     def _fold(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr] | None:
         """Compute a node of constants, unless it is float arithmetic: FoldConstants does that."""

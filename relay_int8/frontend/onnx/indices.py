@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.scatter import scatter_elements as elements_scattered
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Array = np.ndarray[Any, Any]
@@ -58,20 +59,10 @@ def scatter_elements(
 ) -> relax.Expr:
     """Write one element for each index; other axes of the indices may be shorter."""
     x, indices, updates = inputs
-    dims, index_dims = shape(x), shape(indices)
-    axis = int(attributes.get("axis", 0)) % len(dims)
-    indices = _from_start(bb, indices, np.array(dims[axis]))
+    axis = int(attributes.get("axis", 0)) % len(shape(x))
+    indices = _from_start(bb, indices, np.array(shape(x)[axis]))
     reduction = _reduction(attributes)
-    if all(n == m for i, (n, m) in enumerate(zip(dims, index_dims, strict=True)) if i != axis):
-        return relax.op.scatter_elements(x, indices, updates, axis, reduction)
-    # TVM takes extents other than the axis's from the data: write at whole coordinates instead.
-    kind, count = dtype(indices), int(np.prod(index_dims))
-    grid = np.indices(index_dims).reshape(len(dims), count).T.astype(kind)
-    chosen = np.broadcast_to(np.arange(len(dims)) == axis, grid.shape)
-    flat = bb.emit(relax.op.reshape(indices, (count, 1)))
-    along = relax.op.where(relax.const(chosen, "bool"), flat, relax.const(grid, kind))
-    new = bb.emit(relax.op.reshape(updates, (count,)))
-    return relax.op.scatter_nd(x, bb.emit(along), new, reduction)
+    return elements_scattered(lambda _, value: bb.emit(value), x, indices, updates, axis, reduction)
 
 
 def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

@@ -7,35 +7,32 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.functions import EXPANDED
+from relay_int8.frontend.onnx.fused import FUSED
+from relay_int8.frontend.onnx.fused_attention import ATTENTION
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
+from relay_int8.frontend.onnx.sequences import SEQUENCES
 
 MS = "com.microsoft"
-SEQUENCES = {
-    "ConcatFromSequence",
-    "SequenceAt",
-    "SequenceConstruct",
-    "SequenceEmpty",
-    "SequenceErase",
-    "SequenceInsert",
-    "SequenceLength",
-    "SplitToSequence",
-}
-"""Of lists of tensors: TVM's importer takes any operand for one, and no kernel here takes them."""
 UNTRIMMED = {"NonMaxSuppression"}
 """TVM's importer gives as many rows as there could be, not those that there are."""
-CONTRIB = {"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization"}
+CONTRIB = FUSED | ATTENTION | MICROSOFT
+"""Operators of com.microsoft."""
+STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
+"""Those that have the name of a standard operator, or that ONNX Runtime writes as one."""
 
-OURS = CONVERTERS | QUANTIZED | MICROSOFT
+OURS = CONVERTERS | QUANTIZED | CONTRIB
 
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
+LOOP = "Loop"
+"""Its runs are written out; how many there are must be known."""
 
 
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
-    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH}
-    standard_ones -= CONTRIB | SEQUENCES | UNTRIMMED | EXPANDED
-    known = {"": standard_ones - set(MICROSOFT), MS: CONTRIB | set(MICROSOFT)}
+    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH, LOOP}
+    standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
+    known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):

@@ -140,6 +140,22 @@ def _global_average(x: relax.Expr, attributes: Attributes) -> relax.Expr:
     return relax.op.nn.avg_pool2d(x, pool_size=list(shape(x)[2:]))
 
 
+def _average_pool(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    x, s_x, z_x, s_y, z_y = _padded(inputs, 5)
+    if attributes.get("channels_last", 0):
+        raise NotImplementedError("channels are last; export it in NCHW")
+    pairs = _Pairs(bb)
+    y = CONVERTERS["AveragePool"](bb, [pairs.real(x, s_x, z_x)], attributes)
+    return pairs.integers(y, s_y, z_y)
+
+
+def _where(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+    condition, a, s_a, z_a, b, s_b, z_b, s_y, z_y = inputs
+    pairs = _Pairs(bb)
+    y = relax.op.where(condition, pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b))
+    return pairs.integers(y, s_y, z_y)
+
+
 def _softmax(x: relax.Expr, attributes: Attributes) -> relax.Expr:
     """Softmax along ``axis``; that of opsets before 13 over all axes from there on."""
     axis = int(attributes.get("axis", -1))
@@ -234,11 +250,13 @@ QUANTIZED: dict[str, Converter] = {
 MICROSOFT: dict[str, Converter] = {
     "QGemm": _qgemm,
     "QLinearAdd": _binary(relax.op.add),
+    "QLinearAveragePool": _average_pool,
     "QLinearConcat": _qlinear_concat,
     "QLinearGlobalAveragePool": _unary(_global_average),
     "QLinearLeakyRelu": _unary(_leaky),
     "QLinearMul": _binary(relax.op.multiply),
     "QLinearSigmoid": _unary(lambda x, _: relax.op.sigmoid(x)),
     "QLinearSoftmax": _unary(_softmax),
+    "QLinearWhere": _where,
 }
 """Operators of the domain com.microsoft."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.torch.arithmetic import unary
+from relay_int8.frontend.torch.arithmetic import of_reals, unary
 from relay_int8.frontend.torch.promotion import as_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
@@ -94,27 +94,79 @@ def _softplus(step: TorchStep) -> Result:
     return relax.op.nn.softplus(step.x)
 
 
+def _log_sigmoid(step: TorchStep) -> Result:
+    """``-softplus(-x)``."""
+    turned = step.emit("turned", relax.op.negative(step.x))
+    return relax.op.negative(step.emit("softplus", relax.op.nn.softplus(turned)))
+
+
+def _celu(step: TorchStep) -> Result:
+    """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``."""
+    zero, alpha = step.number(0.0), step.number(step.real("alpha", 1.0))
+    below = step.emit("below", relax.op.minimum(step.x, zero))
+    grown = step.emit("exp", relax.op.exp(step.emit("share", relax.op.divide(below, alpha))))
+    curve = step.emit("curve", relax.op.subtract(grown, step.number(1.0)))
+    scaled = step.emit("scaled", relax.op.multiply(curve, alpha))
+    return relax.op.add(step.emit("above", relax.op.maximum(step.x, zero)), scaled)
+
+
+def _hard_shrink(step: TorchStep) -> Result:
+    """``x`` where it is further than ``lambd`` from zero, else 0."""
+    limit, size = step.number(step.real("lambd", 0.5)), step.emit("size", relax.op.abs(step.x))
+    near = step.emit("near", relax.op.less_equal(size, limit))
+    return relax.op.where(near, step.number(0.0), step.x)
+
+
+def _soft_shrink(step: TorchStep) -> Result:
+    """``x`` moved towards zero by ``lambd``, to zero at most."""
+    limit = step.real("lambd", 0.5)
+    inside = step.emit("inside", _clipped(step.x, -limit, limit))
+    return relax.op.subtract(step.x, inside)
+
+
+def _threshold(step: TorchStep) -> Result:
+    """``x`` where it is above a threshold, else ``value``."""
+    above = relax.op.greater(step.x, step.number(step.real("threshold")))
+    return relax.op.where(step.emit("above", above), step.x, step.number(step.real("value")))
+
+
+def _logit(step: TorchStep) -> Result:
+    """``log(x / (1 - x))``; with ``eps`` x is kept that far from 0 and 1."""
+    epsilon = step.arguments.get("eps")
+    x = step.x
+    if epsilon is not None:
+        x = step.emit("inside", _clipped(x, step.real("eps"), 1.0 - step.real("eps")))
+    rest = step.emit("rest", relax.op.subtract(step.number(1.0), x))
+    return relax.op.log(step.emit("odds", relax.op.divide(x, rest)))
+
+
 def _mish(step: TorchStep) -> Result:
     grown = step.emit("softplus", relax.op.nn.softplus(step.x))
     return relax.op.multiply(step.x, step.emit("tanh", relax.op.tanh(grown)))
 
 
 ACTIVATIONS: dict[str, Converter] = {
+    "celu": _celu,
     "clamp": _clip("min", "max"),
     "clamp_max": _clip("-", "max"),
     "clamp_min": _clip("min", "-"),
     "elu": _elu,
     "gelu": _gelu,
+    "hardshrink": _hard_shrink,
     "hardsigmoid": _hard_sigmoid,
     "hardswish": _hard_swish,
     "hardtanh": _clip("min_val", "max_val", (-1.0, 1.0)),
     "leaky_relu": lambda step: relax.op.nn.leakyrelu(step.x, step.real("negative_slope", 0.01)),
+    "log_sigmoid": _log_sigmoid,
+    "logit": _logit,
     "mish": _mish,
     "prelu": _prelu,
     "relu": unary(relax.op.nn.relu),
     "relu6": lambda step: _clipped(step.x, 0.0, 6.0),
     "selu": unary(relax.op.nn.selu),
-    "sigmoid": unary(relax.op.sigmoid),
+    "sigmoid": of_reals(relax.op.sigmoid),
     "silu": unary(relax.op.nn.silu),
     "softplus": _softplus,
+    "softshrink": _soft_shrink,
+    "threshold": _threshold,
 }

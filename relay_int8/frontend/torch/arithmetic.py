@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.file import DTYPES
@@ -74,6 +75,16 @@ def unary(compute: Callable[[relax.Expr], relax.Expr]) -> Converter:
     return _convert
 
 
+def of_reals(compute: Callable[[relax.Expr], relax.Expr]) -> Converter:
+    """Apply a function to the operand; integers become reals, as torch has it."""
+
+    def _convert(step: TorchStep) -> Result:
+        x = step.x
+        return compute(x if dtype(x) == "float32" else as_type(step, x, "float32"))
+
+    return _convert
+
+
 def _same(step: TorchStep) -> Result:
     return step.x
 
@@ -123,23 +134,77 @@ def _outer(step: TorchStep) -> Result:
     return relax.op.multiply(step.emit("column", relax.op.expand_dims(a, 1)), b)
 
 
+def _add_combined(combine: Binary) -> Converter:
+    """``self + value * combine(tensor1, tensor2)``."""
+
+    def _convert(step: TorchStep) -> Result:
+        x, a, b = promoted(step, "self", "tensor1", "tensor2")
+        term = step.emit("combined", combine(a, b))
+        value = step.arguments.get("value", 1)
+        if value != 1:
+            term = step.emit("scaled", relax.op.multiply(term, as_type(step, value, dtype(term))))
+        return relax.op.add(x, term)
+
+    return _convert
+
+
+def _interpolate(step: TorchStep) -> Result:
+    """``self + weight * (end - self)``."""
+    x, end, weight = promoted(step, "self", "end", "weight")
+    way = step.emit("way", relax.op.subtract(end, x))
+    return relax.op.add(x, step.emit("part", relax.op.multiply(weight, way)))
+
+
+def _logarithm(base: float) -> Converter:
+    return lambda step: relax.op.multiply(
+        step.emit("log", relax.op.log(step.x)), step.number(1 / math.log(base))
+    )
+
+
+def _without_nan(step: TorchStep) -> Result:
+    """Put numbers in the place of NaN and of infinities."""
+    if not dtype(step.x).startswith("float"):
+        return step.x
+    most = float(np.finfo(np.float32).max)
+    names = {"nan": 0.0, "posinf": most, "neginf": -most}
+    nan, above, below = (step.number(step.real(name, default)) for name, default in names.items())
+    x, infinity = step.x, step.number(math.inf)
+    for name, condition, value in (
+        ("nan", relax.op.isnan(x), nan),
+        ("posinf", relax.op.equal(x, infinity), above),
+        ("neginf", relax.op.equal(x, step.number(-math.inf)), below),
+    ):
+        x = step.emit(name, relax.op.where(step.emit(f"is_{name}", condition), value, x))
+    return x
+
+
 ARITHMETIC: dict[str, Converter] = {
     "_assert_tensor_metadata": lambda step: [],
     "_to_copy": _cast,
     "abs": unary(relax.op.abs),
+    "acos": of_reals(relax.op.acos),
+    "acosh": of_reals(relax.op.acosh),
     "add": binary(relax.op.add),
+    "addcdiv": _add_combined(relax.op.divide),
+    "addcmul": _add_combined(relax.op.multiply),
     "alias": _same,
     "alpha_dropout": _dropout,
-    "atan": unary(relax.op.atan),
+    "asin": of_reals(relax.op.asin),
+    "asinh": of_reals(relax.op.asinh),
+    "atan": of_reals(relax.op.atan),
+    "atan2": binary(relax.op.atan2),
+    "atanh": of_reals(relax.op.atanh),
     "ceil": unary(relax.op.ceil),
     "clone": _same,
     "contiguous": _same,
-    "cos": unary(relax.op.cos),
+    "cos": of_reals(relax.op.cos),
+    "cosh": of_reals(relax.op.cosh),
     "detach": _same,
     "div": _divide,
     "dropout": _dropout,
-    "erf": unary(relax.op.erf),
-    "exp": unary(relax.op.exp),
+    "erf": of_reals(relax.op.erf),
+    "exp": of_reals(relax.op.exp),
+    "exp2": lambda step: relax.op.power(step.number(2.0), step.x),
     "expm1": lambda step: relax.op.subtract(
         step.emit("exp", relax.op.exp(step.x)), step.number(1.0)
     ),
@@ -147,31 +212,34 @@ ARITHMETIC: dict[str, Converter] = {
     "floor": unary(relax.op.floor),
     "floor_divide": _floor_divide,
     "fmod": binary(relax.op.mod),
+    "frac": lambda step: relax.op.subtract(step.x, step.emit("trunc", relax.op.trunc(step.x))),
+    "lerp": _interpolate,
     "lift_fresh": _same,
     "lift_fresh_copy": _same,
-    "log": unary(relax.op.log),
+    "log": of_reals(relax.op.log),
     "log1p": _after(lambda step: relax.op.add(step.x, step.number(1.0)), relax.op.log),
-    "log2": lambda step: relax.op.multiply(
-        step.emit("log", relax.op.log(step.x)), step.number(1 / math.log(2))
-    ),
+    "log10": _logarithm(10),
+    "log2": _logarithm(2),
     "maximum": binary(relax.op.maximum),
     "minimum": binary(relax.op.minimum),
     "mul": _multiply,
+    "nan_to_num": _without_nan,
     "neg": unary(relax.op.negative),
     "outer": _outer,
     "pow": _power,
     "reciprocal": lambda step: relax.op.divide(step.number(1.0), step.x),
     "remainder": binary(relax.op.floor_mod),
     "round": _round,
-    "rsqrt": unary(relax.op.rsqrt),
+    "rsqrt": of_reals(relax.op.rsqrt),
     "rsub": _reversed_subtract,
     "sign": unary(relax.op.sign),
-    "sin": unary(relax.op.sin),
-    "sqrt": unary(relax.op.sqrt),
+    "sin": of_reals(relax.op.sin),
+    "sinh": of_reals(relax.op.sinh),
+    "sqrt": of_reals(relax.op.sqrt),
     "square": unary(relax.op.square),
     "sub": binary(relax.op.subtract),
-    "tan": unary(relax.op.tan),
-    "tanh": unary(relax.op.tanh),
+    "tan": of_reals(relax.op.tan),
+    "tanh": of_reals(relax.op.tanh),
     "to": _cast,
     "trunc": unary(relax.op.trunc),
     "type_as": _cast,

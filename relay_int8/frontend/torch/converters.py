@@ -5,6 +5,7 @@ from __future__ import annotations
 from relay_int8.frontend.torch.activations import ACTIVATIONS
 from relay_int8.frontend.torch.arithmetic import ARITHMETIC
 from relay_int8.frontend.torch.attention import ATTENTION
+from relay_int8.frontend.torch.bags import BAGS
 from relay_int8.frontend.torch.creation import CREATION
 from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.images import IMAGES
@@ -15,6 +16,9 @@ from relay_int8.frontend.torch.movement import EXTENTS, MOVES
 from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
+from relay_int8.frontend.torch.sampling import SAMPLING
+from relay_int8.frontend.torch.scattering import SCATTERING
+from relay_int8.frontend.torch.sorting import SORTING
 from relay_int8.frontend.torch.step import Converter
 
 OPERATORS = (
@@ -27,11 +31,33 @@ OPERATORS = (
     | LOGIC
     | CREATION
     | INDEXING
+    | BAGS
+    | SCATTERING
+    | SORTING
     | MOVES
     | IMAGES
+    | SAMPLING
 )
+SYNONYMS = {
+    "absolute": "abs",
+    "clip": "clamp",
+    "concatenate": "cat",
+    "divide": "div",
+    "fix": "trunc",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "subtract": "sub",
+    "true_divide": "div",
+}
+"""Other names of operators -> those that they are read as."""
 CONVERTERS: dict[str, Converter] = (
     {f"aten.{name}": converter for name, converter in OPERATORS.items()}
+    | {f"aten.{name}": OPERATORS[other] for name, other in SYNONYMS.items()}
     | DEFORMABLE
     | EXTENTS
     | QUANTIZED

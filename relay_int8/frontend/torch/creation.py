@@ -84,6 +84,36 @@ def _arange(step: TorchStep) -> Result:
     return relax.const((start + stride * np.arange(count)).astype(kind), kind)
 
 
+def _line(step: TorchStep) -> Result:
+    """Return ``steps`` numbers from ``start`` to ``end``, evenly apart."""
+    start, end, count = step.real("start"), step.real("end"), step.integer("steps")
+    if not 0 < count <= MOST_ELEMENTS or not all(map(math.isfinite, (start, end))):
+        raise ValueError(f"{count} numbers from {start} to {end}")
+    kind = element_type(step, "float32")
+    return relax.const(np.linspace(start, end, count).astype(kind), kind)
+
+
+def _identity(step: TorchStep) -> Result:
+    """Return a matrix with ones on its diagonal."""
+    rows = step.integer("n")
+    columns = step.integer("m", rows)
+    if min(rows, columns) < 1 or rows * columns > MOST_ELEMENTS:
+        raise NotImplementedError(f"a matrix of {rows} x {columns}")
+    kind = element_type(step, "float32")
+    return relax.const(np.eye(rows, columns, dtype=kind), kind)
+
+
+def _one_hot(step: TorchStep) -> Result:
+    """Return 1 at the index of each element along an axis more, else 0."""
+    classes = step.integer("num_classes", -1)
+    if classes < 1:
+        raise NotImplementedError("how many classes there are depends on values: give num_classes")
+    apart = step.emit("apart", relax.op.expand_dims(step.x, step.rank))
+    kind = dtype(step.x)
+    hit = relax.op.equal(apart, relax.const(np.arange(classes, dtype=kind), kind))
+    return relax.op.astype(step.emit("hit", hit), "int64")
+
+
 def _scalar_tensor(step: TorchStep) -> Result:
     kind = element_type(step, "float32")
     return relax.const(np.asarray(_fill_value(step, "s"), kind), kind)
@@ -106,14 +136,17 @@ def _fill(step: TorchStep) -> Result:
 CREATION: dict[str, Converter] = {
     "arange": _arange,
     "empty": _of_size(0),
+    "eye": _identity,
     "empty_like": _like(0),
     "fill": _fill,
     "full": _of_size(),
     "full_like": _like(),
+    "linspace": _line,
     "new_empty": _of_size(0),
     "new_full": _of_size(),
     "new_ones": _of_size(1),
     "new_zeros": _of_size(0),
+    "one_hot": _one_hot,
     "ones": _of_size(1),
     "ones_like": _like(1),
     "scalar_tensor": _scalar_tensor,

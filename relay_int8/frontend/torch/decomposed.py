@@ -6,14 +6,9 @@ from collections.abc import Collection
 
 # Each was exported by PyTorch 2.13, refused as it is, and equal to PyTorch when decomposed.
 NAMES = (
-    "_upsample_nearest_exact2d addcdiv addcmul affine_grid_generator aminmax "
-    "broadcast_tensors celu clip column_stack cosine_similarity count_nonzero deg2rad diag "
-    "diag_embed dot eye fliplr frac greater gru_cell hardshrink heaviside "
-    "hstack index_copy index_fill inner isclose isfinite kron l1_loss lerp linalg_cross "
-    "linspace log_sigmoid logaddexp logit logspace logsumexp lstm_cell mse_loss "
-    "multiply mv nan_to_num negative one_hot pairwise_distance "
-    "rnn_tanh_cell rot90 sinc softshrink subtract tensordot threshold tile true_divide "
-    "upsample_bicubic2d vstack xlogy"
+    "affine_grid_generator aminmax count_nonzero deg2rad diag diag_embed fliplr gru_cell heaviside "
+    "inner isclose kron l1_loss linalg_cross logaddexp logspace lstm_cell mse_loss "
+    "pairwise_distance rnn_tanh_cell rot90 sinc tensordot xlogy"
 )
 DECOMPOSABLE = frozenset(f"aten.{name}" for name in NAMES.split())
 

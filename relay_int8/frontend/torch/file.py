@@ -167,7 +167,9 @@ def _strided(name: str, data: bytes, meta: dict[str, Any]) -> Array:
     base = np.dtype({"bfloat16": "<u2", "bool": "u1"}.get(kind, kind)).newbyteorder("<")
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     count = len(data) // base.itemsize
-    if 0 in sizes or last >= count or int(np.prod(sizes, dtype=object)) > count:
+    if 0 in sizes:
+        return np.zeros(sizes, "float32" if kind == "bfloat16" else kind)
+    if last >= count or int(np.prod(sizes, dtype=object)) > count:
         raise ValueError(f"tensor {name} {sizes} does not fit the {len(data)} bytes of its storage")
     steps = [stride * base.itemsize for stride in strides]
     array: Array = np.ndarray(sizes, base, data, offset * base.itemsize, steps)

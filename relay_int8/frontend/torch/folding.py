@@ -99,7 +99,7 @@ def folded(value: relax.Expr, weights: Collection[relax.Expr]) -> relax.Expr | N
     known = op in ELEMENTWISE or op in REDUCTIONS or op in RESHAPES or op in MOVES
     if not arrays or not known or any(a is None for a in arrays):
         return None
-    if any(operand in weights for operand in operands):
+    if any(operand in weights and 0 not in shape(operand) for operand in operands):
         return None
     call = relax.BlockBuilder().normalize(value)
     if np.prod(shape(call), dtype=object) > MOST_ELEMENTS:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
 
-def _resize(method: str, rank: int) -> Converter:
+def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
     """Resize to ``output_size``, or by ``scale_factors``: torch writes one or the other.
 
-    A sequence is resized as an image of one row.
+    A sequence is resized as an image of one row. The nearest pixel is the one that a place is
+    rounded down to, or, if ``exact``, that whose middle is the nearest.
     """
-    names = ["scales"] if rank == 1 else ["scales_h", "scales_w"]
+    names = ["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][-rank:]
 
     def _convert(step: TorchStep) -> Result:
         if step.rank != rank + 2:
@@ -26,25 +29,38 @@ def _resize(method: str, rank: int) -> Converter:
             _expect_ratio(step, names, sizes, target)
         else:
             target = _scaled(step, sizes)
-        corners = method == "linear" and step.flag("align_corners", False)
-        if corners and rank == 1:
+        corners = method != "nearest_neighbor" and step.flag("align_corners", False)
+        if corners and (rank == 1 or 1 in target):
             raise NotImplementedError(
-                "it aligns the corners of a sequence: use align_corners=False"
+                "it aligns the corners of a sequence, or of one pixel: use align_corners=False"
             )
-        if method == "nearest_neighbor":
-            where = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
-        else:
+        whole = all(wanted % size == 0 for size, wanted in zip(sizes, target, strict=True))
+        if method != "nearest_neighbor":
             where = {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
+        elif exact and not whole:
+            where = {
+                "coordinate_transformation_mode": "half_pixel",
+                "rounding_method": "round_prefer_ceil",
+            }
+        else:
+            where = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
         x, rows = step.x, [1] * (2 - rank)
         if rows:
             x = step.emit("image", relax.op.reshape(x, (*shape(x)[:2], *rows, *sizes)))
         size = (*rows, *target)
+        if rank > 2:
+            return relax.op.image.resize3d(x, size, layout="NCDHW", method=method, **where)
         y = relax.op.image.resize2d(x, size, layout="NCHW", method=method, **where)
         if not rows:
             return y
         return relax.op.reshape(step.emit("resize", y), (*shape(x)[:2], *target))
 
     return _convert
+
+
+def _image_shape(step: TorchStep) -> tuple[int, int, int, int]:
+    batch, channels = shape(step.x)[:2]
+    return batch, channels, *_image(step)
 
 
 def _image(step: TorchStep) -> tuple[int, int]:
@@ -55,20 +71,33 @@ def _image(step: TorchStep) -> tuple[int, int]:
 
 
 def _scaled(step: TorchStep, sizes: Sequence[int]) -> list[int]:
-    """Return the target of whole factors; torch places pixels of others by the factor itself."""
+    """Return the target of factors that give a whole one; torch places others by the factor."""
     factors = step.arguments.get("scale_factors")
     if not isinstance(factors, list) or len(factors) != len(sizes):
         raise ValueError("it has neither output_size nor scale_factors of every axis")
-    if any(not isinstance(f, int | float) or f < 1 or f != int(f) for f in factors):
-        raise NotImplementedError(f"scale_factors {factors}; export it with a size")
-    return [size * int(factor) for size, factor in zip(sizes, factors, strict=True)]
+    if any(
+        not isinstance(f, int | float) or not _fits(size * f)
+        for size, f in zip(sizes, factors, strict=True)
+    ):
+        raise NotImplementedError(
+            f"scale_factors {factors} of {list(sizes)}; export it with a size"
+        )
+    return [round(size * factor) for size, factor in zip(sizes, factors, strict=True)]
+
+
+def _fits(extent: float) -> bool:
+    """Whether a scaled extent is whole, but for the rounding of its factor."""
+    return extent > 0.5 and abs(extent - round(extent)) <= 1e-6 * extent
 
 
 def _expect_ratio(
     step: TorchStep, names: Sequence[str], sizes: Sequence[int], target: list[int]
 ) -> None:
     for name, size, wanted in zip(names, sizes, target, strict=True):
-        if step.arguments.get(name) is not None and step.real(name) * size != wanted:
+        if step.arguments.get(name) is None:
+            continue
+        scaled = step.real(name) * size
+        if not _fits(scaled) or round(scaled) != wanted:
             raise NotImplementedError(f"{name} {step.real(name)} from {size} to {wanted}")
 
 
@@ -111,6 +140,27 @@ def _channel_shuffle(step: TorchStep) -> Result:
     return relax.op.reshape(turned, (batch, channels, *sizes))
 
 
+def _to_overlapping_blocks(step: TorchStep) -> Result:
+    """Cut images into blocks that overlap, or leave pixels out, by indices along both axes."""
+    kernel, strides = step.sizes("kernel_size", 2), step.sizes("stride", 2, 1)
+    dilation, pad = step.sizes("dilation", 2, 1), step.sizes("padding", 2, 0, least=0)
+    x, n, c = step.x, *shape(step.x)[:2]
+    if any(pad):
+        sides = [0, 0, 0, 0, pad[0], pad[0], pad[1], pad[1]]
+        x = step.emit("padded", relax.op.nn.pad(x, sides, "constant", 0.0))
+    counts = []
+    for axis, size in zip((2, 4), shape(x)[2:], strict=True):
+        i = axis // 2 - 1
+        count = (size - dilation[i] * (kernel[i] - 1) - 1) // strides[i] + 1
+        if count < 1:
+            raise ValueError(f"blocks of {kernel} in an image of {shape(step.x)[2:]}")
+        pixels = np.arange(kernel[i])[:, None] * dilation[i] + np.arange(count) * strides[i]
+        x = step.emit("cut", relax.op.take(x, relax.const(pixels, "int64"), axis, mode="clip"))
+        counts.append(count)
+    turned = step.emit("turned", relax.op.permute_dims(x, [0, 1, 2, 4, 3, 5]))
+    return relax.op.reshape(turned, (n, c * math.prod(kernel), math.prod(counts)))
+
+
 def _blocks(step: TorchStep) -> tuple[int, int]:
     """Return the extents of blocks that neither overlap nor leave anything out."""
     kernel, strides = step.sizes("kernel_size", 2), step.sizes("stride", 2, 1)
@@ -124,9 +174,10 @@ def _blocks(step: TorchStep) -> tuple[int, int]:
 
 def _to_blocks(step: TorchStep) -> Result:
     """Cut images into blocks: (n, c, h, w) becomes (n, c * block, number of blocks)."""
-    (n, c, h, w), (rows, columns) = shape(step.x), _blocks(step)
-    if h % rows or w % columns:
-        raise NotImplementedError(f"blocks of {rows} x {columns} of an image of {h} x {w}")
+    (n, c, h, w), (rows, columns) = _image_shape(step), step.sizes("kernel_size", 2)
+    gaps = step.sizes("dilation", 2, 1) != [1, 1] or any(step.sizes("padding", 2, 0, least=0))
+    if [rows, columns] != step.sizes("stride", 2, 1) or gaps or h % rows or w % columns:
+        return _to_overlapping_blocks(step)
     cut = step.emit("cut", relax.op.reshape(step.x, (n, c, h // rows, rows, w // columns, columns)))
     turned = step.emit("turned", relax.op.permute_dims(cut, [0, 1, 3, 5, 2, 4]))
     return relax.op.reshape(turned, (n, c * rows * columns, h // rows * (w // columns)))
@@ -150,8 +201,13 @@ IMAGES: dict[str, Converter] = {
     "im2col": _to_blocks,
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
+    "_upsample_nearest_exact1d": _resize("nearest_neighbor", 1, exact=True),
+    "_upsample_nearest_exact2d": _resize("nearest_neighbor", 2, exact=True),
+    "upsample_bicubic2d": _resize("cubic", 2),
     "upsample_bilinear2d": _resize("linear", 2),
     "upsample_linear1d": _resize("linear", 1),
     "upsample_nearest1d": _resize("nearest_neighbor", 1),
     "upsample_nearest2d": _resize("nearest_neighbor", 2),
+    "upsample_nearest3d": _resize("nearest_neighbor", 3),
+    "upsample_trilinear3d": _resize("linear", 3),
 }

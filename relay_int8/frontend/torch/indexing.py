@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -16,7 +17,7 @@ from relay_int8.graph.dataflow import constant, dtype, shape
 Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
-def _indices_from_front(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
+def indices_from_front(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
     """Return indices counted from the front; constant ones are checked."""
     if dtype(indices) not in ("int32", "int64"):
         raise NotImplementedError(f"places of {dtype(indices)}")
@@ -45,7 +46,7 @@ def _embedding(step: TorchStep) -> Result:
 
 def _index_select(step: TorchStep) -> Result:
     axis, indices = step.axis("dim"), step.tensor("index")
-    return taken(step.x, _indices_from_front(step, indices, shape(step.x)[axis]), axis)
+    return taken(step.x, indices_from_front(step, indices, shape(step.x)[axis]), axis)
 
 
 def _gather(step: TorchStep) -> Result:
@@ -56,7 +57,28 @@ def _gather(step: TorchStep) -> Result:
     if constant(indices) is None:
         inside = relax.op.clip(indices, relax.prim_value(0), relax.prim_value(extent - 1))
         return relax.op.gather_elements(step.x, step.emit("inside", inside), axis)
-    return relax.op.gather_elements(step.x, _indices_from_front(step, indices, extent), axis)
+    return relax.op.gather_elements(step.x, indices_from_front(step, indices, extent), axis)
+
+
+def _take_along(step: TorchStep) -> Result:
+    """Gather along an axis; operand and indices are broadcast along the others."""
+    if step.arguments.get("dim") is None:
+        raise NotImplementedError("it reads of all elements: give it an axis (dim)")
+    axis, indices = step.axis("dim"), step.tensor("indices")
+    if len(shape(indices)) != step.rank:
+        raise ValueError(f"its indices are {shape(indices)}, for an operand {shape(step.x)}")
+    dims = [max(pair) for pair in zip(shape(step.x), shape(indices), strict=True)]
+    x, places = (
+        _widened(step, operand, [*dims[:axis], shape(operand)[axis], *dims[axis + 1 :]])
+        for operand in (step.x, indices)
+    )
+    return _gather(replace(step, arguments={"self": x, "dim": axis, "index": places}))
+
+
+def _widened(step: TorchStep, x: relax.Expr, dims: list[int]) -> relax.Expr:
+    if list(shape(x)) == dims:
+        return x
+    return step.emit("widened", relax.op.broadcast_to(x, dims))
 
 
 def _index(step: TorchStep) -> Result:
@@ -71,19 +93,24 @@ def _index(step: TorchStep) -> Result:
         order = axes + [axis for axis in range(step.rank) if axis not in axes]
         x, first = step.emit("turned", relax.op.permute_dims(x, order)), 0
         dims = [dims[axis] for axis in order]
-    extents, total = dims[first : first + len(axes)], None
-    for index_tensor, extent in zip((given[axis] for axis in axes), extents, strict=True):
-        wrapped = _indices_from_front(step, index_tensor, extent)
-        if total is not None:
-            rows = relax.op.multiply(total, relax.const(extent, dtype(total)))
-            wrapped = as_type(step, wrapped, dtype(total))
-            wrapped = step.emit("places", relax.op.add(step.emit("rows", rows), wrapped))
-        total = wrapped
-    assert total is not None
+    extents = dims[first : first + len(axes)]
+    rows = _merged_indices(step, [i for i in given if i is not None], extents)
     if len(axes) > 1:
         merged = (*dims[:first], math.prod(extents), *dims[first + len(axes) :])
         x = step.emit("merged", relax.op.reshape(x, merged))
-    return taken(x, total, first)
+    return taken(x, rows, first)
+
+
+def _merged_indices(
+    step: TorchStep, indices: list[relax.Expr], extents: Sequence[int]
+) -> relax.Expr:
+    """Return indices along axes merged to one, from those along each, broadcast to one shape."""
+    total = indices_from_front(step, indices[0], extents[0])
+    for index_tensor, extent in zip(indices[1:], extents[1:], strict=True):
+        wrapped = as_type(step, indices_from_front(step, index_tensor, extent), dtype(total))
+        rows = step.emit("rows", relax.op.multiply(total, relax.const(extent, dtype(total))))
+        total = step.emit("places", relax.op.add(rows, wrapped))
+    return total
 
 
 def _indices(step: TorchStep) -> list[relax.Expr | None]:
@@ -177,16 +204,87 @@ def _scattered(step: TorchStep, positions: Array) -> Result:
 
 
 def _index_put(step: TorchStep) -> Result:
-    """Overwrite elements at constant indices."""
-    if step.flag("accumulate", False):
-        raise NotImplementedError("it adds to places (accumulate)")
-    arrays = [None if i is None else constant(i) for i in _indices(step)]
-    if any(a is None and i is not None for a, i in zip(arrays, _indices(step), strict=True)):
-        raise NotImplementedError("places that are computed from the input")
-    positions = _counted(step.x)[tuple(slice(None) if a is None else a for a in arrays)]
+    """Overwrite elements at indices, or add to them: each index writes where reading would read."""
     value = as_type(step, step.tensor("values"), dtype(step.x))
+    given = step.arguments.get("indices")
+    if isinstance(given, list) and len(given) == 1 and _is_computed_mask(given[0]):
+        return _masked_put(step, given[0], value)
+    indices = _indices(step)
+    adds = step.flag("accumulate", False)
+    arrays = [None if i is None else constant(i) for i in indices]
+    if adds or any(a is None and i is not None for a, i in zip(arrays, indices, strict=True)):
+        return _written(step, indices, value, "add" if adds else "update")
+    positions = _counted(step.x)[tuple(slice(None) if a is None else a for a in arrays)]
     whole = step.emit("values", relax.op.broadcast_to(value, positions.shape))
     return overwritten(step.emit, step.x, positions, whole)
+
+
+def _is_computed_mask(given: object) -> bool:
+    return isinstance(given, relax.Expr) and dtype(given) == "bool" and constant(given) is None
+
+
+def _masked_put(step: TorchStep, mask: relax.Expr, value: relax.Expr) -> Result:
+    """Write one value wherever a mask is true, which is a choice."""
+    if math.prod(shape(value)) != 1 or step.flag("accumulate", False):
+        raise NotImplementedError(
+            "which values it writes depends on a mask of the input: write it with torch.where"
+        )
+    dims = (*shape(mask), *[1] * (step.rank - len(shape(mask))))
+    mask = step.emit("mask", relax.op.reshape(mask, dims))
+    return relax.op.where(mask, step.emit("value", relax.op.reshape(value, ())), step.x)
+
+
+def _written(
+    step: TorchStep, indices: list[relax.Expr | None], value: relax.Expr, reduction: str
+) -> Result:
+    """Write rows of the merged indexed axes, which stand in front of the others meanwhile."""
+    axes = [axis for axis, index_tensor in enumerate(indices) if index_tensor is not None]
+    order = axes + [axis for axis in range(step.rank) if axis not in axes]
+    dims = shape(step.x)
+    extents, rest = [dims[axis] for axis in axes], [dims[axis] for axis in order[len(axes) :]]
+    rows = _merged_indices(step, [i for i in indices if i is not None], extents)
+    inside = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    written = [*rest[:inside], *shape(rows), *rest[inside:]]
+    value = step.emit("values", relax.op.broadcast_to(value, written))
+    front = list(range(inside, inside + len(shape(rows))))
+    value = relax.op.permute_dims(
+        value, front + [axis for axis in range(len(written)) if axis not in front]
+    )
+    count, merged = math.prod(shape(rows)), (math.prod(extents), *rest)
+    value = step.emit("turned", value)
+    updates = step.emit("updates", relax.op.reshape(value, (count, *rest)))
+    x = step.emit("front", relax.op.permute_dims(step.x, order))
+    x = step.emit("merged", relax.op.reshape(x, merged))
+    rows = step.emit("column", relax.op.reshape(rows, (count, 1)))
+    y = step.emit("written", relax.op.scatter_nd(x, rows, updates, reduction))
+    y = step.emit("apart", relax.op.reshape(y, [dims[axis] for axis in order]))
+    return relax.op.permute_dims(y, [order.index(axis) for axis in range(step.rank)])
+
+
+def _unfold(step: TorchStep) -> Result:
+    """Return windows of an axis, ``step`` apart, their elements along a new last axis."""
+    axis, size, apart = step.axis("dimension"), step.integer("size"), step.integer("step")
+    count = (shape(step.x)[axis] - size) // apart + 1 if apart > 0 else 0
+    if size < 1 or count < 1:
+        raise ValueError(f"windows of {size}, {apart} apart, of {shape(step.x)[axis]}")
+    places = np.arange(count)[:, None] * apart + np.arange(size)
+    windows = step.emit("windows", taken(step.x, relax.const(places, "int64"), axis))
+    order = [i for i in range(step.rank + 1) if i != axis + 1]
+    return relax.op.permute_dims(windows, [*order, axis + 1])
+
+
+def _diagonal(step: TorchStep) -> Result:
+    """Return a diagonal of two axes along a new last axis."""
+    first, second = step.axis("dim1", 0), step.axis("dim2", 1)
+    offset, dims = step.integer("offset", 0), shape(step.x)
+    rest = [axis for axis in range(step.rank) if axis not in (first, second)]
+    places = np.diagonal(np.arange(dims[first] * dims[second]).reshape(dims[first], -1), offset)
+    if first == second or not places.size:
+        raise ValueError(f"diagonal {offset} of axes {first} and {second} of {dims}")
+    turned = step.emit("turned", relax.op.permute_dims(step.x, [*rest, first, second]))
+    merged = (*[dims[axis] for axis in rest], dims[first] * dims[second])
+    flat = step.emit("flat", relax.op.reshape(turned, merged))
+    return taken(flat, relax.const(places, "int64"), len(rest))
 
 
 def _triangle(upper: bool) -> Converter:
@@ -211,6 +309,7 @@ def _copy(step: TorchStep) -> Result:
 
 INDEXING: dict[str, Converter] = {
     "copy": _copy,
+    "diagonal": _diagonal,
     "embedding": _embedding,
     "gather": _gather,
     "index": _index,
@@ -219,6 +318,8 @@ INDEXING: dict[str, Converter] = {
     "roll": _roll,
     "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,
+    "take_along_dim": _take_along,
     "tril": _triangle(upper=False),
     "triu": _triangle(upper=True),
+    "unfold": _unfold,
 }

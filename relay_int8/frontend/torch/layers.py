@@ -11,6 +11,9 @@ from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
+FACTORS = ("other", "mat2", "vec", "tensor")
+"""What the second operand of a product is called, by matmul, mm, mv and dot."""
+
 
 def _convolution(step: TorchStep) -> Result:
     """Convolve in one to three dimensions; ``padding`` may be the text "same" or "valid"."""
@@ -74,11 +77,13 @@ def _with_bias(step: TorchStep, y: relax.Expr, channels: int) -> relax.Expr:
 
 
 def _linear(step: TorchStep) -> Result:
-    """Multiply by the transposed weights."""
+    """Multiply by the transposed weights, or by a vector of them."""
     w, bias = step.tensor("weight"), step.optional_tensor("bias")
-    if len(shape(w)) != 2:
+    if len(shape(w)) not in (1, 2):
         raise NotImplementedError(f"a linear layer with weight {shape(w)}")
-    y = relax.op.matmul(step.x, step.emit("weight", relax.op.permute_dims(w, [1, 0])))
+    if len(shape(w)) == 2:
+        w = step.emit("weight", relax.op.permute_dims(w, [1, 0]))
+    y = relax.op.matmul(step.x, w)
     return y if bias is None else relax.op.add(step.emit("matmul", y), bias)
 
 
@@ -91,7 +96,7 @@ def _addmm(step: TorchStep) -> Result:
 
 
 def _matmul(step: TorchStep) -> Result:
-    other = "other" if "other" in step.arguments else "mat2"
+    other = next(name for name in FACTORS if name in step.arguments)
     return relax.op.matmul(step.x, step.tensor(other))
 
 
@@ -249,9 +254,10 @@ def _pooled(step: TorchStep, kind: str, **options: bool) -> Result:
 
 
 def _window_rank(step: TorchStep) -> int:
-    if step.rank not in (3, 4):
+    if step.rank not in (3, 4, 5):
         raise NotImplementedError(
-            f"pooling of {shape(step.x)}; sequences have 3 axes and images 4, the batch with them"
+            f"pooling of {shape(step.x)}; sequences have 3 axes, images 4 and videos 5, the batch "
+            "with them"
         )
     return step.rank - 2
 
@@ -278,9 +284,17 @@ def _adaptive_avg_pool(step: TorchStep) -> Result:
 
 
 def _adaptive_max_pool(step: TorchStep) -> Result:
-    if set(_output_size(step)) != {1}:
-        raise NotImplementedError(f"adaptive maxima of {step.arguments.get('output_size')}")
-    return [relax.op.max(step.x, list(range(2, step.rank)), keepdims=True)]
+    """Return maxima of equal windows, the first result of two."""
+    target, sizes = _output_size(step), shape(step.x)[2:]
+    if set(target) == {1}:
+        return [relax.op.max(step.x, list(range(2, step.rank)), keepdims=True)]
+    if any(size % wanted for size, wanted in zip(sizes, target, strict=True)):
+        raise NotImplementedError(
+            f"adaptive maxima of {list(sizes)} to {target}, no multiple of it"
+        )
+    window = [size // wanted for size, wanted in zip(sizes, target, strict=True)]
+    pool = getattr(relax.op.nn, f"max_pool{_window_rank(step)}d")
+    return [pool(step.x, window, window)]
 
 
 def _output_size(step: TorchStep) -> list[int]:
@@ -295,12 +309,16 @@ LAYERS: dict[str, Converter] = {
     "_weight_norm": _weight_norm,
     "adaptive_avg_pool1d": _adaptive_avg_pool,
     "adaptive_avg_pool2d": _adaptive_avg_pool,
+    "adaptive_avg_pool3d": _adaptive_avg_pool,
     "adaptive_max_pool1d": _adaptive_max_pool,
     "adaptive_max_pool2d": _adaptive_max_pool,
+    "adaptive_max_pool3d": _adaptive_max_pool,
     "_adaptive_avg_pool2d": _adaptive_avg_pool,
+    "_adaptive_avg_pool3d": _adaptive_avg_pool,
     "addmm": _addmm,
     "avg_pool1d": _avg_pool,
     "avg_pool2d": _avg_pool,
+    "avg_pool3d": _avg_pool,
     "baddbmm": _baddbmm,
     "batch_norm": _batch_norm,
     "bmm": _matmul,
@@ -310,6 +328,7 @@ LAYERS: dict[str, Converter] = {
     "conv_transpose1d": _transposed_convolution,
     "conv_transpose2d": _transposed_convolution,
     "convolution": _convolution,
+    "dot": _matmul,
     "einsum": _einsum,
     "glu": _glu,
     "group_norm": _group_norm,
@@ -321,7 +340,10 @@ LAYERS: dict[str, Converter] = {
     "max_pool1d_with_indices": _max_pool_with_indices,
     "max_pool2d": _max_pool,
     "max_pool2d_with_indices": _max_pool_with_indices,
+    "max_pool3d": _max_pool,
+    "max_pool3d_with_indices": _max_pool_with_indices,
     "mm": _matmul,
+    "mv": _matmul,
     "native_group_norm": _group_norm_with_statistics,
     "native_layer_norm": _layer_norm_with_statistics,
     "rms_norm": _rms_norm,

@@ -95,6 +95,13 @@ def _is(value: float) -> Converter:
     return _convert
 
 
+def _is_finite(step: TorchStep) -> Result:
+    if not dtype(step.x).startswith("float"):
+        return relax.op.equal(step.x, step.x)
+    size = step.emit("size", relax.op.abs(step.x))
+    return relax.op.less(size, step.number(np.inf))
+
+
 LOGIC: dict[str, Converter] = {
     "__and__": _bits(relax.op.logical_and, relax.op.bitwise_and),
     "__or__": _bits(relax.op.logical_or, relax.op.bitwise_or),
@@ -108,6 +115,7 @@ LOGIC: dict[str, Converter] = {
     "eq": _compare(relax.op.equal),
     "ge": _compare(relax.op.greater_equal),
     "gt": _compare(relax.op.greater),
+    "isfinite": _is_finite,
     "isinf": _is(np.inf),
     "isnan": _is(np.nan),
     "le": _compare(relax.op.less_equal),

@@ -17,9 +17,19 @@ SHARED = {
     f"aten.{name}"
     for name in (
         *("alias", "chunk", "detach", "dropout", "expand", "expand_as", "lift_fresh", "narrow"),
-        *("broadcast_to", "moveaxis", "movedim", "swapaxes", "swapdims"),
-        *("permute", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose"),
-        *("unbind", "unflatten", "unsqueeze", "view", "view_as"),
+        *("broadcast_to", "moveaxis", "movedim", "mT", "numpy_T", "swapaxes", "swapdims"),
+        *(
+            "diagonal",
+            "permute",
+            "select",
+            "slice",
+            "split",
+            "split_with_sizes",
+            "squeeze",
+            "t",
+            "tensor_split",
+        ),
+        *("transpose", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as"),
     )
 }
 """Operators whose result always is in the memory of their operand."""

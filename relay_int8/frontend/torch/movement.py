@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import constant, shape
 
 MODES = {"circular": "circular", "constant": "constant", "reflect": "reflect"} | {
     "replicate": "replicate"
@@ -60,6 +62,16 @@ def _transpose(step: TorchStep) -> Result:
     return relax.op.permute_dims(step.x, order)
 
 
+def _transposed_matrices(step: TorchStep) -> Result:
+    order = list(range(step.rank))
+    order[-2:] = order[:-3:-1]
+    return relax.op.permute_dims(step.x, order)
+
+
+def _reversed_axes(step: TorchStep) -> Result:
+    return relax.op.permute_dims(step.x, list(range(step.rank))[::-1])
+
+
 def _move_axis(step: TorchStep) -> Result:
     """Move axes to other positions; the others keep their order."""
     sources, targets = (
@@ -99,7 +111,11 @@ def _permute(step: TorchStep) -> Result:
 
 
 def _concat(step: TorchStep) -> Result:
-    parts = step.tensors()
+    """Join tensors; those without elements count nothing."""
+    given = step.tensors()
+    parts = [part for part in given if 0 not in shape(part)] or given[:1]
+    if len(parts) == 1:
+        return parts[0]
     return relax.op.concat(parts, step.axis("dim", 0, rank=len(shape(parts[0]))))
 
 
@@ -197,6 +213,19 @@ def _equal_parts(size: int, part: int) -> list[int]:
     return [min(part, size - begin) for begin in range(0, size, part)]
 
 
+def _tensor_split(step: TorchStep) -> Result:
+    """Split into a number of parts, the first ones one longer, or before given positions."""
+    axis = step.axis("dim", 0)
+    size = shape(step.x)[axis]
+    if isinstance(step.arguments.get("indices"), list):
+        bounds = [0, *(_bound(index, size) for index in step.integers("indices")), size]
+        return _parts(step, [end - begin for begin, end in itertools.pairwise(bounds)], axis)
+    count = step.integer("sections")
+    if not 0 < count <= size:
+        raise ValueError(f"it splits {size} into {count} parts")
+    return _parts(step, [size // count + (part < size % count) for part in range(count)], axis)
+
+
 def _unbind(step: TorchStep) -> Result:
     axis, dims = step.axis("dim", 0), list(shape(step.x))
     parts = _parts(step, _equal_parts(dims[axis], 1), axis)
@@ -249,7 +278,43 @@ def _pad(step: TorchStep) -> Result:
 
 
 def _repeat(step: TorchStep) -> Result:
-    return relax.op.tile(step.x, step.integers("repeats"))
+    """Repeat the whole along axes; ``tile`` may name fewer counts than there are axes."""
+    counts = step.integers("dims" if "dims" in step.arguments else "repeats")
+    return relax.op.tile(step.x, [1] * (step.rank - len(counts)) + counts)
+
+
+def _joined(axis: int, least: int) -> Converter:
+    """Join tensors along an axis, after axes of 1 make ``least`` of them; vectors along theirs."""
+
+    def _convert(step: TorchStep) -> Result:
+        parts = []
+        for part in step.tensors():
+            dims = list(shape(part))
+            if len(dims) < least:
+                dims = [*[1] * (least - len(dims)), *dims]
+                part = step.emit("part", relax.op.reshape(part, dims))
+            parts.append(part)
+        return relax.op.concat(parts, min(axis, len(shape(parts[0])) - 1))
+
+    return _convert
+
+
+def _columns(step: TorchStep) -> Result:
+    """Join matrices, and vectors as columns."""
+    parts = [
+        part
+        if len(shape(part)) > 1
+        else step.emit("column", relax.op.reshape(part, (math.prod(shape(part)), 1)))
+        for part in step.tensors()
+    ]
+    return relax.op.concat(parts, 1)
+
+
+def _broadcast(step: TorchStep) -> Result:
+    """Return every tensor in the shape that all have together."""
+    parts = step.tensors()
+    dims = np.broadcast_shapes(*(shape(part) for part in parts))
+    return [part if shape(part) == dims else relax.op.broadcast_to(part, dims) for part in parts]
 
 
 def _flip(step: TorchStep) -> Result:
@@ -270,6 +335,16 @@ def _as_strided(step: TorchStep) -> Result:
     return reshaped(step.x, sizes)
 
 
+def _item(step: TorchStep) -> Result:
+    """Return the whole number that a constant of one element is."""
+    array = constant(step.x)
+    if array is None or array.size != 1:
+        raise NotImplementedError("a number that depends on values of the input")
+    if array.dtype.kind not in "iu":
+        raise NotImplementedError(f"a number of {array.dtype}; whole ones are read")
+    return int(array.reshape(()))
+
+
 def _size(step: TorchStep) -> Result:
     return int(shape(step.x)[step.axis("dim")])
 
@@ -287,19 +362,24 @@ def _number(compute: Callable[[int, int], int]) -> Converter:
 MOVES: dict[str, Converter] = {
     "_unsafe_view": _view,
     "as_strided": _as_strided,
+    "broadcast_tensors": _broadcast,
     "broadcast_to": _expand,
     "cat": _concat,
     "chunk": _chunk,
+    "column_stack": _columns,
     "concat": _concat,
     "constant_pad_nd": _pad,
     "expand": _expand,
     "expand_as": _expand_as,
     "flatten": _flatten,
     "flip": _flip,
+    "hstack": _joined(axis=1, least=1),
     "meshgrid": _mesh_grid,
     "moveaxis": _move_axis,
     "movedim": _move_axis,
+    "mT": _transposed_matrices,
     "narrow": _narrow,
+    "numpy_T": _reversed_axes,
     "pad": _pad,
     "permute": _permute,
     "repeat": _repeat,
@@ -315,12 +395,15 @@ MOVES: dict[str, Converter] = {
     "swapaxes": _transpose,
     "swapdims": _transpose,
     "t": _transpose,
+    "tensor_split": _tensor_split,
+    "tile": _repeat,
     "transpose": _transpose,
     "unbind": _unbind,
     "unflatten": _unflatten,
     "unsqueeze": _unsqueeze,
     "view": _view,
     "view_as": _view_as,
+    "vstack": _joined(axis=0, least=2),
 }
 """Operators of the namespace aten."""
 
@@ -329,6 +412,8 @@ EXTENTS: dict[str, Converter] = {
     "_operator.floordiv": _number(operator.floordiv),
     "_operator.mul": _number(operator.mul),
     "_operator.sub": _number(operator.sub),
+    "aten._local_scalar_dense": _item,
+    "aten.item": _item,
     "aten.sym_size": _size,
 }
 """Arithmetic of shapes: whole numbers in, whole numbers out."""

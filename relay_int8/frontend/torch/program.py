@@ -127,6 +127,8 @@ def _program(archive: Archive) -> Program:
     kinds = _kinds(graph)
     inputs, tensors = {}, {}
     for spec in signature["input_specs"]:
+        if "constant_input" in spec:  # an argument that is no tensor: nodes have its value
+            continue
         name, source = _input(spec)
         if source is None:
             inputs[name] = kinds[name]
@@ -141,7 +143,7 @@ def _program(archive: Archive) -> Program:
             _input(spec)[0] for spec in signature["input_specs"] if "parameter" in spec
         ),
         nodes=tuple(_nodes(graph)),
-        outputs=tuple(_output(spec) for spec in signature["output_specs"]),
+        outputs=tuple(_output(spec) for spec in signature["output_specs"] if not _is_none(spec)),
         sizes={name: sizes for name, (_, sizes) in kinds.items()},
     )
 
@@ -247,8 +249,17 @@ def _input(spec: dict[str, Any]) -> tuple[str, str | None]:
     return _text(entry["arg"]["as_tensor"]["name"]), None
 
 
+def _is_none(spec: dict[str, Any]) -> bool:
+    """Whether an output is Python's None, as results that a model leaves out are."""
+    return "user_output" in spec and list(spec["user_output"]["arg"]) == ["as_none"]
+
+
 def _output(spec: dict[str, Any]) -> str:
     ((kind, entry),) = spec.items()
+    if kind == "user_input_mutation":
+        raise FrontendError(
+            f"the model writes over its input {entry.get('user_input_name')}: let it change a copy"
+        )
     if kind == "buffer_mutation":
         raise FrontendError(
             f"the model changes its buffer {entry.get('buffer_name')} as it runs: call "

@@ -76,20 +76,64 @@ def _with_mean(root: bool) -> Converter:
     return _convert
 
 
-def _argmax(step: TorchStep) -> Result:
-    if step.arguments.get("dim") is None:
-        raise NotImplementedError("the largest of all axes")
-    return relax.op.argmax(step.x, step.axis("dim"), keepdims=step.flag("keepdim", False))
+def _index_of(find: Callable[..., relax.Expr]) -> Converter:
+    """Return the index of an extreme along an axis, or in all elements."""
+
+    def _convert(step: TorchStep) -> Result:
+        if step.arguments.get("dim") is not None:
+            return find(step.x, step.axis("dim"), keepdims=step.flag("keepdim", False))
+        flat = step.emit("flat", relax.op.reshape(step.x, (math.prod(shape(step.x)),)))
+        index = find(flat, 0, keepdims=False)
+        if not step.flag("keepdim", False):
+            return index
+        return relax.op.reshape(step.emit("index", index), (1,) * step.rank)
+
+    return _convert
+
+
+def _log_sum_exp(step: TorchStep) -> Result:
+    """``log(sum(exp(x)))``, the largest taken out of the sum."""
+    axes = [axis_of(axis, step.rank) for axis in step.integers("dim")]
+    top = step.emit("top", relax.op.max(step.x, axes, keepdims=True))
+    apart = step.emit("apart", relax.op.subtract(step.x, top))
+    grown = step.emit("exp", relax.op.exp(apart))
+    total = step.emit("total", relax.op.sum(grown, axes, keepdims=True))
+    whole = relax.op.add(step.emit("log", relax.op.log(total)), top)
+    if step.flag("keepdim", False):
+        return whole
+    return relax.op.squeeze(step.emit("whole", whole), axes)
+
+
+def _cosine(step: TorchStep) -> Result:
+    """Return the product of two tensors along an axis, each divided by its length first."""
+    axis, given = step.integer("dim", 1), [step.tensor("x1"), step.tensor("x2")]
+    least = relax.const(step.real("eps", 1e-8), dtype(given[0]))
+    axis = axis_of(axis, max(len(shape(x)) for x in given))
+    parts = []
+    for x in given:
+        squares = step.emit("squares", relax.op.square(x))
+        total = step.emit("total", relax.op.sum(squares, [axis], keepdims=True))
+        length = step.emit("length", relax.op.sqrt(total))
+        bounded = step.emit("bounded", relax.op.maximum(length, least))
+        parts.append(step.emit("direction", relax.op.divide(x, bounded)))
+    return relax.op.sum(step.emit("products", relax.op.multiply(*parts)), [axis])
 
 
 def _vector_norm(step: TorchStep) -> Result:
-    """Square root of the sum of squares along axes, all of them where none is named."""
-    if step.real("ord", 2.0) != 2.0:
-        raise NotImplementedError(f"a norm of order {step.arguments['ord']}")
+    """Return the norm along axes, all of them where none is named: of order 2, 1 or infinity."""
+    order, kept = (
+        step.real("p" if "p" in step.arguments else "ord", 2.0),
+        step.flag("keepdim", False),
+    )
     axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
-    squares = step.emit("squares", relax.op.square(step.x))
-    total = relax.op.sum(squares, axes or list(range(step.rank)), step.flag("keepdim", False))
-    return relax.op.sqrt(step.emit("sum", total))
+    axes = axes or list(range(step.rank))
+    if order == 2.0:
+        squares = step.emit("squares", relax.op.square(step.x))
+        return relax.op.sqrt(step.emit("sum", relax.op.sum(squares, axes, kept)))
+    if order not in (1.0, math.inf):
+        raise NotImplementedError(f"a norm of order {order}")
+    sizes = step.emit("sizes", relax.op.abs(step.x))
+    return (relax.op.sum if order == 1.0 else relax.op.max)(sizes, axes, kept)
 
 
 def _total(step: TorchStep) -> Result:
@@ -113,9 +157,12 @@ def _difference(step: TorchStep) -> Result:
     return x
 
 
-def _cumulative(step: TorchStep) -> Result:
-    counting = _counting(step)
-    return relax.op.cumsum(counting.x, counting.axis("dim"))
+def _cumulative(op: Callable[[relax.Expr, int], relax.Expr]) -> Converter:
+    def _convert(step: TorchStep) -> Result:
+        counting = _counting(step)
+        return op(counting.x, counting.axis("dim"))
+
+    return _convert
 
 
 def _counting(step: TorchStep) -> TorchStep:
@@ -129,14 +176,19 @@ REDUCTIONS: dict[str, Converter] = {
     "_softmax": _along(relax.op.nn.softmax),
     "amax": _reduce(relax.op.max),
     "amin": _reduce(relax.op.min),
-    "argmax": _argmax,
-    "cumsum": _cumulative,
+    "argmax": _index_of(relax.op.argmax),
+    "argmin": _index_of(relax.op.argmin),
+    "cosine_similarity": _cosine,
+    "cumprod": _cumulative(relax.op.cumprod),
+    "cumsum": _cumulative(relax.op.cumsum),
     "diff": _difference,
     "linalg_vector_norm": _vector_norm,
     "log_softmax": _along(relax.op.nn.log_softmax),
+    "logsumexp": _log_sum_exp,
     "max": _extreme(relax.op.max, relax.op.maximum, relax.op.argmax),
     "mean": _reduce(relax.op.mean),
     "min": _extreme(relax.op.min, relax.op.minimum, relax.op.argmin),
+    "norm": _vector_norm,
     "prod": _reduce(relax.op.prod),
     "softmax": _along(relax.op.nn.softmax),
     "std": _variance(root=True),

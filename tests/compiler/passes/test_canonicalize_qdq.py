@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -50,6 +51,40 @@ def test_weights_of_integers_get_the_pair_of_insert_qdq(expect_rewrite):
             return y
 
     expect_rewrite(CanonicalizeQdq(), Before, Expected)
+
+
+def joined(scales, *, quantized=False):
+    """Return a concat of tensors with these scales, which a convolution reads, or a quantize."""
+    func = FunctionWriter()
+    params = [relax.Var(f"x{i}", relax.TensorType((1, 2, 4, 4), "float32")) for i in range(2)]
+    reals = []
+    for x, scale in zip(params, scales, strict=True):
+        pair = relax.const(np.float32(scale)), relax.const(np.uint8(3))
+        q = func.emit(f"{x.name}_q", relax.op.quantize(x, *pair, -1, "uint8"))
+        reals.append(func.emit(f"{x.name}_dq", relax.op.dequantize(q, *pair, -1)))
+    y = func.emit("y", relax.op.concat(reals, 1))
+    if quantized:
+        pair = relax.const(np.float32(0.5)), relax.const(np.uint8(0))
+        y = func.emit("y_q", relax.op.quantize(y, *pair, -1, "uint8"))
+        y = func.emit("y_dq", relax.op.dequantize(y, *pair, -1))
+    w = relax.const(RNG.normal(size=(3, 4, 1, 1)).astype("float32"))
+    return func.finish(params, [func.emit("z", relax.op.nn.conv2d(y, w))])
+
+
+def test_what_joins_tensors_of_one_scale_has_it_too():
+    before = joined([0.25, 0.25])
+    after = CanonicalizeQdq()(before)
+    operators = [dataflow.operator(value) for _, value in dataflow.calls(after["main"])]
+    assert operators[-4:] == ["concat", "quantize", "dequantize", "nn.conv2d"]
+    xs = [RNG.normal(size=(1, 2, 4, 4)).astype("float32") * 9 for _ in range(2)]
+    (expected,), (found,) = run_relax(before, *xs), run_relax(after, *xs)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("scales", "quantized"), [([0.25, 0.5], False), ([0.25, 0.25], True)])
+def test_a_concat_of_other_scales_or_with_a_pair_behind_it_is_left_alone(scales, quantized):
+    before = joined(scales, quantized=quantized)
+    tvm.ir.assert_structural_equal(CanonicalizeQdq()(before), before)
 
 
 def test_one_scale_becomes_one_for_each_output_channel(expect_rewrite):

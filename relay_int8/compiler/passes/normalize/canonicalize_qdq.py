@@ -15,6 +15,9 @@
     Before:  y = reshape(dequantize(a, s, z));  or of integers, y_q = reshape(a)
     After:   y_q = quantize(reshape(dequantize(a, s, z)), s, z);  y = dequantize(y_q, s, z)
 
+    Before:  y = concat(dequantize(a, s, z), dequantize(b, s, z))
+    After:   y_q = quantize(concat(...), s, z);  y = dequantize(y_q, s, z)
+
     Before:  y = sample2d(dequantize(a, s, z), places), which convolutions of int8 weights read
     After:   y_q = quantize(sample2d(dequantize(a, s, z), places), s, z);  y = dequantize(y_q, s, z)
 
@@ -69,6 +72,8 @@ class _Canonicalizer:
             return self._sampled(scope, value, spec)
         if operator in MOVES:
             return self._moved(scope, value)
+        if operator == "concat" and scope.name not in self._quantized:
+            return _joined(scope, value)
         if operator not in ("quantize", "dequantize"):
             return None
         q = dataflow.constant(value.args[0])
@@ -145,6 +150,24 @@ class _Canonicalizer:
             return relax.const(np.ascontiguousarray(reals, np.float32))
         scales = np.broadcast_to(scale.reshape(-1), q.shape[axis]).astype(np.float32)
         return weight_pair(scope, reals, scales, axis)
+
+
+def _joined(scope: Scope, value: relax.Call) -> relax.Expr | Declined | None:
+    """Return a concat of quantized tensors between a DQ and a Q of the parameters that all have."""
+    sources = [scope.value(part) for part in dataflow.arguments(value)]
+    if any(dataflow.operator(source) != "dequantize" for source in sources):
+        return None
+    first = sources[0]
+    scale, zero = first.args[1:]
+    array = dataflow.constant(scale)
+    if array is None or array.size != 1 or dataflow.constant(zero) is None:
+        return Declined("its inputs are not quantized by one constant scale each")
+    if any(_parameters(source) != _parameters(first) for source in sources):
+        return Declined("its inputs are quantized by different scales, and its result is not")
+    y = scope.emit("joined", value)
+    kind = dataflow.dtype(first.args[0])
+    integers = relax.op.quantize(y, scale, zero, -1, kind)
+    return relax.op.dequantize(scope.emit("q", integers), scale, zero, -1)
 
 
 def _channel_axes(func: relax.Function) -> dict[str, int]:

@@ -1,0 +1,156 @@
+"""Loops that run a known number of times, and lists of tensors."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.dataflow import calls, operator
+from tests.mxnet_models import run_fast
+from tests.onnx_models import assert_close, run_onnx
+
+FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+info, node = helper.make_tensor_value_info, helper.make_node
+X = np.random.default_rng(4).normal(size=(6, 4)).astype("float32")
+
+
+def graph_of(nodes, outputs, constants=(), inputs=(("x", FLOAT, (6, 4)),)):
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [info(*each) for each in inputs],
+        [info(name, kind, None) for name, kind in outputs],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def body(nodes, inputs, outputs):
+    return helper.make_graph(list(nodes), "body", inputs, [info(*each, None) for each in outputs])
+
+
+RUN = [info("i", INT, []), info("going", BOOL, [])]
+ONCE_MORE = node("Identity", ["going"], ["goes"])
+
+
+def bags(count="count"):
+    """Add up rows between bounds, a bag a run, in a list: as an EmbeddingBag is exported."""
+    inner = body(
+        [
+            ONCE_MORE,
+            node("Unsqueeze", ["i", "zero"], ["at"]),
+            node("Gather", ["begins", "at"], ["begin"]),
+            node("Gather", ["ends", "at"], ["end"]),
+            node("Slice", ["x", "begin", "end", "zero"], ["rows"]),
+            node("ReduceMean", ["rows"], ["bag"], axes=[0], keepdims=0),
+            node("SequenceInsert", ["before", "bag"], ["after"]),
+        ],
+        [*RUN, helper.make_tensor_sequence_value_info("before", FLOAT, None)],
+        [("goes", BOOL)],
+    )
+    inner.output.append(helper.make_tensor_sequence_value_info("after", FLOAT, None))
+    return graph_of(
+        [
+            node("SequenceEmpty", [], ["none"]),
+            node("Loop", [count, "true", "none"], ["list"], body=inner, name="loop"),
+            node("ConcatFromSequence", ["list"], ["y"], axis=0, new_axis=1),
+        ],
+        [("y", FLOAT)],
+        [
+            ("count", np.array(3)),
+            ("true", np.array(True)),
+            ("zero", np.array([0])),
+            ("begins", np.array([0, 1, 4])),
+            ("ends", np.array([1, 4, 6])),
+        ],
+    )
+
+
+def test_a_list_that_a_loop_fills():
+    proto = bags()
+    mod = import_onnx(proto)
+    assert_close(run_fast(mod, X), run_onnx(proto, X))
+    assert [operator(value) for _, value in calls(mod["main"])].count("mean") == 3
+
+
+def test_values_that_go_from_run_to_run_and_rows_of_each():
+    inner = body(
+        [
+            ONCE_MORE,
+            node("Mul", ["state", "factor"], ["next"]),
+            node("ReduceSum", ["next"], ["row"], keepdims=0),
+        ],
+        [*RUN, info("state", FLOAT, None)],
+        [("goes", BOOL), ("next", FLOAT), ("row", FLOAT)],
+    )
+    proto = graph_of(
+        [node("Loop", ["count", "", "x"], ["last", "rows"], body=inner)],
+        [("last", FLOAT), ("rows", FLOAT)],
+        [("count", np.array(4)), ("factor", np.array(0.5, "float32"))],
+    )
+    assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
+
+
+def test_a_condition_of_numbers_ends_a_loop():
+    inner = body(
+        [
+            node("Less", ["i", "last"], ["goes"]),
+            node("Add", ["state", "x"], ["next"]),
+        ],
+        [*RUN, info("state", FLOAT, None)],
+        [("goes", BOOL), ("next", FLOAT)],
+    )
+    proto = graph_of(
+        [node("Loop", ["", "true", "x"], ["y"], body=inner)],
+        [("y", FLOAT)],
+        [("true", np.array(True)), ("last", np.array(2))],
+    )
+    assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
+
+
+@pytest.mark.parametrize("split", [None, 4, [1, 2, 3]])
+def test_parts_of_a_tensor(split):
+    given = [] if split is None else ["split"]
+    constants = [] if split is None else [("split", np.array(split))]
+    proto = graph_of(
+        [
+            node("SplitToSequence", ["x", *given], ["parts"], axis=0),
+            node("SequenceErase", ["parts", "first"], ["rest"]),
+            node("SequenceInsert", ["rest", "x", "first"], ["more"]),
+            node("SequenceAt", ["more", "end"], ["last"]),
+            node("SequenceLength", ["more"], ["count"]),
+            node("Cast", ["count"], ["times"], to=FLOAT),
+            node("Mul", ["last", "times"], ["y"]),
+            node("SequenceConstruct", ["last", "y"], ["both"]),
+            node("ConcatFromSequence", ["both"], ["z"], axis=1),
+        ],
+        [("y", FLOAT), ("z", FLOAT)],
+        [*constants, ("first", np.array(0)), ("end", np.array(-1))],
+    )
+    assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
+
+
+@pytest.mark.fast
+def test_loops_and_lists_that_depend_on_values_are_refused():
+    proto = bags("n")
+    proto.graph.input.append(info("n", INT, []))
+    with pytest.raises(UnsupportedOpError, match=r"node loop \(Loop\) runs as often as values"):
+        import_onnx(proto)
+    proto = bags()
+    proto.graph.node[1].attribute[0].g.node[-2].op_type = "Unknown"
+    with pytest.raises(UnsupportedOpError, match=r"1 kinds of operator .* Unknown"):
+        import_onnx(proto)
+    proto = bags()
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array(5000), "count"))
+    with pytest.raises(UnsupportedOpError, match="5000 times"):
+        import_onnx(proto)
+    listed = graph_of([node("SequenceConstruct", ["x", "x"], ["y"])], [("y", FLOAT)])
+    with pytest.raises(UnsupportedOpError, match="output y is a list of tensors"):
+        import_onnx(listed)
+    read = graph_of(
+        [node("SequenceConstruct", ["x", "x"], ["l"]), node("Relu", ["l"], ["y"], name="relu")],
+        [("y", FLOAT)],
+    )
+    with pytest.raises(UnsupportedOpError, match=r"node relu .* it reads a list of tensors"):
+        import_onnx(read)

@@ -8,7 +8,10 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+from relay_int8.compiler.kernel_library import NO_CHECKS
+
 Dims = Sequence[int | str]
+UNOPTIMIZED = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 
 
 def model(
@@ -45,8 +48,9 @@ def run_onnx(proto: onnx.ModelProto, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def run_relax(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
-    """Compile a module with TVM's defaults and run it."""
-    built = tvm.compile(mod, target=tvm.target.Target("llvm"))
+    """Compile a module with TVM's own kernels, unoptimized and without checks, and run it."""
+    with tvm.transform.PassContext(config=NO_CHECKS):
+        built = tvm.compile(mod, target=UNOPTIMIZED)
     result = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
     tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [tensor.numpy() for tensor in tensors]

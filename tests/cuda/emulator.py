@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
+from relay_int8.compiler.kernel_library import NO_CHECKS
 from schedules.cuda.toolchain.compiler import compiled_by
 from schedules.cuda.toolchain.mma_preamble import MMA_FUNCTIONS
 
@@ -75,7 +76,7 @@ def cuda_source(mod: tvm.IRModule, target: Target) -> str:
         asked.append(source)
         return b""
 
-    with compiled_by(keep):
+    with compiled_by(keep), tvm.transform.PassContext(config=NO_CHECKS):
         built = tvm.compile(mod, target=target)
     return asked[0] if asked else str(built.mod.imports[0].inspect_source())
 

@@ -22,6 +22,7 @@ def reasons(plan: Plan) -> dict[str, str | None]:
 def test_last_layer_gives_float_and_additions_join_convolutions():
     plan = annotate(residual(), QuantConfig())
     assert set(reasons(plan).values()) == {None}
+    assert {layer.cause for layer in plan.layers} == {""}
     kinds = {layer.name: layer.kind for layer in plan.layers}
     assert "d/add" not in kinds and kinds["d"] == kinds["f"] == "conv2d"
     assert "logits" not in plan.tensors
@@ -83,6 +84,14 @@ def test_concats_that_are_no_parts_have_scales_of_their_own():
     assert like == {"x": "x", "a": "d", "b": "b", "c": "f", "d": "d", "f": "f"}
 
 
+def test_an_input_that_is_joined_keeps_its_range():
+    """One that is padded alone takes the range of the padded one."""
+    net = NetworkWriter()
+    joined = net.emit("joined", relax.op.concat([net.x, net.x], axis=1))
+    tensors = annotate(net.module(net.conv("a", joined, 4, 1)), QuantConfig()).tensors
+    assert {name: tensor.like for name, tensor in tensors.items()} == {"x": "x", "joined": "joined"}
+
+
 def test_every_layer_has_its_macs():
     macs = {layer.name: layer.macs for layer in annotate(residual(), QuantConfig()).layers}
     assert macs["a"] == 20 * 3 * 9 * 6 * 5
@@ -131,6 +140,16 @@ def test_excluded_addition_stands_alone():
     assert layers["e"].kind == "conv2d" and layers["e"].integer
 
 
+def test_excluded_additions_leave_functions_where_they_are():
+    net = NetworkWriter()
+    a = net.emit("a", nn.silu(net.conv("a/bias", net.x, 8, 3, padding=1)))
+    b = net.emit("b", relax.op.add(net.conv("b/conv", a, 8, 1), a))
+    mod = net.module(net.conv("c", b, 4, 1))
+    plain, apart = (annotate(mod, QuantConfig(exclude=names)) for names in ((), ("add",)))
+    assert [layer.name for layer in plain.layers] == ["a", "b", "c"]
+    assert [layer.name for layer in apart.layers] == ["a", "b/conv", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("tail", "reason"),
     [
@@ -177,7 +196,8 @@ def test_what_prepares_the_input_stays_in_float():
 
 def test_refused_layer_stays_float():
     plan = annotate(residual(), QuantConfig(), refused={"f": "too wide"})
-    assert reasons(plan)["f"] == "too wide"
+    layers = {layer.name: layer for layer in plan.layers}
+    assert (layers["f"].reason, layers["f"].cause) == ("too wide", "unsupported")
 
 
 def test_moves_at_the_end_stay_float():
@@ -185,6 +205,7 @@ def test_moves_at_the_end_stay_float():
     y = net.conv("y", net.x, 4, 3)
     plan = annotate(net.module(net.emit("z", relax.op.permute_dims(y))), QuantConfig())
     assert reasons(plan) == {"y": None, "z": "no integer operator reads its result"}
+    assert [layer.cause for layer in plan.layers] == ["", "unneeded"]
     assert set(plan.tensors) == {"x"}
 
 

@@ -14,6 +14,7 @@ from schedules.reference.kernels import reference
 from schedules.spec import Spec
 from schedules.targets import native_target
 from schedules.template import Arrays, Layouts
+from tests.compiled import compiled
 
 NATIVE = native_target()
 
@@ -53,7 +54,7 @@ def build(spec: Spec, wanted: Layouts, target: Target = NATIVE, searched: bool =
     func = template.kernel(spec, layouts).with_attr("global_symbol", "main")
     sch = Schedule(tvm.IRModule({"main": func}), seed=1)
     (template.space if searched else template.default)(sch, spec, target)
-    return tvm.compile(sch.mod, target=target), layouts
+    return compiled(sch.mod, target), layouts
 
 
 def in_memory(array: np.ndarray, layout: Layout) -> np.ndarray:

@@ -12,6 +12,7 @@ from schedules.layout import NCHW16C
 from schedules.reference.kernels import reference
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
+from tests.compiled import compiled
 
 WANTED = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
 
@@ -71,7 +72,7 @@ def build(template: ScheduleTemplate, spec: Conv2d, target: Target, apply=None, 
     func = template.kernel(spec, template.layouts(spec, WANTED))
     sch = Schedule(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), seed=seed)
     (apply or template.default)(sch, spec, target)
-    return tvm.compile(sch.mod, target=target)
+    return compiled(sch.mod, target)
 
 
 def physical(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:

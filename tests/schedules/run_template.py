@@ -8,6 +8,7 @@ from tvm.target import Target
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import Attention, Conv2d, Dense, Product
 from schedules.template import Layouts, ScheduleTemplate
+from tests.compiled import compiled
 
 WANTED = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
 
@@ -29,7 +30,7 @@ def run_template(
         template.default(sch, spec, target)
     else:
         template.space(sch, spec, target)
-    run = tvm.compile(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target=target)
+    run = compiled(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target)
 
     batch = len(arrays[spec.tensors[0]])
     shape = [size if isinstance(size, int) else batch for size in spec.shape("y")]

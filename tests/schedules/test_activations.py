@@ -19,6 +19,7 @@ from schedules.space import Kernel
 from schedules.spec import Activation, Conv2d, Dense, from_json, to_json
 from schedules.targets import named_target
 from schedules.template import Layouts, ScheduleError
+from tests.compiled import compiled
 from tests.oracle.gates import REALS, gate_name, gated
 from tests.schedules.conv_runs import conv
 
@@ -57,7 +58,7 @@ def test_equals_the_reference(target: Target, name: str):
     kernel = Kernel(template=template, spec=spec, layouts=layouts, target=target)
     posed = problem(kernel)
     y = tvm.runtime.tensor(posed.canary)
-    library = tvm.compile(kernel.default().mod, target=target)
+    library = compiled(kernel.default().mod, target)
     library["main"](*(tvm.runtime.tensor(array) for array in posed.arguments), y)
     assert posed.fault(y.numpy()) is None
     assert np.unique(posed.expected).size > 15

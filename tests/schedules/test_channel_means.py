@@ -11,6 +11,7 @@ from schedules.space import Kernel
 from schedules.spec import ChannelMeans, from_json, to_json
 from schedules.targets import native_target
 from schedules.template import Layouts
+from tests.compiled import compiled
 
 pytestmark = pytest.mark.fast
 
@@ -23,7 +24,7 @@ def test_one_kernel_serves_every_size(layout):
     assert len({to_json(spec) for spec, _ in general}) == 1
     spec, layouts = from_json(to_json(general[0][0])), general[0][1]
     kernel = Kernel(template=CHANNEL_MEANS_CPU, spec=spec, layouts=layouts, target=native_target())
-    built = tvm.compile(kernel.default().mod, target=native_target())
+    built = compiled(kernel.default().mod, native_target())
     for spec in specs:
         x = np.random.default_rng(0).normal(size=spec.dims).astype(np.float32)
         params = {"m": np.full(1, 1 / (spec.dims[2] * spec.dims[3]), np.float32)}

@@ -12,6 +12,7 @@ from schedules.space import Kernel
 from schedules.spec import Observe, to_json
 from schedules.targets import named_target
 from schedules.template import Layouts
+from tests.compiled import compiled
 from tests.schedules.any_layout_runs import NATIVE, build, check, f32, run
 
 LAYOUTS = [ROW, NHWC, NCHW4C, NCHW16C]
@@ -78,7 +79,7 @@ def test_one_kernel_serves_every_size(first, second, statistic):
     assert len(texts) == 1
     general, layouts = OBSERVE_CPU.general(specs[0], asked)
     kernel = Kernel(template=OBSERVE_CPU, spec=general, layouts=layouts, target=NATIVE)
-    built = tvm.compile(kernel.default().mod, target=NATIVE)
+    built = compiled(kernel.default().mod, NATIVE)
     for spec in specs:
         x = values(spec.dims, 3)["x"]
         y = tvm.runtime.tensor(np.full(spec.shape("y"), 77, spec.dtype("y")))

@@ -29,6 +29,7 @@ from schedules.spec import (
 )
 from schedules.targets import native_target
 from schedules.template import Layouts
+from tests.compiled import compiled
 from tests.schedules.product_cases import attention_of, product_of
 
 IMAGE = (2, 24, 6, 5)
@@ -118,7 +119,7 @@ def test_the_default_schedule_solves_it(name):
     found = kernel(name)
     posed = problem(found)
     y = tvm.runtime.tensor(posed.canary)
-    library = tvm.compile(found.default().mod, target=found.target)
+    library = compiled(found.default().mod, found.target)
     assert posed.fault(y.numpy())
     library["main"](*(tvm.runtime.tensor(array) for array in posed.arguments), y)
     assert posed.fault(y.numpy()) is None

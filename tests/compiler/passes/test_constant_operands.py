@@ -23,7 +23,7 @@ from tests.onnx_models import assert_close, model, run_onnx
 from tests.quantized_networks import QuantizedNetwork, integers_of
 from tests.run_built import run_built
 
-X86 = Target(TARGETS["x86"])
+X86 = Target({**TARGETS["x86"], "opt-level": 0})  # it is graphs that are tested
 RNG = np.random.default_rng(0)
 node = helper.make_node
 

@@ -17,7 +17,7 @@ from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.refine.chains import find_chains
-from relay_int8.quantization.refine.depthwise import with_factors
+from relay_int8.quantization.refine.depthwise import depthwise_factors, with_factors
 from relay_int8.quantization.refine.network import NumpyNetwork
 from tests.reference import run
 from tests.small_networks import NETWORKS, NetworkWriter, images, nn
@@ -111,6 +111,18 @@ def test_the_float_network_computes_the_same(name):
     for x in images(mod, 4):
         wanted = before.run({"x": x})["c"]
         np.testing.assert_allclose(after.run({"x": x})["c"], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.fast
+def test_a_clip_bounds_factors_where_enough_values_were_seen():
+    mod = spread(ACTIVATIONS["relu6"])
+    largest = F(1.5) * F(2) ** -np.linspace(0, 12, 16, dtype=F)
+    enough = -(-ENOUGH_VALUES // 12**2)  # images of 12 x 12 values
+    few, many = (depthwise_factors(mod, {"a": largest}, n)["a"] for n in (enough - 1, enough))
+    bounds = np.full(16, 1.5)
+    np.testing.assert_array_equal(few, equal_range_factors(largest, bounds, ENOUGH_VALUES - 1))
+    np.testing.assert_array_equal(many, equal_range_factors(largest, bounds, ENOUGH_VALUES))
+    assert not np.array_equal(few, many)
 
 
 @pytest.mark.parametrize("name", ["relu6", "none", "pool"])

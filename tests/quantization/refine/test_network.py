@@ -13,7 +13,7 @@ from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation, fake_quantize
-from schedules.targets import native_target
+from tests.onnx_models import UNOPTIMIZED
 from tests.reference import run
 from tests.small_networks import NETWORKS, NetworkWriter, any_params, images
 
@@ -24,7 +24,7 @@ F = np.float32
 def test_float_values_are_those_of_the_kernels(name):
     mod = NETWORKS[name]()
     x = images(mod)[0]
-    main = virtual_machine(compile_module(mod, native_target()))["main"]
+    main = virtual_machine(compile_module(mod, UNOPTIMIZED))["main"]
     found = NumpyNetwork(mod).run({"x": x})
     (output,) = found
     wanted = main(tvm.runtime.tensor(x)).numpy()
@@ -89,7 +89,7 @@ def test_an_operator_that_numpy_lacks_is_compiled():
     x = np.concatenate(images(mod, 2))
     network = NumpyNetwork(mod)
     found = network.run({"x": x})["b"]
-    main = virtual_machine(compile_module(mod, native_target()))["main"]
+    main = virtual_machine(compile_module(mod, UNOPTIMIZED))["main"]
     wanted = [main(tvm.runtime.tensor(image[None])).numpy() for image in x]
     np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-4, atol=1e-5)
     assert dataflow.operator(network.layers["up"].root) == "image.resize2d"

@@ -1,0 +1,49 @@
+"""Compile kernels as the compiler does: without checks of arguments, half of what LLVM would get.
+
+The checks are made here instead, so that a kernel whose arguments have other shapes or types than its
+template's layouts say is still found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import IRModule, tirx
+from tvm.target import Target
+
+from relay_int8.compiler.kernel_library import NEEDLESS, NO_CHECKS
+
+
+@dataclass(frozen=True)
+class CompiledKernels:
+    """The kernels of a module, by name."""
+
+    mod: IRModule
+    executable: Any
+
+    def __getitem__(self, name: str) -> Any:
+        def run(*arguments: tvm.runtime.Tensor) -> None:
+            assert_fits(self.mod[name], arguments)
+            self.executable[name](*arguments)
+
+        return run
+
+
+def compiled(mod: IRModule, target: Target) -> CompiledKernels:
+    """Compile scheduled kernels for ``target``."""
+    with tvm.transform.PassContext(config=NO_CHECKS, disabled_pass=NEEDLESS):
+        return CompiledKernels(mod, tvm.compile(mod, target=target))
+
+
+def assert_fits(func: tirx.PrimFunc, arguments: tuple[tvm.runtime.Tensor, ...]) -> None:
+    """Check types and shapes; a symbolic extent is the same everywhere."""
+    extents: dict[tvm.ir.Var, int] = {}
+    for param, argument in zip(func.params, arguments, strict=True):
+        assert str(argument.dtype) == str(param.ty.dtype), f"{param.name} is {argument.dtype}"
+        wanted = [
+            extents.setdefault(extent, size) if isinstance(extent, tvm.ir.Var) else int(extent)
+            for extent, size in zip(param.ty.shape, argument.shape, strict=True)
+        ]
+        assert list(argument.shape) == wanted, f"{param.name} is {argument.shape}, not {wanted}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-from contextlib import AbstractContextManager, nullcontext
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -20,6 +20,7 @@ from schedules.cpu.elementwise import SERIAL_ELEMENTS, ElementwiseUnrolling, ext
 from schedules.spec import Pool2d
 
 UNROLLED_TAPS = 32  # smaller windows are unrolled, so that accumulators stay in registers
+MOST_UNROLLED_TAPS = 128  # of larger windows, not even a row: 32 rows of 32 took LLVM 100 s
 
 
 def default(sch: Schedule, spec: Pool2d, target: Target) -> None:
@@ -51,7 +52,8 @@ def _apply(sch: Schedule, spec: Pool2d, tiles: ElementwiseUnrolling) -> None:
         sch.compute_at(window, col, preserve_unit_loops=True)
     *lanes, tap_row, tap_col = sch.get_loops(window)[len(outer) + 1 :]
     sch.reorder(tap_row, tap_col, *lanes)
-    sch.annotate(tap_row, "pragma_auto_unroll_max_step", tiles.unroll)
+    if math.prod(spec.kernel) <= MOST_UNROLLED_TAPS:
+        sch.annotate(tap_row, "pragma_auto_unroll_max_step", tiles.unroll)
     fused = sch.fuse(*outer)
     if is_parallel:
         sch.parallel(fused)

@@ -52,6 +52,13 @@ def test_average(window, layout):
     check(spec, average(spec), layout)
 
 
+def test_a_large_maximum_compiles():
+    """Written out by rows, LLVM took 100 s for it."""
+    whole = {"height": 32, "width": 32, "out_size": (1, 1), "kernel": (32, 32)}
+    spec = pool("max", "global", "float32", "float32", channels=16, batch=1)
+    check(dataclasses.replace(spec, **whole), {}, NCHW16C)
+
+
 @pytest.mark.parametrize("layout", [NHWC, NCHW16C], ids=lambda layout: layout.name)
 def test_float32_keeps_pad_lanes_zero(layout):
     check(pool("max", "3x3 stride 2 padded", "float32", "float32"), {}, layout)

@@ -42,7 +42,8 @@ class Tools:
         does; pads, pools and other moves share their input's range anyhow.
     functions
         Where swish, GELU and their like are computed from a layer's sums, by its kernel, and not
-        from bytes, by a table: where that costs little ("quick"), or everywhere ("exact").
+        from bytes, by a table: where that costs little ("quick"), or everywhere ("exact"). In
+        networks of attention the two are the same.
 
     Raises
     ------

@@ -27,22 +27,29 @@ FEWEST_OUTPUTS = 4096
 
 
 def separate_functions(groups: Collection[Group], config: QuantConfig) -> set[str]:
-    """Return the functions that layers of a float network are not to absorb, by name."""
+    """Return the functions that layers of a float network are not to absorb, by name.
+
+    Networks of attention have most of their functions behind wide layers, so that the others cost
+    little too: they are absorbed everywhere.
+    """
+    exact = config.applied.functions == "exact" or any(g.kind == "attention" for g in groups)
     return {
         group.name
         for group in groups
-        if isinstance(group.activation, Smooth) and _is_separate(group, group.activation, config)
+        if isinstance(group.activation, Smooth)
+        and (_is_barred(group.activation, config) or not (exact or _costs_little(group)))
     }
 
 
-def _is_separate(layer: Group, activation: Smooth, config: QuantConfig) -> bool:
-    if config.requantize != "float" or activation.kind in config.exclude:
-        return True
-    if config.applied.functions == "exact":
-        return False
+def _is_barred(activation: Smooth, config: QuantConfig) -> bool:
+    return config.requantize != "float" or activation.kind in config.exclude
+
+
+def _costs_little(layer: Group) -> bool:
+    """Return whether the function takes the layer's kernel little more than a table would."""
     outputs = math.prod(dataflow.shape(layer.output)[1:])
     products = layer.weight_rows[0].size
-    return outputs >= FEWEST_OUTPUTS and products < FEWEST_PRODUCTS
+    return outputs < FEWEST_OUTPUTS or products >= FEWEST_PRODUCTS
 
 
 def read_functions(func: relax.Function, plan: Plan) -> dict[str, Function]:

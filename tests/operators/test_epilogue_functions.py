@@ -123,6 +123,17 @@ def test_narrow_layers_of_large_images(config: QuantConfig, names: set[str]):
 
 
 @pytest.mark.fast
+def test_networks_of_attention_have_functions_in_all_layers():
+    net = NetworkWriter((1, 3, 32, 32))
+    y = net.emit("y", nn.silu(net.conv("c", net.x, 8, 3)))
+    tokens = net.emit("tokens", relax.op.reshape(y, (1, 1, 8, -1)))
+    keys = net.emit("keys", relax.op.permute_dims(tokens, (0, 1, 3, 2)))
+    shares = net.emit("shares", nn.softmax(net.emit("scores", relax.op.matmul(tokens, keys))))
+    mod = net.module(net.emit("z", relax.op.matmul(shares, tokens)))
+    assert set(absorbed(mod, annotate(mod, QuantConfig()))) == {"y"}
+
+
+@pytest.mark.fast
 def test_numpy_simulates_the_integers():
     mod = network()
     quantized = QuantizedNetwork.make(mod, any_params)

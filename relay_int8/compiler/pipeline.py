@@ -16,6 +16,7 @@ from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.parallel_islands import ParallelIslands
 from relay_int8.compiler.passes.lower.place_concats import PlaceConcats
 from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
@@ -109,15 +110,16 @@ def schedule_passes(
 ) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
     measured = records.seconds if records else not_measured
+    on_gpu = target.kind.name == "cuda"
     return [
         AlterLayout(target, measured, brief=brief),
         ScheduleKernels(target, records),
-        *(_island_loops() if target.kind.name == "cuda" else [ScheduleIslands()]),
+        *(_island_threads() if on_gpu else [ScheduleIslands(), ParallelIslands()]),
         CheckKernels(),
     ]
 
 
-def _island_loops() -> list[Pass]:
+def _island_threads() -> list[Pass]:
     """Return the passes that give kernels of float islands to threads of a GPU.
 
     Kernels that are scheduled already stay as they are.

@@ -69,3 +69,14 @@ def test_an_open_batch_stays():
 
 def test_reductions_stay():
     assert parallel_loops(ParallelIslands()(island(LARGE, reduced=True))) == 0
+
+
+def test_calls_of_library_functions_stay():
+    x = relax.Var("x", relax.TensorType((4, 8192), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.topk(x, 3, ret_type="values"))
+        builder.emit_func_output(y)
+    mod = relax.transform.LegalizeOps()(builder.get())
+    assert parallel_loops(ParallelIslands()(mod)) == 0

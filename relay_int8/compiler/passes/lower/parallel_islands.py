@@ -32,8 +32,11 @@ class ParallelIslands:
 
 
 def _is_island(func: tirx.PrimFunc) -> bool:
-    """Say whether TVM has made a kernel of loops, and nobody gave them to threads."""
-    has_loops = isinstance(func.body, SBlockRealize)
+    """Say whether TVM has made a kernel of loops, and nobody gave them to threads.
+
+    Calls of TVM's own functions, as of its sorting, have no block around everything.
+    """
+    has_loops = isinstance(func.body, SBlockRealize) and func.body.block.name_hint == "root"
     return has_loops and not (func.attrs and SCHEDULED in func.attrs)
 
 

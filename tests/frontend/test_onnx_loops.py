@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import Int8Error, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, operator
 from tests.mxnet_models import run_fast
@@ -154,3 +154,6 @@ def test_loops_and_lists_that_depend_on_values_are_refused():
     )
     with pytest.raises(UnsupportedOpError, match=r"node relu .* it reads a list of tensors"):
         import_onnx(read)
+    tensor = graph_of([node("ConcatFromSequence", ["x"], ["y"], axis=0)], [("y", FLOAT)])
+    with pytest.raises(Int8Error, match="reads a list of tensors, and its first input is a tensor"):
+        import_onnx(tensor)

@@ -113,6 +113,8 @@ SEQUENCES: dict[str, Callable[[relax.BlockBuilder, list[Any], Attributes], Value
     "SequenceLength": _length,
     "SplitToSequence": _split,
 }
+OF_LISTS = SEQUENCES.keys() - {"SequenceConstruct", "SequenceEmpty", "SplitToSequence"}
+"""Operators whose first input is a list."""
 
 
 def converted(
@@ -124,7 +126,11 @@ def converted(
     ------
     NotImplementedError
         How long a list is, or what is read of it, depends on values of the input.
+    ValueError
+        It reads no list, or a place that is not in it.
     """
+    if op_type in OF_LISTS and not is_list(inputs[0]):
+        raise ValueError("it reads a list of tensors, and its first input is a tensor")
     value = SEQUENCES[op_type](bb, inputs, attributes)
     if isinstance(value, list) and len(value) > MOST_TENSORS:
         raise NotImplementedError(f"a list of {len(value)} tensors; {MOST_TENSORS} are the most")

@@ -96,7 +96,7 @@ def _addmm(step: TorchStep) -> Result:
 
 
 def _matmul(step: TorchStep) -> Result:
-    other = next(name for name in FACTORS if name in step.arguments)
+    other = next((name for name in FACTORS if name in step.arguments), FACTORS[0])
     return relax.op.matmul(step.x, step.tensor(other))
 
 

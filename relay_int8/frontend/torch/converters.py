@@ -8,11 +8,13 @@ from relay_int8.frontend.torch.attention import ATTENTION
 from relay_int8.frontend.torch.bags import BAGS
 from relay_int8.frontend.torch.creation import CREATION
 from relay_int8.frontend.torch.deformable import DEFORMABLE
+from relay_int8.frontend.torch.extents import EXTENTS
 from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
-from relay_int8.frontend.torch.movement import EXTENTS, MOVES
+from relay_int8.frontend.torch.movement import MOVES
+from relay_int8.frontend.torch.parts import PARTS
 from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
@@ -35,6 +37,7 @@ OPERATORS = (
     | SCATTERING
     | SORTING
     | MOVES
+    | PARTS
     | IMAGES
     | SAMPLING
 )

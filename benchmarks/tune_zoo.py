@@ -22,9 +22,8 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.machine.host import cpu_name
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.records import logs
-from relay_int8.tuning.session import TuneOptions, device_folder, slug, tune_tasks
+from relay_int8.tuning.session import TuneOptions, log_folder, tune_tasks
 from relay_int8.tuning.upkeep import prune
-from schedules.targets import target_config
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,8 +63,7 @@ def _tune(name: str, threads: int, options: argparse.Namespace) -> None:
         onnx.save(zoo.build(name, image_size=options.image_size, batch=options.batch), model)
         tasks = network_tasks(import_onnx(model), target)
     log = f"{name}-{threads}-threads-batch-{options.batch}"
-    mcpu = str(target_config(target).get("mcpu", ""))
-    own = options.logs / device_folder(cpu_name(), mcpu=mcpu) / slug(log)
+    own = log_folder(options.logs, target, cpu_name(), log)
     others = tuple(path for path in logs(options.logs) if path != own)
     print(f"{log}: {len(tasks)} kernels, {options.minutes:g} minutes", file=sys.stderr)
     with tuning_report() as report:

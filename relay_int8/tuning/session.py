@@ -93,8 +93,7 @@ def tune_tasks(
     warm = list(_warm(options.warm_start))
     with _measurer(target, options) as measurer:
         device = measurer.describe()
-        mcpu = str(target_config(target).get("mcpu", ""))
-        where = folder / device_folder(device.name, device.multiprocessors, mcpu) / slug(name)
+        where = log_folder(folder, target, device.name, name, device.multiprocessors)
         log = Log(where, _manifest(tasks, target, name, options, device), resume=options.resume)
         try:
             tuner = Tuner(
@@ -169,6 +168,14 @@ def results(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
 def slug(name: str) -> str:
     """Return ``name`` as part of a path: lower case letters, digits and single dashes."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+
+
+def log_folder(
+    folder: Path, target: Target, device: str, network: str, multiprocessors: int = 0
+) -> Path:
+    """Return where in ``folder`` the log of a network that was tuned on a device lies."""
+    mcpu = str(target_config(target).get("mcpu", ""))
+    return folder / device_folder(device, multiprocessors, mcpu) / slug(network)
 
 
 def device_folder(name: str, multiprocessors: int = 0, mcpu: str = "") -> str:

@@ -1,82 +1,72 @@
-"""Products with constants become layers, with the same numbers."""
+"""CanonicalizeProduct: weights stand on the right, or are groups of a convolution."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
+import tvm
+import tvm_ffi
+from tvm import relax
 
-from relay_int8.compiler.pipeline import normalized
-from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph.dataflow import results
-from relay_int8.quantization.annotate import annotate
-from relay_int8.quantization.config import QuantConfig
-from tests.onnx_models import assert_close, model, run_onnx, run_relax
+from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
+from relay_int8.graph import dataflow
+from relay_int8.graph.dataflow import FunctionWriter, constant
+from tests.onnx_models import run_relax
 
-RNG = np.random.default_rng(0)
-F32 = "float32"
-node = helper.make_node
+pytestmark = pytest.mark.fast
 
 
-def weights(*dims: int) -> np.ndarray:
-    return RNG.normal(size=dims).astype(F32)
+def weights(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape).astype("float32")
 
 
-def layers(x: np.ndarray, nodes: list[onnx.NodeProto], **constants: np.ndarray) -> dict[str, str]:
-    """Return kind and reason of the products of a model that is compared with ONNX Runtime."""
-    proto = model(nodes, {"x": x.shape}, {"y": None}, constants)
-    mod, _ = normalized(import_onnx(proto))
-    assert [var.name for var in results(mod["main"])] == ["y"]
-    assert_close(run_relax(mod, x), run_onnx(proto, x))
-    found = annotate(mod, QuantConfig()).layers
-    return {layer.kind: layer.reason for layer in found if layer.kind in ("dense", "conv2d")}
+def product(x_shape, w, *, left=False, bias=None):
+    """Return a module of x @ w, or of w @ x with ``left``, plus a bias."""
+    func = FunctionWriter()
+    x = relax.Var("x", relax.TensorType(x_shape, "float32"))
+    sides = (relax.const(w), x) if left else (x, relax.const(w))
+    y = func.emit("y", relax.op.matmul(*sides))
+    if bias is not None:
+        y = func.emit("z", relax.op.add(y, relax.const(bias)))
+    return func.finish([x], [y])
 
 
-@pytest.mark.parametrize(
-    ("dims", "w", "kind"),
-    [
-        ((2, 5, 7), (6, 5), "dense"),
-        ((2, 3, 5, 7), (1, 1, 6, 5), "dense"),
-        ((5, 7), (6, 5), "dense"),
-        ((2, 3, 5, 7), (1, 3, 6, 5), "conv2d"),
-        ((3, 5, 7), (3, 6, 5), "conv2d"),
-    ],
-)
-def test_weights_on_the_left(dims: tuple[int, ...], w: tuple[int, ...], kind: str):
-    found = layers(weights(*dims), [node("MatMul", ["w", "x"], ["y"])], w=weights(*w))
-    assert found == {kind: None}
+def operators(mod):
+    return [dataflow.operator(value) for _, value in dataflow.calls(mod["main"])]
 
 
-@pytest.mark.parametrize(
-    ("dims", "w", "kind"),
-    [
-        ((2, 3, 7, 5), (1, 1, 5, 6), "dense"),
-        ((2, 3, 7, 5), (3, 5, 6), "conv2d"),
-        ((2, 3, 7, 5), (1, 3, 5, 6), "conv2d"),
-        ((3, 7, 5), (3, 5, 6), "conv2d"),
-    ],
-)
-def test_weights_of_many_matrices(dims: tuple[int, ...], w: tuple[int, ...], kind: str):
-    found = layers(weights(*dims), [node("MatMul", ["x", "w"], ["y"])], w=weights(*w))
-    assert found == {kind: None}
+def assert_same(before, after, x_shape):
+    x = np.random.default_rng(7).normal(size=x_shape).astype("float32")
+    np.testing.assert_allclose(
+        run_relax(after, x)[0], run_relax(before, x)[0], rtol=1e-5, atol=1e-5
+    )
 
 
-@pytest.mark.parametrize("bias", [(6, 1), (1, 6, 1)])
-def test_a_bias_of_rows_is_the_layer_s(bias: tuple[int, ...]):
-    nodes = [node("MatMul", ["w", "x"], ["m"]), node("Add", ["b", "m"], ["s"]), node("Relu", ["s"], ["r"]), node("MatMul", ["v", "r"], ["y"])]  # fmt: skip
-    x = weights(2, 5, 7)
-    proto = model(nodes, {"x": x.shape}, {"y": None}, {"w": weights(6, 5), "b": weights(*bias), "v": weights(4, 6)})  # fmt: skip
-    mod, _ = normalized(import_onnx(proto))
-    assert_close(run_relax(mod, x), run_onnx(proto, x))
-    kinds = [layer.kind for layer in annotate(mod, QuantConfig()).layers]
-    assert kinds.count("dense") == 2
-    assert "add" not in kinds
+def test_weights_on_the_left_go_to_the_right_with_their_bias():
+    before = product((2, 6, 5), weights(4, 6), left=True, bias=weights(4, 1))
+    after = CanonicalizeProduct()(before)
+    (matmul,) = (v for _, v in dataflow.calls(after["main"]) if dataflow.operator(v) == "matmul")
+    assert constant(matmul.args[0]) is None
+    np.testing.assert_array_equal(constant(matmul.args[1]), weights(4, 6).T)
+    assert operators(after)[-1] == "permute_dims"  # behind the bias, which the layer adds
+    assert_same(before, after, (2, 6, 5))
 
 
-@pytest.mark.parametrize(
-    ("dims", "w"), [((2, 1, 7, 5), (3, 5, 6)), ((7, 5), (3, 5, 6)), ((2, 3, 7, 5), (2, 3, 5, 6))]
-)
-def test_other_matrices_stay(dims: tuple[int, ...], w: tuple[int, ...]):
-    """One input for many matrices, or a matrix for each image of a batch, is no layer."""
-    found = layers(weights(*dims), [node("MatMul", ["x", "w"], ["y"])], w=weights(*w))
-    assert set(found) == {"dense"}
-    assert "dimensions" in found["dense"]
+def test_a_matrix_for_each_head_is_a_group():
+    before = product((2, 3, 5, 4), weights(3, 4, 6))
+    after = CanonicalizeProduct()(before)
+    (conv,) = (v for _, v in dataflow.calls(after["main"]) if dataflow.operator(v) == "nn.conv2d")
+    assert conv.attrs.groups == 3
+    assert constant(conv.args[1]).shape == (18, 4, 1, 1)
+    assert_same(before, after, (2, 3, 5, 4))
+
+
+@pytest.mark.parametrize("w", [weights(4, 6), weights(2, 1, 4, 6)], ids=["layer", "other batch"])
+def test_what_stays(w):
+    mod = product((2, 3, 5, 4), w)
+    assert tvm_ffi.structural_equal(mod, CanonicalizeProduct()(mod), map_free_vars=True)
+
+
+def test_the_module_stays_as_it_was():
+    before = product((2, 6, 5), weights(4, 6), left=True)
+    kept: tvm.IRModule = before.clone()
+    CanonicalizeProduct()(before)
+    assert tvm_ffi.structural_equal(before, kept, map_free_vars=True)

@@ -6,6 +6,7 @@ A folder holds ``evaluate.py``, which names the networks and yields their images
 from __future__ import annotations
 
 import runpy
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,13 +46,24 @@ class Score:
         images on which it agrees with FP32 that there is something.
     snr_db
         Of the outputs against FP32, over all images; the worst output's.
+    seconds
+        Of quantizing, by the clock on the wall.
     """
 
     metric: float
     snr_db: float
+    seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.metric:.4f} {self.snr_db:5.1f} dB"
+        return f"{self.metric:.4f} {self.snr_db:5.1f} dB {self.seconds:5.1f} s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedRun:
+    """What runs a quantized network, and the seconds that quantizing took."""
+
+    run: Run
+    seconds: float
 
 
 class Subject:
@@ -69,8 +81,7 @@ class Subject:
         self._network = network
         self._splits = splits
         self.model = Path(network.path())
-        self._mod = import_onnx(self.model, batch=1)
-        self.input = str(self._mod["main"].params[0].name)
+        self.input = str(import_onnx(self.model, batch=1)["main"].params[0].name)
 
     @cached_property
     def fp32(self) -> Outputs:
@@ -82,24 +93,30 @@ class Subject:
         inputs: Iterator[Array] = self._network.inputs(self._splits[0], batch=1)
         return inputs
 
-    def quantized(self, config: QuantConfig) -> Outputs:
-        """Return the outputs of the compiled integer network for the images that are scored."""
-        model = quantize(self._mod, open_data(self.calibration, open_inputs(self._mod)), config)
-        return self.outputs(compiled(model, self.input))
+    def quantized(self, config: QuantConfig) -> TimedRun:
+        """Return the integer network; its seconds are from the file, without its own kernels."""
+        start = time.perf_counter()
+        mod = import_onnx(self.model, batch=1)
+        model = quantize(mod, open_data(self.calibration, open_inputs(mod)), config)
+        seconds = time.perf_counter() - start
+        return TimedRun(run=compiled(model, self.input), seconds=seconds)
 
-    def of_peer(self, name: str) -> Outputs:
-        """Return the outputs of another tool's network."""
-        quantized = import_module("benchmarks.accuracy_peers").PEERS[name]
+    def of_peer(self, name: str) -> TimedRun:
+        """Return another tool's network; its seconds are from the file to what runs."""
+        quantize_peer = import_module("benchmarks.accuracy_peers").PEERS[name]
         inputs = ({self.input: image} for image in self.calibration())
-        return self.outputs(quantized(self.model, inputs))
+        start = time.perf_counter()
+        run = quantize_peer(self.model, inputs)
+        return TimedRun(run=run, seconds=time.perf_counter() - start)
 
-    def score(self, outputs: Outputs) -> Score:
-        """Return how good ``outputs`` are, as :meth:`quantized` gives them."""
+    def score(self, outputs: Outputs, seconds: float = 0.0) -> Score:
+        """Return how good ``outputs`` are, as :meth:`outputs` gives them."""
         pairs = zip(self.fp32, outputs, strict=True)
         ratios = [snr_db(wanted, found) for wanted, found in pairs]
         return Score(
             metric=self._metric(outputs),
             snr_db=min(-np.inf if ratio is None else ratio for ratio in ratios),
+            seconds=seconds,
         )
 
     def outputs(self, run: Run) -> Outputs:

@@ -3,19 +3,19 @@
 The folder holds ``evaluate.py``, which names the networks and yields their images (``NETWORKS``);
 ranges come from its calibration split, scores from its evaluation split, and with ``--swap`` the
 other way round too. A cell is the top-1 accuracy (of a detector, how often it agrees with FP32 that
-there is something) and the signal-to-noise ratio of the least exact output against FP32.
+there is something), the signal-to-noise ratio of the least exact output against FP32, and the
+seconds that quantizing took.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.accuracy import Array, Score, Subject, open_networks
+from benchmarks.accuracy import Score, Subject, open_networks
 from benchmarks.accuracy_cells import Cells
 from relay_int8 import QuantConfig
 from relay_int8.calibration import METHODS
@@ -81,10 +81,8 @@ def measure(cells: Cells, name: str, subject: Subject, scored: str, rows: Sequen
     for row in rows:
         if cells.find(name, scored, row) is not None:
             continue
-        start = time.perf_counter()
-        score = subject.score(_outputs(subject, row))
-        seconds = time.perf_counter() - start
-        print(f"{name}, {scored}, {row}: {score}, {seconds:.0f} s", file=sys.stderr, flush=True)
+        score = _score(subject, row)
+        print(f"{name}, {scored}, {row}: {score}", file=sys.stderr, flush=True)
         cells.keep(name, scored, row, score)
 
 
@@ -107,13 +105,15 @@ def _cell(scores: Sequence[Score | None], row: str) -> str:
     if row == FP32 or not any(scores):
         return metrics
     ratios = ", ".join("-" if score is None else f"{score.snr_db:.1f}" for score in scores)
-    return f"{metrics}; {ratios} dB"
+    seconds = ", ".join("-" if score is None else f"{score.seconds:.0f}" for score in scores)
+    return f"{metrics}; {ratios} dB; {seconds} s"
 
 
-def _outputs(subject: Subject, row: str) -> list[Array]:
+def _score(subject: Subject, row: str) -> Score:
     if row == FP32:
-        return subject.fp32
-    return subject.of_peer(row) if row in PEERS else subject.quantized(ROWS[row])
+        return subject.score(subject.fp32)
+    network = subject.of_peer(row) if row in PEERS else subject.quantized(ROWS[row])
+    return subject.score(subject.outputs(network.run), network.seconds)
 
 
 def _parser() -> argparse.ArgumentParser:

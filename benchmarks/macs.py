@@ -9,8 +9,10 @@ import onnx
 from onnx import helper
 
 
-def in_bounds_macs(model: onnx.ModelProto) -> int:
+def in_bounds_macs(model: onnx.ModelProto) -> int | None:
     """Return the multiplications of all layers and matrix products, taps in padding left out.
+
+    None where ONNX does not infer the shapes of one.
 
     Parameters
     ----------
@@ -23,9 +25,13 @@ def in_bounds_macs(model: onnx.ModelProto) -> int:
         shapes[info.name] = tuple(dim.dim_value for dim in info.type.tensor_type.shape.dim)
     total = 0
     for node in graph.node:
+        if node.op_type not in ("Conv", "Gemm", "MatMul"):
+            continue
+        if not all(prod(shapes.get(name, (0,))) for name in (*node.input[:2], node.output[0])):
+            return None
         if node.op_type == "Conv":
             total += _convolution(node, shapes)
-        elif node.op_type in ("Gemm", "MatMul"):
+        else:
             columns = shapes[node.output[0]][-1]
             total += prod(shapes[node.input[0]]) * columns
     return total

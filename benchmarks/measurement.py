@@ -21,7 +21,7 @@ class Measurement:
     Parameters
     ----------
     macs
-        Multiplications of one image whose pixel lies inside the image.
+        Multiplications of one image whose pixel lies inside the image; None where not known.
     peak_macs_s
         What vpdpbusd reaches on one core, measured beside the turns; None without VNNI.
     turns
@@ -39,7 +39,7 @@ class Measurement:
     batch: int
     threads: int
     clock: Clock
-    macs: int
+    macs: int | None
     peak_macs_s: float | None
     turns: Mapping[str, tuple[Turn, ...]]
     cosines: Mapping[str, float]
@@ -70,7 +70,7 @@ class Measurement:
 
     def share_of_peak(self, system: str) -> float | None:
         """Return which part of the threads' peak the whole network reaches."""
-        if self.peak_macs_s is None:
+        if self.peak_macs_s is None or self.macs is None:
             return None
         return self.macs * self.batch / self.median_s(system) / (self.peak_macs_s * self.threads)
 

@@ -80,7 +80,8 @@ class Session:
         binding = self._session.io_binding()
         for name, array in self._inputs.items():
             binding.bind_cpu_input(name, array)
-        binding.bind_output(self._session.get_outputs()[0].name)
+        for output in self._session.get_outputs():  # what is not asked for is not computed
+            binding.bind_output(output.name)
         return binding
 
 

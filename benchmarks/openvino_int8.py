@@ -67,7 +67,7 @@ class Compiled:
     def outputs(self) -> np.ndarray:
         """Run once and return the logits."""
         self._requests[0].infer()
-        logits: np.ndarray = self._requests[0].get_output_tensor().data.copy()
+        logits: np.ndarray = self._requests[0].get_output_tensor(0).data.copy()
         return logits
 
     def turn(self, seconds: float) -> Turn:

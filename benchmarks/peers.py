@@ -22,7 +22,7 @@ from benchmarks import zoo
 from benchmarks.compare_systems import HostRules, compare_systems
 from benchmarks.measurement import Measurement
 from benchmarks.memory import MemoryCell, compare_memory, memory_markdown, print_memory
-from benchmarks.subject import Subject, subject
+from benchmarks.subject import Subject, files, subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
 from relay_int8.cli.terminal import terminal
@@ -79,6 +79,15 @@ def _parser() -> argparse.ArgumentParser:
         action="store_const",
         const=list(zoo.TRANSFORMERS),
         help="networks of tokens",
+    )
+    add(
+        "--files",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FOLDER",
+        help="networks of batch 1 from files, in place of the zoo's: NAME.onnx with NAME.calib.npz "
+        "and NAME.test.npz, inputs along the first axis of each array",
     )
     add(
         "--batch",
@@ -157,7 +166,9 @@ def _rules(options: argparse.Namespace, folder: Path) -> HostRules:
 
 def _subjects(options: argparse.Namespace) -> Iterator[tuple[Subject, list[int]]]:
     """Yield each network, and the batches that it is measured with."""
-    for network in options.networks:
+    for folder in options.files:
+        yield from ((file, [1]) for file in files(folder))
+    for network in () if options.files else options.networks:
         what = subject(network, options.image_size, options.calibration_images)
         yield what, options.batch or ([1, 16] if what.open else [1])
 

@@ -2,8 +2,8 @@
 
 Each tool gets the same float32 network and calibration inputs, and has its defaults. Scores are of
 other inputs: the signal-to-noise ratio of the least exact output against ONNX Runtime's float32
-network, and the processor seconds of quantizing, from the file on. Networks are the zoo's at small
-sizes and, with ``--folder``, those of files (``benchmarks/torch_random.py`` writes some).
+network, and the seconds of quantizing, from the file on. Networks are the zoo's at small sizes and,
+with ``--folder``, those of files (``benchmarks/torch_random.py`` writes some).
 """
 
 from __future__ import annotations
@@ -13,21 +13,27 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
-from benchmarks import apart
-from benchmarks.random_networks import SIZES, RandomNetwork, open_folder, open_zoo
+from benchmarks import apart, zoo
+from benchmarks.random_networks import CALIBRATED, SIZES, RandomNetwork, open_folder, open_zoo
 from benchmarks.subject import Inputs
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
 from relay_int8.numerics.snr import least_snr_db
 
 Run = Callable[[Inputs], Inputs]
+Clock = Literal["cpu", "wall"]
 HERE = "here"
+AUTO = "auto"
 TOOLS = (HERE, "ONNX Runtime MinMax", "NNCF")
-TITLES = {HERE: "here", "ONNX Runtime MinMax": "ORT", "NNCF": "NNCF"}
+TITLES = {HERE: "here", AUTO: "auto", "ONNX Runtime MinMax": "ORT", "NNCF": "NNCF"}
+ZOO = {*zoo.NETWORKS, *zoo.TRANSFORMERS}
+UNITS: Mapping[Clock, str] = {"cpu": "CPU s", "wall": "s"}
 ALLOWED_DB = 0.5  # by which the default may stay behind the better of the other tools
 
 
@@ -39,23 +45,28 @@ class ToolScore:
     ----------
     snr_db
         Of the least exact output, over all scored inputs.
-    cpu_s
-        Of quantizing, user and system.
+    cpu_s, wall_s
+        Of quantizing: of the processor, user and system, and by the clock on the wall.
     """
 
     snr_db: float
     cpu_s: float
+    wall_s: float
+
+    def __str__(self) -> str:
+        return f"{self.snr_db:.1f} dB, {self.cpu_s:.1f} CPU s, {self.wall_s:.1f} s"
 
 
 Scores = dict[str, dict[str, ToolScore]]
 """Network -> tool -> score."""
 
 
-def here(model: Path, inputs: Iterable[Inputs]) -> Callable[[], Run]:
-    """Return what builds the network of this project's defaults, quantized."""
+def here(model: Path, inputs: Iterable[Inputs], *, auto: bool = False) -> Callable[[], Run]:
+    """Return what builds the network, quantized by this project's default or preset ``auto``."""
     import relay_int8
 
-    quantized = relay_int8.quantize(relay_int8.load_model(model), list(inputs))
+    config = relay_int8.QuantConfig(preset="auto") if auto else relay_int8.QuantConfig()
+    quantized = relay_int8.quantize(relay_int8.load_model(model), list(inputs), config)
 
     def _built() -> Run:
         with tempfile.TemporaryDirectory() as folder:
@@ -78,17 +89,17 @@ def measure(tool: str, network: RandomNetwork) -> ToolScore:
     """Return the score of one tool, in this process."""
     from benchmarks.onnxruntime_int8 import run_file
 
-    start = _cpu_s()
+    cpu_start, wall_start = _cpu_s(), time.perf_counter()
     calibration = network.calibration
     quantized = (
-        here(network.model, calibration)
-        if tool == HERE
+        here(network.model, calibration, auto=tool == AUTO)
+        if tool in (HERE, AUTO)
         else of_peer(tool, network.model, calibration)
     )
-    cpu_s = _cpu_s() - start
+    cpu_s, wall_s = _cpu_s() - cpu_start, time.perf_counter() - wall_start
     run, reference = quantized(), run_file(network.model)
     pairs = ((_by_place(reference(x)), _by_place(run(x))) for x in network.scored)
-    return ToolScore(snr_db=least_snr_db(pairs), cpu_s=cpu_s)
+    return ToolScore(snr_db=least_snr_db(pairs), cpu_s=cpu_s, wall_s=wall_s)
 
 
 def _by_place(outputs: Inputs) -> Inputs:
@@ -101,18 +112,21 @@ def _cpu_s() -> float:
     return sum(os.times()[:4])
 
 
-def table(scores: Mapping[str, Mapping[str, ToolScore]]) -> Iterator[str]:
+def table(
+    scores: Mapping[str, Mapping[str, ToolScore]],
+    tools: Sequence[str] = TOOLS,
+    clock: Clock = "cpu",
+) -> Iterator[str]:
     """Yield the lines of a Markdown table, means last; what is missing is "-"."""
-    titles = [f"{TITLES[tool]} {unit}" for tool in TOOLS for unit in ("dB", "CPU s")]
+    titles = [f"{TITLES[tool]} {unit}" for tool in tools for unit in ("dB", UNITS[clock])]
     yield f"| network | {' | '.join(titles)} | ahead by |"
     yield f"|---|{'---:|' * (len(titles) + 1)}"
     for name, row in scores.items():
-        yield f"| {name} | {' | '.join(_cell(row.get(tool)) for tool in TOOLS)} | {_ahead(row)} |"
-    complete = [row for row in scores.values() if all(tool in row for tool in TOOLS)]
+        yield f"| {name} | {_cells(row, tools, clock)} | {_ahead(row)} |"
+    complete = [row for row in scores.values() if row.keys() >= {*tools}]
     if complete:
-        means = {tool: _mean([row[tool] for row in complete]) for tool in TOOLS}
-        cells = " | ".join(_cell(means[tool]) for tool in TOOLS)
-        yield f"| mean | {cells} | {_ahead(means)} |"
+        means = {tool: _mean([row[tool] for row in complete]) for tool in tools}
+        yield f"| mean | {_cells(means, tools, clock)} | {_ahead(means)} |"
 
 
 def _mean(scores: Sequence[ToolScore]) -> ToolScore:
@@ -120,11 +134,19 @@ def _mean(scores: Sequence[ToolScore]) -> ToolScore:
     return ToolScore(
         snr_db=sum(score.snr_db for score in scores) / len(scores),
         cpu_s=sum(score.cpu_s for score in scores) / len(scores),
+        wall_s=sum(score.wall_s for score in scores) / len(scores),
     )
 
 
-def _cell(score: ToolScore | None) -> str:
-    return "- | -" if score is None else f"{score.snr_db:.1f} | {score.cpu_s:.1f}"
+def _cells(row: Mapping[str, ToolScore], tools: Sequence[str], clock: Clock) -> str:
+    return " | ".join(_cell(row.get(tool), clock) for tool in tools)
+
+
+def _cell(score: ToolScore | None, clock: Clock) -> str:
+    if score is None:
+        return "- | -"
+    seconds = score.cpu_s if clock == "cpu" else score.wall_s
+    return f"{score.snr_db:.1f} | {seconds:.1f}"
 
 
 def _ahead(row: Mapping[str, ToolScore]) -> str:
@@ -143,26 +165,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             found = [network for each in options.folder for network in open_folder(each)]
             wanted = set(options.networks or (*SIZES, *(network.name for network in found)))
-            missing = wanted.difference(SIZES, (network.name for network in found))
+            missing = wanted.difference(ZOO, (network.name for network in found))
             if missing:
                 raise ConfigError(f"no network {', '.join(sorted(missing))} in zoo or folders")
         except ConfigError as error:
             print(error, file=sys.stderr)
             return 2
-        zoo = (open_zoo(name, Path(folder)) for name in SIZES if name in wanted)
-        for network in (*(each for each in found if each.name in wanted), *zoo):
+        of_zoo = [name for name in (*SIZES, *sorted(ZOO.difference(SIZES))) if name in wanted]
+        size, images = options.image_size, options.images
+        drawn = (open_zoo(name, Path(folder), size, images) for name in of_zoo)
+        for network in (*(each for each in found if each.name in wanted), *drawn):
             for tool in options.tools:
                 if options.again or tool not in scores.get(network.name, {}):
                     _add(scores, tool, network)
                     _write(options.scores, scores)
-    print("\n".join(table(scores)))
+    print("\n".join(table(scores, options.tools, options.clock)))
     return 0
 
 
 def _add(scores: Scores, tool: str, network: RandomNetwork) -> None:
     """Measure one tool in a process of its own; say what came of it."""
     score, failure = apart.attempt(measure, tool, network)
-    outcome = failure if score is None else f"{score.snr_db:.1f} dB, {score.cpu_s:.1f} s"
+    outcome = failure if score is None else score
     print(f"{network.name}, {tool}: {outcome}", file=sys.stderr, flush=True)
     if score is not None:
         scores.setdefault(network.name, {})[tool] = score
@@ -196,8 +220,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--folder", type=Path, action="append", default=[], help="of files; may be given again"
     )
-    parser.add_argument("--networks", nargs="+", help="all of the zoo and the folders if not given")
-    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument(
+        "--networks", nargs="+", help="ten of the zoo and all of the folders if not given"
+    )
+    parser.add_argument(
+        "--tools",
+        nargs="+",
+        choices=TITLES,
+        default=list(TOOLS),
+        help=f"all but {AUTO}, this project's preset of that name, if not given",
+    )
+    parser.add_argument(
+        "--image-size", type=int, help="of the zoo's networks; small ones if not given"
+    )
+    parser.add_argument(
+        "--images",
+        type=int,
+        default=CALIBRATED,
+        help=f"that calibrate the zoo's networks ({CALIBRATED})",
+    )
+    parser.add_argument("--clock", choices=UNITS, default="cpu", help="whose seconds to print")
     parser.add_argument("--again", action="store_true", help="measure what --scores has, too")
     parser.add_argument(
         "--scores",

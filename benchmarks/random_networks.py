@@ -1,8 +1,4 @@
-"""Networks of random weights with what calibrates them and what is scored: the zoo's, and files.
-
-A folder of files holds ``NAME.onnx``, ``NAME.calib.npz`` and ``NAME.test.npz``, inputs along the
-first axis of each array, as ``benchmarks/torch_random.py`` writes them.
-"""
+"""Networks of random weights with what calibrates them and what is scored: the zoo's, and files."""
 
 from __future__ import annotations
 
@@ -10,15 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import onnx
-
 from benchmarks import zoo
-from benchmarks.subject import Inputs, Subject
-from relay_int8.errors import ConfigError
+from benchmarks.subject import Inputs, Subject, files
 from relay_int8.files import write_atomic
 
-SCORED = 4
+CALIBRATED, SCORED = 8, 4
 SIZES: Mapping[str, int] = {
     "resnet18": 96,
     "vgg19": 64,
@@ -56,48 +48,32 @@ class RandomNetwork:
     scored: Sequence[Inputs]
 
 
-def open_zoo(name: str, folder: Path) -> RandomNetwork:
-    """Return a network of the zoo, whose file is written into ``folder``."""
+def open_zoo(
+    name: str, folder: Path, size: int | None = None, count: int = CALIBRATED
+) -> RandomNetwork:
+    """Return a network of the zoo, whose file is written into ``folder``.
+
+    Images are of ``size``, or of that in :data:`SIZES`, or as the network was published;
+    ``count`` of them calibrate.
+    """
     depth: zoo.Depth = "cut" if name in CUT else "full"
-    subject = Subject(network=name, image_size=SIZES[name], depth=depth)
+    size = size or SIZES.get(name) or zoo.default_size(name)
+    subject = Subject(network=name, image_size=size, calibration_images=count, depth=depth)
     model = folder / f"{name}.onnx"
     write_atomic(model, subject.model(batch=1).SerializeToString())
     # Inputs of another network with more calibration inputs: the first ones calibrate here.
-    drawn = replace(subject, calibration_images=subject.calibration_images + SCORED).calibration()
-    count = subject.calibration_images
+    drawn = replace(subject, calibration_images=count + SCORED).calibration()
     return RandomNetwork(name=name, model=model, calibration=drawn[:count], scored=drawn[count:])
 
 
 def open_folder(folder: Path) -> list[RandomNetwork]:
-    """Return the networks of a folder, by their names.
-
-    Raises
-    ------
-    ConfigError
-        There are none, or one has no inputs.
-    """
-    models = sorted(folder.glob("*.onnx"))
-    if not models:
-        raise ConfigError(f"{folder}: found no NAME.onnx; write some with benchmarks.torch_random")
+    """Return the networks of a folder, by their names; see :func:`benchmarks.subject.files`."""
     return [
         RandomNetwork(
-            name=model.stem,
-            model=model,
-            calibration=_inputs(model, "calib"),
-            scored=_inputs(model, "test"),
+            name=found.network,
+            model=found.file,
+            calibration=found.calibration(),
+            scored=found.scored(),
         )
-        for model in models
+        for found in files(folder)
     ]
-
-
-def _inputs(model: Path, kind: str) -> list[Inputs]:
-    file = model.with_suffix(f".{kind}.npz")
-    if not file.exists():
-        raise ConfigError(f"{model}: expected its inputs in {file.name}, found no such file")
-    with np.load(file) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    names = [value.name for value in onnx.load(model, load_external_data=False).graph.input]
-    if set(names) != set(arrays):
-        raise ConfigError(f"{file}: holds {', '.join(arrays)}; the model reads {', '.join(names)}")
-    count = len(next(iter(arrays.values())))
-    return [{name: arrays[name][i : i + 1] for name in names} for i in range(count)]

@@ -18,13 +18,13 @@ ONE_THREAD = ".one-thread"
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
     """Write the network as artifacts for this computer; ranges are minimum and maximum.
 
-    Of convolutional networks every layer must be in integers, of others every product.
+    What the subject requires must be in integers.
     """
     options = relay_int8.ImportOptions(batch=batch if subject.open else None)
     quantized = relay_int8.quantize(
         relay_int8.load_model(model, options),
         subject.calibration(batch),
-        relay_int8.QuantConfig(require_int8=subject.open or "products"),
+        relay_int8.QuantConfig(require_int8=subject.required),
     )
     write_artifacts(quantized, output)
 

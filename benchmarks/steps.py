@@ -20,8 +20,8 @@ def quantize(key: str, subject: Subject, model: Path, file: Path, batch: int) ->
         SYSTEMS[key].quantize(subject, model, file, batch)
 
 
-def macs(subject: Subject) -> int:
-    """Return the in-bounds multiplications of one image."""
+def macs(subject: Subject) -> int | None:
+    """Return the in-bounds multiplications of one image, None where they are not known."""
     return in_bounds_macs(subject.model(batch=1))
 
 

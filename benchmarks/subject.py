@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 
 from benchmarks import zoo
+from relay_int8.errors import ConfigError
 
 INPUT = "input"  # of networks of one image
 BATCH = "N"  # the open extent of the model file
@@ -48,6 +52,11 @@ class Subject:
         """Whether one file of the network is for all batches."""
         return self.network in zoo.NETWORKS
 
+    @property
+    def required(self) -> Literal["products"] | bool:
+        """What must be in integers here: every layer of convolutional networks, or all products."""
+        return self.open or "products"
+
     def calibration(self, batch: int = 1) -> list[Inputs]:
         """Return the calibration inputs: each of batch 1, or of the only one the file is for."""
         rng, specs = np.random.default_rng(CALIBRATION_SEED), self._specs()
@@ -64,6 +73,81 @@ class Subject:
 
     def _specs(self) -> list[zoo.Input]:
         return zoo.inputs(self.network, image_size=self.image_size, depth=self.depth)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSubject(Subject):
+    """A network of batch 1 from a file, with the inputs that lie beside it.
+
+    Parameters
+    ----------
+    file
+        ONNX; ``NAME.calib.npz`` and ``NAME.test.npz`` hold inputs along the first axis of arrays.
+    """
+
+    file: Path
+
+    @property
+    def name(self) -> str:
+        """A name for files."""
+        return f"{self.network}-{sha256(self.file.read_bytes()).hexdigest()[:8]}"
+
+    @property
+    def open(self) -> bool:
+        """Never: shapes are those of the inputs."""
+        return False
+
+    @property
+    def required(self) -> Literal["products"] | bool:
+        """Nothing: what is left in float is part of the comparison."""
+        return False
+
+    def calibration(self, batch: int = 1) -> list[Inputs]:
+        """Return the inputs that calibrate."""
+        return self._read("calib")
+
+    def inputs(self, batch: int) -> Inputs:
+        """Return the first of the other inputs."""
+        return self._read("test")[0]
+
+    def scored(self) -> list[Inputs]:
+        """Return the inputs that do not calibrate."""
+        return self._read("test")
+
+    def model(self, batch: int | str = BATCH) -> onnx.ModelProto:
+        """Return the file's network."""
+        return onnx.load(self.file)
+
+    def _read(self, kind: str) -> list[Inputs]:
+        file = self.file.with_suffix(f".{kind}.npz")
+        if not file.exists():
+            raise ConfigError(
+                f"{self.file}: expected its inputs in {file.name}, found no such file"
+            )
+        with np.load(file) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        graph = onnx.load(self.file, load_external_data=False).graph
+        names = [value.name for value in graph.input]
+        if set(names) != set(arrays):
+            raise ConfigError(
+                f"{file}: holds {', '.join(arrays)}; the model reads {', '.join(names)}"
+            )
+        count = min(len(arrays[name]) for name in names)
+        return [{name: arrays[name][i : i + 1] for name in names} for i in range(count)]
+
+
+def files(folder: Path) -> list[FileSubject]:
+    """Return the networks of a folder, by their names.
+
+    Raises
+    ------
+    ConfigError
+        There are none.
+    """
+    models = sorted(folder.glob("*.onnx"))
+    if not models:
+        raise ConfigError(f"{folder}: found no NAME.onnx; write some with benchmarks.torch_random")
+    return [FileSubject(network=model.stem, image_size=0, file=model) for model in models]
 
 
 def subject(network: str, image_size: int | None, calibration_images: int) -> Subject:

@@ -45,10 +45,15 @@ class QuantizedNetwork:
         *,
         preset: str = "int8",
         requantize: Requantize = "float",
+        inputs: Inputs | None = None,
     ) -> QuantizedNetwork:
-        """Quantize a normalized network; by default its ranges are those of the image, cut a little."""
+        """Quantize a normalized network.
+
+        It is run on a random image, unless ``inputs`` are given. Ranges are by default those of
+        what it is run on, cut a little.
+        """
         config = QuantConfig(preset=preset, requantize=requantize)
-        plan, inputs = annotate(mod, config), image(mod)
+        plan, inputs = annotate(mod, config), image(mod) if inputs is None else inputs
         found = params(plan) if params else ranges(plan, float_tensors(mod, inputs))
         qdq = with_requantize(InsertQdq(plan, found)(mod), requantize)
         return cls(qdq, plan, inputs, reference.run(qdq, inputs))

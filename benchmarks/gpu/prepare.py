@@ -139,6 +139,7 @@ def _network(folder: Path, store: Store, name: str, plan: Plan, say: Say) -> lis
         file.parent.mkdir(exist_ok=True)
         np.savez(file, allow_pickle=False, logits=logits)
         macs = in_bounds_macs(zoo.build(name, image_size=size, depth=depth))
+        assert macs is not None, name
         entries = []
         for batch in plan.batches:
             say(f"{name}: build for batch {batch}")

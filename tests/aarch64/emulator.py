@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "build" / "aarch64"
 COMPILER, QEMU = "aarch64-linux-gnu-g++", "qemu-aarch64"
 SYSROOT = "/usr/aarch64-linux-gnu"
-TYPES = {"u8": np.uint8, "s8": np.int8, "s32": np.int32, "f32": np.float32}
+TYPES = {"u8": np.uint8, "s8": np.int8, "s32": np.int32, "s64": np.int64, "f32": np.float32}
 NAMES = {np.dtype(dtype): name for name, dtype in TYPES.items()}
 
 

@@ -1,7 +1,7 @@
 // Runs a compiled network once: run_network LIBRARY INPUT OUTPUT.
 //
-// INPUT and OUTPUT are files of tensors: the line "<type> <dims...>" (type u8, s8, s32 or f32), then
-// the bytes. OUTPUT gets the tensors that the network returns, in order.
+// INPUT and OUTPUT are files of tensors: the line "<type> <dims...>" (type u8, s8, s32, s64 or f32),
+// then the bytes. OUTPUT gets the tensors that the network returns, in order.
 #include <dlfcn.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
@@ -21,6 +21,7 @@ namespace ffi = tvm::ffi;
 const std::map<std::string, DLDataType> kTypes = {{"u8", {kDLUInt, 8, 1}},
                                                   {"s8", {kDLInt, 8, 1}},
                                                   {"s32", {kDLInt, 32, 1}},
+                                                  {"s64", {kDLInt, 64, 1}},
                                                   {"f32", {kDLFloat, 32, 1}}};
 
 struct HostMemory {

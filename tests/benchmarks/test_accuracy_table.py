@@ -2,11 +2,11 @@
 
 import pytest
 
-from benchmarks.accuracy import Score
+from benchmarks.accuracy import Score, TimedRun
 from benchmarks.accuracy_cells import Cells
 from benchmarks.accuracy_table import FP32, main, measure, table
 
-HALF = Score(metric=0.5, snr_db=20.25)
+HALF = Score(metric=0.5, snr_db=20.25, seconds=3.4)
 
 
 @pytest.mark.fast
@@ -32,7 +32,7 @@ def test_a_table_shows_both_directions_and_what_is_missing():
         "| scored on eval, calib | a | b |",
         "|---|---:|---:|",
         "| FP32 | 0.750, 0.800 | -, - |",
-        "| auto | 0.500, -; 20.2, - dB | -, - |",
+        "| auto | 0.500, -; 20.2, - dB; 3, - s | -, - |",
     ]
 
 
@@ -42,13 +42,16 @@ class FakeSubject:
     fp32 = "float"
 
     def quantized(self, config):
-        return config.preset
+        return TimedRun(run=config.preset, seconds=2.0)
 
     def of_peer(self, name):
-        return name
+        return TimedRun(run=name, seconds=1.0)
 
-    def score(self, outputs):
-        return Score(metric=len(outputs) / 100, snr_db=0.0)
+    def outputs(self, run):
+        return run
+
+    def score(self, outputs, seconds=0.0):
+        return Score(metric=len(outputs) / 100, snr_db=0.0, seconds=seconds)
 
 
 @pytest.mark.fast
@@ -59,7 +62,8 @@ def test_what_is_known_is_not_measured_again():
     assert cells.find("net", "eval", "auto") == HALF
     assert cells.find("net", "eval", FP32).metric == len("float") / 100
     assert cells.find("net", "eval", "accurate").metric == len("int8-accurate") / 100
-    assert cells.find("net", "eval", "NNCF").metric == len("NNCF") / 100
+    assert cells.find("net", "eval", "accurate").seconds == 2.0
+    assert cells.find("net", "eval", "NNCF") == Score(metric=0.04, snr_db=0.0, seconds=1.0)
 
 
 @pytest.mark.fast
@@ -68,5 +72,5 @@ def test_known_cells_alone(tmp_path, capsys):
     Cells(tmp_path / "cells.json").keep("net", "eval", "auto", HALF)
     arguments = [str(tmp_path), "--cells", str(tmp_path / "cells.json"), "--known"]
     assert main([*arguments, "--rows", "auto", "NNCF"]) == 0
-    assert "| auto | 0.500; 20.2 dB |\n| NNCF | - |" in capsys.readouterr().out
+    assert "| auto | 0.500; 20.2 dB; 3 s |\n| NNCF | - |" in capsys.readouterr().out
     assert main([*arguments, "--networks", "other"]) == 2

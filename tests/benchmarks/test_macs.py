@@ -57,3 +57,12 @@ def test_dense():
         "g (float[2, 3] x, float[3, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }"
     )
     assert in_bounds_macs(model) == 2 * 3 * 5
+
+
+def test_unknown_where_a_shape_is():
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17, "com.example": 1]> '
+        "g (float[2, 3] x, float[3, 5] w) => (float[2, 5] y) "
+        "{ u = com.example.Unknown(x) y = MatMul(u, w) }"
+    )
+    assert in_bounds_macs(model) is None

@@ -4,21 +4,25 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from benchmarks.random_accuracy import HERE, TOOLS, ToolScore, main, measure, table
+from benchmarks.random_accuracy import AUTO, HERE, TOOLS, ToolScore, main, measure, table
 from benchmarks.random_networks import RandomNetwork, open_folder, open_zoo
 from relay_int8.errors import ConfigError
 
 ORT, NNCF = TOOLS[1:]
 
 
+def score(snr_db):
+    return ToolScore(snr_db=snr_db, cpu_s=1.0, wall_s=0.5)
+
+
 def row(here, ort, nncf):
     ratios = {HERE: here, ORT: ort, NNCF: nncf}
-    return {tool: ToolScore(snr_db=ratio, cpu_s=1.0) for tool, ratio in ratios.items()}
+    return {tool: score(ratio) for tool, ratio in ratios.items()}
 
 
 @pytest.mark.fast
 def test_a_table_shows_who_is_behind_and_the_means_of_complete_rows():
-    incomplete = {HERE: ToolScore(snr_db=9, cpu_s=1)}
+    incomplete = {HERE: score(9)}
     rows = {"a": row(30.0, 29.0, 31.5), "b": row(20.0, 10.0, 20.5), "c": incomplete}
     lines = list(table(rows))
     assert lines[0].startswith("| network | here dB | here CPU s | ORT dB | ")
@@ -31,8 +35,19 @@ def test_a_table_shows_who_is_behind_and_the_means_of_complete_rows():
 
 
 @pytest.mark.fast
+def test_a_table_of_chosen_tools_by_the_clock_on_the_wall():
+    rows = {"a": row(30.0, 29.0, 31.5) | {AUTO: score(33.0)}}
+    lines = list(table(rows, (HERE, AUTO), "wall"))
+    assert lines[0] == "| network | here dB | here s | auto dB | auto s | ahead by |"
+    assert lines[2:] == [
+        "| a | 30.0 | 0.5 | 33.0 | 0.5 | **-1.5** |",
+        "| mean | 30.0 | 0.5 | 33.0 | 0.5 | - |",
+    ]
+
+
+@pytest.mark.fast
 def test_the_zoo_calibrates_with_other_inputs_than_it_scores(tmp_path):
-    network = open_zoo("distilbert_3", tmp_path)
+    network = open_zoo("distilbert_3", tmp_path, 32)
     assert network.model.exists()
     assert (len(network.calibration), len(network.scored)) == (8, 4)
     drawn = [x["input_ids"].tobytes() for x in (*network.calibration, *network.scored)]
@@ -86,6 +101,7 @@ def test_a_convolution_is_measured_here(tmp_path):
     convolution(tmp_path)
     (network,) = open_folder(tmp_path)
     assert isinstance(network, RandomNetwork)
-    score = measure(HERE, network)
-    assert 30 < score.snr_db < 60
-    assert score.cpu_s > 0
+    measured = measure(HERE, network)
+    assert 30 < measured.snr_db < 60
+    assert measured.cpu_s > 0
+    assert measured.wall_s > 0

@@ -3,11 +3,12 @@
 from importlib.metadata import version
 
 import numpy as np
+import onnx
 import pytest
 
 from benchmarks import systems, zoo
 from benchmarks.macs import has_attention
-from benchmarks.subject import Subject, subject
+from benchmarks.subject import Subject, files, subject
 from benchmarks.systems import SYSTEMS
 
 pytestmark = pytest.mark.fast
@@ -43,6 +44,24 @@ def test_calibration_has_the_batch_of_the_file():
 def test_calibration_and_inputs_differ():
     (words, *_), inputs = WORDS.calibration(), WORDS.inputs(1)
     assert not np.array_equal(words["input_ids"], inputs["input_ids"])
+
+
+def test_files_with_their_inputs(tmp_path):
+    onnx.save(WORDS.model(1), tmp_path / "words.onnx")
+    drawn = WORDS.inputs(7)
+    for kind, part in (("calib", slice(4)), ("test", slice(4, 7))):
+        np.savez(tmp_path / f"words.{kind}.npz", **{k: x[part] for k, x in drawn.items()})
+    (words,) = files(tmp_path)
+    assert (words.network, words.open, words.required) == ("words", False, False)
+    assert [x["input_ids"].tolist() for x in words.calibration()] == [
+        [row] for row in drawn["input_ids"][:4].tolist()
+    ]
+    assert words.inputs(1)["attention_mask"].tolist() == drawn["attention_mask"][4:5].tolist()
+    assert len(words.scored()) == 3
+    assert [value.name for value in words.model().graph.input] == list(drawn)
+    before = words.name
+    onnx.save(WORDS.model(2), tmp_path / "words.onnx")
+    assert words.name != before, "another network, another name for what is kept of it"
 
 
 def test_a_file_for_each_batch_where_shapes_are_written(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from tests.onnx_models import assert_close, run_onnx, run_relax
+from tests.zoo_transformers import small_size
 
 # Millions of parameters and of multiplications for one image, as published (torchvision's and
 # DeiT's) or as Hugging Face's models have them without the pooler and the head of their tasks.
@@ -33,16 +34,13 @@ PUBLISHED = {
     "distilbert": (66.363, None),
     "distilbert_3": (45.099, None),
 }
-SIZES = {"vit_b_32": 96, "swin_t": 56} | dict.fromkeys(
-    ("bert_base", "distilbert", "distilbert_3"), 16
-)
 RUN_BY_DEFAULT = ("vit_b_32", "bert_base")
 """Those that are compiled without --full: an image through a packed attention, words and a mask."""
 
 
 def small(name: str, batch: int = 1) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A network of two narrow blocks, and what it is run on."""
-    size = SIZES.get(name, 64)
+    size = small_size(name)
     proto = zoo.build(name, image_size=size, depth="cut", batch=batch, classes=10)
     return proto, Subject(network=name, image_size=size, depth="cut").inputs(batch)
 
@@ -70,7 +68,7 @@ def test_cut_network_runs_at_sane_scale(name):
 
 @pytest.mark.parametrize("name", ["vit_s_16", "distilbert_3"])
 def test_deep_network_neither_vanishes_nor_explodes(name):
-    size = SIZES.get(name, 64)
+    size = small_size(name)
     proto = zoo.build(name, image_size=size, seed=1)
     kinds = ("MatMul", "LayerNormalization", "Gemm")
     names = [node.output[0] for node in proto.graph.node if node.op_type in kinds]
@@ -109,7 +107,7 @@ def test_quantizes_by_default(name, full, tmp_path):
         pytest.skip("needs --full: every layer of the others is planned in integers")
     proto, inputs = small(name)
     onnx.save(proto, tmp_path / "model.onnx")
-    subject = Subject(network=name, image_size=SIZES.get(name, 64), depth="cut")
+    subject = Subject(network=name, image_size=small_size(name), depth="cut")
     network = relay_int8.load_model(tmp_path / "model.onnx")
     artifact = tmp_path / "model.ri8"
     relay_int8.build(relay_int8.quantize(network, subject.calibration())).save(artifact)

@@ -100,7 +100,8 @@ def _mask(scores: Scores, shape: tuple[int, ...], value: Callable[[Node], Array]
     total = np.zeros(shape)
     for part in parts:
         total = total + part.reshape(-1, *part.shape[-2:]).reshape(shape)
-    return total.astype(np.float32) * np.float32(math.log2(math.e))
+    with np.errstate(over="ignore"):  # a mask of float32's least number becomes minus infinity
+        return total.astype(np.float32) * np.float32(math.log2(math.e))
 
 
 def _shape_of(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:

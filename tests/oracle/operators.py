@@ -311,6 +311,15 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {  # broadcasting, so that consta
     "sin": np.sin,
     "cos": np.cos,
 }
+
+
+def gather_nd(x: Array, places: Array, batch_dims: int) -> Array:
+    """Return the parts of x at ``places``, coordinates along their last axis."""
+    assert batch_dims == 0
+    found: Array = x[tuple(np.moveaxis(places, -1, 0))]
+    return found
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     **MOVES,
     **ELEMENTWISE,
@@ -340,6 +349,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "astype": lambda x, dtype: x.astype(dtype),
     "isnan": np.isnan,
     "where": np.where,
+    "less": np.less,
+    "logical_not": np.logical_not,
+    "logical_and": np.logical_and,
+    "equal": np.equal,
+    "gather_nd": gather_nd,
+    "take": lambda x, places, axis, mode: np.take(x, places, axis),
 }
 
 

@@ -160,7 +160,7 @@ def test_accuracy_of_a_trained_network(shared_data, rounding: Requantize, full: 
         pytest.skip("minutes; --full runs it")
     subject = Subject(open_networks(shared_data)["resnet8"])
     plain, fixed = (
-        subject.score(subject.quantized(QuantConfig(requantize=requantize)))
+        subject.score(subject.outputs(subject.quantized(QuantConfig(requantize=requantize)).run))
         for requantize in ("float", rounding)
     )
     # gemmlowp rounds twice; where multipliers are near one that is a quarter of a step.

@@ -1,28 +1,82 @@
 """Which register tile a contraction kernel gets by default: a rule on shape and target, no table.
 
-Fitted to measurements on Zen 4 with vpdpbusd; what it trades is the same everywhere.
+Fitted to measurements on Zen 4 and Zen 5 with vpdpbusd (decision 80); what it trades is the same
+everywhere. Costs are counted in multiplications of a vector: on Zen 4 one takes a cycle, on Zen 5
+half of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from tvm.s_tir.schedule import ExprRV
 from tvm.target import Target
 
 from schedules.cpu.dot import LANES, accumulators
 
-LATENCY = 4.6  # accumulators that hide the latency of a multiplication
 L1_SHARE = 24 << 10  # bytes of weights that stay in the first cache, beside x
-L2_SHARE = 256 << 10  # bytes of weights that stay in the second
 MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
-REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
 SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
 MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
 IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """What limits tiles on a processor, in multiplications of a vector.
+
+    Parameters
+    ----------
+    latency
+        Accumulators that hide the latency of a multiplication.
+    weights
+        What loading a vector of weights takes: for each number of bytes that a task's weights may
+        have (those of the caches), ascending.
+    x
+        What broadcasting four values of x takes.
+    alone
+        What broadcasting them for one multiplication alone costs beside that.
+    far, behind
+        What a step waits, over the blocks, for more bytes of weights than ``behind``.
+    overlapped
+        The most accumulators of a tile whose epilogue runs beside the next tile.
+    reuse
+        Output columns, over the rows of a task, that pay for fetching the weights.
+    """
+
+    latency: float
+    weights: Mapping[float, float]
+    x: float
+    alone: float
+    far: float = 0.0
+    behind: float = inf
+    overlapped: float
+    reuse: int
+
+
+ZEN4 = Core(
+    latency=4.6,
+    weights={L1_SHARE: 1.0, inf: 2.5},
+    x=0.5,
+    alone=0.4,
+    far=2.0,
+    behind=256 << 10,
+    overlapped=4.6,
+    reuse=64,
+)
+ZEN5 = Core(
+    latency=10,
+    weights={L1_SHARE: 1.0, 700 << 10: 3.2, inf: 5.8},
+    x=1.0,
+    alone=1.0,
+    overlapped=0,
+    reuse=256,
+)
+CORES = {"znver5": ZEN5}
+"""By LLVM's name of the processor; all others are taken for Zen 4, until somebody measures."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +132,18 @@ class Shape:
 def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTiles:
     """Return the tile of least estimated cost, and rows enough to pay for fetching weights."""
     cores = int(target.attrs.get("num-cores", 1))
+    core = CORES.get(str(target.attrs.get("mcpu")), ZEN4)
 
     def _cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
         groups = shape.blocks // tile[0]
         tasks = (shape.batch or 1) * shape.rows * groups
-        cycles = _cycles(shape, *tile) + row.staged * groups
+        cycles = _cycles(core, shape, *tile) + row.staged * groups
         if not row.short and shape.columns % tile[1]:
             cycles *= SKIPPING
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
 
     blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
-    reuse = STAGED_ROWS * shape.columns if row.staged else REUSE
+    reuse = STAGED_ROWS * shape.columns if row.staged else core.reuse
     return ContractionTiles(blocks, columns, _rows(shape, blocks, cores, reuse))
 
 
@@ -102,22 +157,23 @@ def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int,
                 yield blocks, columns
 
 
-def _cycles(shape: Shape, blocks: int, columns: int) -> float:
-    """Estimate the cycles of a row of y for all channels, with tiles of blocks by columns.
+def _cycles(core: Core, shape: Shape, blocks: int, columns: int) -> float:
+    """Estimate what a row of y takes for all channels, with tiles of blocks by columns.
 
     A short tile waits for the latency of the multiplication, many blocks wait for weights, few
     columns fetch weights often, and only the epilogue of a small tile overlaps with the next tile.
     """
     weights_bytes = blocks * LANES * 4 * shape.steps
-    load = 1.0 if weights_bytes <= L1_SHARE else 2.5
-    broadcast = 0.4 if blocks == 1 else 0.0  # x is broadcast for one multiplication only
-    far = 2.0 / blocks if weights_bytes > L2_SHARE else 0.0
+    load = next(cost for limit, cost in core.weights.items() if weights_bytes <= limit)
+    alone = core.alone if blocks == 1 else 0.0
+    far = core.far / blocks if weights_bytes > core.behind else 0.0
     total = 0.0
     whole, rest = divmod(shape.columns, columns)
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width
-        step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + broadcast
-        epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
+        loads = blocks * load + width * core.x
+        step = max(tile, core.latency, loads) + blocks * load / 20 + far + alone
+        epilogue = 1.2 * tile if tile <= core.overlapped else 5.0 * tile
         total += count * (step * shape.steps + epilogue)
     return total * (shape.blocks // blocks)
 

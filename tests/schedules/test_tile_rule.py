@@ -15,6 +15,7 @@ from tests.schedules.run_template import WANTED
 
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2})
 HASWELL = Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
+ZEN5 = Target({"kind": "llvm", "mcpu": "znver5", "num-cores": 2})
 SHAPES = {
     "56x56, 64 -> 256": Shape(1, 16, 56, 56, (4, 1, 1, 4)),
     "7x7, 512 -> 512": Shape(1, 32, 7, 7, (32, 3, 3, 4)),
@@ -27,7 +28,7 @@ SHAPES = {
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("target", [VNNI, HASWELL], ids=["vnni", "haswell"])
+@pytest.mark.parametrize("target", [VNNI, HASWELL, ZEN5], ids=["vnni", "haswell", "zen5"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_tiles_fit_registers_and_divide(name, target):
     shape = SHAPES[name]
@@ -61,6 +62,17 @@ def test_short_sums_take_small_tiles():
     short, long = (Shape(1, 16, 56, 56, (blocks, 1, 1, 4)) for blocks in (4, 64))
     tiles = [default_tiles(shape, VNNI, OutputRow()) for shape in (short, long)]
     assert tiles[0].blocks * tiles[0].columns < tiles[1].blocks * tiles[1].columns
+
+
+@pytest.mark.fast
+def test_two_multiplications_a_cycle_take_other_tiles():
+    """Zen 5: a tile hides ten of them, and weights beyond the second cache are few blocks."""
+    short, deep = Shape(1, 16, 56, 56, (4, 1, 1, 4)), Shape(1, 32, 28, 28, (128, 3, 3, 4))
+    tiles = default_tiles(short, ZEN5, OutputRow())
+    assert tiles.blocks * tiles.columns > 10
+    assert tiles.rows * 56 >= 256
+    assert default_tiles(deep, VNNI, OutputRow(edges=True)).blocks == 4
+    assert default_tiles(deep, ZEN5, OutputRow(edges=True)).blocks == 2
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Which register tile a contraction kernel gets by default: a rule on shape and target, no table.
 
-Fitted to measurements on Zen 4 with vpdpbusd; what it trades is the same everywhere.
+Fitted to measurements on Zen 4 with vpdpbusd, rounding by fours to some on Zen 5; what it trades is
+the same everywhere.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 REUSE = 64  # output columns, over the rows of a task, that pay for fetching the weights
 SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
 MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
+MOST_PACKED = 16  # steps of the instruction; with more, rounding is a small part of a tile
 IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
 
 
@@ -50,6 +52,8 @@ class OutputRow:
         Cycles, about, to copy what the windows of one row read; 0 where they read x in place.
     ragged
         Tiles need not divide a row that is not short: the last one skips what does not exist.
+    packed
+        Columns are rounded by fours, see ``schedules.x86.packed_stores``.
     """
 
     edges: bool = False
@@ -57,6 +61,7 @@ class OutputRow:
     columns: int = 16
     staged: int = 0
     ragged: bool = False
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTi
     def _cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
         groups = shape.blocks // tile[0]
         tasks = (shape.batch or 1) * shape.rows * groups
-        cycles = _cycles(shape, *tile) + row.staged * groups
+        cycles = _cycles(shape, *tile, row.packed) + row.staged * groups
         if not row.short and shape.columns % tile[1]:
             cycles *= SKIPPING
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
@@ -102,7 +107,7 @@ def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int,
                 yield blocks, columns
 
 
-def _cycles(shape: Shape, blocks: int, columns: int) -> float:
+def _cycles(shape: Shape, blocks: int, columns: int, packed: bool = False) -> float:
     """Estimate the cycles of a row of y for all channels, with tiles of blocks by columns.
 
     A short tile waits for the latency of the multiplication, many blocks wait for weights, few
@@ -117,9 +122,24 @@ def _cycles(shape: Shape, blocks: int, columns: int) -> float:
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width
         step = max(tile, LATENCY, blocks * load + width / 2) + blocks * load / 20 + far + broadcast
-        epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
+        if packed and shape.steps <= MOST_PACKED and not rest:
+            epilogue = blocks * _packed_epilogue(width, tile)
+        else:
+            epilogue = 1.2 * tile if tile <= LATENCY else 5.0 * tile
         total += count * (step * shape.steps + epilogue)
     return total * (shape.blocks // blocks)
+
+
+def _packed_epilogue(columns: int, tile: int) -> float:
+    """Estimate the cycles to round columns of a block by fours, in a tile of so many accumulators.
+
+    What is left is rounded one by one. Up to half of the registers the next tile overlaps.
+    """
+    left = columns % 4
+    if tile <= LATENCY:
+        return 2.6 * (columns - left) + 3.0 * left
+    together, alone = (2.6, 4.5) if tile <= 8 else (3.6, 5.0)
+    return together * (columns - left) + alone * left
 
 
 def _rows(shape: Shape, blocks: int, cores: int, reuse: int) -> int:

@@ -29,7 +29,7 @@ from relay_int8.graph import dataflow
 from schedules.targets import machine
 
 BUILTIN = "vm.builtin."  # begins the names of the virtual machine's own functions
-PATIENCE = 1 << 6  # looks of 15 to 80 nanoseconds each
+PATIENCE = 1 << 5  # looks of 15 to 80 nanoseconds each
 PAUSES = {"aarch64": "yield", "x86_64": "pause"}  # instruction that slows a loop which waits
 
 # %team: round, the loop of the round (its code, data, TVM's group); how often others were done,

@@ -82,7 +82,9 @@ def profile(
     scale = 1 if manifest.max_batch is None else images
     rates = _rates(manifest.kernels, count, scale)
     undisturbed_ms = float(np.median(module.time(inputs, repeats, warmup=warmup)))
-    recording = record_runs(module.machine, symbols, arguments, threads=count, runs=repeats)
+    recording = record_runs(
+        module.machine, symbols, arguments, threads=count, runs=repeats, main=module.main
+    )
     return profile_of(
         recording,
         manifest.kernels,

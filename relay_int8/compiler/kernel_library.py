@@ -26,6 +26,7 @@ from tvm.target import Target
 from tvm.target.codegen import llvm_version_major
 
 from relay_int8.compiler.code_cache import CodeCache
+from relay_int8.compiler.thread_team import runs_in_team, team_module
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
@@ -158,6 +159,8 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runti
     # it and its own first: kernels of float islands have the same names in many networks.
     modules = [*compiled, *dict.fromkeys(known.values())]
     root = modules.pop(0) if compiled else _empty_module(target)
+    if alone and compiled and runs_in_team(final, target):
+        modules.append(team_module(target))
     constants = dict(final.attrs.get("const_name_to_constant", {})) if final.attrs else {}
     return vm_build.VMExecutable(
         vm_build._ffi_api.VMLink(builder, target, root, modules, constants)

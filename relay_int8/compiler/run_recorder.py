@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +191,7 @@ def record_runs(
     *,
     threads: int,
     runs: int,
+    main: Callable[..., Any] | None = None,
 ) -> Recording:
     """Return the times of ``runs`` runs of a virtual machine's ``main``.
 
@@ -204,14 +205,17 @@ def record_runs(
         Of ``main``.
     threads
         How many the runtime's pool has.
+    main
+        What is run instead of the machine's ``main``, which it calls.
     """
+    main = main or machine["main"]
     names = _call_names(machine, arguments)
     code = _code()
     row = 2 + 2 * threads
     regions: Times = np.zeros((MOST_REGIONS, row), np.int64)
     events: Times = np.zeros(1, np.int64)
     with _launching_through(library, code, events, regions):
-        machine["main"](*arguments)
+        main(*arguments)
     of_one = int(np.count_nonzero(regions[:, 0]))
 
     regions = np.zeros((runs * of_one + 1, row), np.int64)  # one more, so that it is never empty
@@ -220,7 +224,7 @@ def record_runs(
     with _launching_through(library, code, events, regions), _instrumented(machine, code["stamp"]):
         for run in range(runs):
             ends[run, 0] = time.perf_counter_ns()
-            machine["main"](*arguments)
+            main(*arguments)
             ends[run, 1] = time.perf_counter_ns()
     noted = regions[: int(np.count_nonzero(regions[:, 0]))]
     return Recording(names=names, runs=ends, calls=events, regions=noted)

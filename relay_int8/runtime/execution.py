@@ -14,6 +14,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.runtime.cuda_graphs import CapturedGraphs, regions_run_by
 from relay_int8.runtime.cuda_runtime import CudaRuntime
 from relay_int8.runtime.memory import GpuMemory, HostMemory
+from relay_int8.runtime.thread_team import in_team
 from relay_int8.runtime.tvm_runtime import RuntimeDevice, start
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +23,8 @@ Array = np.ndarray[Any, Any]
 def started(library: tvm_ffi.Module, device: RuntimeDevice) -> HostExecution | GpuExecution:
     """Return a library that was loaded for a device ready to run there."""
     if device.kind == "cpu":
-        return HostExecution(start(library, device), device)
+        machine = start(library, device)
+        return HostExecution(machine, device, in_team(library, machine["main"]))
     runtime = CudaRuntime(device.number)
     graphs = regions_run_by(CapturedGraphs(runtime).run)
     return GpuExecution(start(library, device, graphs), device, runtime)
@@ -60,10 +62,10 @@ def _handle(stream: Any) -> int:
 
 
 class HostExecution:
-    """A network on this computer's processor."""
+    """A network on this computer's processor; ``main`` runs it."""
 
-    def __init__(self, machine: Any, device: RuntimeDevice) -> None:
-        self.machine = machine
+    def __init__(self, machine: Any, device: RuntimeDevice, main: Callable[..., Any]) -> None:
+        self.machine, self.main = machine, main
         self._device, self._memory = device, HostMemory(device)
 
     def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -72,8 +74,7 @@ class HostExecution:
 
     def call(self, arguments: list[Any]) -> list[Any]:
         """Run; return the outputs."""
-        result = self.machine["main"](*arguments)
-        return _outputs(result, arguments, self._device, self.wait)
+        return _outputs(self.main(*arguments), arguments, self._device, self.wait)
 
     def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Array]:
         """Return copies: the memory goes back to the machine's pool with the tensors."""
@@ -87,7 +88,7 @@ class GpuExecution:
     """A network on a GPU; work goes to the stream that TVM has at that time."""
 
     def __init__(self, machine: Any, device: RuntimeDevice, runtime: CudaRuntime) -> None:
-        self.machine = machine
+        self.machine, self.main = machine, machine["main"]
         self._device, self._runtime = device, runtime
         self._memory = GpuMemory(device, runtime)
         self._held: list[Any] = []  # tensors of others that the last run reads
@@ -103,7 +104,7 @@ class GpuExecution:
     def call(self, arguments: list[Any]) -> list[Any]:
         """Enqueue a run; return its outputs."""
         self._held = arguments
-        result = self.machine["main"](*arguments)
+        result = self.main(*arguments)
         outputs = _outputs(result, arguments, self._device, self.wait)
         self._memory.done(self._stream)
         return outputs

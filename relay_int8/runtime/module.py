@@ -9,7 +9,7 @@ import copy
 import platform
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -81,6 +81,12 @@ class Module:
         """TVM's virtual machine, which runs one call at a time."""
         machine: tvm_ffi.Module = self._execution.machine
         return machine
+
+    @property
+    def main(self) -> Callable[..., Any]:
+        """What runs the network on its arguments."""
+        main: Callable[..., Any] = self._execution.main
+        return main
 
     @property
     def threads(self) -> int:

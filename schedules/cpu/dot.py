@@ -7,7 +7,7 @@ accumulator. The loops around it are the same for every flavour.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import tirx
 from tvm.target import Target
@@ -17,6 +17,11 @@ from tvm.tirx import Expr
 from schedules.bodies.epilogue import broadcast, cast
 
 LANES = 16
+
+
+def as_scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a kernel as it is."""
+    return func
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,8 @@ class Dot:
         those of lane 0, those of lane 1, ...
     feature
         LLVM's name of the target feature it needs, or None.
+    finish
+        Scheduled convolution -> the same with what else the instruction set offers.
     """
 
     name: str
@@ -43,11 +50,17 @@ class Dot:
     width: int
     step: Callable[[Expr, Expr, Expr], Expr]
     feature: str | None = None
+    finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=as_scheduled)
 
     @property
     def float32(self) -> bool:
         """Whether it multiplies floats."""
         return self.x_types == ("float32",)
+
+    @property
+    def packs(self) -> bool:
+        """Whether its convolutions round columns by fours."""
+        return self.finish is not as_scheduled
 
     def refuses(self, x: str, target: Target) -> str | None:
         """Say why the instruction cannot multiply ``x`` on ``target``, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -36,7 +37,9 @@ def _template(
     """Return what ``operator`` (its module) computes with ``dot``, in the one loop body."""
 
     def _default(sch: Schedule, spec: Any, target: Target) -> None:
-        register_tiles.default(sch, target, operator.row_of(spec), *stage)
+        packed = dot.packs and spec.kind == "conv2d" and spec.y == "uint8" and not spec.rounding
+        row = dataclasses.replace(operator.row_of(spec), packed=packed)
+        register_tiles.default(sch, target, row, *stage)
 
     def _space(sch: Schedule, spec: Any, target: Target) -> None:
         register_tiles.space(sch, target, operator.row_of(spec), *stage)
@@ -51,5 +54,5 @@ def _template(
         space=_space,
         pack=partial(operator.pack, dot),
         x_types=dot.x_types,
-        finish=prefetched,
+        finish=lambda func: dot.finish(prefetched(func)),
     )

@@ -6,13 +6,13 @@ Beside ``schedules.cpu.dot``, where all lanes multiply the same x.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.epilogue import cast, fma
-from schedules.cpu.dot import F32, PLAIN, Dot
+from schedules.cpu.dot import F32, PLAIN, Dot, as_scheduled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class Lanes:
         The type of x that ``step`` takes; None where it takes x as it is.
     weights
         The type of w that ``step`` takes.
+    finish
+        Scheduled kernel -> the same with what else the instruction set offers.
     """
 
     dot: Dot
@@ -39,6 +41,7 @@ class Lanes:
     staged: str | None = None
     weights: str
     parts: int = 1
+    finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=as_scheduled)
 
 
 def _step_s16(acc: Expr, x: Expr, w: Expr) -> Expr:

@@ -1,8 +1,8 @@
 """Which register tile a contraction kernel gets by default: a rule on shape and target, no table.
 
-Fitted to measurements on Zen 4 and Zen 5 with vpdpbusd (decision 80); what it trades is the same
-everywhere. Costs are counted in multiplications of a vector: on Zen 4 one takes a cycle, on Zen 5
-half of one.
+Fitted to measurements on Zen 4 and Zen 5 with vpdpbusd (decision 80), rounding by fours to some on
+Zen 5 (decision 78); what it trades is the same everywhere. Costs are counted in multiplications of
+a vector: on Zen 4 one takes a cycle, on Zen 5 half of one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
 MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
+MOST_PACKED = 16  # steps of the instruction; with more, rounding is a small part of a tile
 IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
 
 
@@ -104,6 +105,8 @@ class OutputRow:
         Cycles, about, to copy what the windows of one row read; 0 where they read x in place.
     ragged
         Tiles need not divide a row that is not short: the last one skips what does not exist.
+    packed
+        Columns are rounded by fours, see ``schedules.x86.packed_stores``.
     """
 
     edges: bool = False
@@ -111,6 +114,7 @@ class OutputRow:
     columns: int = 16
     staged: int = 0
     ragged: bool = False
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,12 +136,12 @@ class Shape:
 def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTiles:
     """Return the tile of least estimated cost, and rows enough to pay for fetching weights."""
     cores = int(target.attrs.get("num-cores", 1))
-    core = CORES.get(str(target.attrs.get("mcpu")), ZEN4)
+    core = _core(target, shape, row)
 
     def _cost(tile: tuple[int, int]) -> tuple[float, tuple[int, int]]:
         groups = shape.blocks // tile[0]
         tasks = (shape.batch or 1) * shape.rows * groups
-        cycles = _cycles(core, shape, *tile) + row.staged * groups
+        cycles = _cycles(core, shape, *tile, row.packed) + row.staged * groups
         if not row.short and shape.columns % tile[1]:
             cycles *= SKIPPING
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
@@ -145,6 +149,17 @@ def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTi
     blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
     reuse = STAGED_ROWS * shape.columns if row.staged else core.reuse
     return ContractionTiles(blocks, columns, _rows(shape, blocks, cores, reuse))
+
+
+def _core(target: Target, shape: Shape, row: OutputRow) -> Core:
+    """Return what limits tiles on a processor.
+
+    Tiles of short sums follow each other so closely that they hide latency together: rounded by
+    fours, they were fitted on Zen 5 with Zen 4's figures.
+    """
+    if row.packed and shape.steps <= MOST_PACKED:
+        return ZEN4
+    return CORES.get(str(target.attrs.get("mcpu")), ZEN4)
 
 
 def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int, int]]:
@@ -157,7 +172,7 @@ def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int,
                 yield blocks, columns
 
 
-def _cycles(core: Core, shape: Shape, blocks: int, columns: int) -> float:
+def _cycles(core: Core, shape: Shape, blocks: int, columns: int, packed: bool) -> float:
     """Estimate what a row of y takes for all channels, with tiles of blocks by columns.
 
     A short tile waits for the latency of the multiplication, many blocks wait for weights, few
@@ -173,9 +188,24 @@ def _cycles(core: Core, shape: Shape, blocks: int, columns: int) -> float:
         tile = blocks * width
         loads = blocks * load + width * core.x
         step = max(tile, core.latency, loads) + blocks * load / 20 + far + alone
-        epilogue = 1.2 * tile if tile <= core.overlapped else 5.0 * tile
+        if packed and shape.steps <= MOST_PACKED and not rest:
+            epilogue = blocks * _packed_epilogue(width, tile)
+        else:
+            epilogue = 1.2 * tile if tile <= core.overlapped else 5.0 * tile
         total += count * (step * shape.steps + epilogue)
     return total * (shape.blocks // blocks)
+
+
+def _packed_epilogue(columns: int, tile: int) -> float:
+    """Estimate the cycles to round columns of a block by fours, in a tile of so many accumulators.
+
+    What is left is rounded one by one. Up to half of the registers the next tile overlaps.
+    """
+    left = columns % 4
+    if tile <= ZEN4.overlapped:
+        return 2.6 * (columns - left) + 3.0 * left
+    together, alone = (2.6, 4.5) if tile <= 8 else (3.6, 5.0)
+    return together * (columns - left) + alone * left
 
 
 def _rows(shape: Shape, blocks: int, cores: int, reuse: int) -> int:

@@ -13,6 +13,7 @@ from tvm.target import Target
 from schedules.bodies.arguments import fold_zero_point
 from schedules.cpu.conv_arguments import blocked, pack_with
 from schedules.cpu.lanes import Lanes
+from schedules.cpu.task_order import rows_first
 from schedules.cpu.window_kernel import WindowKernel, window_prim_func
 from schedules.cpu.window_tiles import apply, default_tiles, is_parallel, sample_tiles
 from schedules.spec import Conv2d
@@ -48,7 +49,9 @@ def window_template(
 
     def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
         window_kernel = kernel_of(lanes, name, spec)
-        apply(sch, default_tiles(spec, window_kernel), parallel=is_parallel(spec, window_kernel))
+        cores = int(target.attrs.get("num-cores", 1))
+        tiles = default_tiles(spec, window_kernel, cores)
+        apply(sch, tiles, parallel=is_parallel(spec, window_kernel))
 
     def _space(sch: Schedule, spec: Conv2d, target: Target) -> None:
         window_kernel = kernel_of(lanes, name, spec)
@@ -66,4 +69,5 @@ def window_template(
         space=_space,
         pack=_pack,
         x_types=lanes.dot.x_types,
+        finish=lambda func: lanes.finish(rows_first(func)),
     )

@@ -23,8 +23,9 @@ from schedules.spec import Conv2d
 from schedules.template import ScheduleError
 
 MAX_ROWS = 14
+LEAST_SHARED = 4  # rows of a tile; each tile pads and reads the rows around it once more
 MAX_STEPS = 160  # multiplications unrolled in a tile; more is slow to compile, and no faster
-SERIAL_STEPS = 1 << 14  # vector steps of a kernel; fewer are not worth waking other threads
+SERIAL_STEPS = 1 << 12  # vector steps of a kernel; fewer are not worth waking other threads
 MAX_PADDED_BYTES = 48 * 1024  # size of the padded rows: about an L1 cache
 
 
@@ -36,14 +37,21 @@ class WindowTiles:
     windows: int | ExprRV
 
 
-def default_tiles(spec: Conv2d, kernel: WindowKernel) -> WindowTiles:
-    """Return the tallest tiles, equal in height, that stay within the limits."""
+def default_tiles(spec: Conv2d, kernel: WindowKernel, cores: int = 1) -> WindowTiles:
+    """Return the tallest tiles, equal in height, that stay within the limits.
+
+    Where rows can be shared evenly among cores they are, see ``schedules.cpu.task_order``.
+    """
     height, (reach, _) = spec.out_size[0], kernel.reach
     pixel = LANES * np.dtype(kernel.lanes.staged or spec.x).itemsize
     padded_rows = MAX_PADDED_BYTES // (kernel.padded_width(spec) * pixel)
     fitting = (padded_rows - reach) // spec.strides[0] + 1
     limit = max(1, min(MAX_ROWS, fitting, MAX_STEPS // kernel.vectors))
-    return WindowTiles(-(-height // -(-height // limit)), 1)
+    count = -(-height // limit)
+    shared = -(-count // cores) * cores
+    if height % shared == 0 and height // shared >= LEAST_SHARED:
+        count = shared
+    return WindowTiles(-(-height // count), 1)
 
 
 def sample_tiles(sch: Schedule, spec: Conv2d, kernel: WindowKernel) -> WindowTiles:

@@ -51,7 +51,7 @@ class Emulator:
         built.executable.export_library(str(library), fcompile=cc.cross_compiler(COMPILER))
         given.write_bytes(b"".join(_written(array) for array in inputs))
         command = [QEMU, "-L", SYSROOT, "-E", f"LD_LIBRARY_PATH={RUNTIME}", "-E"]
-        command += ["TVM_NUM_THREADS=1", self.folder / "run_network", library, given, found]
+        command += ["TVM_NUM_THREADS=2", self.folder / "run_network", library, given, found]
         subprocess.run(command, check=True, timeout=300)
         return _read(found.read_bytes())
 

@@ -64,9 +64,19 @@ std::vector<ffi::Tensor> RunNetwork(const std::string& library,
   ffi::Module vm = module->GetFunction("vm_load_executable").value()().cast<ffi::Module>();
   const int kPooledAllocator = 2;
   vm->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooledAllocator);
+  // By a team of threads, as relay_int8 runs it, where the library has the code.
+  ffi::Function run = vm->GetFunction("main").value();
   std::vector<ffi::AnyView> arguments(inputs.begin(), inputs.end());
+  const ffi::Function main_function = run;
+  if (auto team = module->GetFunction("run_in_team", true)) {
+    if (!module->GetFunction("install_team", true).value()().cast<bool>()) {
+      throw std::runtime_error("the team's code cannot be installed");
+    }
+    run = *team;
+    arguments.insert(arguments.begin(), main_function);
+  }
   ffi::Any result;
-  vm->GetFunction("main").value().CallPacked(arguments.data(), arguments.size(), &result);
+  run.CallPacked(arguments.data(), arguments.size(), &result);
   if (auto tensor = result.as<ffi::Tensor>()) return {*tensor};
   std::vector<ffi::Tensor> outputs;
   for (const ffi::Any& item : result.cast<ffi::Array<ffi::Any>>()) {

@@ -72,7 +72,8 @@ def build(template: ScheduleTemplate, spec: Conv2d, target: Target, apply=None, 
     func = template.kernel(spec, template.layouts(spec, WANTED))
     sch = Schedule(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), seed=seed)
     (apply or template.default)(sch, spec, target)
-    return compiled(sch.mod, target)
+    finished = template.finish(sch.mod["main"])
+    return compiled(tvm.IRModule({"main": finished}), target)
 
 
 def physical(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -182,6 +182,24 @@ def test_default_tiles(spec, rows):
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
+    ("size", "cores", "rows"),
+    [
+        ((14, 14), 1, 14),
+        ((14, 14), 2, 7),  # one tile for each core
+        ((56, 56), 2, 14),  # two already
+        ((56, 56), 8, 7),
+        ((7, 7), 2, 7),  # not even: channels are shared
+        ((14, 14), 7, 14),  # tiles of two rows would copy as much as they compute
+    ],
+)
+def test_cores_share_rows_evenly_or_not_at_all(size, cores, rows):
+    spec = conv(32, size)
+    kernel = window_kernel_of(VNNI_LANES, "depthwise_vnni", spec)
+    assert default_tiles(spec, kernel, cores) == WindowTiles(rows, 1)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
     ("template", "spec", "target", "reason"),
     [
         (DEPTHWISE_VNNI, conv(16, (4, 4)), Target("c"), "target is c, not llvm"),

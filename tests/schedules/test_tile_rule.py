@@ -75,6 +75,24 @@ def test_two_multiplications_a_cycle_take_other_tiles():
     assert default_tiles(deep, ZEN5, OutputRow(edges=True)).blocks == 2
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("blocks", "size", "steps", "alone", "together"),
+    [
+        (6, 112, 4, (2, 2), (2, 4)),
+        (9, 56, 8, (1, 4), (1, 8)),
+        (24, 14, 16, (2, 2), (2, 7)),
+        (36, 14, 24, (2, 7), (2, 7)),
+    ],
+)
+def test_tiles_whose_columns_are_rounded_by_fours(blocks, size, steps, alone, together):
+    """Short sums get tiles of fours; of longer ones rounding is a small part."""
+    shape = Shape(1, blocks, size, size, (steps // 4, 1, 1, 4))
+    for packed, expected in ((False, alone), (True, together)):
+        tiles = default_tiles(shape, VNNI, OutputRow(packed=packed))
+        assert (tiles.blocks, tiles.columns) == expected
+
+
 @pytest.mark.parametrize(
     ("size", "kernel", "padding"), [(14, 3, 1), (56, 3, 1), (28, 1, 0), (7, 3, 1)]
 )

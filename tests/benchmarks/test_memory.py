@@ -23,6 +23,7 @@ def cell(**changes):
         run_bytes=40 * MIB,
         private_bytes=10 * MIB,
         activation_bytes=3 * MIB,
+        together_bytes=50 * MIB,
     )
     return MemoryCell(
         **{"network": "lenet", "batch": 1, "threads": 2}
@@ -34,7 +35,7 @@ def cell(**changes):
 def test_rows_have_megabytes_and_a_plan_only_where_there_is_one():
     (row,) = memory.memory_rows([cell()])
     name = SYSTEMS["relay-int8-latency"].name
-    assert row == ("lenet", "1", "2", name, "1.5", "0.25", "20", "30", "40", "10", "3.0")
+    assert row == ("lenet", "1", "2", name, "1.5", "0.25", "20", "30", "40", "10", "3.0", "50")
     assert len(row) == len(memory.COLUMNS)
 
 

@@ -240,7 +240,13 @@ def _mapped_weights(
             f"{path}: {WEIGHTS} is compressed, or not at a multiple of {ALIGNMENT} bytes, so that "
             "it cannot be mapped: the archive was packed anew; copy or build the artifact again"
         )
-    memory = map_bytes(file, begin, member.file_size)
+    try:
+        memory = map_bytes(file, begin, member.file_size)
+    except OSError as error:
+        raise ArtifactError(
+            f"{path}: cannot be mapped into memory ({error.strerror}); copy it to a file system "
+            "that can, as of a local disk, or make room"
+        ) from error
     _check_digest(path, WEIGHTS, hashlib.sha256(memory.data).hexdigest(), manifest.weights_sha256)
     return memory
 

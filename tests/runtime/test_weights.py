@@ -236,6 +236,15 @@ def test_an_archive_that_was_packed_anew(artifact, kind):
         relay_int8.load(artifact)
 
 
+def test_a_file_system_that_maps_nothing(saved, monkeypatch):
+    def refuse(*_):
+        raise OSError(19, "No such device")
+
+    monkeypatch.setattr("relay_int8.runtime.artifact.map_bytes", refuse)
+    with pytest.raises(ArtifactError, match=r"cannot be mapped into memory \(No such device\)"):
+        relay_int8.load(saved)
+
+
 def test_without_its_weights(artifact):
     contents = members(artifact)
     with zipfile.ZipFile(artifact, "w") as archive:

@@ -326,7 +326,7 @@ def _check_digest(path: Path, member: str, digest: str, expected: str) -> None:
         )
 
 
-def _zip(members: Mapping[str, bytes]) -> bytes:
+def _zip(members: Mapping[str, bytes]) -> memoryview:
     """Return a stored zip; equal members give equal bytes (every date is the same)."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
@@ -337,7 +337,7 @@ def _zip(members: Mapping[str, bytes]) -> bytes:
             # The field of large members is there in any case, so that the header's size is known.
             with archive.open(info, "w", force_zip64=name == WEIGHTS) as member:
                 member.write(content)
-    return buffer.getvalue()
+    return buffer.getbuffer()
 
 
 def _padding(end: int) -> bytes:

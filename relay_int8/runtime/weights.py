@@ -19,12 +19,14 @@ Array = np.ndarray[Any, Any]
 
 def pack(arrays: Sequence[Array]) -> tuple[bytes, tuple[WeightEntry, ...]]:
     """Return arrays one behind the other, each aligned as kernels assume, and where they lie."""
-    content, entries = bytearray(), []
+    parts: list[bytes | memoryview] = []
+    entries: list[WeightEntry] = []
     for array in arrays:
-        content.extend(bytes(-len(content) % ALIGNMENT))
-        entries.append(WeightEntry(offset=len(content), shape=array.shape, dtype=str(array.dtype)))
-        content.extend(np.ascontiguousarray(array).data.cast("B"))
-    return bytes(content), tuple(entries)
+        end = entries[-1].end if entries else 0
+        gap = -end % ALIGNMENT
+        entries.append(WeightEntry(offset=end + gap, shape=array.shape, dtype=str(array.dtype)))
+        parts += [bytes(gap), np.ascontiguousarray(array).data.cast("B")]
+    return b"".join(parts), tuple(entries)
 
 
 def map_bytes(file: IO[bytes], begin: int, size_bytes: int) -> Array:

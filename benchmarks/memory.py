@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from rich.console import Console
@@ -15,11 +20,14 @@ from benchmarks import apart
 from benchmarks.compare_systems import Say, cores_for, float_model, quantized_files
 from benchmarks.rounds import Rules
 from benchmarks.subject import Inputs, Subject
-from benchmarks.systems import SYSTEMS
+from benchmarks.systems import SYSTEMS, System
 from relay_int8.cli.terminal import show, table
 
-STATUS = Path("/proc/self/status")
+STATUS, SHARED = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 RUNS = 3
+PROCESSES = 4
+WAIT_S = 600  # for the slowest of them
+_meeting: Barrier | None = None  # of processes that run the same network
 COLUMNS = (
     "network",
     "batch",
@@ -32,13 +40,16 @@ COLUMNS = (
     "run peak MiB",
     "private MiB",
     "plan MiB",
+    f"{PROCESSES} processes MiB",
 )
 RIGHT = COLUMNS[1:3] + COLUMNS[4:]
 EXPLANATION = """\
 Peaks are those of the resident memory (VmHWM) up to then: with the system's libraries imported, the
 network loaded, and run three times. Private is what is resident at the end and no mapped file, so
 that other processes cannot share it. The plan is what memory planning reserves here for tensors
-between kernels. CPU seconds are those of all threads, from the file to a network that is ready."""
+between kernels. CPU seconds are those of all threads, from the file to a network that is ready.
+Of several processes that have loaded and run the same file the proportional sizes (PSS) are added
+up: pages that they share count once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +68,8 @@ class Footprint:
         What is resident after these and no mapped file.
     activation_bytes
         What memory planning reserves, where the system says so.
+    together_bytes
+        What ``PROCESSES`` processes take that have loaded it and run it, shared pages counted once.
     """
 
     file_bytes: int
@@ -66,6 +79,7 @@ class Footprint:
     run_bytes: int
     private_bytes: int
     activation_bytes: int | None = None
+    together_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +108,9 @@ def compare_memory(
                 footprint, failure = apart.attempt(measure, key, file, inputs, count)
                 if footprint is None:
                     absent[key] = failure
-                else:
-                    found[key] = footprint
+                    continue
+                shared = together_bytes(key, file, inputs, count)
+                found[key] = dataclasses.replace(footprint, together_bytes=shared)
             yield MemoryCell(
                 network=subject.network,
                 batch=batch,
@@ -107,10 +122,7 @@ def compare_memory(
 
 def measure(key: str, file: Path, inputs: Inputs, threads: int) -> Footprint:
     """Load and run one system in this process, which must be a new one."""
-    os.sched_setaffinity(0, cores_for(threads))
-    os.environ["TVM_NUM_THREADS"] = str(threads)
-    system = SYSTEMS[key]
-    importlib.import_module(system.loader.partition(":")[0])
+    system = _imported(key, threads)
     imported, started = resident_bytes("VmHWM"), time.process_time()
     running = system.load(file, inputs, threads)
     load_cpu_s = time.process_time() - started
@@ -126,6 +138,45 @@ def measure(key: str, file: Path, inputs: Inputs, threads: int) -> Footprint:
         private_bytes=resident_bytes("RssAnon"),
         activation_bytes=_planned_bytes(file) if system.own else None,
     )
+
+
+def together_bytes(key: str, file: Path, inputs: Inputs, threads: int) -> int:
+    """Return what several processes take that have loaded and run one system's network."""
+    context = multiprocessing.get_context("spawn")
+    meeting = context.Barrier(PROCESSES, timeout=WAIT_S)
+    pool = ProcessPoolExecutor(PROCESSES, context, initializer=_meet_at, initargs=(meeting,))
+    with pool:
+        share = partial(_share_bytes, key, inputs=inputs, threads=threads)
+        return sum(pool.map(share, [file] * PROCESSES))
+
+
+def _meet_at(meeting: Barrier) -> None:
+    global _meeting
+    _meeting = meeting
+
+
+def _share_bytes(key: str, file: Path, inputs: Inputs, threads: int) -> int:
+    """Load and run a system in this process; return its share of memory when all have done so."""
+    assert _meeting
+    try:
+        running = _imported(key, threads).load(file, inputs, threads)
+        running.outputs()
+        _meeting.wait()  # so that each process takes one, and all are there when they are counted
+        share = resident_bytes("Pss", SHARED)
+        _meeting.wait()
+    except BaseException:
+        _meeting.abort()  # the others would wait
+        raise
+    return share
+
+
+def _imported(key: str, threads: int) -> System:
+    """Return a system whose libraries are imported, in a process that keeps to some cores."""
+    os.sched_setaffinity(0, cores_for(threads))
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    system = SYSTEMS[key]
+    importlib.import_module(system.loader.partition(":")[0])
+    return system
 
 
 def resident_bytes(key: str, status: Path = STATUS) -> int:
@@ -191,6 +242,7 @@ def _numbers(footprint: Footprint) -> tuple[str, ...]:
         f"{footprint.load_cpu_s:.2f}",
         *(f"{getattr(footprint, name) / 2**20:.0f}" for name in resident),
         "-" if planned is None else f"{planned / 2**20:.1f}",
+        f"{footprint.together_bytes / 2**20:.0f}",
     )
 
 

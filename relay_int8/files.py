@@ -74,7 +74,7 @@ def _probe(file: Path) -> None:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another") from error
 
 
-def write_atomic(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes | memoryview) -> None:
     """Write ``content`` beside ``path``, flush it to disk, then move it to ``path``.
 
     Whoever reads ``path``, even after a power cut, finds the old content or the new one.

@@ -36,12 +36,12 @@ class Network:
     ) -> None:
         self.device: Device = open_device(kind)
         self._memory = tvm_runtime.RuntimeDevice(kind)
-        with extracted(artifact) as (manifest, file):
-            reason = refusal(manifest)
+        with extracted(artifact) as contents:
+            reason = refusal(contents.manifest)
             if reason:
                 raise ArtifactError(f"{artifact}: {reason}")
-            library = tvm_runtime.load_library(file, self._memory)
-        self._vm = tvm_runtime.start(library, self._memory)
+            library = tvm_runtime.load_library(contents.library, self._memory)
+        self._vm = tvm_runtime.start(library, self._memory, weights=contents.weights)
         self._images = self._memory.put(images)
         self._result: Any = None
         self._enqueue()  # what is compiled, captured and allocated at first, is by then

@@ -124,7 +124,8 @@ class Artifact:
             If the temporary folder has no room for it.
         """
         # LLVM ends the process where the disk is full, without a word of which disk.
-        require_space(tempfile.gettempdir(), library_bytes(self.quantized.model))
+        wanted = KERNEL_BYTES if self.built.weights else library_bytes(self.quantized.model)
+        require_space(tempfile.gettempdir(), wanted)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / LIBRARY
             self.built.export(file)
@@ -138,11 +139,11 @@ class Artifact:
         ArtifactError
             If the library cannot be linked, or the file cannot be written.
         """
-        return save_artifact(path, self.library, self.manifest)
+        return save_artifact(path, self.library, self.manifest, self.built.weights)
 
 
 def library_bytes(model: Model) -> int:
-    """Return about what linking a model's library takes in the temporary folder.
+    """Return about what linking a model's library takes in the temporary folder, weights in it.
 
     That is the int8 weights twice, in an object file and in the library, and the kernels.
     """
@@ -211,6 +212,7 @@ def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None =
         resolved.destination.architectures,
         cuda_graphs=options.cuda_graphs,
         float16=options.float16,
+        weights_apart=True,
     )
     if options.require_tuned and resolved.records is not None:
         _require_tuned(built, resolved.records)

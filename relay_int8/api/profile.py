@@ -16,7 +16,6 @@ from relay_int8.runtime.artifact import extracted
 from relay_int8.runtime.inputs import Inputs
 from relay_int8.runtime.kernel_entry import KernelEntry
 from relay_int8.runtime.manifest import Manifest
-from relay_int8.runtime.module import Module
 from relay_int8.runtime.profiling import random_inputs
 from schedules.bandwidth import read_bandwidth
 from schedules.cpu.dot import F32, PLAIN
@@ -71,11 +70,12 @@ def profile(
     """
     if repeats < 1:
         raise ConfigError(f"{repeats} runs to record; at least 1 is needed")
-    with extracted(path) as (manifest, library):
+    with extracted(path) as contents:
+        manifest = contents.manifest
         _check(path, manifest, batch)
-        module = Module(path=Path(path), manifest=manifest, library=library, threads=threads)
+        module = contents.module(threads=threads)
         # The same library, so that the variable in it is the one that its kernels read.
-        symbols = ctypes.CDLL(str(library))
+        symbols = ctypes.CDLL(str(contents.library))
     inputs = random_inputs(manifest.inputs, batch) if inputs is None else inputs
     arguments, count = module.arguments(inputs), module.threads
     images = int(arguments[0].shape[0]) if arguments and arguments[0].shape else 1

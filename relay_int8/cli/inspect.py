@@ -81,6 +81,9 @@ def _print_manifest(file: Path, manifest: Manifest) -> None:
     rows.add_row("machine", manifest.machine)
     rows.add_row("CPU flags", ", ".join(manifest.cpu_flags) or "none in particular")
     rows.add_row("target", json.dumps(dict(manifest.target)))
+    if manifest.weights:
+        size = f"{manifest.weights[-1].end / 1e6:.2f} MB in {len(manifest.weights)} arrays"
+        rows.add_row("weights", f"{size}, mapped from the file")
     rows.add_row("model digest", manifest.model_digest)
     for title, values in _sections(manifest):
         for key, value in values.items():

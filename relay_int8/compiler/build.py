@@ -20,6 +20,7 @@ from relay_int8.compiler.kernel_library import linked
 from relay_int8.compiler.memory import memory_of
 from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
+from relay_int8.compiler.weights import Array, lift_weights
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.graph.declined import Declined, collecting_declined
 from relay_int8.runtime.tvm_runtime import use_all_cores
@@ -33,7 +34,8 @@ class Built:
     """A compiled network: ``executable`` runs on the Relax VM, ``calls`` says what it does.
 
     ``gpu`` is what there is to say of code for GPUs; None where there is none. ``declined`` is what
-    passes left alone, and why. ``memory`` is what it reserves, in bytes by kind.
+    passes left alone, and why. ``memory`` is what it reserves, in bytes by kind. ``weights`` are
+    the arguments of ``main`` behind the inputs.
     """
 
     executable: tvm.runtime.Executable
@@ -42,6 +44,7 @@ class Built:
     gpu: GpuCode | None = None
     declined: tuple[Declined, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
+    weights: tuple[Array, ...] = ()
 
     def export(self, path: Path | str) -> None:
         """Write the shared library.
@@ -93,6 +96,7 @@ def compile_module(
     cuda_graphs: bool = True,
     float16: bool = False,
     shared: bool = False,
+    weights_apart: bool = False,
 ) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
 
@@ -102,6 +106,8 @@ def compile_module(
     the last are one, from the second run on. With ``float16``, for GPUs alone, convolutions and
     dense layers that stay in float multiply float16. With ``shared`` the network runs in this call
     alone: it shares kernels with those before it, and takes some that serve tensors of any size.
+    With ``weights_apart``, on CPUs, large constants are arguments of ``main``; GPUs have copies of
+    them anyway, and their graphs do not take arguments.
 
     Raises
     ------
@@ -114,14 +120,16 @@ def compile_module(
     check_float16(float16, target)
     with collecting_declined() as declined:
         lowered = _lowered(mod, target, records, float16, brief=shared)
-    graphs = cuda_graphs and target.kind.name == "cuda"
+    on_gpu = target.kind.name == "cuda"
     try:
         with target, device_code(target, architectures) as compiled:
-            final = finalized(lowered, graphs)
+            final = finalized(lowered, cuda_graphs and on_gpu)
+            apart = weights_apart and not on_gpu
+            whole, weights = lift_weights(final) if apart else (final, ())
             executable = (
-                tvm.compile(final, target=target, relax_pipeline=None)
-                if target.kind.name == "cuda"
-                else linked(final, target, alone=not shared)
+                tvm.compile(whole, target=target, relax_pipeline=None)
+                if on_gpu
+                else linked(whole, target, alone=not shared)
             )
             gpu = gpu_code(final, compiled)
     except ScheduleError as error:
@@ -133,6 +141,7 @@ def compile_module(
         gpu=gpu,
         declined=tuple(declined),
         memory=memory_of(final),
+        weights=weights,
     )
 
 
@@ -193,7 +202,10 @@ def virtual_machine(built: Built) -> relax.VirtualMachine:
             f"compiled for {built.target.attrs['arch']}, but TVM finds no NVIDIA GPU here; "
             "copy the library to a computer that has one, and its driver"
         )
-    return started(built.executable, device)
+    machine = started(built.executable, device)
+    if built.weights:
+        machine.save_function("main", "main", *map(tvm.runtime.tensor, built.weights))
+    return machine
 
 
 def started(

@@ -27,6 +27,7 @@ from tvm.target.codegen import llvm_version_major
 
 from relay_int8.compiler.code_cache import CodeCache
 from relay_int8.compiler.thread_team import runs_in_team, team_module
+from relay_int8.compiler.weights import inputs_of
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
@@ -192,7 +193,7 @@ def _known(
 
 def _reading_inputs(final: IRModule) -> frozenset[str]:
     """Return the names of the kernels that read what a caller gives, or a view of it."""
-    given, names = set(final["main"].params), set()
+    given, names = set(inputs_of(final["main"])), set()
     for block in final["main"].body.blocks:
         for binding in block.bindings:
             arguments = dataflow.arguments(binding.value)

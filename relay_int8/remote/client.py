@@ -2,7 +2,8 @@
 
 Run by ``remote.deploy.deploy``, which ends it when its time is over: TVM waits for a lost
 device without end. What it shall do lies in a folder, what came of it is put there:
-``request.json``, ``library.so`` and ``inputs.npz`` in; ``answer.json`` and ``outputs.npz`` out.
+``request.json``, ``library.so``, ``weights.bin`` if there are any and ``inputs.npz`` in;
+``answer.json`` and ``outputs.npz`` out.
 With ``expected.npz`` it runs the network kernel by kernel, and ``outputs.npz`` has what kernels
 wrote otherwise. It prints what it is about to do, a line each.
 """
@@ -14,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,9 +34,10 @@ from relay_int8.remote.server_process import (
     DIGEST,
     EXPECTED,
     INPUTS,
-    LIBRARY,
     RUN_KERNELS,
+    WEIGHT,
 )
+from relay_int8.runtime.artifact import LIBRARY, WEIGHTS
 from relay_int8.runtime.manifest import Manifest
 
 MIN_REPEAT_MS = 10
@@ -79,12 +81,13 @@ def deploy_to(
         with _stage("load", address, seconds):
             where = session.cuda(0) if manifest.gpu else session.cpu(0)
             machine = relax.VirtualMachine(session.load_module(LIBRARY), where)
+            weights = _weights(session, manifest, address)
         with _stage("run", address, seconds):
-            outputs = _run(machine, where, manifest, folder)
+            outputs = _run(machine, where, manifest, folder, weights)
         with _stage("time", address, seconds):
             times_ms = _times_ms(machine, where, request.repeats)
     finally:
-        _remove(session)
+        _remove(session, LIBRARY, *_weight_files(manifest))
     answer = {"device": asdict(device), "times_ms": times_ms, "seconds": seconds}
     return answer, {str(place): array for place, array in enumerate(outputs)}
 
@@ -99,16 +102,17 @@ def compare_on(
         "kind": "cuda" if manifest.gpu else "cpu",
         "inputs": [info.name for info in manifest.inputs],
         "functions": [kernel.function for kernel in manifest.kernels],
+        "weights": [asdict(entry) for entry in manifest.weights],
     }
     try:
         with _stage("run it kernel by kernel", address, seconds):
             for name in (INPUTS, EXPECTED):
                 session.upload(str(folder / name), name)
-            _function(session, RUN_KERNELS, address)(json.dumps(orders))
+            why = "outputs differ, and its relay-int8 cannot run a network kernel by kernel"
+            _function(session, RUN_KERNELS, address, why)(json.dumps(orders))
             content = session.download(DIFFERENT)
     finally:
-        for name in (LIBRARY, INPUTS, EXPECTED, DIFFERENT):
-            _remove(session, name)
+        _remove(session, LIBRARY, *_weight_files(manifest), INPUTS, EXPECTED, DIFFERENT)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return {}, dict(arrays)
 
@@ -127,8 +131,9 @@ def _uploaded(
     if reason:
         raise DeployError(f"{address}: the artifact does not fit: {reason}")
     with _stage("upload", address, seconds):
-        session.upload(str(folder / LIBRARY), LIBRARY)
-        _check_digest(session, manifest, address)
+        for name in (LIBRARY, *_weight_files(manifest)):
+            session.upload(str(folder / name), name)
+        _check_digests(session, manifest, address)
     return session, device
 
 
@@ -197,35 +202,56 @@ def describe(session: rpc.RPCSession, address: Address) -> Device:
     return Device.of(json.loads(description))
 
 
-def _function(session: rpc.RPCSession, name: str, address: Address) -> Any:
-    """Return a function of ours that the device has."""
+def _function(session: rpc.RPCSession, name: str, address: Address, why: str) -> Any:
+    """Return a function of ours that the device has; ``why`` says what it lacks otherwise."""
     try:
         return session.get_function(name)
     except AttributeError as error:
         raise DeployError(
-            f"{address}: outputs differ, and its relay-int8 cannot run a network kernel by kernel "
-            f"({name} is missing); install this version there"
+            f"{address}: {why} ({name} is missing); install this version there"
         ) from error
 
 
-def _check_digest(session: rpc.RPCSession, manifest: Manifest, address: Address) -> None:
-    device_sha256 = session.get_function(DIGEST)(LIBRARY)
-    if device_sha256 != manifest.library_sha256:
-        _remove(session)
-        raise DeployError(
-            f"{address}: the library was altered on its way: its sha256 there is "
-            f"{device_sha256[:16]}..., not {manifest.library_sha256[:16]}...; nothing was run; "
-            "try again, and look at the device's disk and network if it happens again"
-        )
+def _weight_files(manifest: Manifest) -> list[str]:
+    """Return the file of the weights, if the artifact has any beside its library."""
+    return [WEIGHTS] if manifest.weights else []
+
+
+def _check_digests(session: rpc.RPCSession, manifest: Manifest, address: Address) -> None:
+    uploaded = {LIBRARY: ("the library was", manifest.library_sha256)}
+    if manifest.weights:
+        uploaded[WEIGHTS] = ("the weights were", manifest.weights_sha256)
+    for name, (subject, sha256) in uploaded.items():
+        device_sha256 = session.get_function(DIGEST)(name)
+        if device_sha256 != sha256:
+            _remove(session, *uploaded)
+            raise DeployError(
+                f"{address}: {subject} altered on its way: its sha256 there is "
+                f"{device_sha256[:16]}..., not {sha256[:16]}...; nothing was run; "
+                "try again, and look at the device's disk and network if it happens again"
+            )
+
+
+def _weights(session: rpc.RPCSession, manifest: Manifest, address: Address) -> list[Any]:
+    """Return the weights as tensors of the device, which reads them from the uploaded file."""
+    if not manifest.weights:
+        return []
+    why = "its relay-int8 cannot read weights beside a library"
+    weight = _function(session, WEIGHT, address, why)
+    return [weight(entry.offset, entry.dtype, *entry.shape) for entry in manifest.weights]
 
 
 def _run(
-    machine: relax.VirtualMachine, where: Any, manifest: Manifest, folder: Path
+    machine: relax.VirtualMachine,
+    where: Any,
+    manifest: Manifest,
+    folder: Path,
+    weights: Sequence[Any],
 ) -> list[np.ndarray[Any, Any]]:
     with np.load(folder / "inputs.npz", allow_pickle=False) as arrays:
         inputs: Mapping[str, Any] = dict(arrays)
     tensors = [tvm.runtime.tensor(inputs[info.name], where) for info in manifest.inputs]
-    machine.set_input("main", *tensors)
+    machine.set_input("main", *tensors, *weights)
     machine.invoke_stateful("main")
     outputs = machine.get_outputs("main")
     return [
@@ -241,12 +267,13 @@ def _times_ms(machine: relax.VirtualMachine, where: Any, repeats: int) -> list[f
     return [seconds * 1e3 for seconds in evaluate("main").results]
 
 
-def _remove(session: rpc.RPCSession, name: str = LIBRARY) -> None:
-    """Remove a file; a lost session has lost its folder anyway."""
-    try:
-        session.remove(name)
-    except (OSError, RuntimeError):
-        print(f"{name} could not be removed", file=sys.stderr)
+def _remove(session: rpc.RPCSession, *names: str) -> None:
+    """Remove files; a lost session has lost its folder anyway."""
+    for name in names:
+        try:
+            session.remove(name)
+        except (OSError, RuntimeError):
+            print(f"{name} could not be removed", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,14 @@ from relay_int8.remote.address import Address, Endpoint
 from relay_int8.remote.device import Device
 from relay_int8.remote.kernel_check import KernelCheck, check_kernels, expected_results
 from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
-from relay_int8.runtime.artifact import extract, extracted, load, read_manifest
+from relay_int8.runtime.artifact import (
+    LIBRARY,
+    WEIGHTS,
+    extract,
+    extracted,
+    load,
+    read_manifest,
+)
 from relay_int8.runtime.inputs import checked_inputs
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.runtime.module import refusal
@@ -158,7 +165,7 @@ class _Client:
         """Return what the device is and its outputs, or what its kernels wrote otherwise."""
         with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
             folder = Path(name)
-            extract(self.artifact, folder / "library.so")
+            extract(self.artifact, folder / LIBRARY, folder / WEIGHTS)
             (folder / "manifest.json").write_text(self.manifest.to_json())
             np.savez(folder / "inputs.npz", allow_pickle=False, **self.inputs)
             if expected is not None:
@@ -176,15 +183,17 @@ class _Client:
 
 def _compared_kernels(client: _Client, judge: Path) -> KernelCheck | None:
     """Return how kernels compare, each by itself; None where a batch is open."""
-    with extracted(judge) as (reference, library):
+    with extracted(judge) as contents:
+        reference = contents.manifest
         if not (_is_comparable(reference) and _is_comparable(client.manifest)):
             return None
         results = run_kernels(
-            library,
+            contents.library,
             "cuda" if reference.gpu else "cpu",
             [client.inputs[info.name] for info in reference.inputs],
             [kernel.function for kernel in reference.kernels],
             {},
+            weights=contents.weights,
             all_results=True,
         )
     expected = expected_results(reference, results, client.manifest)

@@ -23,6 +23,7 @@ def run_kernels(
     functions: Sequence[str],
     expected: Results,
     *,
+    weights: Sequence[Array] = (),
     all_results: bool = False,
 ) -> dict[int, Array]:
     """Run a network once and return what kernels wrote otherwise than expected.
@@ -39,12 +40,14 @@ def run_kernels(
         The kernel of each call, in the order of execution.
     expected
         By index in ``functions``. What a kernel wrote is replaced by what is expected of it.
+    weights
+        What ``main`` takes behind the inputs.
     all_results
         Return what every kernel wrote.
     """
     device = RuntimeDevice(kind)
     graphs = regions_run_by(run_region) if kind == "cuda" else None
-    machine = start(load_library(library, device), device, graphs)
+    machine = start(load_library(library, device), device, graphs, weights)
     different: dict[int, Array] = {}
 
     def _compare(index: int, tensor: Any) -> None:

@@ -18,10 +18,12 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tvm_ffi
@@ -32,13 +34,16 @@ from relay_int8.errors import ArtifactError
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import clocks, cpu_flags, cpu_name
 from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
-from relay_int8.runtime.tvm_runtime import load_gpu_runtime
+from relay_int8.runtime.artifact import LIBRARY, WEIGHTS
+from relay_int8.runtime.tvm_runtime import ALIGNMENT, load_gpu_runtime
+from relay_int8.runtime.weight_entry import WeightEntry
+from relay_int8.runtime.weights import arrays_in, map_bytes
 from relay_int8.version import __version__
 
 DESCRIBE, DIGEST = "relay_int8.device", "relay_int8.sha256"
-RUN_KERNELS = "relay_int8.run_kernels"
-LIBRARY, INPUTS, EXPECTED, DIFFERENT = "library.so", "inputs.npz", "expected.npz", "different.npz"
-"""Files of a session: the network, its inputs, what kernels must write, what they wrote instead."""
+RUN_KERNELS, WEIGHT = "relay_int8.run_kernels", "relay_int8.weight"
+INPUTS, EXPECTED, DIFFERENT = "inputs.npz", "expected.npz", "different.npz"
+"""Files of a session beside the network's: inputs, what kernels must write, what they wrote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,7 @@ def _register() -> None:
 
     tvm_ffi.register_global_func(DIGEST, _sha256, override=True)
     tvm_ffi.register_global_func(RUN_KERNELS, _run_kernels, override=True)
+    tvm_ffi.register_global_func(WEIGHT, _weight, override=True)
     # TVM's server asks its folder for the path of every file that a session names.
     TempDirectory.relpath = _confined
 
@@ -124,8 +130,29 @@ def _run_kernels(orders: str) -> None:
     with np.load(of_session(EXPECTED), allow_pickle=False) as arrays:
         expected = by_number(dict(arrays))
     library = Path(of_session(LIBRARY))
-    different = run_kernels(library, values["kind"], inputs, values["functions"], expected)
+    different = run_kernels(
+        library,
+        values["kind"],
+        inputs,
+        values["functions"],
+        expected,
+        weights=[_weight_array(**entry) for entry in values["weights"]],
+    )
     np.savez(of_session(DIFFERENT), allow_pickle=False, **numbered(different))
+
+
+def _weight(offset: int, dtype: str, *shape: int) -> tvm_ffi.Tensor:
+    """Return an array among the weights that a session has uploaded, as a tensor of the CPU."""
+    array = _weight_array(offset, shape, dtype)
+    return tvm_ffi.from_dlpack(array, require_alignment=ALIGNMENT)
+
+
+def _weight_array(offset: int, shape: Sequence[int], dtype: str) -> np.ndarray[Any, Any]:
+    entry = WeightEntry(offset=offset, shape=tuple(shape), dtype=dtype)
+    path = Path(tvm_ffi.get_global_func("tvm.rpc.server.workpath")(WEIGHTS))
+    with path.open("rb") as file:
+        (array,) = arrays_in(map_bytes(file, 0, path.stat().st_size), [entry])
+    return array
 
 
 def _confined(folder: TempDirectory, name: str) -> str:

@@ -1,10 +1,12 @@
 """One file that ships: a compiled library and the manifest that says what it is.
 
-An artifact (``.ri8``) is a zip, stored without compression, of exactly three members::
+An artifact (``.ri8``) is a zip, stored without compression, of these members::
 
-    library.so        the compiled network; needs the TVM runtime, not the compiler
     manifest.json     what it takes and gives, what it was made from, by and for
-    manifest.sha256   hash of manifest.json; the manifest holds the hash of library.so
+    manifest.sha256   hash of manifest.json; the manifest holds the hashes of the others
+    library.so        the compiled network; needs the TVM runtime, not the compiler
+    weights.bin       large constants, for CPUs alone, at a multiple of 64 bytes of the file: they
+                      are mapped from it, so that all processes that run it have them once
 
 Every hash is checked before anything is loaded. They find damage and careless edits; they are no
 signature: a library is machine code, so load artifacts only from those you trust.
@@ -20,19 +22,30 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
 
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 from relay_int8.runtime.module import Module
+from relay_int8.runtime.tvm_runtime import ALIGNMENT
+from relay_int8.runtime.weights import arrays_in, map_bytes, pack
 from relay_int8.version import __version__
 
-LIBRARY, MANIFEST, MANIFEST_HASH = "library.so", "manifest.json", "manifest.sha256"
-_CHUNK_BYTES = 1 << 20  # a library holds all weights, so it never is in memory as a whole
+Array = np.ndarray[Any, Any]
+LIBRARY, WEIGHTS = "library.so", "weights.bin"
+MANIFEST, MANIFEST_HASH = "manifest.json", "manifest.sha256"
+_CHUNK_BYTES = 1 << 20  # for a GPU a library holds all weights: it never is in memory as a whole
+# Of a member's local header (APPNOTE.TXT, 4.3.7, 4.5.3): its size without name and extra fields,
+# where the sizes of these are, and the size of the field that members beyond 4 GB need.
+_HEADER_BYTES, _LENGTHS, _ZIP64_BYTES = 30, slice(26, 30), 20
+_PADDING = 0xD935  # the extra field by which Android's zipalign aligns members
 # Everything zipfile raises for a file that is damaged rather than absent.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -48,13 +61,17 @@ _DAMAGE = (
 )
 
 
-def save_artifact(path: Path | str, library: bytes, manifest: Manifest) -> Manifest:
+def save_artifact(
+    path: Path | str, library: bytes, manifest: Manifest, weights: Sequence[Array] = ()
+) -> Manifest:
     """Write ``library`` (a shared object) and ``manifest`` to ``path``; all of it or nothing.
+
+    ``weights`` are what ``main`` of the library takes behind the network's inputs.
 
     Returns
     -------
     Manifest
-        The one written: ``manifest`` with the library's hash.
+        The one written: ``manifest`` with the hashes, and where each of the weights lies.
 
     Raises
     ------
@@ -62,12 +79,19 @@ def save_artifact(path: Path | str, library: bytes, manifest: Manifest) -> Manif
         If the file cannot be written; what was at ``path`` before is still there.
     """
     path = Path(path)
-    manifest = dataclasses.replace(manifest, library_sha256=hashlib.sha256(library).hexdigest())
+    content, entries = pack(weights)
+    manifest = dataclasses.replace(
+        manifest,
+        weights=entries,
+        library_sha256=hashlib.sha256(library).hexdigest(),
+        weights_sha256=hashlib.sha256(content).hexdigest() if entries else "",
+    )
     text = manifest.to_json().encode()
     members = {
         MANIFEST: text,
         MANIFEST_HASH: hashlib.sha256(text).hexdigest().encode(),
         LIBRARY: library,
+        **({WEIGHTS: content} if entries else {}),
     }
     try:
         write_atomic(path, _zip(members))
@@ -122,13 +146,34 @@ def load(path: Path | str, *, threads: int | None = None, gpu: int = 0) -> Modul
     >>> network.run({"image": images.test[:1]})["logits"].shape
     (1, 10)
     """
-    with extracted(path) as (manifest, library):
-        return Module(path=Path(path), manifest=manifest, library=library, threads=threads, gpu=gpu)
+    with extracted(path) as contents:
+        return contents.module(threads=threads, gpu=gpu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What the artifact at ``path`` holds: the file of its library, its weights as mapped."""
+
+    path: Path
+    manifest: Manifest
+    library: Path
+    weights: tuple[Array, ...]
+
+    def module(self, *, threads: int | None = None, gpu: int = 0) -> Module:
+        """Return the network, ready to run; errors as those of :func:`load`."""
+        return Module(
+            path=self.path,
+            manifest=self.manifest,
+            library=self.library,
+            weights=self.weights,
+            threads=threads,
+            gpu=gpu,
+        )
 
 
 @contextmanager
-def extracted(path: Path | str) -> Iterator[tuple[Manifest, Path]]:
-    """Give the manifest and the library's file, hashes checked; the file goes with the context.
+def extracted(path: Path | str) -> Iterator[Contents]:
+    """Give what an artifact holds, hashes checked; the library's file goes with the context.
 
     Raises
     ------
@@ -138,34 +183,79 @@ def extracted(path: Path | str) -> Iterator[tuple[Manifest, Path]]:
     # The directory is 0700: nobody can exchange the library between writing and loading it.
     with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
         library = Path(folder) / LIBRARY
-        yield extract(path, library), library
+        manifest, memory = _checked(Path(path), library)
+        weights = arrays_in(memory, manifest.weights)
+        yield Contents(path=Path(path), manifest=manifest, library=library, weights=weights)
 
 
-def extract(path: Path | str, library: Path | None) -> Manifest:
+def extract(path: Path | str, library: Path | None, weights: Path | None = None) -> Manifest:
     """Return the manifest of an artifact and write its library to a file, hashes checked.
 
-    What is written is what was hashed. If they misfit it is there all the same: do not use it.
+    Its weights are written too, if a file is named and it has any. What is written is what was
+    hashed. If they misfit it is there all the same: do not use it.
 
     Raises
     ------
     ArtifactError
-        If the artifact is absent, damaged, altered or of a newer format, or ``library`` cannot be
+        If the artifact is absent, damaged, altered or of a newer format, or a file cannot be
         written.
     """
-    path = Path(path)
+    manifest, memory = _checked(Path(path), library)
+    if weights is not None and manifest.weights:
+        with _written(weights) as write:
+            for begin in range(0, len(memory), _CHUNK_BYTES):
+                write(memory[begin : begin + _CHUNK_BYTES].tobytes())
+    return manifest
+
+
+def _checked(path: Path, library: Path | None) -> tuple[Manifest, Array]:
+    """Return the manifest and the bytes of the weights, hashes checked; write the library."""
     if not path.is_file():
         raise ArtifactError(f"{path}: no such file; relay-int8 quantize writes artifacts (.ri8)")
     try:
-        with zipfile.ZipFile(path) as archive:
+        # One open file: what is mapped is what was hashed, whatever happens to the path.
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             manifest = _read_manifest(path, archive)
             with archive.open(LIBRARY) as content:
                 digest = _copy(content, library)
             _check_digest(path, LIBRARY, digest, manifest.library_sha256)
+            memory = _mapped_weights(path, file, archive, manifest)
     except _DAMAGE as error:
         raise ArtifactError(
             f"{path}: damaged, or not an artifact of relay-int8 ({error}); copy or build it again"
         ) from error
-    return manifest
+    return manifest, memory
+
+
+def _mapped_weights(
+    path: Path, file: IO[bytes], archive: zipfile.ZipFile, manifest: Manifest
+) -> Array:
+    """Return the bytes of the weights, mapped and their hash checked; none where there are none."""
+    if not manifest.weights:
+        return np.empty(0, np.uint8)
+    member = archive.getinfo(WEIGHTS)
+    begin = _begin(file, member)
+    if member.compress_type != zipfile.ZIP_STORED or begin % ALIGNMENT:
+        raise ArtifactError(
+            f"{path}: {WEIGHTS} is compressed, or not at a multiple of {ALIGNMENT} bytes, so that "
+            "it cannot be mapped: the archive was packed anew; copy or build the artifact again"
+        )
+    try:
+        memory = map_bytes(file, begin, member.file_size)
+    except OSError as error:
+        raise ArtifactError(
+            f"{path}: cannot be mapped into memory ({error.strerror}); copy it to a file system "
+            "that can, as of a local disk, or make room"
+        ) from error
+    _check_digest(path, WEIGHTS, hashlib.sha256(memory.data).hexdigest(), manifest.weights_sha256)
+    return memory
+
+
+def _begin(file: IO[bytes], member: zipfile.ZipInfo) -> int:
+    """Return the byte of the file where the content of a member begins."""
+    file.seek(member.header_offset)
+    name, extra = struct.unpack("<HH", file.read(_HEADER_BYTES)[_LENGTHS])
+    return member.header_offset + _HEADER_BYTES + int(name + extra)
 
 
 def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
@@ -215,7 +305,7 @@ def _written(file: Path | None) -> Iterator[Callable[[bytes], object]]:
 
 def _unwritable(file: Path, error: OSError) -> ArtifactError:
     return ArtifactError(
-        f"{file}: the library cannot be written there ({error.strerror}); make room, or name "
+        f"{file}: cannot be written there ({error.strerror}); make room, or name "
         "another temporary folder by TMPDIR"
     )
 
@@ -236,10 +326,22 @@ def _check_digest(path: Path, member: str, digest: str, expected: str) -> None:
         )
 
 
-def _zip(members: Mapping[str, bytes]) -> bytes:
+def _zip(members: Mapping[str, bytes]) -> memoryview:
     """Return a stored zip; equal members give equal bytes (every date is the same)."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
-    return buffer.getvalue()
+            info = zipfile.ZipInfo(name)
+            if name == WEIGHTS:
+                info.extra = _padding(buffer.tell() + _HEADER_BYTES + len(name) + _ZIP64_BYTES)
+            # The field of large members is there in any case, so that the header's size is known.
+            with archive.open(info, "w", force_zip64=name == WEIGHTS) as member:
+                member.write(content)
+    return buffer.getbuffer()
+
+
+def _padding(end: int) -> bytes:
+    """Return an extra field of a zip by which a header that would end there ends aligned."""
+    field = struct.Struct("<HH")
+    size = -(end + field.size) % ALIGNMENT
+    return field.pack(_PADDING, size) + bytes(size)

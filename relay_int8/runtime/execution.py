@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,16 @@ from relay_int8.runtime.tvm_runtime import RuntimeDevice, start
 Array = np.ndarray[Any, Any]
 
 
-def started(library: tvm_ffi.Module, device: RuntimeDevice) -> HostExecution | GpuExecution:
-    """Return a library that was loaded for a device ready to run there."""
+def started(
+    library: tvm_ffi.Module, device: RuntimeDevice, weights: Sequence[Array] = ()
+) -> HostExecution | GpuExecution:
+    """Return a library that was loaded for a device ready to run there with its weights."""
     if device.kind == "cpu":
-        machine = start(library, device)
+        machine = start(library, device, weights=weights)
         return HostExecution(machine, device, in_team(library, machine["main"]))
     runtime = CudaRuntime(device.number)
     graphs = regions_run_by(CapturedGraphs(runtime).run)
-    return GpuExecution(start(library, device, graphs), device, runtime)
+    return GpuExecution(start(library, device, graphs, weights), device, runtime)
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from typing import Any
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.machine.gpu import GpuNeeds
 from relay_int8.runtime.kernel_entry import KernelEntry
+from relay_int8.runtime.weight_entry import WeightEntry
 from relay_int8.version import __version__
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,8 @@ class Manifest:
         and outputs of an open batch, come on top.
     kernels
         Its kernel calls in the order of execution.
+    weights
+        Arrays that lie beside the library, and that its ``main`` takes behind the inputs.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -67,7 +70,9 @@ class Manifest:
     gpu_code: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[KernelEntry, ...] = ()
+    weights: tuple[WeightEntry, ...] = ()
     library_sha256: str = ""
+    weights_sha256: str = ""
     tvm_version: str = field(default_factory=lambda: version("apache-tvm"))
     tvm_ffi_version: str = field(default_factory=lambda: version("apache-tvm-ffi"))
     project_version: str = __version__
@@ -88,12 +93,17 @@ class Manifest:
             architectures = tuple(values["gpu"]["architectures"])
             values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
         values["kernels"] = tuple(map(_kernel_entry, values["kernels"]))
+        values["weights"] = tuple(map(_weight_entry, values["weights"]))
         return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
 
 
 def _kernel_entry(item: Mapping[str, Any]) -> KernelEntry:
     shape = item["shape"]
     return KernelEntry(**{**item, "shape": None if shape is None else tuple(shape)})
+
+
+def _weight_entry(item: Mapping[str, Any]) -> WeightEntry:
+    return WeightEntry(**{**item, "shape": tuple(item["shape"])})
 
 
 def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:

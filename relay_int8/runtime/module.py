@@ -9,7 +9,7 @@ import copy
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,6 +45,7 @@ class Module:
         path: Path,
         manifest: Manifest,
         library: Path,
+        weights: Sequence[Array] = (),
         threads: int | None = None,
         gpu: int = 0,
     ) -> None:
@@ -55,9 +56,10 @@ class Module:
             raise ArtifactError(f"{path}: {reason}")
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
         self._turn = threading.Lock()
+        self._weights = weights
         with self._explained():
             self._library = load_library(library, self.device)
-            self._execution = started(self._library, self.device)
+            self._execution = started(self._library, self.device, weights)
         if threads is not None:
             set_threads(threads)
 
@@ -73,7 +75,7 @@ class Module:
         twin = copy.copy(self)
         twin._turn = threading.Lock()
         with self._explained():
-            twin._execution = started(self._library, self.device)
+            twin._execution = started(self._library, self.device, self._weights)
         return twin
 
     @property

@@ -11,6 +11,7 @@ import ctypes
 import importlib.util
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,11 +107,13 @@ def start(
     library: tvm_ffi.Module,
     device: RuntimeDevice,
     initializing: AbstractContextManager[None] | None = None,
+    weights: Sequence[Array] = (),
 ) -> tvm_ffi.Module:
     """Return a Relax VM on a library; on a CPU all of them have the library's constants in common.
 
     A virtual machine runs one call at a time; several run at the same time. ``initializing`` is
-    entered while it looks up its functions.
+    entered while it looks up its functions. ``weights`` are the last arguments of ``main``, which
+    it has from now on: on a CPU it reads them where they lie, aligned to ``ALIGNMENT`` bytes.
     """
     vm: tvm_ffi.Module = library["vm_load_executable"]()
     # Sizes are computed on the CPU, so it is always among the devices, as the last.
@@ -118,6 +121,10 @@ def start(
     flat = [(_TYPES[each.kind], each.number, _POOLED) for each in devices]
     with initializing or nullcontext():
         vm["vm_initialization"](*(value for triple in flat for value in triple))
+    if weights:
+        tensors = [tvm_ffi.from_dlpack(array, require_alignment=ALIGNMENT) for array in weights]
+        # Saved under the name that it has: who looks up `main` gets it without these arguments.
+        vm["save_function"]("main", "main", 1, *tensors)
     return vm
 
 

@@ -23,6 +23,7 @@ def cell(**changes):
         run_bytes=40 * MIB,
         private_bytes=10 * MIB,
         activation_bytes=3 * MIB,
+        together_bytes=50 * MIB,
     )
     return MemoryCell(
         **{"network": "lenet", "batch": 1, "threads": 2}
@@ -34,7 +35,7 @@ def cell(**changes):
 def test_rows_have_megabytes_and_a_plan_only_where_there_is_one():
     (row,) = memory.memory_rows([cell()])
     name = SYSTEMS["relay-int8-latency"].name
-    assert row == ("lenet", "1", "2", name, "1.5", "0.25", "20", "30", "40", "10", "3.0")
+    assert row == ("lenet", "1", "2", name, "1.5", "0.25", "20", "30", "40", "10", "3.0", "50")
     assert len(row) == len(memory.COLUMNS)
 
 
@@ -57,12 +58,15 @@ def test_the_kernel_says_what_is_resident(tmp_path):
 
 def test_a_system_is_measured_in_a_process_of_its_own(tmp_path):
     code = """
-import dataclasses, json, sys
+import dataclasses, json, sys, threading
 from pathlib import Path
 from benchmarks import memory
 from tests.benchmarks.fake_systems import system
 memory.SYSTEMS = {"fake": system("Spinner")}
 found = memory.measure("fake", Path(sys.argv[1]), {"x": 0}, 1)
+memory._meet_at(threading.Barrier(1))  # of a single process, which shares its pages with none
+share = memory._share_bytes("fake", Path(sys.argv[1]), {"x": 0}, 1)
+found = dataclasses.replace(found, together_bytes=share)
 print(json.dumps(dataclasses.asdict(found)), flush=True)
 import os; os._exit(0)
 """
@@ -73,6 +77,7 @@ import os; os._exit(0)
     found = json.loads(done.stdout)
     assert found["file_bytes"] == 99 and found["activation_bytes"] is None
     assert 0 < found["imported_bytes"] <= found["loaded_bytes"] <= found["run_bytes"]
+    assert found["private_bytes"] / 2 < found["together_bytes"] < 2 * found["run_bytes"]
 
 
 def test_memory_is_an_option_of_the_comparison(monkeypatch, tmp_path, capsys):

@@ -8,7 +8,6 @@ import pytest
 from relay_int8.compiler import run_recorder
 from relay_int8.compiler.run_recorder import LAUNCHER, record_runs
 from relay_int8.runtime.artifact import extracted
-from relay_int8.runtime.module import Module
 from relay_int8.runtime.profiling import random_inputs
 from tests.parallel_network import parallel_artifact
 
@@ -21,9 +20,9 @@ RUNS = 3
 def network(tmp_path_factory):
     """Return a loaded network, its library opened once more, and an input."""
     path = parallel_artifact(tmp_path_factory.mktemp("recorder"))
-    with extracted(path) as (manifest, library):
-        module = Module(path=path, manifest=manifest, library=library, threads=1)
-        return module, ctypes.CDLL(str(library)), random_inputs(manifest.inputs)
+    with extracted(path) as contents:
+        module = contents.module(threads=1)
+        return module, ctypes.CDLL(str(contents.library)), random_inputs(contents.manifest.inputs)
 
 
 def launcher(library):

@@ -48,14 +48,15 @@ from pathlib import Path
 import numpy as np
 from relay_int8.remote.kernel_check import check_kernels, expected_results
 from relay_int8.remote.kernel_run import run_kernels
-from relay_int8.runtime.artifact import extract
+from relay_int8.runtime.artifact import extract, extracted
 
 gpu, cpu, inputs = sys.argv[1:]
-library, host = Path(gpu + ".so"), Path(cpu + ".so")
-device, reference = extract(gpu, library), extract(cpu, host)
-image = np.load(inputs)[:1]
-names = [kernel.function for kernel in reference.kernels]
-results = run_kernels(host, "cpu", [image], names, {}, all_results=True)
+library = Path(gpu + ".so")
+device, image = extract(gpu, library), np.load(inputs)[:1]
+with extracted(cpu) as contents:
+    reference, host, weights = contents.manifest, contents.library, contents.weights
+    names = [kernel.function for kernel in reference.kernels]
+    results = run_kernels(host, "cpu", [image], names, {}, weights=weights, all_results=True)
 expected = expected_results(reference, results, device)
 names = [kernel.function for kernel in device.kernels]
 found = run_kernels(library, "cuda", [image], names, expected)

@@ -224,8 +224,8 @@ def test_out_of_memory_is_said_and_survived(files):
 
 
 def test_an_architecture_that_does_not_fit(files):
-    with extracted(files.graph) as (manifest, file):
-        library = file.read_bytes()
+    with extracted(files.graph) as contents:
+        manifest, library = contents.manifest, contents.library.read_bytes()
     newer = dataclasses.replace(manifest.gpu, architectures=("sm_999",), ptx_architecture="sm_999")
     save_artifact(files.folder / "newer.ri8", library, dataclasses.replace(manifest, gpu=newer))
     done = run(RUN, files.images, files.folder / "none.npy", files.newer)

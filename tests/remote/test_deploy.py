@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tvm
 
+from relay_int8.compiler import weights
 from relay_int8.compiler.build import compile_module
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError, ConfigError, DeployError
@@ -38,6 +39,7 @@ class Case:
 
     path: os.PathLike
     library: os.PathLike
+    weights: tuple[np.ndarray, ...]
     manifest: Manifest
     inputs: dict[str, np.ndarray]
     expected: dict[str, np.ndarray]
@@ -45,7 +47,7 @@ class Case:
     def altered(self, folder, **changes):
         """Return the artifact with another manifest."""
         manifest = dataclasses.replace(self.manifest, **changes)
-        save_artifact(folder / "altered.ri8", self.library.read_bytes(), manifest)
+        save_artifact(folder / "altered.ri8", self.library.read_bytes(), manifest, self.weights)
         return folder / "altered.ri8"
 
 
@@ -55,7 +57,11 @@ def case(tmp_path_factory):
     network = QuantizedNetwork.make(NETWORKS["residual"](), any_params)
     names = reference.output_names(network.mod, network.inputs)
     expected = {f"y{i}": network.expected[name] for i, name in enumerate(names)}
-    compile_module(network.mod, PLAIN).export(folder / "library.so")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(weights, "LEAST_BYTES", 1)
+        built = compile_module(network.mod, PLAIN, weights_apart=True)
+    assert len(built.weights) > 2
+    built.export(folder / "library.so")
     manifest = Manifest(
         inputs=_infos(network.inputs),
         outputs=_infos(expected),
@@ -65,10 +71,12 @@ def case(tmp_path_factory):
         model_digest="1" * 64,
         coverage={"int8_layers": 7, "float_layers": 0},
     )
-    save_artifact(folder / "network.ri8", (folder / "library.so").read_bytes(), manifest)
+    library = (folder / "library.so").read_bytes()
+    save_artifact(folder / "network.ri8", library, manifest, built.weights)
     return Case(
         folder / "network.ri8",
         folder / "library.so",
+        built.weights,
         manifest,
         network.inputs,
         expected,
@@ -201,7 +209,7 @@ from relay_int8.remote import server_process
 
 def upload(name, content):
     altered = bytearray(content)
-    altered[len(altered) // 2] ^= 1
+    altered[len(altered) // 2] ^= name == {altered!r}
     with open(tvm_ffi.get_global_func("tvm.rpc.server.workpath")(name), "wb") as file:
         file.write(altered)
 
@@ -210,13 +218,16 @@ server_process.main()
 """
 
 
-def test_altered_upload(case, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "said"), [("library.so", "the library was"), ("weights.bin", "the weights were")]
+)
+def test_altered_upload(case, tmp_path, name, said):
     program = tmp_path / "altering"
-    program.write_text(ALTERING.format(python=sys.executable))
+    program.write_text(ALTERING.format(python=sys.executable, altered=name))
     program.chmod(0o755)
     with server(tmp_path, before=f"import sys; sys.executable = {str(program)!r}") as served:
         served.wait_until_serving()
-        with pytest.raises(DeployError, match=r"altered on its way: its sha256 there is .*; noth"):
+        with pytest.raises(DeployError, match=f"{said} altered on its way: its sha256 .*; nothing"):
             deploy(case.path, at(served, key=""))
         assert not served.files
         assert "load_module" not in served.text

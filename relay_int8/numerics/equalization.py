@@ -18,7 +18,7 @@ HEADROOM = 2.0
 """How often the largest value that was seen of a channel fits into its tensor's range, once the
 channel has grown: other images have larger ones, and all channels would saturate, not a few."""
 
-STRENGTHS = (0.25, 0.5, 0.75, 1.0)  # of smoothing: the share of outliers that weights take
+STRENGTHS = (0.25, 0.5, 0.75)  # of smoothing; with 1 all channels of other images would saturate
 WORTH = 0.9  # share of the noise without factors above which they are left out
 ENOUGH_VALUES = 20_000  # of a channel, whose largest other images hardly exceed
 
@@ -105,7 +105,6 @@ def least_noise_factors(extremes: Array, power: Array, read: Array) -> npt.NDArr
         (channels, outputs): the weights that read the channels.
     """
     largest = np.abs(np.asarray(extremes, np.float64)).max(axis=0)
-    unbounded = np.full(len(largest), np.inf)
     weights = np.abs(read).max(axis=1)
     best, least = (
         np.ones(len(largest)),
@@ -113,7 +112,6 @@ def least_noise_factors(extremes: Array, power: Array, read: Array) -> npt.NDArr
     )
     for strength in STRENGTHS:
         factors = smoothing_factors(largest, weights, strength)
-        factors = within_range(factors, largest, unbounded)
         noise = _noise(factors, extremes, power, read)
         if noise < least:
             best, least = factors, noise

@@ -1,4 +1,4 @@
-"""Scale the channels in front of depthwise layers to one range.
+"""Scale the channels in front of depthwise layers to one range, and those of norms.
 
 Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
 there, and the tensor's one scale serves all channels alike. What the producer writes is

@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 
 from relay_int8.calibration import CalibrationTable, channels, open_data
+from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.passes.qdq.scale_norms import ScaleNorms
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.graph import dataflow
@@ -19,7 +20,9 @@ from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import leave_in_float, quantize
 from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.norms import scalable_norms
+from schedules.targets import native_target
 from tests.reference import run
+from tests.run_built import run_built
 from tests.small_networks import NetworkWriter, images, nn
 
 F = np.float32
@@ -153,6 +156,14 @@ def test_it_is_nearer_to_the_float_network(name):
         for each in (before, after)
     )
     assert scaled > plain + 4
+
+
+def test_the_artifact_has_the_integers_of_the_reference():
+    mod = encoder(shared=True)
+    data = images(mod, 8)
+    quantized = quantize(mod, dataset(data))
+    found = run_built(compile_module(quantized.mod, native_target()), {"x": data[0]})
+    np.testing.assert_array_equal(found["outputs:0"], run(quantized.mod, {"x": data[0]})["y"])
 
 
 def test_a_table_and_a_layer_left_in_float_keep_the_factors():

@@ -1,5 +1,7 @@
 """Channels that are counted scaled: each by a factor, which its readers' weights take back.
 
+They are axis 1 of images (n, c, h, w), and the last axis of tensors of any other rank.
+
 The first pass over the data finds the least and the greatest value of each channel; from these
 follow the factors, and with them the exact range of the scaled values. The second pass counts
 these. So the table is the one of a network whose channels are scaled, which need not be compiled.
@@ -16,9 +18,10 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
-from relay_int8.numerics.equalization import equal_range_factors
+from relay_int8.numerics.equalization import equal_range_factors, least_noise_factors
 
 Array = npt.NDArray[Any]
+IMAGE = 4  # axes of a tensor whose channels are axis 1
 Factors = Mapping[str, npt.NDArray[np.float32]]
 """Tensor -> float32 (channels,)."""
 
@@ -38,12 +41,36 @@ class ScalableChannels:
     tensors
         Name -> which of the channels it has, first and last + 1, of all tensors that are scaled
         and need a range; ``name`` is among them.
+    reads
+        (channels, outputs): the weights of all layers that read the channels, where a factor costs
+        them something, since they have one scale for all channels of an output. None: it is free,
+        as in front of depthwise layers.
+    power
+        (channels,): the mean square of each channel, with ``reads``.
     """
 
     name: str
     bounds: npt.NDArray[np.float64]
     positions: int
     tensors: Mapping[str, tuple[int, int]]
+    reads: npt.NDArray[np.float64] | None = None
+    power: npt.NDArray[np.float64] | None = None
+
+    def factors(self, extremes: Array, images: int) -> npt.NDArray[np.float32]:
+        """Return float32 (channels,): factors by the least and the greatest value of each channel.
+
+        Parameters
+        ----------
+        extremes
+            float32 (2, channels).
+        images
+            Of how many images.
+        """
+        if self.reads is None:
+            largest = np.abs(extremes).max(axis=0)
+            return equal_range_factors(largest, self.bounds, images * self.positions)
+        assert self.power is not None
+        return least_noise_factors(extremes, self.power, self.reads)
 
 
 def observed_channels(scalable: Iterable[ScalableChannels], method: Method) -> list[str]:
@@ -73,9 +100,7 @@ def chosen_factors(
     for channels in scalable:
         if any(observed[name].nonfinite for name in channels.tensors):
             continue
-        largest = np.abs(extremes[channels.name]).max(axis=0)
-        values = observed[channels.name].images * channels.positions
-        factors = equal_range_factors(largest, channels.bounds, values)
+        factors = channels.factors(extremes[channels.name], observed[channels.name].images)
         if (factors != 1).any():
             chosen[channels.name] = factors
     return chosen
@@ -100,8 +125,9 @@ def scaled_range(observed: Range, extremes: Array, factors: Array) -> Range:
 
 
 def channel_extremes(values: Array) -> npt.NDArray[np.float32]:
-    """Return float32 (2, channels): least and greatest value of the channels of (n, c, h, w)."""
-    rows = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+    """Return float32 (2, channels): the least and the greatest value of each channel."""
+    axis = 1 if values.ndim == IMAGE else -1
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
     return np.stack([rows.min(axis=1), rows.max(axis=1)]).astype(np.float32)
 
 
@@ -113,5 +139,7 @@ def merged_extremes(before: Array | None, after: Array) -> Array:
 
 
 def scaled(values: Array, factors: Array | None) -> Array:
-    """Return (n, c, h, w) times its factors; as it is without any."""
-    return values if factors is None else values * factors[:, None, None]
+    """Return a tensor times the factors of its channels; as it is without any."""
+    if factors is None:
+        return values
+    return values * (factors[:, None, None] if values.ndim == IMAGE else factors)

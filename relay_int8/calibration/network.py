@@ -69,8 +69,8 @@ class CalibrationNetwork:
         self._observed = tvm.transform.Sequential([observe])(mod)
         params = self._observed["main"].params
         factors = params[len(params) - len(scalable) :]
-        self._channels = {
-            name: dataflow.shape(param)[1] for name, param in zip(scalable, factors, strict=True)
+        self._factor_shapes = {
+            name: dataflow.shape(param) for name, param in zip(scalable, factors, strict=True)
         }
         self._target = target
         self._last_grid: tuple[Mapping[str, Grid], list[tvm.runtime.Tensor]] = ({}, [])
@@ -113,14 +113,14 @@ class CalibrationNetwork:
     def _statistics(self, outputs: list[tvm.runtime.Tensor]) -> Statistics:
         means = 2 * len(self._names)
         most = means + len(self._means)
-        least = most + len(self._channels)
+        least = most + len(self._factor_shapes)
         extremes = zip(outputs[least:], outputs[most:least], strict=True)
         return Statistics(
             ranges=_arrays(self._names, outputs[: len(self._names)]),
             means=_arrays(self._means, outputs[means:most]),
             extremes={
                 name: np.stack([-opposite.numpy(), greatest.numpy()])
-                for name, (opposite, greatest) in zip(self._channels, extremes, strict=True)
+                for name, (opposite, greatest) in zip(self._factor_shapes, extremes, strict=True)
             },
         )
 
@@ -144,8 +144,8 @@ class CalibrationNetwork:
     ) -> list[tvm.runtime.Tensor]:
         inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]
         scales = [
-            tvm.runtime.tensor(factors.get(name, np.ones(count, np.float32)).reshape(1, -1, 1, 1))
-            for name, count in self._channels.items()
+            tvm.runtime.tensor(factors.get(name, np.ones(shape, np.float32)).reshape(shape))
+            for name, shape in self._factor_shapes.items()
         ]
         main = self._machine()
         outputs = main(*inputs, *grid, *scales)

@@ -9,8 +9,9 @@ Place:  after normalize, before LowerFloat: calibration's own network.
 Exact:  integers and extrema; of the means, the sum ascends over one image, whatever the schedule.
 
 Range and histogram of a tensor share one compiled network: ``low`` and ``inverse`` (float32 (1,)
-each) are inputs of it, and a histogram whose inverse is zero is not counted. So are the factors,
-float32 (1, channels, 1, 1), of a tensor whose channels may be scaled; others have none.
+each) are inputs of it, and a histogram whose inverse is zero is not counted. So are the factors of
+a tensor whose channels may be scaled, float32 (1, channels, 1, 1), or (channels,) where these are
+the last axis; others have none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.calibration.channels import IMAGE
 from relay_int8.calibration.methods import Max, Method
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
@@ -43,9 +45,9 @@ class ObserveTensors:
     method
         Whose histograms are counted.
     scalable
-        Names of the observed tensors whose channels may be scaled, (n, c, h, w) each: their factors
-        are the last inputs; the greatest value of each channel, then that of ``-x``, the last
-        outputs.
+        Names of the observed tensors whose channels may be scaled, axis 1 of (n, c, h, w), else the
+        last axis: their factors are the last inputs; the greatest value of each channel, then that
+        of ``-x``, the last outputs.
     """
 
     def __init__(
@@ -111,8 +113,9 @@ class ObserveTensors:
 
 
 def _factors(var: relax.Var) -> relax.Var:
-    channels = dataflow.shape(var)[1]
-    return relax.Var(f"{var.name}:factors", relax.TensorType((1, channels, 1, 1), "float32"))
+    dims = dataflow.shape(var)
+    shape = (1, dims[1], 1, 1) if len(dims) == IMAGE else (dims[-1],)
+    return relax.Var(f"{var.name}:factors", relax.TensorType(shape, "float32"))
 
 
 def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.Var:
@@ -124,7 +127,7 @@ def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.
 
 
 def _most(writer: dataflow.FunctionWriter, var: relax.Var, name: str) -> relax.Var:
-    """Write the greatest value of each channel, axis 1: float32 (channels,)."""
+    """Write the greatest value of each channel, axis 1 of images, else the last: (channels,)."""
     value, (_, channels, height, width) = _image(writer, var, last=False)
     spec = Pool2d(
         reduce="max",

@@ -5,7 +5,8 @@ is computed in integers where that saves a conversion: its inputs are integers a
 of the network, or given by a norm, which rounds its floats itself), and an integer operator reads
 its result. So the last layer gives float directly, an operator that only moves the network's
 results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
-alone, since a convolution with a fused sum gives integers, and takes integers to add.
+alone, since a convolution with a fused sum gives integers, and takes integers to add. Layers that
+transform sound to spectra stay in float (:mod:`relay_int8.quantization.transforms`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import separate_functions
 from relay_int8.quantization.signs import non_negative, one_sided
+from relay_int8.quantization.transforms import transform_refusals
 
 
 def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | None = None) -> Plan:
@@ -53,11 +55,12 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
     separate |= separate_functions(find_groups(func, separate=separate), config)
     groups = find_groups(func, separate=separate)
     _require_known(groups, config)
-    reasons = _reasons(groups, config, refused or {})
+    refused = _transforms(groups, func, config) | dict(refused or {})
+    reasons = _reasons(groups, config, refused)
     while unread := _unread_sums(groups, reasons) | _unread_functions(groups, reasons):
         separate |= unread
         groups = find_groups(func, separate=separate)
-        reasons = _reasons(groups, config, refused or {})
+        reasons = _reasons(groups, config, refused)
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
         LayerPlan(
@@ -66,11 +69,18 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
             kind=group.kind,
             macs=operator_of(group).macs(group),
             reason=reasons[group.name],
-            cause=_cause(group, reasons[group.name], config, refused or {}),
+            cause=_cause(group, reasons[group.name], config, refused),
         )
         for group in groups
     )
     return Plan(tensors=_tensors(integer, groups, func, config), layers=layers)
+
+
+def _transforms(groups: list[Group], func: relax.Function, config: QuantConfig) -> dict[str, str]:
+    """Return the layers that bytes would spoil and why; none where integers are required."""
+    if config.require_int8:
+        return {}
+    return transform_refusals(groups, set(func.params), set(dataflow.results(func)))
 
 
 def _cause(

@@ -93,7 +93,10 @@ def quantize(
     if not table.model_hash:
         table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
     table.check(_schemes(plan), float_digest(reference))
-    reference = with_factors(reference, table.factors)
+    if table.factors:
+        reference = with_factors(reference, table.factors)
+        plan = annotate(reference, config)  # a norm may be written twice
+        table.check(_schemes(plan))
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
     require_integers(plan, config)

@@ -1,4 +1,4 @@
-"""Scale the channels in front of depthwise layers to one range.
+"""Scale the channels in front of depthwise layers to one range, and those of norms.
 
 Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
 there, and the tensor's one scale serves all channels alike. What the producer writes is
@@ -19,14 +19,17 @@ from tvm import IRModule
 
 from relay_int8.calibration.channels import Factors, ScalableChannels
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
+from relay_int8.compiler.passes.qdq.scale_norms import ScaleNorms
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
+from relay_int8.graph.norm_readers import find_norm_readers
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
 from relay_int8.numerics.equalization import equal_range_factors
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.chains import Chain, find_chains
+from relay_int8.quantization.refine.norms import scalable_norms
 
 
 def scalable_channels(
@@ -34,8 +37,9 @@ def scalable_channels(
 ) -> tuple[ScalableChannels, ...]:
     """Return the channels of a normalized float module that depthwise layers alone read.
 
-    Tensors that are not quantized have no use for factors, and are left out. There are none where
-    ``config`` does not want this equalization.
+    Those of norms that dense layers read are among them
+    (:mod:`relay_int8.quantization.refine.norms`). Tensors that are not quantized have no use for
+    factors, and are left out. There are none where ``config`` does not want this equalization.
     """
     if config.applied.equalization != "depthwise":
         return ()
@@ -52,7 +56,7 @@ def scalable_channels(
                     tensors=tensors,
                 )
             )
-    return tuple(scalable)
+    return (*scalable, *scalable_norms(mod, plan))
 
 
 def depthwise_factors(
@@ -93,15 +97,20 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
     if not factors:
         return mod
     chains = _depthwise_chains(mod)
-    faults = [name for name, each in factors.items() if _channels(chains.get(name)) != len(each)]
+    norms = {each.norm.name: len(each.gamma) for each in find_norm_readers(mod["main"])}
+    sizes = {name: sum(chain.sizes) for name, chain in chains.items()} | norms
+    faults = [name for name, each in factors.items() if sizes.get(name) != len(each)]
     if faults:
         raise CalibrationError(
             f"the calibration table has factors for channels of {few(faults)}, which the model has "
-            "not in front of depthwise layers; calibrate this model again"
+            "not in front of depthwise layers, nor behind norms; calibrate this model again"
         )
+    of_norms = {name: each for name, each in factors.items() if name in norms}
     weights: dict[str, npt.NDArray[np.float32]] = {}
     biases: dict[str, npt.NDArray[np.float32]] = {}
     for name, each in factors.items():
+        if name in norms:
+            continue
         chain = chains[name]
         parts = np.split(each, np.cumsum(chain.sizes)[:-1])
         for layer, part in zip(chain.producers, parts, strict=True):
@@ -115,7 +124,8 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
             assert reader.weight is not None
             w = weights.get(reader.name, reader.weight.values)
             weights[reader.name] = linear_of(reader).divided_by_input(reader, w, each)
-    result: IRModule = tvm.transform.Sequential([ReplaceWeights(weights, biases)])(mod)
+    replaced = [ReplaceWeights(weights, biases), ScaleNorms(of_norms)]
+    result: IRModule = tvm.transform.Sequential(replaced)(mod)
     return result
 
 
@@ -126,7 +136,3 @@ def _depthwise_chains(mod: IRModule) -> dict[str, Chain]:
 def _positions(chain: Chain) -> int:
     """Return the height times the width of what a chain's producers write."""
     return math.prod(dataflow.shape(chain.producers[0].output)[2:])
-
-
-def _channels(chain: Chain | None) -> int:
-    return sum(chain.sizes) if chain else 0

@@ -1,0 +1,82 @@
+"""Transforms of the network's input whose results are squared: spectra of sound, in float.
+
+Networks of sound begin with a Fourier or constant-Q transform, written as convolutions whose real
+and imaginary parts are squared, added up and compressed by a root or a logarithm. The rounding of a
+byte is the same at every frequency, and many times what quiet frequencies have; the compression
+raises it. No range helps there, so that these layers stay in float:
+
+    input -> (move | pad | concat | a * x + b | layer without bias and activation), any of them
+          -> squares, and nothing else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.group import AFFINE, Group
+from relay_int8.operators.registry import operator_of
+
+MOVES = ("reshape", "transpose", "slice", "shuffle", "pad", "concat")
+SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
+REASON = (
+    "it transforms the network's input, and nothing but its squares is read: bytes would lose "
+    "what is quiet"
+)
+
+
+def transform_refusals(
+    groups: Sequence[Group], inputs: Collection[relax.Var], results: Collection[relax.Var]
+) -> dict[str, str]:
+    """Return the layers of such transforms, by name, and why they stay in float.
+
+    Parameters
+    ----------
+    groups
+        Of the network, in their order.
+    inputs, results
+        What the network takes and returns.
+    """
+    linear = set(inputs)
+    for group in groups:
+        if _is_linear(group) and group.inputs and linear.issuperset(group.inputs):
+            linear.add(group.output)
+    squared: set[relax.Var] = set()
+    readers: dict[relax.Var, list[Group]] = {}
+    for group in reversed(groups):
+        behind = readers.get(group.output, [])
+        alone = bool(behind) and group.output not in results
+        if alone and all(_is_square(each) or _passes(each, squared) for each in behind):
+            squared.add(group.output)
+        for var in (*group.inputs, *group.floats):
+            readers.setdefault(var, []).append(group)
+    return {
+        group.name: REASON
+        for group in groups
+        if group.is_layer and group.output in linear and group.output in squared
+    }
+
+
+def _passes(reader: Group, squared: Collection[relax.Var]) -> bool:
+    return _is_linear(reader) and reader.output in squared
+
+
+def _is_linear(group: Group) -> bool:
+    if group.is_layer:
+        plain = group.activation is None and not group.residual
+        return plain and group.weight is not None and not group.bias_or_zero.any()
+    return group.activation is None and group.kind in (*MOVES, AFFINE)
+
+
+def _is_square(group: Group) -> bool:
+    """Whether a group is x * x, or that times a number."""
+    if group.kind == "mul":
+        return len(group.inputs) == 2 and group.inputs[0].same_as(group.inputs[1])
+    function: Callable[[np.ndarray], np.ndarray] | None = operator_of(group).function(group)
+    if function is None or group.activation is not None:
+        return False
+    with np.errstate(all="ignore"):
+        values = function(SAMPLES)
+    return bool(values[1] > 0 and np.allclose(values, values[1] * SAMPLES**2, rtol=1e-6))

@@ -1,0 +1,66 @@
+"""Spectra of sound stay in float: which layers belong to the transform, and which do not."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.compiler.pipeline import normalized
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.transforms import REASON
+from tests.small_networks import NetworkWriter, nn
+
+BINS = 8
+
+
+def spectrum(*, bias=False, relu=False, filtered=False, read_too=False, square="power"):
+    """Return conv (real and imaginary parts) -> squares -> sum -> root -> conv, relu, conv."""
+    net = NetworkWriter((1, 1, 1, 64))
+    x = net.emit("padded", nn.pad(net.x, [0, 0, 0, 0, 0, 0, 4, 4], "reflect"))
+    if filtered:
+        x = net.emit("low", nn.conv2d(x, net.constant(1, 1, 1, 5), padding=(0, 2)))
+    basis = net.constant(2 * BINS, 1, 1, 16)
+    parts = net.emit("parts/conv" if bias else "parts", nn.conv2d(x, basis, strides=(1, 4)))
+    if bias:
+        parts = net.emit("parts", relax.op.add(parts, net.constant(1, 2 * BINS, 1, 1)))
+    if relu:
+        parts = net.relu("positive", parts)
+    squares = []
+    for name, first in (("real", 0), ("imaginary", BINS)):
+        part = net.emit(name, relax.op.strided_slice(parts, [1], [first], [first + BINS]))
+        two = relax.const(np.float32(2))
+        value = relax.op.power(part, two) if square == "power" else relax.op.multiply(part, part)
+        squares.append(net.emit(f"{name}/square", value))
+    size = net.emit("size", relax.op.sqrt(net.emit("sum", relax.op.add(*squares))))
+    y = net.relu("relu", net.conv("hidden", size, 8, (1, 3)))
+    y = net.conv("y", y, 4, 1)
+    if read_too:
+        z = net.conv("z", net.relu("other", parts), 4, (1, 1))
+        return net.module(y, z)
+    return net.module(y)
+
+
+def layers(mod, config=None):
+    plan = annotate(normalized(mod)[0], config or QuantConfig())
+    return {layer.root.split("/")[0]: layer for layer in plan.layers if layer.macs}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("square", ["power", "product"])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_spectrum_stays_in_float(square, filtered):
+    found = layers(spectrum(square=square, filtered=filtered))
+    transform = ["low", "parts"] if filtered else ["parts"]
+    assert [found[name].reason for name in transform] == [REASON] * len(transform)
+    assert found["hidden"].integer and found["y"].integer
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("changes", [{"bias": True}, {"relu": True}, {"read_too": True}])
+def test_other_layers_are_integers(changes):
+    assert layers(spectrum(**changes))["parts"].integer
+
+
+@pytest.mark.fast
+def test_where_integers_are_required_it_is_integers():
+    assert layers(spectrum(), QuantConfig(require_int8="products"))["parts"].integer

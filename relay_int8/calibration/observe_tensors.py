@@ -2,7 +2,7 @@
 
     Before:  ...; return logits
     After:   ...; x:range = observe(x);  x:histogram = observe(x * factors, low, inverse);
-             x:means = channel_means(x);  x:most = pool2d(x);  x:least = pool2d(-x);
+             x:means = channel_means(x);  x:extremes = channel_extremes(x);
              return all of them
 
 Place:  after normalize, before LowerFloat: calibration's own network.
@@ -26,7 +26,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.numerics.qparams import PlannedScheme
-from schedules.spec import ChannelMeans, Observe, Pool2d
+from schedules.spec import Binary, ChannelExtremes, ChannelMeans, Observe
 
 
 @tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
@@ -44,8 +44,8 @@ class ObserveTensors:
         Whose histograms are counted.
     scalable
         Names of the observed tensors whose channels may be scaled, (n, c, h, w) each: their factors
-        are the last inputs; the greatest value of each channel, then that of ``-x``, the last
-        outputs.
+        are the last inputs; the least and the greatest value of each channel, float32 (2, channels),
+        the last outputs.
     """
 
     def __init__(
@@ -92,27 +92,34 @@ class ObserveTensors:
             params.extend(grid.values())
             counted = var
             if var.name in factors:
-                product = relax.op.multiply(var, factors[var.name])
-                counted = writer.emit(f"{var.name}:scaled", product)
+                counted = _scaled(writer, var, factors[var.name])
             call = kernel_call(spec, [counted], grid)
             histograms.append(writer.emit(f"{var.name}:histogram", call))
         means = [_mean(writer, tensors[name], last) for name, last in map(averaged, self._means)]
-        most = [_most(writer, tensors[name], f"{name}:most") for name in self._scalable]
-        opposites = [
-            writer.emit(f"{name}:opposite", relax.op.negative(tensors[name]))
-            for name in self._scalable
-        ]
-        least = [
-            _most(writer, var, f"{name}:least")
-            for name, var in zip(self._scalable, opposites, strict=True)
-        ]
-        outputs = [*ranges, *histograms, *means, *most, *least]
+        extremes = [_extremes(writer, tensors[name]) for name in self._scalable]
+        outputs = [*ranges, *histograms, *means, *extremes]
         return writer.finish([*params, *factors.values()], outputs, dataflow.attributes(func))
 
 
 def _factors(var: relax.Var) -> relax.Var:
     channels = dataflow.shape(var)[1]
     return relax.Var(f"{var.name}:factors", relax.TensorType((1, channels, 1, 1), "float32"))
+
+
+def _scaled(
+    writer: dataflow.FunctionWriter, var: relax.Var, factors: relax.Var
+) -> relax.Var:
+    """Write a tensor times the factors of its channels."""
+    spec = Binary(
+        operator="mul",
+        a_shape=dataflow.shape(var),
+        b_shape=dataflow.shape(factors),
+        a="float32",
+        b="float32",
+        y="float32",
+    )
+    call = kernel_call(spec, [var, factors], {"clamp": np.float32([-np.inf, np.inf])})
+    return writer.emit(f"{var.name}:scaled", call)
 
 
 def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.Var:
@@ -123,24 +130,12 @@ def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.
     return writer.emit(f"{var.name}:means", call)
 
 
-def _most(writer: dataflow.FunctionWriter, var: relax.Var, name: str) -> relax.Var:
-    """Write the greatest value of each channel, axis 1: float32 (channels,)."""
-    value, (_, channels, height, width) = _image(writer, var, last=False)
-    spec = Pool2d(
-        reduce="max",
-        batch=1,
-        channels=channels,
-        height=height,
-        width=width,
-        out_size=(1, 1),
-        kernel=(height, width),
-        strides=(1, 1),
-        padding=(0, 0),
-        x="float32",
-        y="float32",
+def _extremes(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
+    """Write the least and the greatest value of each channel, axis 1: float32 (2, channels)."""
+    value, image = _image(writer, var, last=False)
+    return writer.emit(
+        f"{var.name}:extremes", kernel_call(ChannelExtremes(dims=image), [value], {})
     )
-    pooled = writer.emit(f"{name}:pooled", kernel_call(spec, [value], {}))
-    return writer.emit(name, relax.op.reshape(pooled, (channels,)))
 
 
 def _image(

@@ -51,7 +51,7 @@ MOST_ACCUMULATORS = 15  # 1024 bytes of them TVM would not put on the stack
 MOST_BLOCKS = 2  # of a tile: each value of x that is read is multiplied twice
 TASKS = 8  # of each block of output channels
 UNROLLED_STEPS = 4
-SMALLEST = 4  # positions of y: with fewer, most of a tile is computed in vain
+FEW = 4  # positions of y: with fewer, most of a wide tile is computed in vain
 
 
 def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
@@ -64,7 +64,7 @@ def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
     if depthwise and not spec.groups == spec.in_channels == spec.out_channels:
         return None
     is_one = isinstance(spec.batch, int) and spec.batch == 1
-    if not is_one or spec.half or rows.out * cols.out < SMALLEST:
+    if not is_one or spec.half:
         return None
     x_shape = tuple(tirx.Var(name, "int64") for name in ("x_blocks", "height", "width"))
     y_shape = tuple(tirx.Var(name, "int64") for name in ("y_blocks", "rows", "columns"))
@@ -79,18 +79,18 @@ def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
         columns_last=any(cols.crosses) and not depthwise,
         steps=1 if depthwise else min(spec.in_channels, LANES),
         last_channels=(spec.out_channels - 1) % LANES + 1,
-        tile=_tile(spec, min(accumulators(target), MOST_ACCUMULATORS)),
+        tile=_tile(spec, rows.out * cols.out, min(accumulators(target), MOST_ACCUMULATORS)),
         residual=spec.residual is not None,
         leaky=spec.leaky,
         depthwise=depthwise,
     )
 
 
-def _tile(spec: Conv2d, most: int) -> tuple[int, int]:
+def _tile(spec: Conv2d, positions: int, most: int) -> tuple[int, int]:
     """Return blocks and positions of a tile of at most so many accumulators."""
     is_even = -(-spec.out_channels // LANES) % MOST_BLOCKS == 0
     blocks = MOST_BLOCKS if spec.groups == 1 and is_even else 1
-    return blocks, min(max(most // blocks, 1), MOST_POSITIONS)
+    return blocks, min(max(most // blocks, 1), MOST_POSITIONS) if positions >= FEW else 1
 
 
 def kernel(spec: OpenConv2d, layouts: Layouts) -> tirx.PrimFunc:

@@ -9,8 +9,8 @@ Loops after scheduling (p parallel):
     p:task   items of the task   value      one partial result per task, none shared
     task                                    merge
 
-A row is all of x, or one block of channels where the last block has lanes past the last channel, or
-one image where the batch is symbolic. Rows are cut into pieces; a task takes consecutive pieces.
+A row is all of x, or one image where the batch is symbolic. Rows are cut into pieces; a task takes
+consecutive pieces. Blocks with lanes past the last channel are made row major before.
 
 Exact:  minima, maxima and counts do not depend on the order. Floats are compared as int32 that sort
         alike, since LLVM vectorizes only those. No value at all: min = inf, max = -inf.
@@ -52,7 +52,6 @@ class Memory:
     size: int
     pieces: int
     tasks: int
-    channels: int  # where some lanes are no channel, else 0
 
     def first(self, task: Expr) -> Expr:
         """Return the first item, a piece of a row, of ``task``."""
@@ -70,33 +69,25 @@ class Memory:
         """Return value ``i`` of ``item``."""
         return flat[item // self.pieces * self.size + self.begin(item) + i]
 
-    def is_value(self, item: Expr, i: Expr) -> Any:
-        """Say whether a lane holds a value."""
-        if not self.channels:
-            return tirx.const(True, "bool")
-        block = self.shape[-1]
-        first_channel = item // self.pieces % self.shape[1] * block
-        return (self.begin(item) + i) % block < self.channels - first_channel
-
 
 def _memory(spec: Observe, layout: Layout) -> Memory:
     shape = layout.physical_shape(spec.dims)
     if spec.tasks:
-        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
-    ragged = is_ragged(layout, spec.dims)
-    kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
+        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks)
+    kept = int(isinstance(shape[0], tirx.Var))
     rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
-    channels = int(spec.dims[1]) if ragged else 0
     pieces = tasks = MAX_TASKS
     if isinstance(rows, int):
         tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
         pieces = -(-tasks // rows)
     shape = tuple(T.int64(axis) if isinstance(axis, int) else axis for axis in shape)
-    return Memory(shape, rows, size, pieces, tasks, channels)
+    return Memory(shape, rows, size, pieces, tasks)
 
 
 def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
-    return Layouts(inputs=wanted.inputs, output=ROW)
+    """Take x as it comes, row major where a block has lanes past the last channel."""
+    (layout,) = wanted.inputs
+    return Layouts(inputs=(ROW if is_ragged(layout, spec.dims) else layout,), output=ROW)
 
 
 def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
@@ -104,8 +95,7 @@ def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
 
     A network has tensors of dozens of sizes, and LLVM takes a tenth of a second for each.
     """
-    is_open = any(not isinstance(size, int) for size in spec.dims)
-    if is_open or is_ragged(layouts.inputs[0], spec.dims):
+    if any(not isinstance(size, int) for size in spec.dims):
         return spec, layouts
     memory = _memory(spec, layouts.inputs[0])
     dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(len(memory.shape)))
@@ -135,12 +125,11 @@ def _range(memory: Memory) -> tirx.PrimFunc:
 
     def _key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
         value = load(x, item, i)
-        is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
-        return tirx.Select(is_counted, _sortable(tirx.reinterpret("int32", value)), otherwise)
+        key = _sortable(tirx.reinterpret("int32", value))
+        return tirx.Select(_is_finite(value), key, otherwise)
 
     def _is_bad(x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
-        value = tirx.all(memory.is_value(item, i), tirx.Not(_is_finite(load(x, item, i))))
-        return tirx.Select(value, T.int32(1), T.int32(0))
+        return tirx.Select(_is_finite(load(x, item, i)), T.int32(0), T.int32(1))
 
     # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
     @T.prim_func(private=True, s_tir=True)
@@ -198,12 +187,11 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
     def slot(x: tirx.Buffer, low: Expr, inverse: Expr, item: Expr, i: Expr) -> Expr:
         """Return the bin of a value; the last one is for what is not counted."""
         value = memory.load(x, item, i)
-        is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
         position = ((tirx.abs(value) if spec.absolute else value) - low) * inverse
         highest, zero = T.float32(spec.bins - 1), T.float32(0)
         # Not tirx.max: a NaN, from overflow, must not become an index.
         inside = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
-        return tirx.Select(is_counted, inside, T.int32(spec.bins))
+        return tirx.Select(_is_finite(value), inside, T.int32(spec.bins))
 
     @T.prim_func(private=True, s_tir=True)
     def observe_histogram(

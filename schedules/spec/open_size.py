@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from schedules.spec.operator_spec import DType, OperatorSpec, Pair, Shape
 
@@ -102,3 +102,73 @@ class OpenUnpack(OperatorSpec):
         if name == "x" or not self.channels:
             return (1, *self.x_shape, 16)
         return (1, *self.channels, *self.x_shape[1:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenPack(OperatorSpec):
+    """One row-major float32 image of any size in NCHW16c; lanes past the last channel are 0.
+
+    ``x_shape`` is (channels, height, width) and ``blocks`` (blocks of 16 channels,), all symbolic.
+    """
+
+    kind: ClassVar[str] = "open_pack"
+    x_shape: Shape
+    blocks: Shape
+
+    def shape(self, name: str) -> Shape:
+        """Shape in memory of activation ``name`` ("x" or "y")."""
+        if name == "x":
+            return (1, *self.x_shape)
+        return (1, *self.blocks, *self.x_shape[1:], 16)
+
+    def dtype(self, name: str) -> str:
+        """Element type of every activation."""
+        return "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenPool2d(OperatorSpec):
+    """A float32 ``Pool2d`` of one image, whose sizes are known when it runs.
+
+    Memory is NCHW16c or row major: ``x_shape`` and ``y_shape`` are (blocks of ``lanes`` channels,
+    height, width), which are symbolic. The order of a window is that of the pooling that knows its
+    sizes.
+
+    Parameters
+    ----------
+    kernel
+        Rows and columns of a window; None if it is the whole image.
+    padding
+        Top and left; what is missing to the right and at the bottom follows from the sizes.
+    is_padded
+        Whether any window reaches past the image.
+    lanes
+        16, or 1 of a row-major image.
+
+    Params: none for max; m float32 (height, width) of y for avg.
+    """
+
+    kind: ClassVar[str] = "open_pool2d"
+    reduce: Literal["max", "avg"]
+    x_shape: Shape
+    y_shape: Shape
+    kernel: Pair | None
+    strides: Pair
+    dilation: Pair
+    padding: Pair
+    is_padded: bool
+    lanes: int
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("m",) if self.reduce == "avg" else ()
+
+    def shape(self, name: str) -> Shape:
+        """Shape in memory of activation ``name`` ("x" or "y")."""
+        lanes = (16,) if self.lanes > 1 else ()
+        return (1, *(self.x_shape if name == "x" else self.y_shape), *lanes)
+
+    def dtype(self, name: str) -> str:
+        """Element type of every activation."""
+        return "float32"

@@ -37,6 +37,27 @@ class ChannelMeans(OperatorSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelExtremes(OperatorSpec):
+    """The least and the greatest value of each channel of a float32 image (1, c, h, w).
+
+    y float32 (2, c): least values, then greatest. Where ``channels`` are given, dims are those of
+    the image in memory, as of :class:`ChannelMeans`. Values that are NaN are not promised to count.
+    """
+
+    kind: ClassVar[str] = "channel_extremes"
+    dims: Shape
+    channels: Shape = ()
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        return self.dims if name == "x" else (2, *(self.channels or self.dims[1:2]))
+
+    def dtype(self, name: str) -> str:
+        """Element type of every activation."""
+        return "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observe(OperatorSpec):
     """A statistic of a float32 activation, for calibration.
 

@@ -40,6 +40,8 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int]]]] = {
         {"kernel": (5, 5), "padding": (2, 2, 2, 2), "leaky": True},
         [(24, 24, 9, 7), (40, 40, 5, 5)],
     ),
+    "few_positions": ({}, [(32, 32, 1, 1), (32, 64, 3, 1)]),
+    "one_position": (POINTWISE, [(20, 32, 1, 1), (72, 64, 1, 1), (16, 96, 1, 3)]),
     "rows_alone": ({"kernel": (3, 1), "padding": (1, 0, 1, 0)}, [(16, 16, 4, 5)]),
 }
 
@@ -80,7 +82,7 @@ def test_bits_of_the_kernels_that_know_their_sizes(case):
 
 @pytest.mark.parametrize(
     "change",
-    [{"batch": 2}, {"groups": 2}, {"height": 1, "width": 3}],
+    [{"batch": 2}, {"groups": 2}],
     ids=lambda change: str(change),
 )
 def test_what_has_no_kernel_for_all_sizes_keeps_its_own(change):

@@ -88,11 +88,17 @@ def test_one_kernel_serves_every_size(first, second, statistic):
         np.testing.assert_array_equal(y.numpy(), reference(spec, {"x": x}, params))
 
 
-def test_ragged_and_open_sizes_have_kernels_of_their_own():
+def test_open_sizes_have_kernels_of_their_own():
     asked = Layouts(inputs=(NCHW16C,), output=ROW)
-    for dims in ((1, 20, 9, 9), (tirx.Var("n", "int64"), 16, 9, 9)):
-        spec = Observe(statistic="range", dims=dims)
-        assert OBSERVE_CPU.general(spec, asked) == (spec, asked)
+    spec = Observe(statistic="range", dims=(tirx.Var("n", "int64"), 16, 9, 9))
+    assert OBSERVE_CPU.general(spec, asked) == (spec, asked)
+
+
+def test_blocks_with_lanes_past_the_last_channel_are_made_row_major():
+    asked = Layouts(inputs=(NCHW16C,), output=ROW)
+    for channels, layout in ((20, ROW), (32, NCHW16C)):
+        spec = Observe(statistic="range", dims=(1, channels, 9, 9))
+        assert OBSERVE_CPU.layouts(spec, asked).inputs == (layout,)
 
 
 def test_nothing_finite():

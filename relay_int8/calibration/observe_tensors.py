@@ -15,6 +15,7 @@ float32 (1, channels, 1, 1), of a tensor whose channels may be scaled; others ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -26,7 +27,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.numerics.qparams import PlannedScheme
-from schedules.spec import Binary, ChannelExtremes, ChannelMeans, Observe
+from schedules.spec import MAGNITUDE, SIGNED, Binary, ChannelExtremes, ChannelMeans, Observe
 
 
 @tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
@@ -44,8 +45,8 @@ class ObserveTensors:
         Whose histograms are counted.
     scalable
         Names of the observed tensors whose channels may be scaled, (n, c, h, w) each: their factors
-        are the last inputs; the least and the greatest value of each channel, float32 (2, channels),
-        the last outputs.
+        are the last inputs; least and greatest values of channels, float32 (2, channels), the last
+        outputs.
     """
 
     def __init__(
@@ -69,31 +70,33 @@ class ObserveTensors:
         for var, value in dataflow.calls(func):
             done[var] = tensors[var.name] = writer.emit(var.name, dataflow.substitute(value, done))
         observed = [tensors[name] for name in self._schemes]
+        images = [_as_image(writer, var) for var in observed]
         ranges = [
             writer.emit(
                 f"{var.name}:range",
-                kernel_call(Observe(statistic="range", dims=dataflow.shape(var)), [var], {}),
+                kernel_call(Observe(statistic="range", dims=dataflow.shape(image)), [image], {}),
             )
-            for var in observed
+            for var, image in zip(observed, images, strict=True)
         ]
         factors = {name: _factors(tensors[name]) for name in self._scalable}
         params, histograms = list(func.params), []
-        for var, scheme in zip(observed, self._schemes.values(), strict=True):
+        for var, image, scheme in zip(observed, images, self._schemes.values(), strict=True):
             spec = Observe(
                 statistic="histogram",
-                dims=dataflow.shape(var),
+                dims=dataflow.shape(image),
                 bins=self._method.bins,
-                absolute=self._method.absolute("s8" if scheme == "input" else scheme),
             )
             grid = {
                 name: relax.Var(f"{var.name}:{name}", relax.TensorType((1,), "float32"))
-                for name in spec.params
+                for name in ("low", "inverse")
             }
             params.extend(grid.values())
-            counted = var
+            counted = image
             if var.name in factors:
                 counted = _scaled(writer, var, factors[var.name])
-            call = kernel_call(spec, [counted], grid)
+            is_absolute = self._method.absolute("s8" if scheme == "input" else scheme)
+            mask = np.array([MAGNITUDE if is_absolute else SIGNED], np.int32)
+            call = kernel_call(spec, [counted], {**grid, "mask": mask})
             histograms.append(writer.emit(f"{var.name}:histogram", call))
         means = [_mean(writer, tensors[name], last) for name, last in map(averaged, self._means)]
         extremes = [_extremes(writer, tensors[name]) for name in self._scalable]
@@ -101,14 +104,20 @@ class ObserveTensors:
         return writer.finish([*params, *factors.values()], outputs, dataflow.attributes(func))
 
 
+def _as_image(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
+    """Return a tensor with four axes, so that one kernel serves tensors of any rank."""
+    dims = dataflow.shape(var)
+    if len(dims) == 4 or not all(isinstance(size, int) for size in dims):
+        return var
+    return writer.emit(f"{var.name}:row", relax.op.reshape(var, (1, 1, 1, math.prod(dims))))
+
+
 def _factors(var: relax.Var) -> relax.Var:
     channels = dataflow.shape(var)[1]
     return relax.Var(f"{var.name}:factors", relax.TensorType((1, channels, 1, 1), "float32"))
 
 
-def _scaled(
-    writer: dataflow.FunctionWriter, var: relax.Var, factors: relax.Var
-) -> relax.Var:
+def _scaled(writer: dataflow.FunctionWriter, var: relax.Var, factors: relax.Var) -> relax.Var:
     """Write a tensor times the factors of its channels."""
     spec = Binary(
         operator="mul",
@@ -152,8 +161,9 @@ def _image(
             value = writer.emit(f"{var.name}:image", relax.op.reshape(turned, image))
     else:
         image = (1, dims[-1], int(np.prod(dims[:-1])), 1)
-        rows = relax.op.reshape(var, (image[2], image[1]))
-        columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
-        columns = writer.emit(f"{var.name}:columns", columns)
-        value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
+        if image[2] != 1:
+            rows = relax.op.reshape(var, (image[2], image[1]))
+            columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
+            value = writer.emit(f"{var.name}:columns", columns)
+        value = writer.emit(f"{var.name}:image", relax.op.reshape(value, image))
     return value, image

@@ -101,7 +101,9 @@ def _extreme(point: OutputElement) -> Expr:
 
 
 def _float(point: OutputElement) -> Expr:
-    return clamp(FLOAT_OPERATORS[point.spec.operator](point.here("a"), point.here("b")), point.bounds)
+    return clamp(
+        FLOAT_OPERATORS[point.spec.operator](point.here("a"), point.here("b")), point.bounds
+    )
 
 
 _INTEGER: dict[str, Callable[[OutputElement], Expr]] = {

@@ -33,7 +33,7 @@ from schedules.bodies.functions import gelu, sigmoid
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_cpu
 from schedules.layout import NCHW16C, ROW, Layout
-from schedules.spec import Arithmetic, Binary, Gelu, Rescale, Shape, Sigmoid
+from schedules.spec import LAST, Arithmetic, Binary, Gelu, Rescale, Shape, Sigmoid
 from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "arithmetic_cpu"
@@ -56,7 +56,7 @@ def _arithmetic(spec: Known) -> Arithmetic | None:
     """Return a spec as arithmetic of floats, or None where it is none."""
     if isinstance(spec, Rescale):
         is_clamp = spec.x == spec.y == "float32" and not spec.leaky
-        return Arithmetic(function="clamp", dims=spec.dims, clamped=True) if is_clamp else None
+        return Arithmetic(function="identity", dims=spec.dims, clamped=True) if is_clamp else None
     if isinstance(spec, Binary):
         if {spec.a, spec.b, spec.y} != {"float32"}:
             return None
@@ -105,19 +105,9 @@ def general(spec: Arithmetic, layouts: Layouts) -> tuple[Arithmetic, Layouts]:
 
 
 def _general(spec: Arithmetic, layout: Layout) -> Arithmetic:
-    if layout == ROW:
-        dims: Shape = tuple(_size(axis) for axis in range(len(spec.dims)))
-        last_channels = 0
-    else:
-        dims = (1, *(_size(axis) for axis in (1, 2, 3)), LANES)
-        last_channels = (int(spec.dims[1]) - 1) % LANES + 1
-    return replace(
-        spec, dims=dims, b_dims=_b_dims(spec, dims, layout), last_channels=last_channels
-    )
-
-
-def _size(axis: int) -> tirx.Var:
-    return tirx.Var(f"size{axis}", "int64")
+    sizes = [tirx.Var(f"size{axis}", "int64") for axis in range(len(spec.dims))]
+    dims: Shape = tuple(sizes) if layout == ROW else (1, *sizes[1:], LANES)
+    return replace(spec, dims=dims, b_dims=_b_dims(spec, dims, layout), blocked=layout != ROW)
 
 
 def _b_dims(spec: Arithmetic, dims: Shape, layout: Layout) -> Shape:
@@ -132,9 +122,10 @@ def _b_dims(spec: Arithmetic, dims: Shape, layout: Layout) -> Shape:
 
 def kernel(spec: Arithmetic, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel of a spec that :func:`general` gave."""
+    constants = {"clamp": ((2,), "float32"), LAST: ((1,), "int32")}
     shapes: dict[str, Any] = {
         **{name: (spec.shape(name), "float32") for name in spec.tensors},
-        **{name: ((2,), "float32") for name in spec.params},
+        **{name: constants[name] for name in spec.params},
         "y": (spec.dims, "float32"),
     }
     loops = _loops(spec)
@@ -164,7 +155,7 @@ class _Loops:
 
 def _loops(spec: Arithmetic) -> _Loops:
     sizes: tuple[Any, ...] = spec.dims
-    if spec.last_channels:
+    if spec.blocked:
         return _Loops(sizes[1], lambda block: block * (sizes[2] * sizes[3]), LANES)
     if _kind_of_b(spec) == "channel":
         return _Loops(sizes[1], lambda channel: channel * math.prod(sizes[2:]), 1)
@@ -184,7 +175,10 @@ def _emit(spec: Arithmetic, buffers: dict[str, Any], loops: _Loops, outer: Expr)
         with T.vectorized(T.int64(0), T.int64(LANES)) as lane:
             index = (begin + position) * LANES + lane
             value = _value(spec, buffers, x, b, index, outer * LANES + lane)
-            T.buffer_store(y, _cleared(spec, outer, lane, value), [index])
+            is_whole, last = outer < loops.outer - 1, buffers[LAST][0].astype("int64")
+            count = tirx.Select(is_whole, T.int64(LANES), last)
+            kept = tirx.Select(lane < count, value, tirx.const(0, "float32"))
+            T.buffer_store(y, kept, [index])
 
 
 def _value(
@@ -192,15 +186,17 @@ def _value(
 ) -> Expr:
     """Return one element of y."""
     operands = [x[index]] if b is None else [x[index], b[_b_index(spec, index, channel)]]
+    if spec.function == "clip":
+        low, high = buffers["clamp"][0], buffers["clamp"][1]
+        return tirx.max(tirx.min(operands[0], high), low)
     value = _FUNCTIONS[spec.function](*operands)
     if not spec.clamped:
         return value
-    bounds = buffers["clamp"]
-    return clamp(value, (bounds[0], bounds[1]))
+    return clamp(value, (buffers["clamp"][0], buffers["clamp"][1]))
 
 
 def _kind_of_b(spec: Arithmetic) -> str:
-    """Return which element of b belongs to one of x: the same, that of its channel, the only one."""
+    """Return which element of b one of x meets: the same, that of its channel, the only one."""
     if not any(isinstance(size, tirx.Var) for size in spec.b_dims):
         return "one"
     variables = sum(isinstance(size, tirx.Var) for size in spec.b_dims)
@@ -212,22 +208,9 @@ def _b_index(spec: Arithmetic, index: Expr, channel: Expr) -> Any:
     return {"same": index, "channel": channel, "one": 0}[_kind_of_b(spec)]
 
 
-def _cleared(spec: Arithmetic, block: Expr, lane: Expr, value: Expr) -> Expr:
-    """Put zero into lanes past the last channel."""
-    if spec.last_channels == LANES:
-        return value
-    is_whole = block < spec.dims[1] - 1
-    count = tirx.Select(is_whole, T.int64(LANES), T.int64(spec.last_channels))
-    return tirx.Select(lane < count, value, tirx.const(0, "float32"))
-
-
-def _identity(x: Expr) -> Expr:
-    return x
-
-
 _FUNCTIONS: dict[str, Callable[..., Expr]] = {
     **FLOAT_OPERATORS,
-    "clamp": _identity,
+    "identity": lambda x: x,
     "negative": lambda x: -x,
     "sub": lambda a, b: a - b,
     "rsub": lambda a, b: b - a,

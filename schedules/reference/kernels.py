@@ -70,6 +70,8 @@ def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
 
 def _arithmetic(spec: Arithmetic, tensors: Arrays, params: Arrays) -> np.ndarray:
     x, b = tensors["x"], tensors.get("b")
+    if spec.function == "clip":
+        return clamp(x, params["clamp"])
     with np.errstate(divide="ignore", invalid="ignore"):
         y = _ALONE[spec.function](x) if b is None else _OPERATORS[spec.function](x, b)
     return clamp(y, params["clamp"]) if spec.clamped else np.asarray(y)
@@ -172,7 +174,7 @@ def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
         return np.array([low, high, x.size - finite.size], np.float32)
     if not params["inverse"][0]:
         return np.zeros(spec.bins, np.int32)
-    value = np.abs(finite) if spec.absolute else finite
+    value = (finite.view(np.int32) & params["mask"]).view(np.float32)
     with np.errstate(over="ignore"):
         position = (value - params["low"]) * params["inverse"]
     bins = np.clip(position, 0, spec.bins - 1).astype(np.int64)
@@ -196,7 +198,7 @@ _OPERATORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "min": np.minimum,
 }
 _ALONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "clamp": lambda x: x,
+    "identity": lambda x: x,
     "negative": np.negative,
     "sigmoid": lambda x: sigmoid(Sigmoid(dims=x.shape), {"x": x}, {}),
     "gelu": lambda x: gelu(Gelu(dims=x.shape), {"x": x}, {}),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
+from schedules.spec.open_size import LAST
 from schedules.spec.operator_spec import OperatorSpec, Shape
 
-Function = Literal[
-    "clamp", "negative", "sigmoid", "gelu", "add", "sub", "rsub", "mul", "div", "rdiv", "max", "min"
-]
-"""``rsub`` and ``rdiv`` take the second operand first; ``clamp`` is bounds alone."""
-ALONE: tuple[Function, ...] = ("clamp", "negative", "sigmoid", "gelu")
+Alone = Literal["identity", "clip", "negative", "sigmoid", "gelu"]
+Pairwise = Literal["add", "sub", "rsub", "mul", "div", "rdiv", "max", "min"]
+Function = Alone | Pairwise
+"""``rsub`` and ``rdiv`` take the second operand first. ``clip`` is TVM's, which takes a NaN for its
+upper bound where a clamp takes it for the lower one."""
+ALONE: tuple[Alone, ...] = get_args(Alone)
 """Functions of one operand."""
 
 
@@ -19,11 +21,10 @@ ALONE: tuple[Function, ...] = ("clamp", "negative", "sigmoid", "gelu")
 class Arithmetic(OperatorSpec):
     """A function of each element of x, and of one of b where it takes two.
 
-    b is of x's shape, or (1, c, 1, ...), or has one element. With ``clamped`` the result is clamped.
-    Where the network is compiled dims are logical; those of a kernel for all sizes are symbolic, and
-    in memory: with ``last_channels`` that is NCHW16c, whose last block has so many channels, and
-    zero in its other lanes.
-    Params: clamp float32 (2,) if clamped.
+    b is of x's shape, or (1, c, 1, ...), or has one element. With ``clamped`` the result is
+    clamped. In a network dims are logical; those of a kernel for all sizes are symbolic, and in
+    memory, which is NCHW16c where it is ``blocked``.
+    Params: clamp float32 (2,) if clamped, or of a clip; ``LAST`` if blocked.
     """
 
     kind: ClassVar[str] = "arithmetic"
@@ -31,7 +32,7 @@ class Arithmetic(OperatorSpec):
     dims: Shape
     b_dims: Shape = ()
     clamped: bool = False
-    last_channels: int = 0
+    blocked: bool = False
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -41,7 +42,8 @@ class Arithmetic(OperatorSpec):
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        return ("clamp",) if self.clamped else ()
+        bounds = ("clamp",) if self.clamped or self.function == "clip" else ()
+        return (*bounds, *((LAST,) if self.blocked else ()))
 
     def shape(self, name: str) -> Shape:
         """Shape of activation ``name`` ("x", "b" or "y")."""

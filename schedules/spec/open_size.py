@@ -7,6 +7,10 @@ from typing import ClassVar, Literal
 
 from schedules.spec.operator_spec import DType, OperatorSpec, Pair, Shape
 
+LAST = "last"
+"""The constant of kernels for all sizes that a kernel of one size has not: int32 (1,), how many
+channels the last block of y has; its other lanes become 0."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenConv2d(OperatorSpec):
@@ -26,15 +30,13 @@ class OpenConv2d(OperatorSpec):
     steps
         Channels of a block that are summed: all 16, or those of an image that has fewer; one of a
         depthwise convolution.
-    last_channels
-        Channels of the last block of y; 16 if it is whole.
     tile
         Blocks of channels and positions of y that are computed at a time; whole tiles of blocks.
 
     Params: w float32 (blocks of y, blocks of x, kernel rows, kernel columns, steps, 16), bias
     (classes of rows, classes of columns, blocks, 16), alpha (blocks, 16) if leaky, clamp (2,): as
     the convolution that knows its sizes packs them; every class has one bias. Depthwise: w (blocks,
-    kernel rows times columns, 16), bias (blocks, 16).
+    kernel rows times columns, 16), bias (blocks, 16). Then ``last``, see ``LAST``.
     """
 
     kind: ClassVar[str] = "open_conv2d"
@@ -49,7 +51,6 @@ class OpenConv2d(OperatorSpec):
     is_padded: bool
     columns_last: bool
     steps: int
-    last_channels: int
     tile: Pair
     residual: bool = False
     leaky: bool = False
@@ -63,7 +64,7 @@ class OpenConv2d(OperatorSpec):
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
+        return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp", LAST)
 
     def shape(self, name: str) -> Shape:
         """Shape in memory of activation ``name`` ("x", "r" or "y")."""

@@ -7,6 +7,11 @@ from typing import ClassVar, Literal
 
 from schedules.spec.operator_spec import OperatorSpec, Shape
 
+MAGNITUDE = 0x7FFFFFFF
+"""The bits of a float32 without its sign."""
+SIGNED = -1
+"""All bits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelMeans(OperatorSpec):
@@ -64,25 +69,22 @@ class Observe(OperatorSpec):
     Lanes past the last channel are left out.
 
     range: y float32 (3,) = min, max, number of values that are not finite (those are left out).
-    histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32
-    with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out. Where inverse
-    is zero nothing is counted, and no time taken.
-    It is counted in ``tasks`` parts, at the same time where there are threads; 0 leaves that to the
-    template, which knows the size then: dims are symbolic otherwise.
-    Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width) for histogram.
+    histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32,
+    v being x whose bits are those of ``mask`` too: ``MAGNITUDE`` leaves the sign out. Values that
+    are not finite are left out. Where inverse is zero nothing is counted, and no time taken.
+    Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width), mask int32 (1,)
+    for histogram.
     """
 
     kind: ClassVar[str] = "observe"
     statistic: Literal["range", "histogram"]
     dims: Shape
     bins: int = 0
-    absolute: bool = False
-    tasks: int = 0
 
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        return ("low", "inverse") if self.statistic == "histogram" else ()
+        return ("low", "inverse", "mask") if self.statistic == "histogram" else ()
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

@@ -15,6 +15,7 @@ from schedules.layout import NCHW4C, NCHW16C, ROW, Layout
 from schedules.reference.kernels import reference
 from schedules.space import Kernel
 from schedules.spec import (
+    LAST,
     Arithmetic,
     Binary,
     Gelu,
@@ -41,14 +42,23 @@ def compiled_kernel(template: ScheduleTemplate, spec: Spec, layouts: Layouts) ->
     return compiled(kernel.default().mod, TARGET)
 
 
-def run(built: CompiledKernels, spec: Spec, layouts: Layouts, arrays: dict[str, np.ndarray]):
-    """Return y as it lies in memory."""
+def run(
+    built: CompiledKernels,
+    spec: Spec,
+    layouts: Layouts,
+    arrays: dict[str, np.ndarray],
+    general: Spec | None = None,
+) -> np.ndarray:
+    """Return y as it lies in memory, of the kernel of ``spec`` or of ``general``."""
     y = np.full(layouts.output.physical_shape(spec.shape("y")), 77, np.float32)
     inputs = [
         layout.pack(arrays[name]) if arrays[name].ndim == 4 else arrays[name]
         for name, layout in zip(spec.tensors, layouts.inputs, strict=True)
     ]
-    arguments = [*inputs, *(arrays[name] for name in spec.params), y]
+    constants = [arrays[name] for name in spec.params]
+    if general is not None and LAST in general.params:
+        constants.append(np.array([(spec.shape("y")[1] - 1) % 16 + 1], np.int32))
+    arguments = [*inputs, *constants, y]
     tensors = [tvm.runtime.tensor(np.ascontiguousarray(argument)) for argument in arguments]
     built["main"](*tensors)
     return tensors[-1].numpy()
@@ -68,15 +78,13 @@ def assert_same_bits(specs: list[Spec], layout: Layout, open_template: ScheduleT
             arrays["m"] = RNG.random(spec.shape("y")[2:]).astype(F32)
         own = compiled_kernel(select(spec, TARGET), spec, alike)
         np.testing.assert_array_equal(
-            run(built, spec, alike, arrays), run(own, spec, alike, arrays)
+            run(built, spec, alike, arrays, found[0][1]), run(own, spec, alike, arrays)
         )
 
 
 def binary(operator: str, b_shape: Callable[[tuple[int, ...]], tuple[int, ...]]):
     def _make(dims: tuple[int, ...]) -> Binary:
-        return Binary(
-            operator=operator, a_shape=dims, b_shape=b_shape(dims), a=F32, b=F32, y=F32
-        )
+        return Binary(operator=operator, a_shape=dims, b_shape=b_shape(dims), a=F32, b=F32, y=F32)
 
     return _make
 
@@ -94,7 +102,7 @@ ARITHMETIC: dict[str, Callable[[tuple[int, ...]], Spec]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_arithmetic(name, layout):
-    sizes = [(1, 24, 5, 7), (1, 8, 33, 1), (1, 40, 1, 2)]
+    sizes = [(1, 24, 5, 7), (1, 8, 33, 1), (1, 32, 1, 2)]
     assert_same_bits([ARITHMETIC[name](dims) for dims in sizes], LAYOUTS[layout], ARITHMETIC_CPU)
 
 
@@ -150,15 +158,17 @@ FUNCTIONS = {
     "mul": lambda x, b: x * b,
     "rdiv": lambda x, b: b / x,
     "max": np.maximum,
+    "clip": lambda x, b: np.clip(x, -0.5, 0.4),
 }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_arithmetic_of_operators_of_the_graph(function, layout):
-    asked = Layouts(inputs=(LAYOUTS[layout], ROW), output=LAYOUTS[layout])
+    inputs = (LAYOUTS[layout], ROW)[: 1 if function == "clip" else 2]
+    asked = Layouts(inputs=inputs, output=LAYOUTS[layout])
     specs = [
-        Arithmetic(function=function, dims=dims, b_dims=(1,))
+        Arithmetic(function=function, dims=dims, b_dims=() if function == "clip" else (1,))
         for dims in ((1, 24, 3, 5), (1, 8, 1, 1))
     ]
     found = [ARITHMETIC_CPU.general(spec, ARITHMETIC_CPU.layouts(spec, asked)) for spec in specs]
@@ -166,8 +176,10 @@ def test_arithmetic_of_operators_of_the_graph(function, layout):
     built = compiled_kernel(ARITHMETIC_CPU, from_json(to_json(found[0][0])), found[0][1])
     for spec in specs:
         arrays = {"x": RNG.normal(size=spec.dims).astype(F32), "b": np.array([0.3], F32)}
-        y = run(built, spec, asked, arrays)
-        expected = reference(spec, arrays, {})
+        arrays["clamp"] = np.array([-0.5, 0.4], F32)
+        y = run(built, spec, asked, arrays, found[0][0])
+        tensors = {name: arrays[name] for name in spec.tensors}
+        expected = reference(spec, tensors, arrays)
         np.testing.assert_array_equal(asked.output.unpack(y, spec.dims), expected)
         np.testing.assert_array_equal(expected, FUNCTIONS[function](arrays["x"], arrays["b"]))
         assert layout == "row" or not y[:, -1, ..., spec.dims[1] % 16 :].any()

@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.dataflow import constant, dtype, number, operator, shape
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.graph.spec_calls import kernel_call
 from schedules.cpu.arithmetic import computes
@@ -45,8 +45,12 @@ class LowerArithmetic:
 
 def _kernel_call(_scope: Scope, value: relax.Expr) -> relax.Expr | None:
     op = operator(value)
-    if op == "negative" and _is_float(value):
+    if op == "negative" and _is_float(value) and computes(shape(value), ()):
         return kernel_call(Arithmetic(function="negative", dims=shape(value)), value.args, {})
+    if op == "clip" and _is_float(value) and computes(shape(value), ()):
+        x, *bounds = value.args
+        clamp = np.array([number(bound) for bound in bounds], np.float32)
+        return kernel_call(Arithmetic(function="clip", dims=shape(value)), [x], {"clamp": clamp})
     if op not in FUNCTIONS or not all(map(_is_float, (value, *value.args))):
         return None
     a, b = (_as_vector(operand) for operand in value.args)

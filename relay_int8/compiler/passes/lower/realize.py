@@ -66,8 +66,8 @@ class Realize:
     """Turn a QDQ module into integers."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
-        """Return the integer module; ``mod`` itself is left alone."""
-        return _Realizer(mod["main"]).run()
+        """Return the integer module; ``mod`` itself is left alone, and returned if all float."""
+        return _Realizer(mod["main"]).run() if dataflow.is_quantized(mod) else mod
 
 
 class _Realizer:

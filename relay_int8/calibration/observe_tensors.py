@@ -127,7 +127,7 @@ def _scaled(writer: dataflow.FunctionWriter, var: relax.Var, factors: relax.Var)
         b="float32",
         y="float32",
     )
-    call = kernel_call(spec, [var, factors], {"clamp": np.float32([-np.inf, np.inf])})
+    call = kernel_call(spec, [var, factors], {"clamp": np.array([-np.inf, np.inf], np.float32)})
     return writer.emit(f"{var.name}:scaled", call)
 
 

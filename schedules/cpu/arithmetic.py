@@ -78,12 +78,8 @@ def _is_one(b_dims: Shape) -> bool:
 
 
 def _is_channel(dims: Shape, b_dims: Shape) -> bool:
-    return (
-        len(dims) == len(b_dims) > 1
-        and dims[0] == 1
-        and b_dims[1] == dims[1]
-        and all(size == 1 for axis, size in enumerate(b_dims) if axis != 1)
-    )
+    rank = len(dims)
+    return rank > 1 and dims[0] == 1 and b_dims == (1, dims[1], *(1,) * (rank - 2))
 
 
 def _is_open(spec: Arithmetic, layout: Layout) -> bool:

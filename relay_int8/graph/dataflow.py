@@ -160,6 +160,14 @@ class FunctionWriter:
         self._bindings.append(relax.VarBinding(var, value))
         return var
 
+    def keep(self, var: relax.Var, value: relax.Expr) -> bool:
+        """Take over a binding of another function; False where its name or its kind cannot stay."""
+        if str(var.name) in self._names or not isinstance(var, relax.DataflowVar):
+            return False
+        self._names.add(str(var.name))
+        self._bindings.append(relax.VarBinding(var, value))
+        return True
+
     def derive(self, name: str, value: relax.Expr) -> relax.Var:
         """Bind ``value`` to a variable that the function had not; none of its names is taken."""
         return self.emit(_first_free(name, self._names, self._own), value)

@@ -67,7 +67,8 @@ class Realize:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the integer module; ``mod`` itself is left alone, and returned if all float."""
-        return _Realizer(mod["main"]).run() if dataflow.is_quantized(mod) else mod
+        is_float = not dataflow.is_quantized(mod) and pixels_of(mod["main"]) is None
+        return mod if is_float else _Realizer(mod["main"]).run()
 
 
 class _Realizer:

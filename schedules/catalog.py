@@ -10,7 +10,9 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
-from schedules.cpu import conv2d_open, unpack_open
+from schedules.cpu import arithmetic, conv2d_open, pack_open, pool2d_open, unpack_open
+from schedules.cpu.arithmetic import ARITHMETIC_CPU
+from schedules.cpu.channel_extremes import CHANNEL_EXTREMES_CPU
 from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
@@ -31,6 +33,7 @@ from schedules.cpu.layout_flexible import (
     TABLE_CPU,
 )
 from schedules.cpu.observe import OBSERVE_CPU
+from schedules.cpu.pack_open import PACK_OPEN
 from schedules.cpu.plain import (
     ATTENTION_PLAIN,
     CONV2D_PLAIN,
@@ -39,6 +42,7 @@ from schedules.cpu.plain import (
     PRODUCT_PLAIN,
 )
 from schedules.cpu.pool2d import POOL2D_CPU
+from schedules.cpu.pool2d_open import POOL2D_OPEN_F32
 from schedules.cpu.rows import NORMALIZE_CPU, SOFTMAX_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cpu.unpack_open import UNPACK_OPEN
@@ -68,7 +72,18 @@ from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.product import PRODUCT_CUDA
 from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
-from schedules.spec import Conv2d, Dequantize, Move, Spec
+from schedules.layout import NCHW16C, ROW
+from schedules.spec import (
+    Binary,
+    Conv2d,
+    Dequantize,
+    Gelu,
+    Move,
+    Pool2d,
+    Rescale,
+    Sigmoid,
+    Spec,
+)
 from schedules.template import (
     Layouts,
     Measured,
@@ -149,8 +164,12 @@ _ORDER = (
     CONCAT_CPU,
     MOVE_CPU,
     UNPACK_OPEN,
+    PACK_OPEN,
+    POOL2D_OPEN_F32,
+    ARITHMETIC_CPU,
     OBSERVE_CPU,
     CHANNEL_MEANS_CPU,
+    CHANNEL_EXTREMES_CPU,
     SAMPLE2D_CPU,
     SIGMOID_CPU,
     GELU_CPU,
@@ -202,6 +221,9 @@ TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template i
 time of several can be measured or estimated, the fastest of these."""
 
 
+_ARITHMETIC = (RESCALE_CPU, BINARY_CPU, SIGMOID_CPU, GELU_CPU)
+
+
 def select(spec: Spec, target: Target, measured: Measured = not_measured) -> ScheduleTemplate:
     """Return the preferred template for ``spec`` on ``target``.
 
@@ -239,12 +261,19 @@ def of_any_size(
     found: tuple[ScheduleTemplate, Spec | None] = template, None
     if template in (CONV2D_F32, DEPTHWISE_F32) and isinstance(spec, Conv2d):
         found = CONV2D_OPEN_F32, conv2d_open.opened(spec, target)
+    elif template is POOL2D_CPU and isinstance(spec, Pool2d):
+        found = POOL2D_OPEN_F32, pool2d_open.opened(spec, layouts)
+    elif template is MOVE_CPU and layouts.output == NCHW16C and isinstance(spec, Move):
+        found = PACK_OPEN, pack_open.opened(spec, layouts)
     elif template in (MOVE_CPU, DEQUANTIZE_CPU) and isinstance(spec, Move | Dequantize):
         found = UNPACK_OPEN, unpack_open.opened(spec, layouts)
+    elif template in _ARITHMETIC and isinstance(spec, Rescale | Binary | Sigmoid | Gelu):
+        found = ARITHMETIC_CPU, arithmetic.opened(spec, layouts)
     general_template, general = found
     if general is None:
         return template, spec, layouts
-    return general_template, general, general_template.layouts(general, layouts)
+    rows = Layouts(inputs=(ROW,) * len(general.tensors), output=ROW)  # its shapes are memory's
+    return general_template, general, rows
 
 
 def comparable(spec: Spec, target: Target) -> tuple[ScheduleTemplate, ...]:

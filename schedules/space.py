@@ -34,12 +34,16 @@ COUNTED = 128  # points that are counted one by one: listing takes milliseconds 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel on one target: where a space is."""
+    """One kernel on one target: where a space is.
+
+    ``made`` is what the template made of spec and layouts, where it is at hand.
+    """
 
     template: ScheduleTemplate
     spec: Spec
     layouts: Layouts
     target: Target
+    made: tirx.PrimFunc | None = None
 
     def schedule(self) -> Schedule:
         """Return a schedule of the kernel that nothing was done to yet; its function is "main"."""
@@ -48,7 +52,9 @@ class Kernel:
     @cached_property
     def _main(self) -> tirx.PrimFunc:
         """The kernel, made once: a space is looked at through thousands of schedules of it."""
-        func = self.template.kernel(self.spec, self.layouts)
+        func = self.made
+        if func is None:
+            func = self.template.kernel(self.spec, self.layouts)
         return func.with_attr("global_symbol", "main")
 
     def default(self) -> Schedule:

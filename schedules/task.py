@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tvm import tirx
 from tvm.target import Target
 
 from schedules.catalog import TEMPLATES
@@ -62,15 +63,19 @@ class Task:
         return from_json(self.spec)
 
     def kernel(
-        self, target: Target, templates: Mapping[str, ScheduleTemplate] = TEMPLATES
+        self,
+        target: Target,
+        templates: Mapping[str, ScheduleTemplate] = TEMPLATES,
+        made: tirx.PrimFunc | None = None,
     ) -> Kernel:
-        """Return the kernel on ``target``."""
+        """Return the kernel on ``target``; ``made`` is its function, where that is at hand."""
         *inputs, output = (LAYOUTS[name] for name in self.layouts)
         return Kernel(
             template=templates[self.template],
             spec=self.operator,
             layouts=Layouts(inputs=tuple(inputs), output=output),
             target=target,
+            made=made,
         )
 
 

@@ -7,8 +7,8 @@ the end.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -55,13 +55,13 @@ class ChannelMeans:
 
     def mean(self) -> npt.NDArray[np.float32]:
         """Return float32 (channels,); 0 for a channel without a finite value."""
-        unit = Fraction(2) ** LEAST_EXPONENT
         sums = [
-            sum(int(part) << (SLOT_BITS * slot) for slot, part in enumerate(row))
-            for row in self.slots
+            sum(part << (SLOT_BITS * slot) for slot, part in enumerate(row) if part)
+            for row in self.slots.tolist()
         ]
+        # Python rounds a quotient of whole numbers once, however large they are.
         means = [
-            float(unit * total / int(count)) if count else 0.0
-            for total, count in zip(sums, self.counts, strict=True)
+            math.ldexp(total / count, LEAST_EXPONENT) if count else 0.0
+            for total, count in zip(sums, self.counts.tolist(), strict=True)
         ]
         return np.array(means, np.float32)

@@ -112,16 +112,11 @@ class CalibrationNetwork:
 
     def _statistics(self, outputs: list[tvm.runtime.Tensor]) -> Statistics:
         means = 2 * len(self._names)
-        most = means + len(self._means)
-        least = most + len(self._factor_shapes)
-        extremes = zip(outputs[least:], outputs[most:least], strict=True)
+        extremes = means + len(self._means)
         return Statistics(
             ranges=_arrays(self._names, outputs[: len(self._names)]),
-            means=_arrays(self._means, outputs[means:most]),
-            extremes={
-                name: np.stack([-opposite.numpy(), greatest.numpy()])
-                for name, (opposite, greatest) in zip(self._factor_shapes, extremes, strict=True)
-            },
+            means=_arrays(self._means, outputs[means:extremes]),
+            extremes=_arrays(list(self._factor_shapes), outputs[extremes:]),
         )
 
     def _histograms(self, outputs: list[tvm.runtime.Tensor]) -> dict[str, Array]:

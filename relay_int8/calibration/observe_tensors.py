@@ -2,7 +2,7 @@
 
     Before:  ...; return logits
     After:   ...; x:range = observe(x);  x:histogram = observe(x * factors, low, inverse);
-             x:means = channel_means(x);  x:most = pool2d(x);  x:least = pool2d(-x);
+             x:means = channel_means(x);  x:extremes = channel_extremes(x);
              return all of them
 
 Place:  after normalize, before LowerFloat: calibration's own network.
@@ -16,6 +16,7 @@ the last axis; others have none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
 from relay_int8.numerics.channel_means import averaged
 from relay_int8.numerics.qparams import PlannedScheme
-from schedules.spec import ChannelMeans, Observe, Pool2d
+from schedules.spec import MAGNITUDE, SIGNED, Binary, ChannelExtremes, ChannelMeans, Observe
 
 
 @tvm.transform.module_pass(opt_level=0, name="ObserveTensors")
@@ -46,8 +47,8 @@ class ObserveTensors:
         Whose histograms are counted.
     scalable
         Names of the observed tensors whose channels may be scaled, axis 1 of (n, c, h, w), else the
-        last axis: their factors are the last inputs; the greatest value of each channel, then that
-        of ``-x``, the last outputs.
+        last axis: their factors are the last inputs; least and greatest values of channels, float32
+        (2, channels), the last outputs.
     """
 
     def __init__(
@@ -71,51 +72,66 @@ class ObserveTensors:
         for var, value in dataflow.calls(func):
             done[var] = tensors[var.name] = writer.emit(var.name, dataflow.substitute(value, done))
         observed = [tensors[name] for name in self._schemes]
+        images = [_as_image(writer, var) for var in observed]
         ranges = [
             writer.emit(
                 f"{var.name}:range",
-                kernel_call(Observe(statistic="range", dims=dataflow.shape(var)), [var], {}),
+                kernel_call(Observe(statistic="range", dims=dataflow.shape(image)), [image], {}),
             )
-            for var in observed
+            for var, image in zip(observed, images, strict=True)
         ]
         factors = {name: _factors(tensors[name]) for name in self._scalable}
         params, histograms = list(func.params), []
-        for var, scheme in zip(observed, self._schemes.values(), strict=True):
+        for var, image, scheme in zip(observed, images, self._schemes.values(), strict=True):
             spec = Observe(
                 statistic="histogram",
-                dims=dataflow.shape(var),
+                dims=dataflow.shape(image),
                 bins=self._method.bins,
-                absolute=self._method.absolute("s8" if scheme == "input" else scheme),
             )
             grid = {
                 name: relax.Var(f"{var.name}:{name}", relax.TensorType((1,), "float32"))
-                for name in spec.params
+                for name in ("low", "inverse")
             }
             params.extend(grid.values())
-            counted = var
+            counted = image
             if var.name in factors:
-                product = relax.op.multiply(var, factors[var.name])
-                counted = writer.emit(f"{var.name}:scaled", product)
-            call = kernel_call(spec, [counted], grid)
+                counted = _as_image(writer, _scaled(writer, var, factors[var.name]))
+            is_absolute = self._method.absolute("s8" if scheme == "input" else scheme)
+            mask = np.array([MAGNITUDE if is_absolute else SIGNED], np.int32)
+            call = kernel_call(spec, [counted], {**grid, "mask": mask})
             histograms.append(writer.emit(f"{var.name}:histogram", call))
         means = [_mean(writer, tensors[name], last) for name, last in map(averaged, self._means)]
-        most = [_most(writer, tensors[name], f"{name}:most") for name in self._scalable]
-        opposites = [
-            writer.emit(f"{name}:opposite", relax.op.negative(tensors[name]))
-            for name in self._scalable
-        ]
-        least = [
-            _most(writer, var, f"{name}:least")
-            for name, var in zip(self._scalable, opposites, strict=True)
-        ]
-        outputs = [*ranges, *histograms, *means, *most, *least]
+        extremes = [_extremes(writer, tensors[name]) for name in self._scalable]
+        outputs = [*ranges, *histograms, *means, *extremes]
         return writer.finish([*params, *factors.values()], outputs, dataflow.attributes(func))
+
+
+def _as_image(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
+    """Return a tensor with four axes, so that one kernel serves tensors of any rank."""
+    dims = dataflow.shape(var)
+    if len(dims) == 4 or not all(isinstance(size, int) for size in dims):
+        return var
+    return writer.emit(f"{var.name}:row", relax.op.reshape(var, (1, 1, 1, math.prod(dims))))
 
 
 def _factors(var: relax.Var) -> relax.Var:
     dims = dataflow.shape(var)
     shape = (1, dims[1], 1, 1) if len(dims) == IMAGE else (dims[-1],)
     return relax.Var(f"{var.name}:factors", relax.TensorType(shape, "float32"))
+
+
+def _scaled(writer: dataflow.FunctionWriter, var: relax.Var, factors: relax.Var) -> relax.Var:
+    """Write a tensor times the factors of its channels."""
+    spec = Binary(
+        operator="mul",
+        a_shape=dataflow.shape(var),
+        b_shape=dataflow.shape(factors),
+        a="float32",
+        b="float32",
+        y="float32",
+    )
+    call = kernel_call(spec, [var, factors], {"clamp": np.array([-np.inf, np.inf], np.float32)})
+    return writer.emit(f"{var.name}:scaled", call)
 
 
 def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.Var:
@@ -126,24 +142,12 @@ def _mean(writer: dataflow.FunctionWriter, var: relax.Var, last: bool) -> relax.
     return writer.emit(f"{var.name}:means", call)
 
 
-def _most(writer: dataflow.FunctionWriter, var: relax.Var, name: str) -> relax.Var:
-    """Write the greatest value of each channel, axis 1 of images, else the last: (channels,)."""
-    value, (_, channels, height, width) = _image(writer, var, last=False)
-    spec = Pool2d(
-        reduce="max",
-        batch=1,
-        channels=channels,
-        height=height,
-        width=width,
-        out_size=(1, 1),
-        kernel=(height, width),
-        strides=(1, 1),
-        padding=(0, 0),
-        x="float32",
-        y="float32",
+def _extremes(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
+    """Write the least and the greatest value of each channel: float32 (2, channels)."""
+    value, image = _image(writer, var, last=False)
+    return writer.emit(
+        f"{var.name}:extremes", kernel_call(ChannelExtremes(dims=image), [value], {})
     )
-    pooled = writer.emit(f"{name}:pooled", kernel_call(spec, [value], {}))
-    return writer.emit(name, relax.op.reshape(pooled, (channels,)))
 
 
 def _image(
@@ -160,8 +164,9 @@ def _image(
             value = writer.emit(f"{var.name}:image", relax.op.reshape(turned, image))
     else:
         image = (1, dims[-1], int(np.prod(dims[:-1])), 1)
-        rows = relax.op.reshape(var, (image[2], image[1]))
-        columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
-        columns = writer.emit(f"{var.name}:columns", columns)
-        value = writer.emit(f"{var.name}:image", relax.op.reshape(columns, image))
+        if image[2] != 1:
+            rows = relax.op.reshape(var, (image[2], image[1]))
+            columns = relax.op.permute_dims(writer.emit(f"{var.name}:rows", rows))
+            value = writer.emit(f"{var.name}:columns", columns)
+        value = writer.emit(f"{var.name}:image", relax.op.reshape(value, image))
     return value, image

@@ -39,8 +39,7 @@ NEEDLESS = [
     "tirx.RemoveNoOp"
 ]  # takes a fifth of TVM's own passes, and LLVM gives the same bytes without it
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
-FEW_CHUNKS = 3  # of networks with a few kernels of their own: each costs 16 ms however small it is
-FEW = 20
+FEW_CHUNKS = 4  # of networks that run in the call alone: each takes 30 ms however small it is
 CODE_VERSION = 1  # of what is kept on disk: to be raised where the same kernels get other code
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
@@ -223,7 +222,7 @@ def _compiled(
     machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
     inner = [item for item in kernels.items() if item[0].name_hint not in checked]
     outer = [item for item in kernels.items() if item[0].name_hint in checked]
-    most = CHUNKS if alone or len(inner) > FEW else FEW_CHUNKS
+    most = CHUNKS if alone else FEW_CHUNKS
     chunks = [inner[i::most] for i in range(min(len(inner), most))]
     configs = [NO_CHECKS] * len(chunks) + [{}] * len(outer)
     chunks += [[item] for item in outer]

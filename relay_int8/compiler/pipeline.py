@@ -15,6 +15,7 @@ from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
+from relay_int8.compiler.passes.lower.lower_arithmetic import LowerArithmetic
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.lower.parallel_islands import ParallelIslands
 from relay_int8.compiler.passes.lower.place_concats import PlaceConcats
@@ -77,15 +78,17 @@ def normalize_passes() -> list[Pass]:
     ]
 
 
-def kernel_passes(target: Target, float16: bool = False) -> list[Pass]:
+def kernel_passes(target: Target, float16: bool = False, *, brief: bool = False) -> list[Pass]:
     """Phase 3, graph: operators become calls of specs; what has no spec stays Relax.
 
-    With ``float16`` products of floats are of float16, where ``target`` has such kernels.
+    With ``float16`` products of floats are of float16, where ``target`` has such kernels. With
+    ``brief`` arithmetic of floats has kernels that serve tensors of any size, on CPUs.
     """
     return [
         Realize(),
         LowerFloat(),
         JoinQuantize(),
+        *([LowerArithmetic()] if brief and target.kind.name == "llvm" else []),
         *([HalveFloats(target)] if float16 else []),
         *([ShiftSigns()] if stores_unsigned(target) else []),
     ]
@@ -163,7 +166,7 @@ def lower(
     that serve tensors of any size are taken where they give the same bits.
     """
     passes = [
-        *kernel_passes(target, float16),
+        *kernel_passes(target, float16, brief=brief),
         *island_passes(),
         *schedule_passes(target, records, brief=brief),
     ]

@@ -13,6 +13,10 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+_INTEGERS = (int, tvm.tirx.IntImm)
+# Arrays of TVM are copied by a slice before they are looped over: each step of their own iterator
+# takes some ten times as long.
+
 
 def calls(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Expr]]:
     """Yield (variable, value) of every binding in order, the one that returns results left out."""
@@ -50,8 +54,11 @@ def arguments(value: relax.Expr) -> list[relax.Expr]:
     if not isinstance(value, relax.Call):
         return [value]
     flat: list[relax.Expr] = []
-    for argument in value.args:
-        flat.extend(argument.fields if isinstance(argument, relax.Tuple) else [argument])
+    for argument in value.args[:]:
+        if isinstance(argument, relax.Tuple):
+            flat.extend(argument.fields[:])
+        else:
+            flat.append(argument)
     return flat
 
 
@@ -94,8 +101,10 @@ def number(value: relax.Expr) -> float:
 def shape(value: relax.Expr) -> tuple[int, ...]:
     """Return the static shape of a tensor; a symbolic extent stays a TIR variable."""
     return tuple(
-        int(extent) if isinstance(extent, int | tvm.tirx.IntImm) else extent
-        for extent in value.ty.shape
+        [
+            int(extent) if isinstance(extent, _INTEGERS) else extent
+            for extent in value.ty.shape.values[:]
+        ]
     )
 
 
@@ -150,6 +159,14 @@ class FunctionWriter:
         var = relax.DataflowVar(self._unique(name), value.ty)
         self._bindings.append(relax.VarBinding(var, value))
         return var
+
+    def keep(self, var: relax.Var, value: relax.Expr) -> bool:
+        """Take over a binding of another function; False where its name or its kind cannot stay."""
+        if str(var.name) in self._names or not isinstance(var, relax.DataflowVar):
+            return False
+        self._names.add(str(var.name))
+        self._bindings.append(relax.VarBinding(var, value))
+        return True
 
     def derive(self, name: str, value: relax.Expr) -> relax.Var:
         """Bind ``value`` to a variable that the function had not; none of its names is taken."""
@@ -211,11 +228,11 @@ def substitute(value: relax.Expr, renamed: Mapping[relax.Var, relax.Expr]) -> re
     if isinstance(value, relax.Var):
         return renamed.get(value, value)
     if isinstance(value, relax.Tuple):
-        return relax.Tuple([substitute(field, renamed) for field in value.fields])
+        return relax.Tuple([substitute(field, renamed) for field in value.fields[:]])
     if isinstance(value, relax.TupleGetItem):
         return relax.TupleGetItem(substitute(value.tuple_value, renamed), value.index)
     if isinstance(value, relax.Call):
-        args = [substitute(argument, renamed) for argument in value.args]
+        args = [substitute(argument, renamed) for argument in value.args[:]]
         return relax.Call(value.op, args, value.attrs, value.ty_args)
     return value
 
@@ -228,7 +245,7 @@ def attributes(func: relax.Function) -> dict[str, object]:
 
 
 def _bindings(func: relax.Function) -> list[relax.VarBinding]:
-    return [binding for block in func.body.blocks for binding in block.bindings]
+    return [binding for block in func.body.blocks[:] for binding in block.bindings[:]]
 
 
 def _resolve(value: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> relax.Var:

@@ -135,8 +135,11 @@ def _finish(
     writer = FunctionWriter(mod)
     written: dict[relax.Var, relax.Expr] = {}
     for var, value in scope.bindings:
-        if var in live:
-            name = renamed.get(var, var.name)
+        if var not in live:
+            continue
+        name = renamed.get(var, var.name)
+        is_new = name != var.name or any(argument in written for argument in arguments(value))
+        if is_new or not writer.keep(var, value):
             written[var] = writer.emit(name, substitute(value, written))
     returned = [written.get(output, output) for output in outputs]
     return writer.finish(list(func.params), returned, attributes(func))

@@ -97,11 +97,13 @@ def _extreme(point: OutputElement) -> Expr:
         )
         for i, name in enumerate("ab")
     ]
-    return _FLOAT[point.spec.operator](*q)
+    return FLOAT_OPERATORS[point.spec.operator](*q)
 
 
 def _float(point: OutputElement) -> Expr:
-    return clamp(_FLOAT[point.spec.operator](point.here("a"), point.here("b")), point.bounds)
+    return clamp(
+        FLOAT_OPERATORS[point.spec.operator](point.here("a"), point.here("b")), point.bounds
+    )
 
 
 _INTEGER: dict[str, Callable[[OutputElement], Expr]] = {
@@ -112,7 +114,7 @@ _INTEGER: dict[str, Callable[[OutputElement], Expr]] = {
     "max": _extreme,
     "min": _extreme,
 }
-_FLOAT: dict[str, Callable[[Expr, Expr], Expr]] = {
+FLOAT_OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": operator.add,
     "mul": operator.mul,
     "div": operator.truediv,

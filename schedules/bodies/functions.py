@@ -23,14 +23,16 @@ from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, LEAST_EXP_ARGUMENT
 from schedules.template import Layouts
 
 
-def _sigmoid(point: OutputElement) -> Expr:
-    x, one = point.here("x"), _number(1)
+def sigmoid(x: Expr) -> Expr:
+    """Return the logistic function of a float32 number."""
+    one = _number(1)
     e = exp(te.max(te.min(x, _number(0) - x), _number(LEAST_EXP_ARGUMENT)))
     return tirx.Select(x >= _number(0), one, e) / (one + e)
 
 
-def _gelu(point: OutputElement) -> Expr:
-    x, zero = point.here("x"), _number(0)
+def gelu(x: Expr) -> Expr:
+    """Return GELU of a float32 number."""
+    zero = _number(0)
     z = te.max(x, zero - x) * _number(math.sqrt(0.5))
     s = _number(1) / fma(_number(ERFC_STEP), z, _number(1))
     p = _number(ERFC_SERIES[0])
@@ -45,12 +47,15 @@ def _number(value: float) -> Expr:
     return tirx.const(value, "float32")
 
 
-def _body(kind: str, function: Callable[[OutputElement], Expr]) -> Body:
+def _body(kind: str, function: Callable[[Expr], Expr]) -> Body:
+    def _value(point: OutputElement) -> Expr:
+        return function(point.here("x"))
+
     def _kernel(spec: Sigmoid | Gelu, layouts: Layouts) -> tirx.PrimFunc:
-        return elementwise_kernel(spec, layouts, function)
+        return elementwise_kernel(spec, layouts, _value)
 
     return Body(kind=kind, layouts=any_layouts, kernel=_kernel, x_types=("float32",))
 
 
-SIGMOID = _body("sigmoid", _sigmoid)
-GELU = _body("gelu", _gelu)
+SIGMOID = _body("sigmoid", sigmoid)
+GELU = _body("gelu", gelu)

@@ -115,13 +115,14 @@ def _read(point: OutputElement, row: Expr, col: Expr) -> Expr:
 
 def _read_or(point: OutputElement, row: Expr, col: Expr, outside: Expr) -> Expr:
     spec = point.spec
-    if not _leaves_image(spec):
+    if not leaves_image(spec):
         return _read(point, row, col)
     inside = tirx.all(row >= 0, row < spec.height, col >= 0, col < spec.width)
     return tirx.if_then_else(inside, _read(point, row, col), outside)
 
 
-def _leaves_image(spec: Pool2d) -> bool:
+def leaves_image(spec: Pool2d) -> bool:
+    """Say whether any window reaches past the image."""
     spans = zip(
         (spec.height, spec.width),
         *(spec.out_size, spec.strides, spec.kernel, spec.dilation, spec.padding),

@@ -10,7 +10,7 @@ Loops after scheduling (p parallel, u unrolled), for tiles of some positions of 
     p:block p:row   copy of x with its border, where there is one
     row column      where the window of each position begins
     p:task  tile   k0  kh  kw  c  u:block  u:position   or  k0  kh  c  u:kw  u:block  u:position
-    p:task  tile   u:kh  u:kw  u:position               depthwise
+    p:task  tile   kh  kw  u:position                   depthwise
 
 A task is an eighth of the tiles for a block of output channels, or two; the last tile computes the
 last position several times. A network that calibrates runs a few hundred times and has dozens of
@@ -41,7 +41,7 @@ from schedules.cpu.dot import F32, LANES, accumulators
 from schedules.cpu.elementwise import refuses_cpu
 from schedules.cpu.lanes import F32_LANES
 from schedules.layout import ROW
-from schedules.spec import Conv2d, OpenConv2d
+from schedules.spec import LAST, Conv2d, OpenConv2d
 from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "conv2d_open_f32"
@@ -51,7 +51,6 @@ MOST_ACCUMULATORS = 15  # 1024 bytes of them TVM would not put on the stack
 MOST_BLOCKS = 2  # of a tile: each value of x that is read is multiplied twice
 TASKS = 8  # of each block of output channels
 UNROLLED_STEPS = 4
-SMALLEST = 4  # positions of y: with fewer, most of a tile is computed in vain
 
 
 def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
@@ -64,7 +63,7 @@ def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
     if depthwise and not spec.groups == spec.in_channels == spec.out_channels:
         return None
     is_one = isinstance(spec.batch, int) and spec.batch == 1
-    if not is_one or spec.half or rows.out * cols.out < SMALLEST:
+    if not is_one or spec.half:
         return None
     x_shape = tuple(tirx.Var(name, "int64") for name in ("x_blocks", "height", "width"))
     y_shape = tuple(tirx.Var(name, "int64") for name in ("y_blocks", "rows", "columns"))
@@ -78,7 +77,6 @@ def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
         is_padded=any(rows.crosses) or any(cols.crosses),
         columns_last=any(cols.crosses) and not depthwise,
         steps=1 if depthwise else min(spec.in_channels, LANES),
-        last_channels=(spec.out_channels - 1) % LANES + 1,
         tile=_tile(spec, min(accumulators(target), MOST_ACCUMULATORS)),
         residual=spec.residual is not None,
         leaky=spec.leaky,
@@ -115,9 +113,12 @@ def _arguments(spec: OpenConv2d) -> dict[str, tuple[Any, str]]:
         "bias": (*([] if spec.depthwise else classes), y_blocks, LANES),
         "alpha": (y_blocks, LANES),
         "clamp": (2,),
+        LAST: (1,),
         "y": spec.shape("y"),
     }
-    return {name: (shapes[name], "float32") for name in (*spec.tensors, *spec.params, "y")}
+    types = {LAST: "int32"}
+    names = (*spec.tensors, *spec.params, "y")
+    return {name: (shapes[name], types.get(name, "float32")) for name in names}
 
 
 class _Emitter:
@@ -251,7 +252,8 @@ class _Emitter:
     def _accumulate_lanes(self, block: Expr, x: Any, offsets: Any, acc: Any) -> None:
         """Sum the taps of a depthwise window, all channels of a block at once."""
         spec, (rows, columns) = self._spec, self._read
-        with _unrolled(spec.kernel[0]) as kh, _unrolled(spec.kernel[1]) as kw:
+        height, width = (T.int64(size) for size in spec.kernel)
+        with T.serial(T.int64(0), height) as kh, T.serial(T.int64(0), width) as kw:
             down, across = kh * spec.dilation[0], kw * spec.dilation[1]
             start = ((block * rows + down) * columns + across) * LANES
             weights = self._buffers["w"][block, kh * spec.kernel[1] + kw, ramp(LANES)]
@@ -270,11 +272,9 @@ class _Emitter:
 
     def _cleared(self, block: Expr, value: Expr) -> Expr:
         """Put zero into lanes past the last channel."""
-        last = self._spec.last_channels
-        if last == LANES:
-            return value
-        count = tirx.Select(block < self._blocks - 1, T.int64(LANES), T.int64(last))
-        valid = tirx.Ramp(T.int64(0), T.int64(1), LANES) < tirx.Broadcast(count, LANES)
+        last = self._buffers[LAST][0]
+        count = tirx.Select(block < self._blocks - 1, tirx.const(LANES, "int32"), last)
+        valid = tirx.Ramp(T.int32(0), T.int32(1), LANES) < tirx.Broadcast(count, LANES)
         return tirx.Select(valid, value, broadcast(tirx.const(0, "float32"), LANES))
 
 

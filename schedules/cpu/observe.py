@@ -1,16 +1,16 @@
 """Statistics of a float32 activation, for calibration, in any layout.
 
-    x : float32, logical any shape; memory is taken as ``rows`` of ``size`` contiguous values
+    x : float32, logical any shape; memory is taken as one row of values
     y : range: float32 (3,) = min, max, count of values that are not finite;
         histogram: int32 (bins,)
 
 Loops after scheduling (p parallel):
 
-    p:task   items of the task   value      one partial result per task, none shared
-    task                                    merge
+    p:task   value      one partial result per task, none shared
+    task                merge
 
-A row is all of x, or one block of channels where the last block has lanes past the last channel, or
-one image where the batch is symbolic. Rows are cut into pieces; a task takes consecutive pieces.
+There are as many tasks as values are worth. Blocks with lanes past the last channel are made row
+major before.
 
 Exact:  minima, maxima and counts do not depend on the order. Floats are compared as int32 that sort
         alike, since LLVM vectorizes only those. No value at all: min = inf, max = -inf.
@@ -44,79 +44,54 @@ INFINITY = 0x7F800000  # bits of float32 infinity; larger magnitudes are NaN
 
 
 @dataclass(frozen=True)
-class Memory:
-    """How the values lie in memory, and how they are dealt out to tasks."""
+class Tasks:
+    """How the values, one behind the other in memory, are dealt out to tasks."""
 
     shape: tuple[Any, ...]  # int64, as Relax has it
-    rows: Any
-    size: int
-    pieces: int
-    tasks: int
-    channels: int  # where some lanes are no channel, else 0
+    total: Any
+    count: Any
 
-    def first(self, task: Expr) -> Expr:
-        """Return the first item, a piece of a row, of ``task``."""
-        return task * (self.rows * self.pieces) // self.tasks
+    def begin(self, task: Expr) -> Expr:
+        """Return the first value of ``task``."""
+        return task * self.total // self.count
 
-    def begin(self, item: Expr) -> Expr:
-        """Return where in its row ``item`` begins."""
-        return item % self.pieces * self.size // self.pieces
-
-    def length(self, item: Expr) -> Expr:
-        """Return how many values ``item`` has."""
-        return (item % self.pieces + 1) * self.size // self.pieces - self.begin(item)
-
-    def load(self, flat: tirx.Buffer, item: Expr, i: Expr) -> Expr:
-        """Return value ``i`` of ``item``."""
-        return flat[item // self.pieces * self.size + self.begin(item) + i]
-
-    def is_value(self, item: Expr, i: Expr) -> Any:
-        """Say whether a lane holds a value."""
-        if not self.channels:
-            return tirx.const(True, "bool")
-        block = self.shape[-1]
-        first_channel = item // self.pieces % self.shape[1] * block
-        return (self.begin(item) + i) % block < self.channels - first_channel
+    def length(self, task: Expr) -> Expr:
+        """Return how many values ``task`` has."""
+        return self.begin(task + T.int64(1)) - self.begin(task)
 
 
-def _memory(spec: Observe, layout: Layout) -> Memory:
-    shape = layout.physical_shape(spec.dims)
-    if spec.tasks:
-        return Memory(shape, T.int64(1), math.prod(shape), spec.tasks, spec.tasks, 0)
-    ragged = is_ragged(layout, spec.dims)
-    kept = 2 if ragged else int(isinstance(shape[0], tirx.Var))
-    rows, size = math.prod(shape[:kept]), math.prod(shape[kept:])
-    channels = int(spec.dims[1]) if ragged else 0
-    pieces = tasks = MAX_TASKS
-    if isinstance(rows, int):
-        tasks = max(1, min(MAX_TASKS, rows * size // TASK_ELEMENTS))
-        pieces = -(-tasks // rows)
-    shape = tuple(T.int64(axis) if isinstance(axis, int) else axis for axis in shape)
-    return Memory(shape, rows, size, pieces, tasks, channels)
+def _tasks(spec: Observe, layout: Layout) -> Tasks:
+    shape = tuple(
+        T.int64(axis) if isinstance(axis, int) else axis
+        for axis in layout.physical_shape(spec.dims)
+    )
+    total = math.prod(shape, start=T.int64(1))
+    count = tirx.max(tirx.min(total // TASK_ELEMENTS, T.int64(MAX_TASKS)), T.int64(1))
+    return Tasks(shape, total, count)
 
 
 def _layouts(spec: Observe, wanted: Layouts) -> Layouts:
-    return Layouts(inputs=wanted.inputs, output=ROW)
+    """Take x as it comes, row major where a block has lanes past the last channel."""
+    (layout,) = wanted.inputs
+    return Layouts(inputs=(ROW if is_ragged(layout, spec.dims) else layout,), output=ROW)
 
 
 def general(spec: Observe, layouts: Layouts) -> tuple[Observe, Layouts]:
-    """Return the kernel for tensors of any size, counted by one task or by as many as there are.
+    """Return the kernel for tensors of any size.
 
     A network has tensors of dozens of sizes, and LLVM takes a tenth of a second for each.
     """
-    is_open = any(not isinstance(size, int) for size in spec.dims)
-    if is_open or is_ragged(layouts.inputs[0], spec.dims):
+    if any(not isinstance(size, int) for size in spec.dims):
         return spec, layouts
-    memory = _memory(spec, layouts.inputs[0])
-    dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(len(memory.shape)))
-    tasks = 1 if memory.tasks == 1 else MAX_TASKS
-    return replace(spec, dims=dims, tasks=tasks), Layouts(inputs=(ROW,), output=ROW)
+    rank = len(layouts.inputs[0].physical_shape(spec.dims))
+    dims = tuple(tirx.Var(f"size{axis}", "int64") for axis in range(rank))
+    return replace(spec, dims=dims), Layouts(inputs=(ROW,), output=ROW)
 
 
 def kernel(spec: Observe, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
-    memory = _memory(spec, layouts.inputs[0])
-    return _range(memory) if spec.statistic == "range" else _histogram(spec, memory)
+    tasks = _tasks(spec, layouts.inputs[0])
+    return _range(tasks) if spec.statistic == "range" else _histogram(spec, tasks)
 
 
 def _sortable(bits: Expr) -> Expr:
@@ -128,30 +103,28 @@ def _is_finite(x: Expr) -> Expr:
     return (tirx.reinterpret("int32", x) & 0x7FFFFFFF) < INFINITY
 
 
-def _range(memory: Memory) -> tirx.PrimFunc:
-    tasks, total_size = T.int64(memory.tasks), memory.rows * memory.size
-    first, length, load = memory.first, memory.length, memory.load
+def _range(parts: Tasks) -> tirx.PrimFunc:
+    tasks, total_size, begin, length = parts.count, parts.total, parts.begin, parts.length
+    most_tasks = T.int64(MAX_TASKS)
     most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
 
-    def _key(x: tirx.Buffer, item: Expr, i: Expr, otherwise: Expr) -> Expr:
-        value = load(x, item, i)
-        is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
-        return tirx.Select(is_counted, _sortable(tirx.reinterpret("int32", value)), otherwise)
+    def _key(value: Expr, otherwise: Expr) -> Expr:
+        key = _sortable(tirx.reinterpret("int32", value))
+        return tirx.Select(_is_finite(value), key, otherwise)
 
-    def _is_bad(x: tirx.Buffer, item: Expr, i: Expr) -> Expr:
-        value = tirx.all(memory.is_value(item, i), tirx.Not(_is_finite(load(x, item, i))))
-        return tirx.Select(value, T.int32(1), T.int32(0))
+    def _is_bad(value: Expr) -> Expr:
+        return tirx.Select(_is_finite(value), T.int32(0), T.int32(1))
 
     # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
     @T.prim_func(private=True, s_tir=True)
     def observe_range(
-        x: T.Buffer(memory.shape, "float32"), y: T.Buffer((T.int64(3),), "float32")
+        x: T.Buffer(parts.shape, "float32"), y: T.Buffer((T.int64(3),), "float32")
     ) -> None:
         """Write the least and the largest finite value, and how many are not finite."""
         T.func_attr({"tirx.noalias": True})
-        low = T.sblock_alloc_buffer((tasks,), "int32")
-        high = T.sblock_alloc_buffer((tasks,), "int32")
-        bad = T.sblock_alloc_buffer((tasks,), "int32")
+        low = T.sblock_alloc_buffer((most_tasks,), "int32")
+        high = T.sblock_alloc_buffer((most_tasks,), "int32")
+        bad = T.sblock_alloc_buffer((most_tasks,), "int32")
         for task in range(tasks):
             with T.sblock("observe"):
                 t = T.axis.spatial(tasks, task)
@@ -162,11 +135,10 @@ def _range(memory: Memory) -> tirx.PrimFunc:
                 low[t] = most
                 high[t] = least
                 bad[t] = 0
-                for k in range(first(t + T.int64(1)) - first(t)):
-                    for i in range(length(first(t) + k)):
-                        low[t] = T.min(low[t], _key(flat, first(t) + k, i, most))
-                        high[t] = T.max(high[t], _key(flat, first(t) + k, i, least))
-                        bad[t] = bad[t] + _is_bad(flat, first(t) + k, i)
+                for i in range(length(t)):
+                    low[t] = T.min(low[t], _key(flat[begin(t) + i], most))
+                    high[t] = T.max(high[t], _key(flat[begin(t) + i], least))
+                    bad[t] = bad[t] + _is_bad(flat[begin(t) + i])
         for unit in range(T.int64(1)):
             with T.sblock("merge"):
                 T.axis.spatial(T.int64(1), unit)
@@ -187,38 +159,38 @@ def _range(memory: Memory) -> tirx.PrimFunc:
     return observe_range
 
 
-def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
-    tasks, bins, slots = T.int64(memory.tasks), T.int64(spec.bins), T.int64(spec.bins + 1)
-    first, length = memory.first, memory.length
-    copies, chunk_size, total_size = T.int64(COPIES), T.int64(CHUNK), memory.rows * memory.size
+def _histogram(spec: Observe, parts: Tasks) -> tirx.PrimFunc:
+    tasks, bins, slots = parts.count, T.int64(spec.bins), T.int64(spec.bins + 1)
+    total_size, begin, length = parts.total, parts.begin, parts.length
+    copies, chunk_size, most_tasks = T.int64(COPIES), T.int64(CHUNK), T.int64(MAX_TASKS)
 
-    def _left(item: Expr, chunk: Expr) -> Expr:
-        return length(item) - chunk * CHUNK
+    def _left(task: Expr, chunk: Expr) -> Expr:
+        return T.min(chunk_size, length(task) - chunk * chunk_size)
 
-    def slot(x: tirx.Buffer, low: Expr, inverse: Expr, item: Expr, i: Expr) -> Expr:
+    def slot(value: Expr, low: Expr, inverse: Expr, mask: Expr) -> Expr:
         """Return the bin of a value; the last one is for what is not counted."""
-        value = memory.load(x, item, i)
-        is_counted = tirx.all(memory.is_value(item, i), _is_finite(value))
-        position = ((tirx.abs(value) if spec.absolute else value) - low) * inverse
+        seen = tirx.reinterpret("float32", tirx.reinterpret("int32", value) & mask)
+        position = (seen - low) * inverse
         highest, zero = T.float32(spec.bins - 1), T.float32(0)
         # Not tirx.max: a NaN, from overflow, must not become an index.
         inside = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
-        return tirx.Select(is_counted, inside, T.int32(spec.bins))
+        return tirx.Select(_is_finite(value), inside, T.int32(spec.bins))
 
     @T.prim_func(private=True, s_tir=True)
     def observe_histogram(
-        x: T.Buffer(memory.shape, "float32"),
+        x: T.Buffer(parts.shape, "float32"),
         low: T.Buffer((T.int64(1),), "float32"),
         inverse: T.Buffer((T.int64(1),), "float32"),
+        mask: T.Buffer((T.int64(1),), "int32"),
         y: T.Buffer((bins,), "int32"),
     ) -> None:
         """Count values by bin: every task for itself, then all together."""
         T.func_attr({"tirx.noalias": True})
-        partial = T.sblock_alloc_buffer((tasks, copies * slots), "int32")
+        partial = T.sblock_alloc_buffer((most_tasks, copies * slots), "int32")
         for task in range(tasks):
             with T.sblock("observe"):
                 t = T.axis.spatial(tasks, task)
-                T.reads(whole(x), low[0], inverse[0])
+                T.reads(whole(x), low[0], inverse[0], mask[0])
                 T.writes(partial[t, 0 : copies * slots])
                 T.sblock_attr({"template": "observe_cpu"})
                 flat = T.decl_buffer((total_size,), "float32", data=x.data)
@@ -226,14 +198,13 @@ def _histogram(spec: Observe, memory: Memory) -> tirx.PrimFunc:
                 counted = T.if_then_else(inverse[0] > 0.0, T.int64(1), T.int64(0))
                 for b in range(counted * copies * slots):
                     partial[t, b] = 0
-                for k in range(counted * (first(t + T.int64(1)) - first(t))):
-                    for chunk in range((length(first(t) + k) + chunk_size - 1) // chunk_size):
-                        for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
-                            place[j] = slot(
-                                flat, low[0], inverse[0], first(t) + k, chunk * chunk_size + j
-                            ) + T.Cast("int32", j % copies * slots)
-                        for j in range(T.min(chunk_size, _left(first(t) + k, chunk))):
-                            partial[t, place[j]] = partial[t, place[j]] + 1
+                for chunk in range(counted * ((length(t) + chunk_size - 1) // chunk_size)):
+                    for j in range(_left(t, chunk)):
+                        place[j] = slot(
+                            flat[begin(t) + chunk * chunk_size + j], low[0], inverse[0], mask[0]
+                        ) + T.Cast("int32", j % copies * slots)
+                    for j in range(_left(t, chunk)):
+                        partial[t, place[j]] = partial[t, place[j]] + 1
         for unit in range(T.int64(1)):
             with T.sblock("merge"):
                 T.axis.spatial(T.int64(1), unit)
@@ -261,8 +232,7 @@ def space(sch: Schedule, spec: Observe, target: Target) -> None:
 def _apply(sch: Schedule, tiles: ElementwiseUnrolling) -> None:
     (block,) = template_blocks(sch)
     (task,) = sch.get_loops(block)
-    if int(sch.get(task).extent) > 1:
-        sch.parallel(task)
+    sch.parallel(task)
     if tiles.unroll is not None:
         sch.annotate(task, "pragma_auto_unroll_max_step", tiles.unroll)
 

@@ -22,15 +22,19 @@ from schedules.reference.windows import conv2d, dense, pool2d
 from schedules.spec import (
     QUOTIENTS,
     ZERO_DIVISOR,
+    Arithmetic,
     Binary,
     Bound,
+    ChannelExtremes,
     ChannelMeans,
     Concat,
     Dequantize,
+    Gelu,
     Move,
     Observe,
     Quantize,
     Rescale,
+    Sigmoid,
     Spec,
     Table,
 )
@@ -62,6 +66,15 @@ def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
     a = scale(spec, a, factors(spec, params, "m_a"), z_y, params["clamp"])
     b = scale(spec, b, factors(spec, params, "m_b"), z_y, params["clamp"])
     return np.asarray(_OPERATORS[spec.operator](a, b))
+
+
+def _arithmetic(spec: Arithmetic, tensors: Arrays, params: Arrays) -> np.ndarray:
+    x, b = tensors["x"], tensors.get("b")
+    if spec.function == "clip":
+        return clamp(x, params["clamp"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = _ALONE[spec.function](x) if b is None else _OPERATORS[spec.function](x, b)
+    return clamp(y, params["clamp"]) if spec.clamped else np.asarray(y)
 
 
 def _bound(spec: Bound, tensors: Arrays, params: Arrays) -> np.ndarray:
@@ -148,6 +161,11 @@ def _channel_means(spec: ChannelMeans, tensors: Arrays, params: Arrays) -> np.nd
     return np.asarray(sums * params["m"])
 
 
+def _channel_extremes(spec: ChannelExtremes, tensors: Arrays, params: Arrays) -> np.ndarray:
+    rows = tensors["x"].reshape(spec.dims[1], -1)
+    return np.stack([rows.min(axis=1), rows.max(axis=1)])
+
+
 def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
     x = tensors["x"].ravel()
     finite = x[np.isfinite(x)]
@@ -156,7 +174,7 @@ def _observe(spec: Observe, tensors: Arrays, params: Arrays) -> np.ndarray:
         return np.array([low, high, x.size - finite.size], np.float32)
     if not params["inverse"][0]:
         return np.zeros(spec.bins, np.int32)
-    value = np.abs(finite) if spec.absolute else finite
+    value = (finite.view(np.int32) & params["mask"]).view(np.float32)
     with np.errstate(over="ignore"):
         position = (value - params["low"]) * params["inverse"]
     bins = np.clip(position, 0, spec.bins - 1).astype(np.int64)
@@ -171,11 +189,19 @@ def _quotient(dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
 
 _OPERATORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add,
+    "sub": np.subtract,
+    "rsub": lambda a, b: b - a,
     "mul": np.multiply,
     "div": np.divide,
     "rdiv": lambda a, b: b / a,
     "max": np.maximum,
     "min": np.minimum,
+}
+_ALONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "identity": lambda x: x,
+    "negative": np.negative,
+    "sigmoid": lambda x: sigmoid(Sigmoid(dims=x.shape), {"x": x}, {}),
+    "gelu": lambda x: gelu(Gelu(dims=x.shape), {"x": x}, {}),
 }
 _QUOTIENTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "div": _quotient,
@@ -185,6 +211,7 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "conv2d": conv2d,
     "dense": dense,
     "pool2d": pool2d,
+    "arithmetic": _arithmetic,
     "binary": _binary,
     "bound": _bound,
     "rescale": _rescale,
@@ -195,6 +222,7 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "move": _move,
     "observe": _observe,
     "channel_means": _channel_means,
+    "channel_extremes": _channel_extremes,
     "interpolate": interpolate,
     "sample2d": sample2d,
     "sigmoid": sigmoid,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from schedules.rounding import ROUNDINGS, Requantize, Rounding
 from schedules.spec.activations import GATES, GATES_ALONE, Activation, Gate
+from schedules.spec.arithmetic import Arithmetic
 from schedules.spec.elementwise import (
     QUOTIENTS,
     ZERO_DIVISOR,
@@ -31,27 +32,32 @@ from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
-from schedules.spec.open_size import OpenConv2d, OpenUnpack
+from schedules.spec.open_size import LAST, OpenConv2d, OpenPack, OpenPool2d, OpenUnpack
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product, Strides
 from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
-from schedules.spec.statistics import ChannelMeans, Observe
+from schedules.spec.statistics import MAGNITUDE, SIGNED, ChannelExtremes, ChannelMeans, Observe
 from schedules.spec.text import SPECS, Spec, from_json, sized, to_json
 
 __all__ = [
     "GATES",
     "GATES_ALONE",
+    "LAST",
+    "MAGNITUDE",
     "PER_CHANNEL",
     "QUOTIENTS",
     "ROUNDINGS",
+    "SIGNED",
     "SPECS",
     "ZERO_DIVISOR",
     "Activation",
+    "Arithmetic",
     "Attention",
     "Binary",
     "Bound",
+    "ChannelExtremes",
     "ChannelMeans",
     "Concat",
     "Conv2d",
@@ -65,6 +71,8 @@ __all__ = [
     "Normalize",
     "Observe",
     "OpenConv2d",
+    "OpenPack",
+    "OpenPool2d",
     "OpenUnpack",
     "OperatorSpec",
     "Padding",

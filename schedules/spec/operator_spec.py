@@ -68,9 +68,9 @@ class OperatorSpec:
         """Element type of constant ``name``, one of ``params``."""
         if name in ("w", "bias") and self.dtype("x") != "float32":
             return "int8" if name == "w" else "int32"
-        return (
-            self.dtype("y") if name in ("table", "fill") else "int32" if name == "z" else "float32"
-        )
+        if name in ("table", "fill"):
+            return self.dtype("y")
+        return "int32" if name in ("z", "last", "mask") else "float32"
 
     def dtype(self, name: str) -> str:
         """Element type of activation ``name``."""

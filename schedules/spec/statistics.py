@@ -7,6 +7,11 @@ from typing import ClassVar, Literal
 
 from schedules.spec.operator_spec import OperatorSpec, Shape
 
+MAGNITUDE = 0x7FFFFFFF
+"""The bits of a float32 without its sign."""
+SIGNED = -1
+"""All bits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelMeans(OperatorSpec):
@@ -37,31 +42,49 @@ class ChannelMeans(OperatorSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelExtremes(OperatorSpec):
+    """The least and the greatest value of each channel of a float32 image (1, c, h, w).
+
+    y float32 (2, c): least values, then greatest. Where ``channels`` are given, dims are those of
+    the image in memory, as of :class:`ChannelMeans`. Values that are NaN are not promised to count.
+    """
+
+    kind: ClassVar[str] = "channel_extremes"
+    dims: Shape
+    channels: Shape = ()
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        return self.dims if name == "x" else (2, *(self.channels or self.dims[1:2]))
+
+    def dtype(self, name: str) -> str:
+        """Element type of every activation."""
+        return "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observe(OperatorSpec):
     """A statistic of a float32 activation, for calibration.
 
     Lanes past the last channel are left out.
 
     range: y float32 (3,) = min, max, number of values that are not finite (those are left out).
-    histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32
-    with ``v = |x|`` if ``absolute`` else x; values that are not finite are left out. Where inverse
-    is zero nothing is counted, and no time taken.
-    It is counted in ``tasks`` parts, at the same time where there are threads; 0 leaves that to the
-    template, which knows the size then: dims are symbolic otherwise.
-    Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width) for histogram.
+    histogram: y int32 (bins,); ``bin = clip(int((v - low) * inverse), 0, bins - 1)`` in float32,
+    v being x whose bits are those of ``mask`` too: ``MAGNITUDE`` leaves the sign out. Values that
+    are not finite are left out. Where inverse is zero nothing is counted, and no time taken.
+    Params: none for range; low float32 (1,), inverse float32 (1,) (1 / bin width), mask int32 (1,)
+    for histogram.
     """
 
     kind: ClassVar[str] = "observe"
     statistic: Literal["range", "histogram"]
     dims: Shape
     bins: int = 0
-    absolute: bool = False
-    tasks: int = 0
 
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        return ("low", "inverse") if self.statistic == "histogram" else ()
+        return ("low", "inverse", "mask") if self.statistic == "histogram" else ()
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""

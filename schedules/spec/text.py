@@ -10,22 +10,26 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from schedules.spec.arithmetic import Arithmetic
 from schedules.spec.elementwise import Binary, Bound, Dequantize, Quantize, Rescale, Table
 from schedules.spec.functions import Gelu, Sigmoid
 from schedules.spec.interpolating import Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
-from schedules.spec.open_size import OpenConv2d, OpenUnpack
+from schedules.spec.open_size import OpenConv2d, OpenPack, OpenPool2d, OpenUnpack
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product
 from schedules.spec.sampling import Sample2d
-from schedules.spec.statistics import ChannelMeans, Observe
+from schedules.spec.statistics import ChannelExtremes, ChannelMeans, Observe
 
 Spec = (
     Conv2d
     | OpenConv2d
     | OpenUnpack
+    | OpenPack
+    | OpenPool2d
+    | Arithmetic
     | Dense
     | Pool2d
     | Binary
@@ -38,6 +42,7 @@ Spec = (
     | Move
     | Observe
     | ChannelMeans
+    | ChannelExtremes
     | Sample2d
     | Sigmoid
     | Gelu
@@ -53,6 +58,9 @@ SPECS: dict[str, type[Spec]] = {
         Conv2d,
         OpenConv2d,
         OpenUnpack,
+        OpenPack,
+        OpenPool2d,
+        Arithmetic,
         Dense,
         Pool2d,
         Binary,
@@ -65,6 +73,7 @@ SPECS: dict[str, type[Spec]] = {
         Move,
         Observe,
         ChannelMeans,
+        ChannelExtremes,
         Sample2d,
         Sigmoid,
         Gelu,

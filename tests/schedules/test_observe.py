@@ -9,14 +9,14 @@ from schedules.cpu.observe import OBSERVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.space import Kernel
-from schedules.spec import Observe, to_json
+from schedules.spec import MAGNITUDE, SIGNED, Observe, to_json
 from schedules.targets import named_target
 from schedules.template import Layouts
 from tests.compiled import compiled
-from tests.schedules.any_layout_runs import NATIVE, build, check, f32, run
+from tests.schedules.any_layout_runs import NATIVE, build, check, f32, i32, run
 
 LAYOUTS = [ROW, NHWC, NCHW4C, NCHW16C]
-HISTOGRAM = {"low": f32(-2.5), "inverse": f32(100 / 5.1)}
+HISTOGRAM = {"low": f32(-2.5), "inverse": f32(100 / 5.1), "mask": i32(SIGNED)}
 
 
 def values(shape: tuple[int, ...], scale: float = 1) -> dict[str, np.ndarray]:
@@ -26,8 +26,8 @@ def values(shape: tuple[int, ...], scale: float = 1) -> dict[str, np.ndarray]:
     return {"x": x}
 
 
-def histogram(shape: tuple[int, ...], absolute: bool = False) -> Observe:
-    return Observe(statistic="histogram", dims=shape, bins=100, absolute=absolute)
+def histogram(shape: tuple[int, ...]) -> Observe:
+    return Observe(statistic="histogram", dims=shape, bins=100)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
@@ -49,13 +49,13 @@ def test_histogram(shape, layout):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("mask", [SIGNED, MAGNITUDE])
 @pytest.mark.parametrize("target", ["x86", "native"])
-def test_every_target(target, absolute):
+def test_every_target(target, mask):
     shape = (1, 3, 40, 40)
     where = {"target": named_target(target), "tensors": values(shape, 30)}
     check(Observe(statistic="range", dims=shape), {}, **where)
-    check(histogram(shape, absolute), HISTOGRAM, **where)
+    check(histogram(shape), HISTOGRAM | {"mask": i32(mask)}, **where)
 
 
 @pytest.mark.parametrize("size", [1, 15, 257, 100_003])
@@ -88,11 +88,17 @@ def test_one_kernel_serves_every_size(first, second, statistic):
         np.testing.assert_array_equal(y.numpy(), reference(spec, {"x": x}, params))
 
 
-def test_ragged_and_open_sizes_have_kernels_of_their_own():
+def test_open_sizes_have_kernels_of_their_own():
     asked = Layouts(inputs=(NCHW16C,), output=ROW)
-    for dims in ((1, 20, 9, 9), (tirx.Var("n", "int64"), 16, 9, 9)):
-        spec = Observe(statistic="range", dims=dims)
-        assert OBSERVE_CPU.general(spec, asked) == (spec, asked)
+    spec = Observe(statistic="range", dims=(tirx.Var("n", "int64"), 16, 9, 9))
+    assert OBSERVE_CPU.general(spec, asked) == (spec, asked)
+
+
+def test_blocks_with_lanes_past_the_last_channel_are_made_row_major():
+    asked = Layouts(inputs=(NCHW16C,), output=ROW)
+    for channels, layout in ((20, ROW), (32, NCHW16C)):
+        spec = Observe(statistic="range", dims=(1, channels, 9, 9))
+        assert OBSERVE_CPU.layouts(spec, asked).inputs == (layout,)
 
 
 def test_nothing_finite():
@@ -114,7 +120,7 @@ def test_extreme_values_stay_in_the_histogram():
     """Differences that overflow land in the last bin, never outside of the buffer."""
     x = f32(3.4e38, -3.4e38, 1e-45, -0.0, 2.5999, 1e10)
     for low in (-3.4e38, 0.0):
-        params = {"low": f32(low), "inverse": f32(1.0)}
+        params = HISTOGRAM | {"low": f32(low), "inverse": f32(1.0)}
         check(histogram((6,)), params, tensors={"x": x})
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from schedules.reference.kernels import reference
 from schedules.spec import (
+    MAGNITUDE,
+    SIGNED,
     Binary,
     Bound,
     Concat,
@@ -203,7 +205,7 @@ def test_observe():
     y = reference(Observe(statistic="range", dims=(5,)), {"x": x}, {})
     np.testing.assert_array_equal(y, f32(-1, 2, 2))
     spec = Observe(statistic="histogram", dims=(5,), bins=4)
-    params = {"low": f32(0), "inverse": f32(2)}
+    params = {"low": f32(0), "inverse": f32(2), "mask": np.int32([SIGNED])}
     np.testing.assert_array_equal(reference(spec, {"x": x}, params), [1, 1, 0, 1])
-    spec = Observe(statistic="histogram", dims=(5,), bins=4, absolute=True)
+    params["mask"] = np.int32([MAGNITUDE])
     np.testing.assert_array_equal(reference(spec, {"x": x}, params), [0, 1, 1, 1])

@@ -67,7 +67,7 @@ def test_dequantized_in_blocks():
 
 
 def test_what_is_moved_otherwise_keeps_its_own():
-    spec = _copy((1, 16, 2, 2), "float32")
+    spec = _copy((1, 16, 2, 2), "uint8")
     packed = Layouts(inputs=(ROW,), output=NCHW16C)
     template = select(spec, TARGET)
     assert of_any_size(template, spec, packed, TARGET) == (template, spec, packed)

@@ -32,7 +32,7 @@ from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.catalog import of_any_size, select
 from schedules.layout import NHWC, ROW, Layout
-from schedules.spec import DType, Move, Spec, sized, to_json
+from schedules.spec import LAST, DType, Move, Spec, sized, to_json
 from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
 
 INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
@@ -191,10 +191,13 @@ class _LayoutWriter:
         inputs: list[relax.Expr],
         params: Mapping[str, np.ndarray | relax.Expr],
     ) -> relax.Call:
-        constants = _packed(template, spec, params)
-        function = self._function(spec, template, layouts)
+        constants = list(_packed(template, spec, params))
         shape = layouts.output.physical_shape(spec.shape("y"))
         out = relax.TensorType([self._own_size(size) for size in shape], spec.dtype("y"))
+        compiled, function = self._function(spec, template, layouts)
+        if LAST in compiled.params:
+            last = (int(spec.shape("y")[1]) - 1) % layouts.output.block + 1
+            constants.append(relax.const(np.array([last], compiled.constant_dtype(LAST))))
         return relax.call_tir(function, [*inputs, *constants], out)
 
     def _own_size(self, size: int | tvm.ir.Expr) -> int | tvm.ir.Expr:
@@ -207,8 +210,8 @@ class _LayoutWriter:
 
     def _function(
         self, spec: Spec, template: ScheduleTemplate, layouts: Layouts
-    ) -> tvm.ir.GlobalVar:
-        """Return the PrimFunc of a kernel; equal kernels share one."""
+    ) -> tuple[Spec, tvm.ir.GlobalVar]:
+        """Return what is compiled and the PrimFunc of a kernel; equal kernels share one."""
         spec, layouts = template.general(spec, layouts)
         if self._brief:
             template, spec, layouts = of_any_size(template, spec, layouts, self._target)
@@ -220,7 +223,7 @@ class _LayoutWriter:
                 lambda: template.kernel(spec, layouts).with_attr(attributes), *key
             )
             self._kernels[key] = self._writer.add_kernel(func, _name(key))
-        return self._kernels[key]
+        return spec, self._kernels[key]
 
     def _hold(self, var: relax.Expr, layout: Layout, value: relax.Expr) -> None:
         self._layout[var] = layout
@@ -238,10 +241,12 @@ def _packed(
 ) -> Iterable[relax.Expr]:
     """Return the constants as the template reads them; variables are passed on."""
     arrays = {name: value for name, value in params.items() if isinstance(value, np.ndarray)}
-    if len(arrays) < len(params):
-        return [params[name] for name in spec.params]
-    packed = template.pack(spec, arrays)
-    return [relax.const(np.ascontiguousarray(packed[name])) for name in spec.params]
+    packed = template.pack(spec, arrays) if len(arrays) == len(params) else params
+    return [_expression(packed[name]) for name in spec.params]
+
+
+def _expression(value: np.ndarray | relax.Expr) -> relax.Expr:
+    return relax.const(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
 
 
 def _moves_nothing(spec: Move, layouts: Layouts) -> bool:

@@ -66,8 +66,9 @@ class Realize:
     """Turn a QDQ module into integers."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
-        """Return the integer module; ``mod`` itself is left alone."""
-        return _Realizer(mod["main"]).run()
+        """Return the integer module; ``mod`` itself is left alone, and returned if all float."""
+        is_float = not dataflow.is_quantized(mod) and pixels_of(mod["main"]) is None
+        return mod if is_float else _Realizer(mod["main"]).run()
 
 
 class _Realizer:

@@ -41,9 +41,12 @@ class ScheduleKernels:
     def _scheduled(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         template, spec, layouts = (str(func.attrs[name]) for name in (TEMPLATE, SPEC, LAYOUTS))
         task = Task(template=template, spec=spec, layouts=tuple(json.loads(layouts)))
-        kernel = task.kernel(self._target)
-        sch = self._records.schedule(task, kernel) if self._records else None
         attributes = {name: func.attrs[name] for name in (TEMPLATE, SPEC, LAYOUTS)}
+        made = func
+        for name in attributes:
+            made = made.without_attr(name)
+        kernel = task.kernel(self._target, made=made)
+        sch = self._records.schedule(task, kernel) if self._records else None
         scheduled = (
             shared_function(lambda: kernel.function(kernel.default()), str(self._target), task.key)
             if sch is None

@@ -34,7 +34,16 @@ class ShiftSigns:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module without int8 activations; ``mod`` itself is left alone."""
-        return _Shifter(mod).run()
+        return _Shifter(mod).run() if _has_integers(mod["main"]) else mod
+
+
+def _has_integers(func: relax.Function) -> bool:
+    """Say whether any tensor is one of int8."""
+    tensors = (*func.params, *(var for var, _ in dataflow.calls(func)))
+    return any(
+        isinstance(tensor.ty, relax.TensorType) and dataflow.dtype(tensor) == "int8"
+        for tensor in tensors
+    )
 
 
 class _Shifter:

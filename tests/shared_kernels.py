@@ -1,17 +1,20 @@
-"""Networks of one file share their kernels: most of them are quantized several times.
+"""Networks share their kernels: most of them are quantized several times, the demo's in many files.
 
-A folder whose tests are about what is computed, not about compiling it, imports the fixture.
+Folders that test what is compiled have a fixture of this name that does nothing.
 """
 
 from collections.abc import Iterator
 
 import pytest
 
-from relay_int8.compiler.kernel_library import sharing_kernels
+from relay_int8.compiler import kernel_library
+
+LIBRARY = kernel_library.KernelLibrary()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def shared_kernels() -> Iterator[None]:
-    """Compile each kernel of a template once for all tests of a file."""
-    with sharing_kernels():
-        yield
+    """Compile each kernel of a template once a process, but for artifacts, which hold their own."""
+    token = kernel_library._shared.set(LIBRARY)
+    yield
+    kernel_library._shared.reset(token)

@@ -14,6 +14,7 @@ from relay_int8.calibration import (
 from relay_int8.calibration.methods import find_method
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.numerics.qparams import SMALLEST_THRESHOLD
 
 pytestmark = pytest.mark.fast
 F = np.float32
@@ -178,6 +179,17 @@ def test_constant_tensors(method, scheme, value, low, high, scale, note):
     assert CalibrationTable.from_json(table.to_json()).entries["c"].notes == entry.notes
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_least_range_there_is(is_kept):
+    high = F(SMALLEST_THRESHOLD) if is_kept else np.nextafter(F(SMALLEST_THRESHOLD), F(0))
+    table = run([images(25)], {"c": "u8"}, lambda _: {"c": np.array([0, high], F)}, method="max")
+    entry = table.entries["c"]
+    assert (entry.low, entry.high) == (0, high if is_kept else 0)
+    assert entry.notes == (
+        () if is_kept else ("all values are zero (or below 2**-110): its scale is 1",)
+    )
+
+
 class Wide(Method):
     name = "wide"
 
@@ -191,6 +203,29 @@ def test_ranges_are_cut_to_what_was_observed():
     for name, entry in entries.items():
         assert (entry.low, entry.high) == (exact[name].low, exact[name].high)
         assert entry.method == "wide"
+
+
+class Roomy(Wide):
+    """Cuts nothing, and reaches 1 further below and 2 further above."""
+
+    def margins(self, histogram, scheme):
+        return 1.0, 2.0
+
+
+@pytest.mark.parametrize(
+    ("scheme", "values", "low", "high"),
+    [
+        ("u8", [0, 5], 0, 7),
+        ("s8", [-3, 5], -7, 7),
+        ("s8", [-5, 3], -7, 7),
+        ("asymmetric", [-3, 5], -4, 7),
+        ("asymmetric", [0.25, 5], -1, 7),
+        ("asymmetric", [-5, -0.25], -6, 2),
+    ],
+)
+def test_margins_lie_beyond_the_ends_that_were_observed(scheme, values, low, high):
+    table = run([images(25)], {"c": scheme}, lambda _: {"c": F(values)}, method=Roomy())
+    assert (table.entries["c"].low, table.entries["c"].high) == (low, high)
 
 
 def test_a_moving_average_depends_on_the_order_but_not_on_batches():

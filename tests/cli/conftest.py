@@ -1,4 +1,4 @@
-"""A tiny artifact, and the command line as a function; networks of one file share their kernels."""
+"""A tiny artifact, and the command line as a function."""
 
 import platform
 
@@ -14,9 +14,6 @@ from relay_int8.cli import app
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.runtime.artifact import save_artifact
 from relay_int8.runtime.manifest import Manifest
-from tests.shared_kernels import shared_kernels
-
-__all__ = ["artifact", "invoke", "shared_kernels"]
 
 
 @I.ir_module

@@ -9,7 +9,7 @@ import tvm_ffi
 
 from relay_int8.compiler import kernel_library
 from relay_int8.compiler.build import Built, compile_module, virtual_machine
-from relay_int8.compiler.kernel_library import share_library, sharing_kernels
+from relay_int8.compiler.kernel_library import share_library, shared_function, sharing_kernels
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.targets import native_target
 from tests.quantized_networks import QuantizedNetwork
@@ -60,6 +60,20 @@ def test_without_a_context_nothing_is_remembered(compiled):
         compile_module(mod, TARGET, shared=True)
     assert compiled[0] == compiled[1]
     assert compiled[0]
+
+
+def test_a_function_is_made_once_for_its_key_in_a_context():
+    made = []
+
+    def make() -> tvm.tirx.PrimFunc:
+        made.append(tvm.tirx.PrimFunc([], tvm.tirx.Evaluate(len(made))))
+        return made[-1]
+
+    with sharing_kernels():
+        found = [shared_function(make, *key) for key in (("a", "b"), ("a", "b"), ("a", "c"))]
+    again = [shared_function(make, "a", "b") for _ in range(2)]
+    assert [made.index(func) for func in found] == [0, 0, 1]
+    assert len(made) == 4 and again == made[2:]
 
 
 def test_an_exported_library_has_all_its_kernels(compiled, tmp_path):

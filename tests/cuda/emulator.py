@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import math
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -38,10 +41,10 @@ COMPILER = (
     "-std=c++17",
     "-w",
     "-fPIC",
-    "-shared",
     "-fwrapv",
     "-fno-strict-aliasing",
     "-fsanitize=alignment",
+    "-ffp-contract=off",
 )
 _DEFINITION = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\) \{(.*?)\n\}', re.S
@@ -190,21 +193,31 @@ def compile_kernels(
 ) -> None:
     """Write a library with a function ``run_<name>`` for each kernel."""
     kernels = (_translated(kernel) for kernel in found.values())
-    text = "\n".join(['#include "shim.h"', MMA_FUNCTIONS, *kernels])
-    command = [
-        *COMPILER,
-        "-O1" if optimize else "-O0",  # -O2 compiles twice as long, and its code is no faster
-        "-ffp-contract=off",
-        f"-D__CUDA_ARCH__={10 * capability}",
-        f"-I{SHIM.parent}",
-        "-x",
-        "c++",
-        "-",
-        "-o",
-    ]
-    done = subprocess.run([*command, str(library)], input=text, text=True, capture_output=True)
+    defined = f"#define __CUDA_ARCH__ {10 * capability}"
+    text = "\n".join([f'#include "{SHIM.name}"', defined, MMA_FUNCTIONS, *kernels])
+    level = "-O1" if optimize else "-O0"  # -O2 compiles twice as long, and its code is no faster
+    options = [level, "-shared", f"-I{_precompiled(level)}", "-x", "c++", "-", "-o", str(library)]
+    done = subprocess.run([*COMPILER, *options], input=text, text=True, capture_output=True)
     if done.returncode:
         raise EmulationError(f"the shim does not know all of this CUDA C:\n{done.stderr[:3000]}")
+
+
+@functools.cache
+def _precompiled(level: str) -> Path:
+    """Compile the shim, half of what there is to compile, once a process; return its folder."""
+    folder = temporary_folder()
+    shutil.copy(SHIM, folder)
+    header = folder / SHIM.name
+    options = [level, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
+    subprocess.run([*COMPILER, *options], check=True)
+    return folder
+
+
+def temporary_folder() -> Path:
+    """Return a folder that is gone when the process ends."""
+    folder = tempfile.mkdtemp(prefix="relay-int8-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _translated(kernel: Kernel) -> str:

@@ -7,6 +7,7 @@ finding it, loading the libraries, memory, launches, graphs. Processes that see 
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from unittest.mock import patch
 
 from schedules.cuda.toolchain import compiler
 from schedules.cuda.toolchain.nvrtc import Compiled
-from tests.cuda.emulator import Kernel, compile_kernels, kernels
+from tests.cuda.emulator import Kernel, compile_kernels, kernels, temporary_folder
 
 HERE = Path(__file__).parent
 RUNTIME = "libcudart.so.13"
@@ -66,17 +67,12 @@ class FakeGpu:
     def _make(cls, folder: Path, kernels: str) -> FakeGpu:
         folder.mkdir()
         site = folder / "site"
-        driver, runtime = folder / DRIVER, site / "nvidia" / "cu13" / "lib" / RUNTIME
+        runtime = site / "nvidia" / "cu13" / "lib" / RUNTIME
         runtime.parent.mkdir(parents=True)
         # The loader gives up at this file: whatever toolkit is installed, it is not found.
         (folder / RUNTIME).touch()
-        _compile(["-x", "c", str(HERE / "fake_driver.c"), "-c", "-o", str(folder / "driver.o")])
-        files = [str(HERE / "fake_launches.cc"), str(folder / "driver.o"), "-ldl"]
-        _compile(["-shared", *files, f"-Wl,-soname,{driver.name}", "-o", str(driver)])
-        (folder / "versions").write_text(f"{RUNTIME} {{ global: cuda*; local: *; }};")
-        script = f"-Wl,-soname,{RUNTIME},--version-script,{folder / 'versions'}"
-        files = [str(HERE / "fake_runtime.cc"), str(driver)]
-        _compile(["-shared", *files, script, "-o", str(runtime)])
+        shutil.copy(stand_ins() / DRIVER, folder)
+        shutil.copy(stand_ins() / RUNTIME, runtime)
         return cls(folder, site, folder / kernels)
 
     def environment(self, devices: str = "Fake GPU:80:16", driver: int = 13000) -> dict[str, str]:
@@ -88,6 +84,21 @@ class FakeGpu:
             "FAKE_CUDA_DRIVER": str(driver),
             "FAKE_CUDA_KERNELS": str(self.kernels),
         }
+
+
+@functools.cache
+def stand_ins() -> Path:
+    """Compile driver and runtime, which are those of every GPU; once a process, and its folder."""
+    folder = temporary_folder()
+    driver, runtime = folder / DRIVER, folder / RUNTIME
+    compiled(["-x", "c", str(HERE / "fake_driver.c"), "-c", "-o", str(folder / "driver.o")])
+    files = [str(HERE / "fake_launches.cc"), str(folder / "driver.o"), "-ldl"]
+    compiled(["-shared", *files, f"-Wl,-soname,{driver.name}", "-o", str(driver)])
+    (folder / "versions").write_text(f"{RUNTIME} {{ global: cuda*; local: *; }};")
+    script = f"-Wl,-soname,{RUNTIME},--version-script,{folder / 'versions'}"
+    files = [str(HERE / "fake_runtime.cc"), str(driver)]
+    compiled(["-shared", *files, script, "-o", str(runtime)])
+    return folder
 
 
 HALF = 'extern "C" int64_t fake_bytes(const void* address);'
@@ -102,7 +113,7 @@ def compile_launches(source: str, library: Path, driver: Path) -> None:
     text = library.with_suffix(".cc")
     text.write_text(f"#include <stdint.h>\n{HALF}\n{launches}\n")
     files = [str(text), str(bodies), str(driver)]
-    _compile(["-shared", *files, "-Wl,-rpath,$ORIGIN", "-o", str(library)])
+    compiled(["-shared", *files, "-Wl,-rpath,$ORIGIN", "-o", str(library)])
 
 
 def _launch(kernel: Kernel) -> str:
@@ -127,5 +138,6 @@ extern "C" int launch_{name}(const int* size, void** p) {{
 }}"""
 
 
-def _compile(arguments: list[str]) -> None:
+def compiled(arguments: list[str]) -> None:
+    """Compile by g++; CalledProcessError if it fails."""
     subprocess.run(["g++", "-std=c++17", "-fPIC", "-w", *arguments], check=True)

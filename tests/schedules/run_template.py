@@ -1,5 +1,8 @@
 """Run a template on logical arrays: pack, schedule, compile, call, unpack."""
 
+import functools
+from typing import Any
+
 import numpy as np
 import tvm
 from tvm.s_tir import Schedule
@@ -8,7 +11,7 @@ from tvm.target import Target
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import Attention, Conv2d, Dense, Product
 from schedules.template import Layouts, ScheduleTemplate
-from tests.compiled import compiled
+from tests.compiled import CompiledKernels, compiled
 
 WANTED = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
 
@@ -21,17 +24,8 @@ def run_template(
     seed: int | None = None,
 ) -> np.ndarray:
     """Return y in logical shape; ``seed`` chooses a sample of the space, None the default."""
-    assert template.refuses(spec, target) is None
     layouts = template.layouts(spec, WANTED)
-    sch = Schedule(
-        template.kernel(spec, layouts).with_attr("global_symbol", "main"), seed=seed or 1
-    )
-    if seed is None:
-        template.default(sch, spec, target)
-    else:
-        template.space(sch, spec, target)
-    run = compiled(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target)
-
+    run = _built(template, spec, str(target), seed)
     batch = len(arrays[spec.tensors[0]])
     shape = [size if isinstance(size, int) else batch for size in spec.shape("y")]
     y = np.full(layouts.output.physical_shape(shape), 77).astype(spec.y)
@@ -46,6 +40,21 @@ def run_template(
     if spec.y == "float32" and layouts.output == NCHW16C and shape[1] % 16:
         assert not result[:, -1, ..., shape[1] % 16 :].any(), "lanes past the last channel"
     return layouts.output.unpack(result, shape)
+
+
+@functools.lru_cache(maxsize=4)  # tests run a kernel on several arrays, one after the other
+def _built(
+    template: ScheduleTemplate, spec: Any, target_text: str, seed: int | None
+) -> CompiledKernels:
+    target = Target(target_text)
+    assert template.refuses(spec, target) is None
+    func = template.kernel(spec, template.layouts(spec, WANTED))
+    sch = Schedule(func.with_attr("global_symbol", "main"), seed=seed or 1)
+    if seed is None:
+        template.default(sch, spec, target)
+    else:
+        template.space(sch, spec, target)
+    return compiled(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target)
 
 
 def with_garbage(layout, array: np.ndarray) -> np.ndarray:

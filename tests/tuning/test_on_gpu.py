@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 
@@ -15,6 +16,7 @@ from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, Endpoint
 from relay_int8.tuning.bench import Batch, Timing, compile_batch
 from relay_int8.tuning.device_fault import fault_of
+from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice
 from relay_int8.tuning.network import network_tasks
 from relay_int8.tuning.rack import SessionLost
@@ -31,7 +33,6 @@ pytestmark = pytest.mark.skipif(
 )
 MEASURE = """
 import json, sys
-from relay_int8.errors import DeployError
 from relay_int8.tuning.bench import Timing
 from relay_int8.tuning.measure import LocalMeasurer
 from relay_int8.tuning.session import obstacle
@@ -39,22 +40,14 @@ from schedules.task import Task
 from schedules.targets import named_target, target_config
 
 if __name__ == "__main__":
-    key, candidates, workers, flush = json.loads(sys.argv[1])
+    key, candidates = json.loads(sys.argv[1])
     target = named_target("sm_80")
     assert obstacle(target) is None
-    candidates = [
-        one and tuple(tuple(c) if isinstance(c, list) else c for c in one) for one in candidates
-    ]
-    timing = Timing(repeats=2, repeat_ms=1, flush=flush)
-    with LocalMeasurer(target_config(target), timing=timing, workers=workers) as measurer:
+    timing = Timing(repeats=2, repeat_ms=1)
+    with LocalMeasurer(target_config(target), timing=timing, workers=2) as measurer:
         place = measurer.describe().name
-        try:
-            found = measurer.measure(Task.from_key(key, 1), candidates)
-            if flush:
-                found = measurer.compare(Task.from_key(key, 1), candidates)
-        except DeployError as error:
-            sys.exit(str(error))
-    print(json.dumps([place, [[one.verdict, len(one.seconds), one.reason] for one in found]]))
+        found = measurer.measure(Task.from_key(key, 1), candidates)
+    print(json.dumps([place, [[one.verdict, len(one.seconds)] for one in found]]))
 """
 
 
@@ -76,22 +69,18 @@ def source(batch):
     return found[0]
 
 
-def run(gpu, batch, candidates=None, workers=1, flush=False, **variables):
-    """Measure in a process of its own."""
-    given = json.dumps([batch.task.key, candidates or batch.candidates, workers, flush])
-    return subprocess.run(
-        [sys.executable, "-c", MEASURE, given],
-        env=os.environ | gpu.environment() | variables,
-        capture_output=True,
-        text=True,
-    )
-
-
-def measured(gpu, batch, **how):
-    """Return the place and (verdict, number of times, reason) of each."""
-    done = run(gpu, batch, **how)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def measured(gpu, batch, flush=False, **variables):
+    """Return (verdict, number of times, reason) of each; this process does not see the GPU."""
+    timing = Timing(repeats=2, repeat_ms=1, flush=flush)
+    with (
+        patch.dict(os.environ, gpu.environment() | variables),
+        patch.object(sys, "path", [str(gpu.site), *sys.path]),  # which processes are given
+        LocalMeasurer(batch.target, timing=timing, workers=1) as measurer,
+    ):
+        found = measurer.measure(batch.task, batch.candidates)
+        if flush:
+            found = measurer.compare(batch.task, batch.candidates)
+    return [(one.verdict, len(one.seconds), one.reason) for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -103,32 +92,38 @@ def right(source, tmp_path_factory):
 def test_right_candidates_have_times_on_a_gpu_that_allows_one_context(batch, right, tmp_path):
     """Two processes compile: for either, its candidate is the first, so both are the default."""
     exclusive = {"FAKE_CUDA_EXCLUSIVE": str(tmp_path / "context")}
-    place, found = measured(right, batch, candidates=[None, None], workers=2, **exclusive)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, json.dumps([batch.task.key, [None, None]])],
+        env=os.environ | right.environment() | exclusive,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    place, found = json.loads(done.stdout)
     assert place == "Fake GPU"
-    assert [one[:2] for one in found] == [["ok", 2], ["ok", 2]]
+    assert found == [["ok", 2], ["ok", 2]]
 
 
 def test_with_empty_caches(batch, right):
-    _, found = measured(right, batch, flush=True)
-    assert [one[:2] for one in found] == [["ok", ROUNDS], ["ok", ROUNDS]]
+    found = measured(right, batch, flush=True)
+    assert [one[:2] for one in found] == [("ok", ROUNDS), ("ok", ROUNDS)]
 
 
 def test_candidates_that_are_wrong_or_fail_have_none(batch, source, tmp_path):
     wrong, count = re.subn(r"(c0_kernel\([^{]*\{)", r"\1 return;", source)
     assert count
-    _, found = measured(with_clock(FakeGpu.make(tmp_path / "wrong", wrong)), batch)
-    assert [one[:2] for one in found] == [["wrong", 0], ["ok", 2]]
+    found = measured(with_clock(FakeGpu.make(tmp_path / "wrong", wrong)), batch)
+    assert [one[:2] for one in found] == [("wrong", 0), ("ok", 2)]
     assert "outputs are wrong" in found[0][2]
     # A context is given up after an error; the second candidate, measured alone then, is c0 as well.
     absent = source.replace("c0_kernel", "other_kernel")
-    _, found = measured(FakeGpu.make(tmp_path / "absent", absent), batch)
-    assert [one[:2] for one in found] == [["failed", 0], ["failed", 0]]
+    found = measured(FakeGpu.make(tmp_path / "absent", absent), batch)
+    assert [one[:2] for one in found] == [("failed", 0), ("failed", 0)]
 
 
-def test_a_gpu_that_cannot_be_used_stops_the_run(batch, right, tmp_path):
-    done = run(right, batch, FAKE_CUDA_MEMORY_BYTES="100")
-    assert done.returncode == 1
-    assert re.search(r"GPU: .*out of memory.*; end what else .* --resume", done.stderr)
+def test_a_gpu_that_cannot_be_used_stops_the_run(batch, right):
+    with pytest.raises(DeployError, match=r"GPU: .*out of memory.*; end what else .* --resume"):
+        measured(right, batch, FAKE_CUDA_MEMORY_BYTES="100")
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
@@ -14,31 +12,11 @@ import pytest
 from relay_int8.errors import DeployError, Int8Error
 from relay_int8.remote.address import Address, Endpoint
 from relay_int8.tuning.remote import RemoteDevices
-from relay_int8.tuning.worker import FOLDER, Worker, WorkerLostError, requests
+from relay_int8.tuning.worker import Worker, WorkerLostError
 from tests.remote.processes import until
+from tests.tuning.served import START_S, left_by, serve
 
 ROOT = Path(__file__).parents[2]
-START_S = 60
-
-
-def serve(connection):
-    """Leave a file where temporary ones go, and say where; then do as told."""
-    for request in requests(connection):
-        path = Path(tempfile.mkdtemp()) / "library.so"
-        path.write_text("code")
-        connection.send(str(path))
-        if request == "hang":
-            time.sleep(1000)
-        if request == "crash":
-            os._exit(3)
-
-
-def left_by(worker, request):
-    """Return the file that the worker wrote for a request, which is there now."""
-    worker.send(request)
-    path = Path(worker.receive(START_S))
-    assert FOLDER in str(path)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -62,7 +40,7 @@ def test_a_lost_worker_leaves_nothing_behind(request_, message):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_worker_whose_parent_is_killed_leaves_nothing_behind(number):
-    command = [sys.executable, "-m", "tests.tuning.test_worker"]
+    command = [sys.executable, "-m", "tests.tuning.served"]
     # What a script runs in its background ignores SIGINT, and so would this process.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(
@@ -91,9 +69,3 @@ def test_a_worker_that_does_not_start_in_time_is_an_error():
         pytest.raises(DeployError, match=r"0.1:9: the process .* did not start: it took long"),
     ):
         devices.describe()
-
-
-if __name__ == "__main__":
-    worker = Worker(serve)
-    print(left_by(worker, "stay"), flush=True)
-    time.sleep(1000)

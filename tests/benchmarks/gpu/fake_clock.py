@@ -1,9 +1,12 @@
 """Events, graphs and memory for the driver of a GPU that is none."""
 
-import subprocess
+import functools
+import shutil
 from pathlib import Path
 
 from tests.cuda import fake_gpu
+from tests.cuda.emulator import temporary_folder
+from tests.cuda.fake_gpu import DRIVER, compiled
 
 HERE = Path(__file__).parent
 EMULATOR = Path(fake_gpu.__file__).parent
@@ -11,11 +14,17 @@ EMULATOR = Path(fake_gpu.__file__).parent
 
 def with_clock(gpu):
     """Give the driver of ``gpu`` what kernels are timed by; return the GPU."""
-    folder = gpu.folder
-    driver = folder / "libcuda.so.1"
+    shutil.copy(timing_driver(), gpu.folder / DRIVER)
+    return gpu
+
+
+@functools.cache
+def timing_driver():
+    """Compile the driver that can time, which is that of every GPU; once a process."""
+    folder = temporary_folder()
+    driver = folder / DRIVER
     renamed = ["-x", "c", "-DcuDeviceGetAttribute=known_attribute", "-c"]
-    files = [str(EMULATOR / "fake_driver.c"), "-o", str(folder / "known.o")]
-    subprocess.run(["gcc", "-fPIC", "-w", *renamed, *files], check=True)
+    compiled([*renamed, str(EMULATOR / "fake_driver.c"), "-o", str(folder / "known.o")])
     files = [
         str(EMULATOR / "fake_launches.cc"),
         str(EMULATOR / "fake_runtime.cc"),  # which the clock calls; the runtime has its own
@@ -24,6 +33,5 @@ def with_clock(gpu):
     ]
     (folder / "driver").write_text("{ global: cu[A-Z]*; *fake*; count_*; launch_*; local: *; };")
     script = f"-Wl,-soname,{driver.name},--version-script,{folder / 'driver'}"
-    options = ["-std=c++17", "-fPIC", "-w", "-shared", script, "-ldl"]
-    subprocess.run(["g++", *files, *options, "-o", str(driver)], check=True)
-    return gpu
+    compiled([*files, "-shared", script, "-ldl", "-o", str(driver)])
+    return driver

@@ -89,6 +89,15 @@ def test_layers_that_stay_float_read_what_was_computed():
     assert read(calls["y/conv"]) == ["a:dq", "y/conv:w:dq"]
 
 
+@pytest.mark.parametrize(("exclude", "given"), [((), "a:dq"), (("a",), "a")])
+def test_a_caller_gets_what_the_integers_stand_for_where_there_are_any(exclude, given):
+    net = NetworkWriter((1, 3, 5, 5))
+    a = net.relu("a", net.conv("a/bias", net.x, 4, 3))
+    after, params = inserted(net.module(a, net.conv("y", a, 2, 1)), exclude=exclude)
+    assert "a" in params
+    assert [var.name for var in dataflow.results(after["main"])] == [given, "y"]
+
+
 def test_a_network_without_integer_layers_stays():
     mod = network()
     after, params = inserted(mod, exclude=("a", "y"))

@@ -30,6 +30,7 @@ from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
 
 MMAS = 4  # of one slab, 16 pixels and a block
 FRAGMENT = 4  # words of x of an mma
+MOST_UNROLLED = 400  # mma of all steps; where more are unrolled, NVRTC keeps so much that it spills
 
 
 def sum_slabs(place: Place) -> Any:
@@ -45,7 +46,9 @@ def sum_slabs(place: Place) -> Any:
             copies.begin(T.int32(step))
             copies.end(T.int32(step))
         run("commit_copies")
-    with T.serial(T.int32(0), T.int32(steps)) as step:
+    products = steps * tiles.slabs // tiles.warp_slabs * tiles.rows * tiles.blocks * MMAS
+    kept = {"disable_unroll": True} if products > MOST_UNROLLED else {}
+    with T.serial(T.int32(0), T.int32(steps), annotations=kept) as step:
         run(f"wait_copies<{ahead - 1}>")
         barrier()
         _if_ahead(step, steps, ahead, copies.begin)

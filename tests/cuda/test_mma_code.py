@@ -1,6 +1,8 @@
 """What CUDA's compiler makes of the tensor-core kernels: the instructions, and nothing spilled."""
 
+import functools
 import importlib.util
+from collections.abc import Callable
 
 import pytest
 import tvm
@@ -9,7 +11,7 @@ from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.toolchain.fat_binary import bundle
 from schedules.cuda.toolchain.main_loop import MainLoop, main_loop
-from schedules.cuda.toolchain.nvrtc import Nvrtc
+from schedules.cuda.toolchain.nvrtc import Compiled, Nvrtc
 from schedules.cuda.toolchain.prediction import needed_share
 from schedules.cuda.toolchain.sass import disassemble
 from schedules.layout import NCHW32C, ROW
@@ -70,6 +72,12 @@ def source() -> str:
     return cuda_source(tvm.IRModule(kernels), SM_80)
 
 
+@pytest.fixture(scope="module")
+def compiled(nvrtc, source) -> Callable[[str], Compiled]:
+    """Return machine code of an architecture, compiled once."""
+    return functools.cache(lambda architecture: nvrtc.compile(source, architecture))
+
+
 @pytest.mark.parametrize("architecture", OPCODES)
 def test_tensor_cores_are_in_the_ptx(nvrtc, source, architecture):
     ptx = nvrtc.compile(source, architecture, "ptx").binary.decode()
@@ -80,8 +88,8 @@ def test_tensor_cores_are_in_the_ptx(nvrtc, source, architecture):
 
 
 @pytest.mark.parametrize("architecture", OPCODES)
-def test_nothing_is_spilled(nvrtc, source, architecture):
-    usage = nvrtc.compile(source, architecture).usage
+def test_nothing_is_spilled(compiled, architecture):
+    usage = compiled(architecture).usage
     assert len(usage) == len(CASES)
     assert {name: use for name, use in usage.items() if use.spilled_bytes} == {}
 
@@ -93,10 +101,10 @@ COMPUTE_BOUND = {"first": 0.15, "strided": 0.14, "last": 0.14, "large_batch": 0.
 
 
 @pytest.fixture(scope="module")
-def loops(nvrtc, source) -> dict[str, MainLoop]:
+def loops(compiled) -> dict[str, MainLoop]:
     pytest.importorskip("nvidia.cu13", reason="needs NVIDIA's disassembler, of the extra sass")
-    code = bundle((nvrtc.compile(source, "sm_80"), nvrtc.compile(source, "sm_80", "ptx")))
-    return {kernel.name: main_loop(kernel.text) for kernel in disassemble(code).kernels}
+    found = disassemble(bundle([compiled("sm_80")]))
+    return {kernel.name: main_loop(kernel.text) for kernel in found.kernels}
 
 
 @pytest.mark.parametrize("name", COMPUTE_BOUND)

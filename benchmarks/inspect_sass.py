@@ -5,16 +5,19 @@ Fails where a kernel for integer instructions has neither dp4a (IDP) nor a matri
 
 Of an artifact it also says how each kernel fills the GPU that stands for its architecture: blocks
 on a multiprocessor, what keeps it from more, waves of blocks, products among the instructions of
-the main loop, and the share of the peak that these two allow.
+the main loop, and the share of the peak that these two allow; then the medians of these figures
+over all convolutions and dense layers of one instruction.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import statistics
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,8 @@ from relay_int8.cli.terminal import show, table, terminal
 from relay_int8.errors import ArtifactError
 from relay_int8.runtime.artifact import LIBRARY, read_manifest
 from schedules.catalog import TEMPLATES
-from schedules.cuda.device.occupancy import occupancy_of
-from schedules.cuda.toolchain.main_loop import main_loop
+from schedules.cuda.device.occupancy import Occupancy, occupancy_of
+from schedules.cuda.toolchain.main_loop import MainLoop, main_loop
 from schedules.cuda.toolchain.prediction import share_of_peak
 from schedules.cuda.toolchain.sass import KernelCode, disassemble
 from schedules.template import ScheduleError, ScheduleTemplate
@@ -31,6 +34,31 @@ from schedules.template import ScheduleError, ScheduleTemplate
 _NAME = re.compile(r"(\w+?)_\d+_kernel\w*")
 COLUMNS = ("kernel", "registers", "shared bytes", "IDP.4A", "IMMA", "LDL/STL", "stack bytes")
 FILLING = ("blocks", "a core", "limit", "waves", "in loop", "of peak")
+MEDIANS = ("by", "kernels", "a core", "fewer than 2", "waves", "busy", "in loop", "of peak")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filling:
+    """How a kernel fills a GPU; ``share`` of the peak is None where it multiplies nothing."""
+
+    blocks: int | None
+    occupancy: Occupancy
+    loop: MainLoop
+    share: float | None
+
+    @classmethod
+    def of(cls, code: KernelCode, kernel: Mapping[str, Any]) -> Filling:
+        """Return it by machine code, and by what the manifest says of the kernel."""
+        filling = occupancy_of(
+            code.architecture, kernel["usage"][code.architecture], kernel["launch"]
+        )
+        loop = main_loop(code.text)
+        return cls(
+            blocks=kernel["launch"]["blocks"],
+            occupancy=filling,
+            loop=loop,
+            share=share_of_peak(code.architecture, loop, filling),
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,13 +72,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     console = terminal()
     for architecture in dict.fromkeys(kernel.architecture for kernel in found.kernels):
+        codes = [kernel for kernel in found.kernels if kernel.architecture == architecture]
+        fillings = {
+            code.name: Filling.of(code, kernels[code.name])
+            for code in codes
+            if code.name in kernels
+        }
         columns = COLUMNS + (FILLING if kernels else ())
         rows = table(console, *columns, right=columns[1:])
-        for kernel in found.kernels:
-            if kernel.architecture == architecture:
-                rows.add_row(*_row(kernel), *(_filling(kernel, kernels) if kernels else ()))
+        for kernel in codes:
+            filling = _filling(fillings.get(kernel.name)) if kernels else ()
+            rows.add_row(*_row(kernel), *filling)
         show(console, architecture, rows)
         console.print()
+        _show_medians(console, architecture, fillings)
     for architecture, reason in found.unread.items():
         print(f"{architecture} is there, but cannot be shown: {reason}", file=sys.stderr)
     if options.text:
@@ -86,20 +121,51 @@ def launched_kernels(path: Path) -> Mapping[str, Any]:
     return {name: kernel for name, kernel in kernels.items() if kernel["launch"]}
 
 
-def _filling(code: KernelCode, kernels: Mapping[str, Any]) -> tuple[str, ...]:
-    kernel = kernels.get(code.name)
+def _filling(kernel: Filling | None) -> tuple[str, ...]:
     if kernel is None:
         return ("",) * len(FILLING)
-    filling = occupancy_of(code.architecture, kernel["usage"][code.architecture], kernel["launch"])
-    loop = main_loop(code.text)
-    share = share_of_peak(code.architecture, loop, filling)
+    waves = kernel.occupancy.waves
     return (
-        str(kernel["launch"]["blocks"] or "any"),
-        str(filling.resident),
-        filling.limit,
-        "any" if filling.waves is None else f"{filling.waves:.2f}",
-        f"{loop.share:.2f}" if loop.products else "",
-        "" if share is None else f"{share:.2f}",
+        str(kernel.blocks or "any"),
+        str(kernel.occupancy.resident),
+        kernel.occupancy.limit,
+        "any" if waves is None else f"{waves:.2f}",
+        f"{kernel.loop.share:.2f}" if kernel.loop.products else "",
+        "" if kernel.share is None else f"{kernel.share:.2f}",
+    )
+
+
+def _show_medians(console: Any, architecture: str, fillings: Mapping[str, Filling]) -> None:
+    """Print a row for dp4a and one for mma; open batches are left out."""
+    rows = table(console, *MEDIANS, right=MEDIANS[1:])
+    for instruction in ("dp4a", "mma"):
+        kernels = [
+            kernel
+            for name, kernel in fillings.items()
+            if name.startswith((f"conv2d_{instruction}", f"dense_{instruction}"))
+            and kernel.occupancy.waves is not None
+        ]
+        if kernels:
+            rows.add_row(instruction, *medians(kernels))
+    if rows.row_count:
+        show(console, f"{architecture}, medians", rows)
+        console.print()
+
+
+def medians(kernels: Sequence[Filling]) -> tuple[str, ...]:
+    """Return what ``MEDIANS`` says of kernels of one instruction."""
+    resident = [kernel.occupancy.resident for kernel in kernels]
+    figures = (
+        [kernel.occupancy.waves or 0.0 for kernel in kernels],
+        [kernel.occupancy.busy or 0.0 for kernel in kernels],
+        [kernel.loop.share for kernel in kernels],
+        [kernel.share or 0.0 for kernel in kernels],
+    )
+    return (
+        str(len(kernels)),
+        f"{min(resident)} to {max(resident)}",
+        str(sum(count < 2 for count in resident)),
+        *(f"{statistics.median(values):.2f}" for values in figures),
     )
 
 

@@ -67,9 +67,12 @@ def test_of_an_artifact_it_says_how_kernels_fill_the_gpu(tool, tmp_path, capsys,
     monkeypatch.setattr(inspect_sass, "read_manifest", lambda _: manifest)
     monkeypatch.setenv("COLUMNS", "200")
     assert inspect_sass.main([str(artifact)]) == 0
-    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if "_kernel" in line)
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = (line.split() for line in lines if "_kernel" in line)
     assert row[7:11] == ["54", "32", "threads", "0.02"]  # 2048 threads, 108 multiprocessors
     assert 0 < float(row[12]) <= 0.5  # half of the multiprocessors have no block
+    (medians,) = (line.split() for line in lines if line.startswith("dp4a"))
+    assert medians == ["dp4a", "1", "32", "to", "32", "0", "0.02", "0.50", *row[11:13]]
 
 
 def test_an_architecture_that_the_tool_forgot_is_named(tool, tmp_path, capsys):

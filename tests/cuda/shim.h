@@ -42,6 +42,7 @@ struct Thread {
   char* stack;
   int barrier;          // the line it waits at
   int meetings;         // instructions of its warp so far
+  int shown;            // operands of this one
   int operands[2][6];   // of this one and the one before
   int groups, copies;   // committed; under way
   Copy copy[kMostCopies];
@@ -90,7 +91,9 @@ static void note_argument(void* start, int64_t bytes) {
   arguments[argument_count++] = {(char*)start, bytes};
 }
 
-static void check_global(const void* at, int64_t size) {
+// Returns an address that may be read, and notes the error if `at` may not.
+static const void* checked_global(const void* at, int64_t size) {
+  static char elsewhere[16] __attribute__((aligned(16)));
   Error found = kOutside;
   for (int i = 0; i < argument_count; ++i) {
     int64_t offset = (char*)at - arguments[i].start;
@@ -98,6 +101,7 @@ static void check_global(const void* at, int64_t size) {
       found = offset % size ? kMisaligned : kNone;
   }
   if (error == kNone) error = found;
+  return found == kNone ? at : elsewhere;
 }
 
 static void enter() {
@@ -112,11 +116,12 @@ static void barrier(int line) {
 }
 
 // Shows `operands` to the warp; returns when all its threads have. The slots take turns, so that
-// one meeting per instruction is enough.
+// one meeting per instruction is enough. How many there are tells instructions apart.
 template <int count>
 static int meet(const int (&operands)[count]) {
   Thread& thread = threads[current];
   int slot = thread.meetings++ % 2;
+  thread.shown = count;
   memcpy(thread.operands[slot], operands, sizeof operands);
   barrier(kMeeting);
   return slot;
@@ -144,7 +149,8 @@ static Error run_warp(int first, bool backwards) {
     }
     int met = 0;
     for (int i = first; i < first + count; ++i)
-      met += threads[i].barrier == kMeeting && threads[i].meetings == threads[first].meetings;
+      met += threads[i].barrier == kMeeting && threads[i].meetings == threads[first].meetings &&
+             threads[i].shown == threads[first].shown;
     bool any = false;
     for (int i = first; i < first + count; ++i) any |= threads[i].barrier == kMeeting;
     if (any && met < kWarp) return kPartedWarp;
@@ -331,12 +337,28 @@ static inline void mma_m16n8k32_u8(int& d0, int& d1, int& d2, int& d3, int a0, i
   mma_m16n8k32<uint8_t>(d0, d1, d2, d3, a0, a1, a2, a3, b0, b1);
 }
 
+// Matrix i has rows at the addresses of lanes 8i .. 8i + 7; lane (g, t) gets word t of row g of each.
+static inline void load_matrices(int& d0, int& d1, int& d2, int& d3, const void* row) {
+  uint64_t at = (uint64_t)row;
+  int slot = shim::meet({(int)at, (int)(at >> 32), 0});
+  int lane = shim::current % 32, warp = shim::current - lane;
+  int* d[] = {&d0, &d1, &d2, &d3};
+  for (int i = 0; i < 4; ++i) {
+    const auto& low_high = shim::threads[warp + 8 * i + lane / 4].operands[slot];
+    const int* words = (const int*)((uint32_t)low_high[0] | (uint64_t)low_high[1] << 32);
+    *d[i] = words[lane % 4];
+  }
+}
+
 static inline void copy_async_16(void* to, const void* from) {
   shim::Thread& thread = shim::threads[shim::current];
-  shim::check_global(from, 16);
+  from = shim::checked_global(from, 16);
   memset(to, 0x5A, 16);
   if (thread.copies == shim::kMostCopies) abort();
   thread.copy[thread.copies++] = {to, from, thread.groups};
+}
+static inline int4 load_global_16(const void* from) {
+  return *(const int4*)shim::checked_global(from, 16);
 }
 static inline void commit_async() { ++shim::threads[shim::current].groups; }
 

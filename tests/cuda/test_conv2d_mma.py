@@ -5,15 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
+from schedules.cuda.device.devices import compute_capability
+from schedules.cuda.mma.conv2d_mma import CONV2D_MMA, gemm
+from schedules.cuda.mma.gemm import gemm_kernel
+from schedules.cuda.mma.tiles import MmaTiles
 from schedules.layout import NCHW32C
 from schedules.spec import Conv2d
 from schedules.template import Layouts
 from tests.cuda.conv2d_cases import WINDOWS
-from tests.cuda.emulator import EmulationError, kernels
+from tests.cuda.emulator import EmulationError, Emulator, cuda_source, kernels
 from tests.cuda.run_template import SM_80, Built, Case, build
 from tests.schedules.numpy_kernels import random_arrays, reference
 
@@ -72,6 +76,42 @@ def test_sampled(seed):
     built = build({case: case_of(case) for case in SAMPLED}, seed=seed)
     for case in SAMPLED:
         assert_equal(built, case)
+
+
+FEW_THREADS = {"rows": 4, "blocks": 2, "warp_rows": 1, "warp_blocks": 1, "warp_slabs": 1}
+MANY_THREADS = {"rows": 1, "blocks": 1, "warp_rows": 1, "warp_blocks": 1, "warp_slabs": 4}
+SHARED_OUT: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "several_pixels_a_thread": ({}, FEW_THREADS | {"slabs": 1, "stages": 2}),
+    "several_taps_a_fetch": ({}, FEW_THREADS | {"slabs": 4, "stages": 2}),
+    "a_slab_a_warp": ({"in_channels": 128}, MANY_THREADS | {"slabs": 4, "stages": 3}),
+    "a_tap_a_warp": ({"in_channels": 32}, MANY_THREADS | {"slabs": 8, "stages": 2}),
+    "threads_without_a_copy": (
+        {"kernel": (1, 1)},
+        MANY_THREADS | {"warp_rows": 2, "slabs": 4, "stages": 4},
+    ),
+    "more_blocks_than_channels": ({"out_channels": 96}, FEW_THREADS | {"slabs": 2, "stages": 3}),
+    "window_of_64_bits": (
+        {"kernel": (1, 33), "padding": (0, 16, 0, 16)},
+        MANY_THREADS | {"slabs": 4, "stages": 2},
+    ),
+}
+"""What differs from the base, and tiles: how slabs, taps and pixels fall to threads and copies."""
+
+
+@pytest.mark.parametrize("target", [SM_75, SM_80], ids=["sm_75", "sm_80"])
+def test_every_way_to_share_out_the_copies(target):
+    cases, kernels_of = {}, {}
+    for name, (fields, tiles) in SHARED_OUT.items():
+        spec = Conv2d(**(BASE | {"height": 5, "width": 4} | fields))
+        cases[name] = Case(spec=spec, template=CONV2D_MMA, wanted=WANTED)
+        func = gemm_kernel(spec, gemm(spec), MmaTiles(**tiles))
+        kernels_of[name] = func.with_attr("global_symbol", name)
+    mod = tvm.IRModule(kernels_of)
+    source = cuda_source(mod, target)
+    emulator = Emulator(source, capability=compute_capability(target) or 0)
+    built = Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)
+    for name in cases:
+        assert_equal(built, name)
 
 
 def test_symbolic_batch():
@@ -158,6 +198,7 @@ def test_a_copy_from_a_wrong_address_is_an_error(offset, message):
         ({}, {"kind": "cuda", "arch": "sm_70"}, "sm_70 has no tensor cores for bytes; sm_75 has"),
         ({"x": "float32", "y": "float32"}, {"kind": "cuda", "arch": "sm_80"}, "x is float32"),
         ({"groups": 4}, {"kind": "cuda", "arch": "sm_80"}, "groups of 16 -> 16 channels; want"),
+        ({"kernel": (60, 3), "height": 60}, {"kind": "cuda", "arch": "sm_80"}, "want at most 62"),
         ({"residual": "float32"}, {"kind": "cuda", "arch": "sm_80"}, "both must be floats"),
     ],
 )

@@ -1,13 +1,19 @@
 """What CUDA's compiler makes of the tensor-core kernels: the instructions, and nothing spilled."""
 
+import functools
 import importlib.util
+from collections.abc import Callable
 
 import pytest
 import tvm
 
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
-from schedules.cuda.toolchain.nvrtc import Nvrtc
+from schedules.cuda.toolchain.fat_binary import bundle
+from schedules.cuda.toolchain.main_loop import MainLoop, main_loop
+from schedules.cuda.toolchain.nvrtc import Compiled, Nvrtc
+from schedules.cuda.toolchain.prediction import needed_share
+from schedules.cuda.toolchain.sass import disassemble
 from schedules.layout import NCHW32C, ROW
 from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts
@@ -66,6 +72,12 @@ def source() -> str:
     return cuda_source(tvm.IRModule(kernels), SM_80)
 
 
+@pytest.fixture(scope="module")
+def compiled(nvrtc, source) -> Callable[[str], Compiled]:
+    """Return machine code of an architecture, compiled once."""
+    return functools.cache(lambda architecture: nvrtc.compile(source, architecture))
+
+
 @pytest.mark.parametrize("architecture", OPCODES)
 def test_tensor_cores_are_in_the_ptx(nvrtc, source, architecture):
     ptx = nvrtc.compile(source, architecture, "ptx").binary.decode()
@@ -76,7 +88,33 @@ def test_tensor_cores_are_in_the_ptx(nvrtc, source, architecture):
 
 
 @pytest.mark.parametrize("architecture", OPCODES)
-def test_nothing_is_spilled(nvrtc, source, architecture):
-    usage = nvrtc.compile(source, architecture).usage
+def test_nothing_is_spilled(compiled, architecture):
+    usage = compiled(architecture).usage
     assert len(usage) == len(CASES)
     assert {name: use for name, use in usage.items() if use.spilled_bytes} == {}
+
+
+# Of the instructions in the main loop, what must be mma for the matrix units to have no pause: they
+# are an eighth on sm_80. Where a loop is as short as that of "wide" (two slabs), what scales the sums
+# outweighs it, and no tiles change that.
+COMPUTE_BOUND = {"first": 0.15, "strided": 0.14, "last": 0.14, "large_batch": 0.25}
+
+
+@pytest.fixture(scope="module")
+def loops(compiled) -> dict[str, MainLoop]:
+    pytest.importorskip("nvidia.cu13", reason="needs NVIDIA's disassembler, of the extra sass")
+    found = disassemble(bundle([compiled("sm_80")]))
+    return {kernel.name: main_loop(kernel.text) for kernel in found.kernels}
+
+
+@pytest.mark.parametrize("name", COMPUTE_BOUND)
+def test_matrix_units_have_no_pause(loops, name):
+    loop = loops[f"{name}_kernel"]
+    assert loop.share >= COMPUTE_BOUND[name] >= needed_share("sm_80", loop)
+
+
+def test_a_border_is_another_address(loops):
+    """A store in the place of a copy, and what keeps it in order, took as much as all copies."""
+    loop = loops["last_kernel"]
+    assert "STS" not in loop.opcodes
+    assert loop.opcodes["LDSM"] * 4 == loop.products  # one read of x for 16 pixels and 32 channels

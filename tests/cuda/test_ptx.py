@@ -92,7 +92,11 @@ def test_sampled(full, family, architecture, seed):
 INSTRUCTIONS = {
     ("conv2d_dp4a", "sm_61"): ("dp4a.u32.s32", "dp4a.s32.s32"),
     ("conv2d_mma", "sm_75"): ("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32",),
-    ("conv2d_mma", "sm_80"): ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "cp.async.cg"),
+    ("conv2d_mma", "sm_80"): (
+        "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32",
+        "ldmatrix.sync.aligned.m8n8.x4",
+        "cp.async.cg",
+    ),
 }
 
 
@@ -123,6 +127,7 @@ def edited(family: str, architecture: str, pattern: str, by) -> Built:
     )  # fmt: skip
 
 
+READ = r"(ldmatrix\.sync[^{]*)\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}"
 COLUMN = r"(mma\.sync\.aligned\.m16n8k32[^;{]*\{[^}]*\},\s*\{[^}]*\},\s*\{)(%r\d+)"
 MATRIX = r"(mma\.sync\.aligned\.m16n8k32[^{]*\{[^}]*\}, )\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}"
 
@@ -136,9 +141,10 @@ MATRIX = r"(mma\.sync\.aligned\.m16n8k32[^{]*\{[^}]*\}, )\{(%r\d+), (%r\d+), (%r
         ("conv2d_mma", "sm_75", r"\.s32\.u8\.s8\.s32", ".s32.s8.s8.s32"),
         ("conv2d_mma", "sm_80", MATRIX, r"\1{\2, \4, \3, \5}"),
         ("conv2d_mma", "sm_80", MATRIX, r"\1{\3, \2, \5, \4}"),
+        ("conv2d_mma", "sm_75", READ, r"\1{\2, \4, \3, \5}"),
         ("conv2d_mma", "sm_80", COLUMN, r"shfl.sync.bfly.b32 \2, \2, 4, 31, -1; \1\2"),
     ],
-    ids=["sign_of_x", "sign_of_w", "mma_sign", "mma_sign_75", "half_of_k", "row", "lane"],
+    ids=["sign_of_x", "sign_of_w", "mma_sign", "mma_sign_75", "half_of_k", "row", "read", "lane"],
 )
 def test_wrong_instructions_give_other_integers(family, architecture, pattern, by):
     with pytest.raises(AssertionError, match="Arrays are not equal"):

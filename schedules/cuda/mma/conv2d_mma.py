@@ -25,10 +25,16 @@ from schedules.spec import Conv2d
 NAME = "conv2d_mma"
 
 
-def _refuses_groups(spec: Conv2d) -> str | None:
+MOST_TAPS = 62  # rows and columns of a window, whose bits are of one number
+
+
+def _refuses_shape(spec: Conv2d) -> str | None:
     inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
     if spec.groups > 1 and (inputs % BLOCK or outputs % BLOCK):
         return f"groups of {inputs} -> {outputs} channels; want multiples of {BLOCK}"
+    if sum(spec.kernel) > MOST_TAPS:
+        rows, cols = spec.kernel
+        return f"a window of {rows} x {cols}; want at most {MOST_TAPS} rows and columns together"
     return None
 
 
@@ -38,6 +44,7 @@ def gemm(spec: Conv2d) -> Gemm:
     kh, kw = spec.kernel
     is_static = isinstance(spec.batch, int)
     in_blocks = -(-(spec.in_channels // spec.groups) // BLOCK)
+    border = _border(spec)
 
     def pixel(image: Expr, row: Expr) -> Index:
         """Return image, row and column of a pixel of y."""
@@ -45,23 +52,21 @@ def gemm(spec: Conv2d) -> Gemm:
         h = tirx.floordiv(row, cols)
         return n, tirx.floormod(h, rows) if is_static else h, tirx.floormod(row, cols)
 
-    def x(image: Expr, row: Expr, group: Expr, slab: Expr, byte: Expr) -> tuple[Index, list[Expr]]:
-        """Find a byte of a pixel's slab in the image: a slab is one tap's block of channels."""
+    def x(image: Expr, row: Expr, group: Expr) -> tuple[Expr, Expr | None]:
+        """Find the first slab of a pixel, and what of its window is outside of the image."""
         n, y_h, y_w = pixel(image, row)
-        tap = tirx.floormod(slab, kh * kw)
-        place = (
-            y_h * spec.strides[0] + tirx.floordiv(tap, kw) * spec.dilation[0] - spec.padding[0],
-            y_w * spec.strides[1] + tirx.floormod(tap, kw) * spec.dilation[1] - spec.padding[1],
-        )
-        channels = group * in_blocks + tirx.floordiv(slab, kh * kw)
-        return (n, channels, *place, byte), _inside(spec, place)
+        h = y_h * spec.strides[0] - spec.padding[0]
+        w = y_w * spec.strides[1] - spec.padding[1]
+        block = n * (in_blocks * spec.groups) + group * in_blocks
+        first = ((tirx.Cast("int64", block) * spec.height + h) * spec.width + w) * BLOCK
+        return first, _outside(spec, border, (h, w), product.window_type) if border else None
 
     def y(image: Expr, row: Expr, channel: Expr) -> Index:
         """Find a channel of a pixel of y in blocks of channels."""
         n, h, w = pixel(image, row)
         return n, tirx.floordiv(channel, BLOCK), h, w, tirx.floormod(channel, BLOCK)
 
-    return Gemm(
+    product = Gemm(
         template=NAME,
         buffers=gemm_buffers(spec, NCHW32C, -(-spec.out_channels // BLOCK), in_blocks * kh * kw),
         images=1 if is_static else spec.batch,
@@ -71,20 +76,38 @@ def gemm(spec: Conv2d) -> Gemm:
         slabs=in_blocks * kh * kw,
         x=x,
         y=y,
+        block_bytes=spec.height * spec.width * BLOCK,
+        taps=(kh, kw),
+        tap_bytes=(spec.dilation[0] * spec.width * BLOCK, spec.dilation[1] * BLOCK),
+        has_border=bool(border),
     )
+    return product
 
 
-def _inside(spec: Conv2d, place: Index) -> list[Expr]:
-    """Return the conditions under which a window's pixel lies in x, as far as they can fail."""
-    conditions = []
+def _border(spec: Conv2d) -> list[tuple[int, int, bool, bool]]:
+    """Return axis and number of the taps that can be outside, before and behind the image."""
+    taps = []
     for axis, size in enumerate((spec.height, spec.width)):
-        reach = (spec.out_size[axis] - 1) * spec.strides[axis]
-        reach += (spec.kernel[axis] - 1) * spec.dilation[axis] - spec.padding[axis]
-        if spec.padding[axis]:
-            conditions.append(place[axis] >= 0)
-        if reach >= size:
-            conditions.append(place[axis] < size)
-    return conditions
+        last = (spec.out_size[axis] - 1) * spec.strides[axis] - spec.padding[axis]
+        for tap in range(spec.kernel[axis]):
+            offset = tap * spec.dilation[axis]
+            before, behind = offset < spec.padding[axis], last + offset >= size
+            if before or behind:
+                taps.append((axis, tap, before, behind))
+    return taps
 
 
-CONV2D_MMA = mma_template(NAME, "conv2d", gemm, _refuses_groups, NCHW32C)
+def _outside(
+    spec: Conv2d, border: list[tuple[int, int, bool, bool]], first: Index, dtype: str
+) -> Expr:
+    """Return the bits of the rows and columns that are outside, for a window that begins there."""
+    bits, zero = tirx.const(0, dtype), tirx.const(0, dtype)
+    for axis, tap, before, behind in border:
+        place = first[axis] + tap * spec.dilation[axis]
+        misses = [place < 0] * before + [place >= (spec.height, spec.width)[axis]] * behind
+        bit = tirx.const(1 << (axis * spec.kernel[0] + tap), dtype)
+        bits = bits | tirx.Select(tirx.any(*misses), bit, zero)
+    return bits
+
+
+CONV2D_MMA = mma_template(NAME, "conv2d", gemm, _refuses_shape, NCHW32C)

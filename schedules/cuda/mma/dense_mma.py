@@ -11,6 +11,7 @@ Exact:  int32 sums, requantized in registers.
 
 from __future__ import annotations
 
+from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.cuda.mma.place import Gemm, Index
@@ -33,10 +34,9 @@ def gemm(spec: Dense) -> Gemm:
     """Return the product as the kernel counts it; symbolic rows are images of one pixel."""
     is_static = isinstance(spec.rows, int)
 
-    def x(image: Expr, row: Expr, _group: Expr, slab: Expr, byte: Expr) -> tuple[Index, list[Expr]]:
-        """Find a byte of a row's slab; the last slab may reach past the row."""
-        k = slab * BLOCK + byte
-        return (row if is_static else image, k), [k < spec.k] if spec.k % BLOCK else []
+    def x(image: Expr, row: Expr, _group: Expr) -> tuple[Expr, None]:
+        """Find the first byte of a row."""
+        return tirx.Cast("int64", row if is_static else image) * spec.k, None
 
     def y(image: Expr, row: Expr, channel: Expr) -> Index:
         """Find a channel of a row of y, which is row major."""
@@ -52,6 +52,8 @@ def gemm(spec: Dense) -> Gemm:
         slabs=-(-spec.k // BLOCK),
         x=x,
         y=y,
+        block_bytes=BLOCK,
+        depth=spec.k if spec.k % BLOCK else None,
         channels=spec.n if spec.n % BLOCK else None,
     )
 

@@ -19,13 +19,16 @@ from tvm.target import Target
 from schedules.cuda.device.devices import gpu_for
 from schedules.cuda.device.gpus import KIB
 from schedules.cuda.mma.place import Gemm
+from schedules.cuda.mma.sources import in_one_tap
 from schedules.cuda.mma.tiles import WARP, MmaTiles, all_tiles
 from schedules.cuda.mma.weights import BLOCK
 
 SHARED_RATE = 128  # bytes a cycle
 FETCH_CYCLES = 1000  # of a fetch from the second-level cache that others use too
 BARRIER_CYCLES = 40  # of a barrier that no other block fills
-COPY_X, COPY_W = 16, 6  # instructions of one copy: most are its address, and whether it is border
+COPY, BORDER_COPY, TAP_COPY = 2, 5, 16  # instructions of one copy: its address; whether it is
+# border; and, where a fetch has slabs of several taps, which tap it is of
+STEP, WINDOW_STEP = 14, 20  # of a step beside them: its loop and stage; its tap
 ISSUE_WIDTH = 4  # instructions a cycle, one of each scheduler
 WARP_CYCLES = 2  # between instructions of one warp
 START_CYCLES = 2000  # launch, first fetch, epilogue
@@ -54,7 +57,7 @@ def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     reads = 1 / (tiles.rows * 16) + 1 / (tiles.blocks * BLOCK)  # of a byte, for one multiply-add
     shared = tiles.slabs * BLOCK * channels * pixels * reads / SHARED_RATE
     fetch = tiles.stage_bytes / gpu.cached
-    instructions = _instructions(tiles)
+    instructions = _instructions(gemm, tiles)
     issue = tiles.warps * instructions / ISSUE_WIDTH
     work = sharing * max(mma, shared, fetch, issue)
     step = (
@@ -64,11 +67,16 @@ def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
     return (START_CYCLES + waves * (steps * step + tiles.warp_slabs * tiles.sums)) / gpu.mhz
 
 
-def _instructions(tiles: MmaTiles) -> int:
+def _instructions(gemm: Gemm, tiles: MmaTiles) -> int:
     """Return the instructions of one warp in one step."""
     x, w = tiles.copies
-    slab = 2 * tiles.rows + 2 * tiles.blocks + 4 * tiles.rows * tiles.blocks
-    return COPY_X * x + COPY_W * w + slab * tiles.slabs // tiles.warp_slabs
+    slab = tiles.rows + 2 * tiles.blocks + 4 * tiles.rows * tiles.blocks
+    step = STEP + COPY * w + slab * tiles.slabs // tiles.warp_slabs
+    if gemm.taps == (1, 1):
+        return step + x * (BORDER_COPY if gemm.has_border else COPY)
+    if in_one_tap(gemm, tiles.slabs):
+        return step + WINDOW_STEP + x * (BORDER_COPY if gemm.has_border else COPY)
+    return step + x * TAP_COPY
 
 
 def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:

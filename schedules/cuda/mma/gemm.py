@@ -14,14 +14,15 @@ window, 32 contiguous bytes of x. One loop nest, by ``MmaTiles``:
         wait for the fetch, barrier
         begin the fetch ``stages - 1`` ahead        16 bytes a thread, asynchronous on sm_80
         slabs, 16 pixels, 32 channels of a warp:
-          w, x: shared -> registers                 16 and 8 bytes a thread
+          w, x: shared -> registers                 16 bytes a thread, x by ldmatrix
           four mma                                  16 pixels x 8 channels x 32 bytes each
       sums of warps that shared the slabs meet in shared memory
       requantize, write                             8 channels of a pixel a thread
 
-A pixel has 32 bytes of shared memory. Thread (g, t) reads bytes 8t .. 8t + 7 of pixel g: sixteen
-threads read 128 contiguous bytes, so that no two meet in a bank, without padding or swizzling.
-Shared memory is one array of bytes that TVM does not see: barriers are written here.
+A pixel has 32 bytes of shared memory, in two halves, of which ldmatrix reads those of eight pixels
+at a time. Of every second four pixels the halves are the other way round: so eight are 128 bytes
+of different banks. Shared memory is one array of bytes that TVM does not see: barriers are written
+here.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def gemm_kernel(
             T.reads()
             T.writes()
             T.sblock_attr({"template": gemm.template})
-            with _grid(gemm, tiles) as (image, column, tile, warp, lane):
+            with _grid(gemm, tiles) as (image, *loops):
+                # 32 bits are enough, and half of the instructions.
+                column, tile, warp, lane = (tirx.Cast("int32", loop) for loop in loops)
                 staged = T.bind(call(f"shared_bytes<{tiles.shared_bytes}>", dtype="handle"))
                 IRBuilder.name("staged", staged)
                 place = Place(

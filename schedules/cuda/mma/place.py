@@ -12,11 +12,14 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.cuda.mma.tiles import WARP, MmaTiles
+from schedules.cuda.mma.tiles import CHUNK, MMA_ROWS, WARP, MmaTiles
+from schedules.cuda.mma.weights import BLOCK
 from schedules.spec import Conv2d, Dense
 
 THREAD_CHANNELS = 8  # channels of a pixel that one thread sums
+VECTOR_WORDS = 4  # of one load or store
 WORD = 4  # bytes
+SWAPPED = 4  # pixels, of which every second have their halves the other way round
 Index = Sequence[Any]
 
 
@@ -37,12 +40,21 @@ class Gemm:
     groups, blocks, slabs
         Groups, blocks of output channels of a group, slabs of a group.
     x
-        ``(image, row, group, slab, byte)`` -> the index in x, and conditions without which it is
-        border.
+        ``(image, row, group)`` -> the byte of x at which the first slab of a pixel would begin, and
+        bits of the rows, then of the columns, of its window that are outside, None if none can be.
     y
         ``(image, row, channel)`` -> the index in y and r.
+    block_bytes
+        From a block of input channels to the next.
+    taps, tap_bytes
+        Rows and columns of the window, and bytes of x from one to the next. Slabs are counted by
+        taps, then by blocks of channels.
+    has_border
+        Whether ``x`` returns bits.
     channels
         How many of the channels y has, where it does not have whole blocks.
+    depth
+        How many bytes a row of x has, where the last slab reaches past them.
     """
 
     template: str
@@ -52,9 +64,24 @@ class Gemm:
     groups: int
     blocks: int
     slabs: int
-    x: Callable[[Expr, Expr, Expr, Expr, Expr], tuple[Index, list[Expr]]]
+    x: Callable[[Expr, Expr, Expr], tuple[Expr, Expr | None]]
     y: Callable[[Expr, Expr, Expr], Index]
+    block_bytes: int
+    taps: tuple[int, int] = (1, 1)
+    tap_bytes: tuple[int, int] = (0, 0)
+    has_border: bool = False
     channels: int | None = None
+    depth: int | None = None
+
+    @property
+    def tap_slabs(self) -> int:
+        """Slabs of one tap."""
+        return self.slabs // (self.taps[0] * self.taps[1])
+
+    @property
+    def window_type(self) -> str:
+        """The type whose bits are rows and columns of the window, of which none is its sign."""
+        return "int32" if sum(self.taps) < 32 else "int64"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +131,15 @@ class Place:
         return tirx.floordiv(self.lane, 4)
 
     @property
+    def matrix_row(self) -> Expr:
+        """Byte of 16 pixels' slabs that the thread's row of ldmatrix begins at."""
+        half = tirx.floordiv(self.lane, MMA_ROWS)
+        pixel = tirx.floormod(self.lane, MMA_ROWS)
+        return pixel * BLOCK + stored_half(half, pixel) * CHUNK
+
+    @property
     def own(self) -> Expr:
-        """First of the thread's bytes of a slab, and of its channels of a block."""
+        """First of the thread's channels of a block."""
         return tirx.floormod(self.lane, 4) * THREAD_CHANNELS
 
     @property
@@ -127,6 +161,11 @@ class Place:
     def first_row(self) -> Expr:
         """First pixel of the thread block."""
         return self.tile * self.tiles.pixels
+
+
+def stored_half(half: Expr, pixel: Expr) -> Expr:
+    """Return where a half of a pixel's slab is stored, or which half is stored there."""
+    return tirx.floormod(half + tirx.floordiv(pixel, SWAPPED), 2)
 
 
 def call(name: str, *arguments: Any, dtype: str = "void") -> Expr:

@@ -15,6 +15,7 @@ from tvm.tirx.script import builder as T
 from schedules.cuda.mma.copies import Copies, stage
 from schedules.cuda.mma.place import (
     THREAD_CHANNELS,
+    VECTOR_WORDS,
     WORD,
     Place,
     barrier,
@@ -29,6 +30,7 @@ from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
 
 MMAS = 4  # of one slab, 16 pixels and a block
 FRAGMENT = 4  # words of x of an mma
+MOST_UNROLLED = 400  # mma of all steps; where more are unrolled, NVRTC keeps so much that it spills
 
 
 def sum_slabs(place: Place) -> Any:
@@ -41,10 +43,12 @@ def sum_slabs(place: Place) -> Any:
     _start_sums(place, acc)
     for step in range(ahead):
         if step < steps:
-            copies.begin(T.int64(step))
-            copies.end(T.int64(step))
+            copies.begin(T.int32(step))
+            copies.end(T.int32(step))
         run("commit_copies")
-    with T.serial(T.int64(0), T.int64(steps)) as step:
+    products = steps * tiles.slabs // tiles.warp_slabs * tiles.rows * tiles.blocks * MMAS
+    kept = {"disable_unroll": True} if products > MOST_UNROLLED else {}
+    with T.serial(T.int32(0), T.int32(steps), annotations=kept) as step:
         run(f"wait_copies<{ahead - 1}>")
         barrier()
         _if_ahead(step, steps, ahead, copies.begin)
@@ -58,18 +62,25 @@ def _start_sums(place: Place, acc: Any) -> None:
     """Emit what puts the bias into the sums of the first warp of a tile, zero into the others'."""
     tiles, gemm, bias = place.tiles, place.gemm, place.buffers["bias"]
     first = place.first_block + place.warp_block * tiles.blocks
-    zero = tirx.const(0, "int32")
-    with unrolled(tiles.rows) as m, unrolled(tiles.blocks) as n, unrolled(SUMS) as i:
-        block = first + n
+    start = registers("bias_own", THREAD_CHANNELS, "int32")
+    with unrolled(tiles.blocks) as n:
         has_bias = [place.warp_slab < 1] if tiles.warp_slabs > 1 else []
         if gemm.blocks % tiles.channel_blocks:
-            has_bias = [*has_bias, block < gemm.blocks]
-        start = bias[
-            place.group * gemm.blocks + block, place.own + tirx.floormod(i, THREAD_CHANNELS)
-        ]
+            has_bias = [*has_bias, first + n < gemm.blocks]
         if has_bias:
-            start = tirx.if_then_else(tirx.all(*has_bias), start, zero)
-        T.buffer_store(acc, start, [(m * tiles.blocks + n) * SUMS + i])
+            with unrolled(THREAD_CHANNELS) as i:
+                T.buffer_store(start, tirx.const(0, "int32"), [i])
+        with (
+            where(has_bias),
+            unrolled(THREAD_CHANNELS // VECTOR_WORDS) as part,
+            T.vectorized(T.int64(0), T.int64(VECTOR_WORDS)) as c,
+        ):
+            channel = part * VECTOR_WORDS + c
+            loaded = bias[place.group * gemm.blocks + first + n, place.own + channel]
+            T.buffer_store(start, loaded, [channel])
+        with unrolled(tiles.rows) as m, unrolled(SUMS) as i:
+            value = start[tirx.floormod(i, THREAD_CHANNELS)]
+            T.buffer_store(acc, value, [(m * tiles.blocks + n) * SUMS + i])
 
 
 def _if_ahead(step: Expr, steps: int, ahead: int, emit: Any) -> None:
@@ -85,20 +96,19 @@ def _multiply(place: Place, step: Expr, acc: Any, x: Any, w: Any) -> None:
     multiply = "multiply_u8" if place.spec.x == "uint8" else "multiply_s8"
     with unrolled(tiles.slabs // tiles.warp_slabs) as i:
         slab = i * tiles.warp_slabs + place.warp_slab
-        pixel = slab * tiles.pixels + place.warp_row * (tiles.rows * MMA_ROWS) + place.g
+        pixel = slab * tiles.pixels + place.warp_row * (tiles.rows * MMA_ROWS)
         block = slab * tiles.channel_blocks + place.warp_block * tiles.blocks
-        x_start = start + pixel * BLOCK + place.own
+        x_start = start + pixel * BLOCK + place.matrix_row
         w_start = start + tiles.x_bytes + block * SLAB_BYTES + place.lane * CHUNK
         with unrolled(2 * tiles.blocks) as j:
             part = w_start + j * (SLAB_BYTES // 2)
             run("read_16", tirx.address_of(w[j * 4]), place.staged, part)
-        with unrolled(2 * tiles.rows) as j:
-            part = x_start + j * (MMA_ROWS // 2 * BLOCK)
-            run("read_8", tirx.address_of(x[j * 2]), place.staged, part)
+        with unrolled(tiles.rows) as m:
+            part = x_start + m * (MMA_ROWS * BLOCK)
+            run("read_matrices", tirx.address_of(x[m * FRAGMENT]), place.staged, part)
         with unrolled(tiles.rows) as m, unrolled(tiles.blocks) as n, unrolled(MMAS) as j:
             to = tirx.address_of(acc[(m * tiles.blocks + n) * SUMS + j * 2])
-            # Pixels g and g + 8 by the first four of a thread's bytes, then by the last.
-            x_words = [x[m * FRAGMENT + word] for word in (0, 2, 1, 3)]
+            x_words = [x[m * FRAGMENT + word] for word in range(FRAGMENT)]
             w_words = [w[n * THREAD_CHANNELS + j * 2 + word] for word in range(2)]
             run(multiply, to, *x_words, *w_words)
 

@@ -15,8 +15,9 @@ from schedules.bodies.epilogue import type_refusal
 from schedules.cuda.device.devices import refuses_mma
 from schedules.cuda.mma.estimate import default_tiles
 from schedules.cuda.mma.gemm import apply, gemm_kernel
-from schedules.cuda.mma.place import Gemm, Index
-from schedules.cuda.mma.tiles import sampled
+from schedules.cuda.mma.place import VECTOR_WORDS, Gemm, Index
+from schedules.cuda.mma.sources import FILL
+from schedules.cuda.mma.tiles import CHUNK, sampled
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES, pack_channels, pack_weights
 from schedules.layout import Layout
 from schedules.spec import PER_CHANNEL
@@ -77,6 +78,7 @@ def gemm_buffers(
     known: dict[str, tuple[Index, str]] = {
         **constants(spec, (blocks, BLOCK)),
         "w": ((blocks, slabs, SLAB_BYTES), "int8"),
+        "z": ((FILL + 2 * VECTOR_WORDS,), "int32"),
     }
     for name in (*spec.tensors, "y"):
         known[name] = (layout.physical_shape(spec.shape(name)), spec.dtype(name))
@@ -85,9 +87,20 @@ def gemm_buffers(
 
 
 def _pack(spec: Any, params: Arrays) -> Arrays:
-    """Put the weights in the order of the threads; fold the zero point of x into the bias."""
+    """Put the weights in the order of the threads; fold the zero point of x into the bias.
+
+    Behind the zero points is what copies read in place of a border of x, and of weights that there
+    are none of.
+    """
     packed = {
         name: pack_channels(value) if name in PER_CHANNEL else value
         for name, value in fold_zero_point(spec, params).items()
     }
-    return {**packed, "w": pack_weights(np.asarray(params["w"]))}
+    z = np.asarray(params["z"], np.int32)
+    border = np.full(CHUNK, z[0] & 0xFF, np.uint8).view(np.int32)
+    fills = np.concatenate([border, np.zeros_like(border)])
+    return {
+        **packed,
+        "w": pack_weights(np.asarray(params["w"])),
+        "z": np.concatenate([np.pad(z, (0, FILL - len(z))), fills]),
+    }

@@ -3,13 +3,12 @@
 A slab is 32 input channels of one tap of the window; a block is 32 output channels. Thread
 (g, t) = (lane / 4, lane % 4) of a warp holds column g of the four mma of a block, and of it
 
-    rows 4t .. 4t + 3 and 16 + 4t .. 16 + 4t + 3 of B      input channels 8t .. 8t + 7
+    rows 4t .. 4t + 3 and 16 + 4t .. 16 + 4t + 3 of B      input channels of the same numbers
     column g of mma j                                       output channel 8 (g / 2) + 2j + g % 2
 
-Rows of B may be in any order that columns of A have too, and columns in any order that y is read
-in. In this one a thread's part of a slab is 8 contiguous bytes of a pixel of x, and its sums are 8
-contiguous channels of a pixel of y. Of one slab and block memory holds (2, 32, 16) bytes: half of
-the mma, lane, two mma of 8 bytes: what a warp reads at once is contiguous.
+Columns may be in any order that y is read in: in this one a thread's sums are 8 contiguous
+channels of a pixel of y. Of one slab and block memory holds (2, 32, 16) bytes: half of the mma,
+lane, two mma of 8 bytes: what a warp reads at once is contiguous.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ def pack_weights(w: np.ndarray) -> np.ndarray:
 
     Returns
     -------
-    int8 (blocks, slabs, 1024): slabs are counted by channels, then by taps. Zero past the last
+    int8 (blocks, slabs, 1024): slabs are counted by taps, then by channels. Zero past the last
     channels.
     """
     outputs, inputs = w.shape[:2]
     w = w.reshape(outputs, inputs, -1)
     w = np.pad(w, ((0, -outputs % BLOCK), (0, -inputs % BLOCK), (0, 0)))
     blocks, slabs, taps = w.shape[0] // BLOCK, w.shape[1] // BLOCK, w.shape[2]
-    # output channel = (g / 2, half, mma of the half, g % 2), input channel = (t, byte)
-    split = w.reshape(blocks, 4, 2, 2, 2, slabs, 4, 8, taps)
-    packed = split.transpose(0, 5, 8, 2, 1, 4, 6, 3, 7)
-    return np.ascontiguousarray(packed.reshape(blocks, slabs * taps, SLAB_BYTES))
+    # output channel = (g / 2, half, mma of the half, g % 2), input channel = (half, t, byte)
+    split = w.reshape(blocks, 4, 2, 2, 2, slabs, 2, 4, 4, taps)
+    packed = split.transpose(0, 9, 5, 2, 1, 4, 7, 3, 6, 8)
+    return np.ascontiguousarray(packed.reshape(blocks, taps * slabs, SLAB_BYTES))
 
 
 def pack_channels(values: np.ndarray) -> np.ndarray:

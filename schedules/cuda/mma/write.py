@@ -13,13 +13,19 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import epilogue
-from schedules.cuda.mma.place import THREAD_CHANNELS, Place, registers, unrolled, where
+from schedules.cuda.mma.place import (
+    THREAD_CHANNELS,
+    VECTOR_WORDS,
+    Place,
+    registers,
+    unrolled,
+    where,
+)
 from schedules.cuda.mma.tiles import MMA_ROWS, SUMS
 from schedules.cuda.mma.weights import BLOCK
 from schedules.spec import PER_CHANNEL, Dense
 
 MULTIPLIERS = tuple(name for name in PER_CHANNEL if name != "bias")
-VECTOR_WORDS = 4  # constants, or floats, of one load or store
 
 
 @dataclass(frozen=True, kw_only=True)

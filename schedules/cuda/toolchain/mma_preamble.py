@@ -5,7 +5,7 @@ over them, one text for every architecture: m16n8k32 and cp.async on sm_80 and n
 m8n8k16, whose fragments are the quarters of m16n8k32's, and copies through registers. Tests emulate
 the instructions and run the functions as they are.
 
-Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions" and "cp.async".
+Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions", "ldmatrix" and "cp.async".
 """
 
 from __future__ import annotations
@@ -41,6 +41,17 @@ static __device__ __forceinline__ void wait_async() {
   }
 MMA_M8N8K16(mma_m8n8k16_s8, "s8")
 MMA_M8N8K16(mma_m8n8k16_u8, "u8")
+static __device__ __forceinline__ int4 load_global_16(const void* from) {
+  return *(const int4*)from;
+}
+#endif
+#if __CUDA_ARCH__ >= 750
+static __device__ __forceinline__ void load_matrices(
+    int& d0, int& d1, int& d2, int& d3, const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(d0), "=r"(d1), "=r"(d2), "=r"(d3)
+               : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
+}
 #endif
 template <int bytes>
 static __device__ __forceinline__ void* shared_bytes() {
@@ -71,15 +82,12 @@ static __device__ __forceinline__ void begin_copy_16(
 #if __CUDA_ARCH__ >= 800
   copy_async_16((char*)staged + at, from);
 #else
-  *held = *(const int4*)from;
+  *held = load_global_16(from);
 #endif
 }}
-static __device__ __forceinline__ void begin_fill_16(int4* held, void* staged, int at, int word) {{
-#if __CUDA_ARCH__ >= 800
-  *(int4*)((char*)staged + at) = make_int4(word, word, word, word);
-#else
-  *held = make_int4(word, word, word, word);
-#endif
+static __device__ __forceinline__ const void* source_or_fill(
+    bool inside, const void* base, long long offset, const void* fill) {{
+  return inside ? (const char*)base + offset : fill;
 }}
 static __device__ __forceinline__ void end_copy_16(const int4* held, void* staged, int at) {{
 #if __CUDA_ARCH__ < 800
@@ -97,9 +105,8 @@ static __device__ __forceinline__ void wait_copies() {{
   wait_async<pending>();
 #endif
 }}
-static __device__ __forceinline__ void read_8(int* to, const void* staged, int at) {{
-  int2 words = *(const int2*)((const char*)staged + at);
-  to[0] = words.x, to[1] = words.y;
+static __device__ __forceinline__ void read_matrices(int* to, const void* staged, int at) {{
+  load_matrices(to[0], to[1], to[2], to[3], (const char*)staged + at);
 }}
 static __device__ __forceinline__ void read_16(int* to, const void* staged, int at) {{
   int4 words = *(const int4*)((const char*)staged + at);

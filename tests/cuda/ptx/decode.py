@@ -325,6 +325,20 @@ class Decoder:
 
         return step
 
+    def _ldmatrix(self, instruction: Instruction) -> Step:
+        if instruction.modifiers != ("sync", "aligned", "m8n8", "x4", "shared", "b16"):
+            raise UnknownPtxError("no meaning of this ldmatrix is known")
+        names, read = self._names(instruction.operands[0]), self._address(instruction.operands[1])
+
+        def step(machine: Machine) -> None:
+            lanes = machine.executing(None)
+            warps.whole_warps(lanes)
+            rows = _Access(machine, "shared", read(machine), lanes).load(4, 4)
+            for name, value in zip(names, warps.matrices(rows), strict=True):
+                machine.write_lanes(name, value, lanes)
+
+        return step
+
     def _shfl(self, instruction: Instruction) -> Step:
         sync, mode, dtype = instruction.modifiers
         if (sync, dtype) != ("sync", "b32") or instruction.guard:
@@ -374,6 +388,7 @@ class Decoder:
         "exit": _ret,
         "bar": _bar,
         "mma": _mma,
+        "ldmatrix": _ldmatrix,
         "shfl": _shfl,
         "activemask": _activemask,
     }

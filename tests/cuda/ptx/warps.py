@@ -1,6 +1,6 @@
 """What the 32 lanes of a warp compute together: matrix products and shuffles.
 
-Source: PTX ISA, "Matrix Fragments for mma.m8n8k16 and mma.m16n8k32", "shfl.sync".
+Source: PTX ISA, "Matrix Fragments for mma.m8n8k16 and mma.m16n8k32", "ldmatrix", "shfl.sync".
 """
 
 from __future__ import annotations
@@ -63,6 +63,15 @@ def multiply_matrices(
 def _bytes(register: np.ndarray) -> np.ndarray:
     kind = np.int8 if register.dtype.kind == "i" else np.uint8
     return np.ascontiguousarray(register).view(kind).reshape(*register.shape, 4)
+
+
+def matrices(rows: np.ndarray) -> list[np.ndarray]:
+    """Return what each lane gets of four matrices of 8 rows of 16 bytes: word t of its row g.
+
+    ``rows`` are (lanes, 4) words, at the addresses that the lanes of whole warps give.
+    """
+    by_warp = rows.reshape(-1, 4, 8, 4)  # warp, matrix, row, word
+    return [by_warp[:, matrix, GROUP, PLACE].reshape(-1) for matrix in range(4)]
 
 
 def shuffle(

@@ -114,6 +114,26 @@ def test_a_chain_is_rounded_once():
     np.testing.assert_array_equal(dataflow.constant(y.args[1]), wanted)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_that_a_batch_norm_standardizes(axis):
+    """Exporters write weight standardization as a batch norm of constants."""
+    count = A.shape[axis]
+    gamma, beta, mean, variance = (RNG.uniform(0.5, 1.5, count).astype(F32) for _ in range(4))
+    net = NetworkWriter((2, 3))
+    parts = map(relax.const, (gamma, beta, mean, variance))
+    norm = net.emit("norm", op.nn.batch_norm(a, *parts, axis, 0.5, training=False))
+    c = net.emit("c", relax.TupleGetItem(norm, 0))
+    folded = FoldConstants()(net.module(net.relu("y", net.x), c))
+    found = {str(var.name): value for var, value in dataflow.calls(folded["main"])}
+    along = (-1, 1) if axis == 0 else (1, -1)
+    g, shift, m, v = (
+        part.astype("float64").reshape(along) for part in (gamma, beta, mean, variance)
+    )
+    wanted = (WIDE - m) / np.sqrt(v + 0.5) * g + shift
+    np.testing.assert_array_equal(dataflow.constant(found["c"]), wanted.astype(F32))
+    assert "norm" not in found
+
+
 Q8 = relax.const(np.array([1, 2], "int8"))
 KEPT = {
     "weights of int8": lambda x: op.dequantize(Q8, relax.const(0.5), relax.const(0, "int8")),

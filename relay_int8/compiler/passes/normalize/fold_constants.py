@@ -77,6 +77,8 @@ class FoldConstants:
             result: np.ndarray | Declined | None
             if operator(value) == "shape_to_tensor":
                 result = _shape_of(scope.value(value.args[0]))
+            elif isinstance(value, relax.TupleGetItem):
+                result = _item(scope.value(value.tuple_value), value.index, wide)
             else:
                 result = _compute(value, wide)
             if not isinstance(result, np.ndarray):
@@ -126,6 +128,21 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "quantize":
         return None  # weights: their integers are those of the pair
     return Declined(f"it reads constants alone, and {op} is not computed")
+
+
+def _item(value: relax.Expr, index: int, wide: dict[relax.Expr, np.ndarray]) -> np.ndarray | None:
+    """Return a result of several: of a batch norm of constants, as standardized weights have."""
+    if operator(value) != "nn.batch_norm" or index != 0:
+        return None
+    operands = _operands(value, wide)
+    if operands is None:
+        return None
+    x = operands[0].astype("float64")
+    along = [-1 if axis == int(value.attrs.axis) % x.ndim else 1 for axis in range(x.ndim)]
+    gamma, beta, mean, variance = (a.astype("float64").reshape(along) for a in operands[1:])
+    y = (x - mean) / np.sqrt(variance + float(value.attrs.epsilon))
+    y = y * gamma if value.attrs.scale else y
+    return np.asarray(y + beta if value.attrs.center else y)
 
 
 def _shape_of(value: relax.Expr) -> np.ndarray | None:

@@ -114,6 +114,19 @@ def test_a_chain_is_rounded_once():
     np.testing.assert_array_equal(dataflow.constant(y.args[1]), wanted)
 
 
+def test_a_convolution_of_a_constant_image():
+    """XCiT encodes positions of pixels by sines and a convolution."""
+    image, w = RNG.normal(size=(1, 4, 3, 3)), RNG.normal(size=(6, 2, 1, 1))
+    layer = op.nn.conv2d(relax.const(image.astype(F32)), relax.const(w.astype(F32)), groups=2)
+    net = NetworkWriter((1, 6, 3, 3))
+    mod = net.module(net.emit("y", op.add(net.x, net.emit("c", layer))))
+    ((_, y),) = dataflow.calls(FoldConstants()(mod)["main"])
+    halves = zip(np.split(image.astype(F32), 2, 1), np.split(w.astype(F32), 2), strict=True)
+    wanted = [np.einsum("nchw,oc->nohw", x, k[:, :, 0, 0], dtype="float64") for x, k in halves]
+    found = dataflow.constant(y.args[1])
+    np.testing.assert_allclose(found, np.concatenate(wanted, 1), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_weights_that_a_batch_norm_standardizes(axis):
     """Exporters write weight standardization as a batch norm of constants."""

@@ -21,6 +21,7 @@ from tvm import IRModule, relax
 from relay_int8.graph.dataflow import constant, operator, shape, slice_steps
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
+from relay_int8.numerics.convolution import convolve
 from relay_int8.numerics.unary import UNARY
 
 Function = Callable[..., Any]
@@ -121,6 +122,8 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "permute_dims":
         axes = value.attrs.axes
         return operands[0].transpose(None if axes is None else [int(i) for i in axes])
+    if op == "nn.conv2d":
+        return _convolution(value, operands)
     if op == "concat":
         return np.concatenate(operands, axis=int(value.attrs.axis or 0))
     if op == "astype":
@@ -180,6 +183,20 @@ def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | D
     y = x.copy()
     y[tuple(np.moveaxis(indices, -1, 0))] = updates
     return y
+
+
+def _convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    """Return what weights make of a constant image, such as positions of pixels."""
+    attrs = value.attrs
+    if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW"):
+        return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
+    return convolve(
+        *operands,
+        strides=[int(stride) for stride in attrs.strides],
+        padding=[int(width) for width in attrs.padding],
+        dilation=[int(width) for width in attrs.dilation],
+        groups=int(attrs.groups),
+    )
 
 
 def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:

@@ -35,6 +35,12 @@ def resized_by_products(
     return x
 
 
+def first_pixel(x: relax.Expr) -> relax.Expr:
+    """Return what an image is when it shrinks to one pixel whose corner is that of the image."""
+    axes = list(range(2, len(shape(x))))
+    return relax.op.strided_slice(x, axes, [0] * len(axes), [1] * len(axes))
+
+
 def filter_weights(
     size: int, wanted: int, *, kernel: Callable[[Array], Array], inside: bool
 ) -> Array:

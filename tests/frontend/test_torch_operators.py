@@ -81,6 +81,14 @@ def test_adaptive_means_of_windows(size):
     assert_close(run_relax(mod, x), [wanted])
 
 
+@pytest.mark.fast
+def test_one_pixel_with_aligned_corners():
+    given = {"output_size": [1, 1], "align_corners": True}
+    mod = converted("upsample_bilinear2d", (1, 2, 7, 5), **given)
+    x = RNG.normal(size=(1, 2, 7, 5)).astype("float32")
+    np.testing.assert_array_equal(run_relax(mod, x)[0], x[:, :, :1, :1])
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 8), (4, 12)])
 def test_resizing_without_aliases(mode, size):

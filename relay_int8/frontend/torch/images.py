@@ -10,7 +10,12 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.blocks import Blocks, join_blocks
-from relay_int8.frontend.resampling import FILTERS, filter_weights, resized_by_products
+from relay_int8.frontend.resampling import (
+    FILTERS,
+    filter_weights,
+    first_pixel,
+    resized_by_products,
+)
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
@@ -35,6 +40,8 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
         else:
             target = _scaled(step, sizes)
         corners = method != "nearest_neighbor" and step.flag("align_corners", False)
+        if corners and set(target) == {1}:
+            return first_pixel(step.x)
         if corners and (rank == 1 or 1 in target):
             raise NotImplementedError(
                 "it aligns the corners of a sequence, or of one pixel: use align_corners=False"

@@ -79,6 +79,10 @@ FOLDED = {
     "relu": (lambda: op.nn.relu(a), np.maximum(A, 0)),
     "reduction": (lambda: op.mean(a, [1], keepdims=True), WIDE.mean(1, keepdims=True)),
     "reduction of all": (lambda: op.sum(a), WIDE.sum()),
+    "softmax": (
+        lambda: op.nn.softmax(a, 0),
+        np.exp(WIDE - WIDE.max(0)) / np.exp(WIDE - WIDE.max(0)).sum(0),
+    ),
     "comparison": (lambda: op.greater(a, b), A > B),
     "transpose": (lambda: op.permute_dims(a), A.T),
     "broadcast": (lambda: op.broadcast_to(a, (2, 3, 4)), np.broadcast_to(A, (2, 3, 4))),

@@ -122,6 +122,8 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "permute_dims":
         axes = value.attrs.axes
         return operands[0].transpose(None if axes is None else [int(i) for i in axes])
+    if op == "nn.softmax":
+        return _softmax(operands[0].astype("float64"), int(value.attrs.axis))
     if op == "nn.conv2d":
         return _convolution(value, operands)
     if op == "concat":
@@ -183,6 +185,12 @@ def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | D
     y = x.copy()
     y[tuple(np.moveaxis(indices, -1, 0))] = updates
     return y
+
+
+def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return shares, as of the branches that a network weighs by learned numbers."""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))
 
 
 def _convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:

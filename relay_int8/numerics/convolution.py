@@ -38,5 +38,5 @@ def convolve(
     taps = windows[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
     grouped = taps.reshape(n, groups, channels // groups, *taps.shape[2:])
     kernels = w.astype("float64").reshape(groups, -1, *w.shape[1:])
-    y = np.einsum("ngchwij,gocij->ngohw", grouped, kernels, optimize=True)
+    y: np.ndarray = np.einsum("ngchwij,gocij->ngohw", grouped, kernels, optimize=True)
     return y.reshape(n, len(w), *taps.shape[2:4])

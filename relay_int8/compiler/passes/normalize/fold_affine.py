@@ -4,8 +4,8 @@
     After:   c = conv2d(x, w * a);  y = add(c, b)
 
 A chain of batch norms, additions, subtractions, multiplications and divisions by constants per
-channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after matmul. Behind a product
-it goes on through reshapes that keep the channels last: batch norms of tokens are written so.
+channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after matmul. Behind a
+product it goes on through reshapes that keep the channels last: batch norms of tokens are so.
 
 Place:  after FoldConstants and FoldPad, before LowerBatchNorm.
 Exact:  the chain is float64; weights and bias are rounded to float32 once, at its end. A tensor

@@ -13,6 +13,7 @@ from relay_int8.graph.dataflow import dtype, shape
 
 Emit = Callable[[str, relax.Expr], relax.Expr]
 MOST_AXES = 2  # of an image whose blocks overlap: those of a transposed convolution
+MOST_PIXELS = 1024  # of such a block: 32 x 32; more come from a damaged file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ def join_blocks(emit: Emit, x: relax.Expr, blocks: Blocks) -> relax.Expr:
     ValueError
         The blocks make no such image.
     NotImplementedError
-        They overlap in an image of more than two axes.
+        They overlap in an image of more than two axes, or are very large.
     """
     (n, depth, count), size = shape(x), math.prod(blocks.block)
     if depth % size or min(blocks.rooms) < 0 or count != math.prod(blocks.counts):
@@ -81,10 +82,11 @@ def join_blocks(emit: Emit, x: relax.Expr, blocks: Blocks) -> relax.Expr:
     channels = depth // size
     if blocks.tile:
         return _tiled(emit, x, blocks, (n, channels))
-    if len(blocks.image) > MOST_AXES:
+    if len(blocks.image) > MOST_AXES or size > MOST_PIXELS:
         raise NotImplementedError(
             f"blocks of {list(blocks.block)} every {list(blocks.strides)} pixels; those of more "
-            "than two axes are read where they neither overlap nor leave anything out"
+            f"than two axes, or {MOST_PIXELS} pixels, are read where they neither overlap nor "
+            "leave anything out"
         )
     return _added(emit, x, blocks, (n, channels))
 

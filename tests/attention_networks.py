@@ -154,6 +154,24 @@ def biased(*, constant_first: bool) -> tvm.IRModule:
     return net.module(x, y, net.dense("last", y, 10))
 
 
+def channels_first() -> tvm.IRModule:
+    """Queries, keys and values of images, a bias, values by turned shares; as LeViT has it."""
+    net = AttentionWriter()
+    x = net.conv("x0", net.x, CHANNELS, 3, padding=1, strides=2)
+    *_, height, width = shape(x)
+    pixels = height * width
+    cut = (1, HEADS, CHANNELS // HEADS, pixels)
+    q, k, v = (net.emit(f"{n}/h", R.reshape(net.conv(n, x, CHANNELS, 1), cut)) for n in "qkv")
+    turned = net.emit("q/turned", R.permute_dims(q, (0, 1, 3, 2)))
+    scores = net.scaled("s", net.emit("s/product", R.matmul(turned, k)), 0.4)
+    scores = net.emit("s/biased", R.add(scores, net.constant(1, HEADS, pixels, pixels)))
+    shares = net.emit("p", R.nn.softmax(scores))
+    shares = net.emit("p/turned", R.permute_dims(shares, (0, 1, 3, 2)))
+    rows = net.emit("y/heads", R.matmul(v, shares))
+    image = net.emit("y", R.reshape(rows, (1, CHANNELS, height, width)))
+    return net.module(image, net.conv("last", image, 10, 1))
+
+
 def linear() -> tvm.IRModule:
     """Products of two activations without a softmax: keys by values, then queries by that."""
     net = AttentionWriter()

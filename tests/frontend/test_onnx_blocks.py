@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, constant, operator
-from tests.onnx_models import assert_close, model, run_relax
+from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)
 
@@ -36,11 +36,52 @@ def test_blocks_become_an_image(extents: list[int]):
     np.testing.assert_array_equal(found, expected[0])
 
 
+OVERLAPPING = {
+    "by one pixel": ([5, 7], [2, 2], {}),
+    "over the edge": ([6, 9], [3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "pixels left over": ([8, 7], [3, 2], {"strides": [2, 3], "pads": [0, 1, 2, 0]}),
+    "with gaps": ([7, 9], [2, 3], {"dilations": [2, 3], "strides": [1, 2]}),
+    "a sequence": ([11], [4], {"strides": [3], "pads": [1, 1]}),
+}
+
+
+def overlapping(name: str) -> onnx.ModelProto:
+    """Return blocks that overlap, put together to images of two channels."""
+    extents, block, given = OVERLAPPING[name]
+    rank = len(extents)
+    pads = np.reshape(given.get("pads", [0] * 2 * rank), (2, rank)).sum(axis=0)
+    spans = np.multiply(given.get("dilations", [1] * rank), np.subtract(block, 1)) + 1
+    counts = (extents + pads - spans) // given.get("strides", [1] * rank) + 1
+    dims = (2, 2 * int(np.prod(block)), int(np.prod(counts)))
+    constants = {"e": np.array(extents), "b": np.array(block)}
+    node = helper.make_node("Col2Im", ["x", "e", "b"], ["y"], **given)
+    return model([node], {"x": dims}, {"y": None}, constants, opset=18)
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_blocks_that_overlap_are_added(name: str):
+    proto = overlapping(name)
+    dims = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]
+    x = RNG.normal(size=dims).astype("float32")
+    assert_close(run_relax(import_onnx(proto), x), run_onnx(proto, x))
+
+
 @pytest.mark.fast
-@pytest.mark.parametrize("attributes", [{"strides": [1, 1]}, {"strides": [2, 2], "pads": [1] * 4}])
-def test_blocks_that_overlap_are_refused(attributes: dict[str, list[int]]):
-    with pytest.raises(UnsupportedOpError, match=r"blocks of \[2, 2\] every .* neither overlap"):
-        import_onnx(blocks([4, 6], [2, 2], **attributes))
+def test_blocks_that_make_no_image_are_refused():
+    proto = blocks([4, 6], [2, 2], strides=[1, 1])
+    with pytest.raises(
+        UnsupportedOpError, match=r"6 blocks of \[2, 2\] every \[1, 1\] .* no image"
+    ):
+        import_onnx(proto)
+
+
+@pytest.mark.fast
+def test_blocks_of_three_axes_that_overlap_are_refused():
+    constants = {"e": np.array([3, 3, 3]), "b": np.array([2, 2, 2])}
+    node = helper.make_node("Col2Im", ["x", "e", "b"], ["y"])
+    proto = model([node], {"x": (1, 8, 8)}, {"y": None}, constants, opset=18)
+    with pytest.raises(UnsupportedOpError, match="more than two axes"):
+        import_onnx(proto)
 
 
 def transform(dims: tuple[int, ...], axis: int, opset: int, **attributes: int) -> onnx.ModelProto:

@@ -9,8 +9,11 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import relay_int8
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.dataflow import calls, operator
+from tests.onnx_models import run_relax
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1, 4, 6, 6)).astype("float32")
@@ -223,6 +226,28 @@ def test_a_region_of_axes_in_any_order(axes: list[int], tmp_path):
         coordinate_transformation_mode="tf_crop_and_resize",
     )
     assert_as_reference(typed([made], {"x": X}, {"y": "float32"}, weights), {"x": X}, tmp_path)
+
+
+def test_weights_that_are_normalized_by_their_own_statistics():
+    """As a network with weight standardization computes them in each run."""
+    w = RNG.normal(size=(1, 4, 6)).astype("float32")
+    gamma, beta = RNG.uniform(0.5, 1.5, (2, 4)).astype("float32")
+    nodes = [
+        node("BatchNormalization", ["w", "g", "b", "b", "g"], ["n", "m", "v"], training_mode=1),
+        node("Reshape", ["n", "dims"], ["k"]),
+        node("Conv", ["x", "k"], ["y"]),
+    ]
+    weights = {"w": w, "g": gamma, "b": beta, "dims": np.array([4, 6, 1, 1])}
+    x = RNG.normal(size=(1, 6, 3, 5)).astype("float32")
+    proto = typed(nodes, {"x": x}, {"y": "float32"}, weights)
+    apart = w[0] - w[0].mean(axis=1, keepdims=True)
+    deviation = np.sqrt(w[0].var(axis=1, keepdims=True) + 1e-5)
+    kernel = apart / deviation * gamma[:, None] + beta[:, None]
+    mod = import_onnx(proto)
+    np.testing.assert_allclose(
+        run_relax(mod, x)[0], np.einsum("oc,nchw->nohw", kernel, x), rtol=0, atol=1e-5
+    )
+    assert [operator(value) for _, value in calls(normalize()(mod)["main"])] == ["nn.conv2d"]
 
 
 CHANNEL = RNG.uniform(0.5, 1.5, size=4).astype("float32")

@@ -19,7 +19,7 @@ from relay_int8.graph.index_ranges import index_ranges
 from relay_int8.graph.interface import inputs_of, open_inputs
 from relay_int8.messages import outside
 from relay_int8.runtime.profiling import random_inputs
-from tests.onnx_models import run_onnx
+from tests.onnx_models import model, run_onnx, run_relax
 
 node = helper.make_node
 RNG = np.random.default_rng(0)
@@ -241,3 +241,21 @@ def test_regions_of_images_that_are_not_there():
     expected = run_onnx(proto, *given, valid)[0]
     np.testing.assert_allclose(run(proto, *given, valid), expected, atol=1e-5)
     assert np.isfinite(run(proto, *given, np.array([1 << 40, -(1 << 40)]))).all()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("indices", "wanted"),
+    [
+        (np.arange(4).reshape(2, 2), ["reshape"]),
+        (np.arange(1, 3).reshape(2, 1), ["strided_slice", "reshape"]),
+        (np.array([[0, 1], [3, 2]]), ["take"]),
+    ],
+)
+def test_neighbours_along_several_axes_are_a_view(indices, wanted):
+    """PyTorch's exporter writes a view of the memory (as_strided) as a Gather of all positions."""
+    nodes = [node("Gather", ["x", "i"], ["y"], axis=1)]
+    proto = model(nodes, {"x": X.shape}, {"y": None}, {"i": indices})
+    mod = import_onnx(proto)
+    assert [operator(value) for _, value in calls(mod["main"])] == wanted
+    np.testing.assert_array_equal(run_relax(mod, X)[0], X[:, indices])

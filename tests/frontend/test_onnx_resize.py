@@ -46,6 +46,10 @@ def test_equals_onnx_runtime():
         if not (mode == "align_corners" and i == 2)  # refused
     ]
     cases += [
+        dict(
+            output="one pixel", mode="linear", sizes=(1, 4, 1, 1),
+            coordinate_transformation_mode="align_corners",
+        ),
         dict(output="axes", mode="linear", axes=[2, 3], sizes=(7, 9)),
         dict(output="nearest", mode="nearest", scales=(1, 1, 2, 3)),
         dict(

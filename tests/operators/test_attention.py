@@ -23,6 +23,7 @@ from tests.attention_networks import (
     TOKENS,
     AttentionWriter,
     biased,
+    channels_first,
     linear,
 )
 from tests.onnx_models import assert_close, run_relax
@@ -96,6 +97,18 @@ def test_a_constant_mask_beside_a_computed_one(constant_first: bool):
     network = QuantizedNetwork.make(canonical)
     assert [layer.name for layer in network.plan.layers if layer.macs and not layer.integer] == []
     assert_equals_oracle(network, named_target("x86-vnni"))
+    whole = run_relax(mod, *network.inputs.values())
+    assert_close(run_relax(canonical, *network.inputs.values()), whole)
+
+
+@pytest.mark.parametrize("target", X86)
+def test_values_of_channels_by_turned_shares(target: str):
+    mod = channels_first()
+    canonical = normalize()(mod)
+    assert [g.kind for g in find_groups(canonical["main"]) if g.attention] == ["attention"]
+    network = QuantizedNetwork.make(canonical)
+    assert [layer.name for layer in network.plan.layers if layer.macs and not layer.integer] == []
+    assert_equals_oracle(network, named_target(target))
     whole = run_relax(mod, *network.inputs.values())
     assert_close(run_relax(canonical, *network.inputs.values()), whole)
 

@@ -1,13 +1,13 @@
-"""ONNX operators that put blocks of pixels together, and Fourier transforms, as plain operators."""
+"""ONNX's Col2Im and its Fourier transform as plain operators."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.blocks import Blocks, join_blocks
 from relay_int8.graph.dataflow import constant, shape
 
 Attributes = dict[str, Any]
@@ -16,26 +16,25 @@ OPSET_OF_AXIS_INPUT = 20
 
 
 def col2im(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Put blocks together to an image of any number of axes, where they do not overlap.
+    """Put blocks together to an image, added where they overlap.
 
     (n, c * block, number of blocks) becomes (n, c, *image).
     """
     x, extents, block = inputs[0], _numbers(inputs[1], "extents"), _numbers(inputs[2], "block")
     rank = len(extents)
-    ones = [1] * rank
-    strides = [int(n) for n in attributes.get("strides", ones)]
-    others = [*attributes.get("pads", []), *(n - 1 for n in attributes.get("dilations", ones))]
-    if strides != block or any(others) or any(e % b for e, b in zip(extents, block, strict=True)):
-        raise NotImplementedError(
-            f"blocks of {block} every {strides} pixels; only those that neither overlap nor leave "
-            "anything out are read"
-        )
-    n, depth, _ = shape(x)
-    counts = [extent // size for extent, size in zip(extents, block, strict=True)]
-    cut = bb.emit(relax.op.reshape(x, (n, depth // math.prod(block), *block, *counts)))
-    pairs = [axis for i in range(rank) for axis in (2 + rank + i, 2 + i)]
-    turned = bb.emit(relax.op.permute_dims(cut, [0, 1, *pairs]))
-    return relax.op.reshape(turned, (n, depth // math.prod(block), *extents))
+    pads = [int(n) for n in attributes.get("pads", [0] * 2 * rank)]
+    strides, dilation = (
+        [int(n) for n in attributes.get(name, [1] * rank)] for name in ("strides", "dilations")
+    )
+    blocks = Blocks(
+        image=extents,
+        block=block,
+        strides=strides,
+        before=pads[:rank],
+        after=pads[rank:],
+        dilation=dilation,
+    )
+    return join_blocks(lambda _, value: bb.emit(value), x, blocks)
 
 
 def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:

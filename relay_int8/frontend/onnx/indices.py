@@ -20,16 +20,26 @@ REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max":
 
 
 def gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Gather along an axis; constant neighbours, or a single constant one, are a slice."""
+    """Gather along an axis; constant neighbours, or a single constant one, are a slice.
+
+    So are neighbours that lie along several axes, as exporters write views of the whole memory.
+    """
     x = inputs[0]
-    axis = int(attributes.get("axis", 0)) % len(shape(x))
-    indices = _from_start(bb, inputs[1], np.array(shape(x)[axis]))
+    dims = shape(x)
+    axis = int(attributes.get("axis", 0)) % len(dims)
+    indices = _from_start(bb, inputs[1], np.array(dims[axis]))
     positions = constant(indices)
-    if positions is None or positions.ndim > 1 or not _are_neighbours(positions):
+    if positions is None or not _are_neighbours(positions.reshape(-1)):
         return relax.op.take(x, indices, axis)
     first = int(positions.reshape(-1)[0]) if positions.size else 0
-    part = relax.op.strided_slice(x, [axis], [first], [first + positions.size])
-    return part if positions.ndim else relax.op.squeeze(bb.emit(part), [axis])
+    if positions.size != dims[axis]:
+        x = relax.op.strided_slice(x, [axis], [first], [first + positions.size])
+    if positions.ndim == 1:
+        return x
+    x = bb.emit(x) if isinstance(x, relax.Call) else x
+    if not positions.ndim:
+        return relax.op.squeeze(x, [axis])
+    return relax.op.reshape(x, (*dims[:axis], *positions.shape, *dims[axis + 1 :]))
 
 
 def gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

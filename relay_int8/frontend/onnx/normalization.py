@@ -7,18 +7,26 @@ from typing import Any
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.frontend.batch_statistics import normalized_by_batch
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 Attributes = dict[str, Any]
 
 
 def batch_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Normalize by the statistics of the file; what training returns besides is not computed."""
+    """Normalize by the statistics of the file, or weights by their own (training_mode).
+
+    What training returns besides is not computed.
+    """
     if attributes.get("training_mode", 0):
-        raise NotImplementedError(
-            "it normalizes by the statistics of the batch (training_mode = 1): export the model "
-            "in evaluation mode"
-        )
+        x, gamma, beta = inputs[:3]
+        if constant(x) is None:
+            raise NotImplementedError(
+                "it normalizes by the statistics of the batch (training_mode = 1): export the "
+                "model in evaluation mode"
+            )
+        epsilon = float(attributes.get("epsilon", 1e-5))
+        return normalized_by_batch(lambda _, y: bb.emit(y), x, gamma, beta, epsilon)
     results = onnx_frontend.BatchNormalization._impl_v15(bb, inputs, attributes, [{}, {}])
     return results.fields[0]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,9 +9,13 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.resampling import (
+    FILTERS,
+    filter_weights,
+    first_pixel,
+    resized_by_products,
+)
 from relay_int8.graph.dataflow import constant, shape
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
 """Coordinates that follow from the sizes alone."""
@@ -48,6 +50,8 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     if wanted[:2] != list(x_shape[:2]):
         raise NotImplementedError(f"it resizes {list(x_shape)} to {wanted}, batch or channels too")
     mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
+    if mode == "align_corners" and set(wanted[2:]) == {1}:
+        return first_pixel(x)
     if mode == "align_corners" and 1 in wanted[2:]:
         raise NotImplementedError("it aligns the corners of a single pixel; use asymmetric")
     factors = None if scales is None else constant(scales)
@@ -97,53 +101,8 @@ def _without_aliases(
         raise NotImplementedError(f"antialias from {list(shape(x))} to {wanted}")
     kernel = partial(FILTERS[mode], sharpness=float(given.get("cubic_coeff_a", -0.75)))
     inside = bool(given.get("exclude_outside", 0))
-    *outer, size = shape(x)
-    if size != wanted[-1]:
-        columns = filter_weights(size, wanted[-1], kernel, inside=inside).T
-        x = bb.emit(relax.op.matmul(x, relax.const(np.ascontiguousarray(columns))))
-    if len(wanted) > SEQUENCE and outer[-1] != wanted[-2]:
-        rows = filter_weights(outer[-1], wanted[-2], kernel, inside=inside)
-        x = bb.emit(relax.op.matmul(relax.const(rows), x))
-    return x
-
-
-def filter_weights(
-    size: int, wanted: int, kernel: Callable[[Array], Array], *, inside: bool
-) -> Array:
-    """Return what each of ``wanted`` pixels takes of ``size``, float32 (wanted, size).
-
-    The filter is as wide as results are apart where the axis shrinks. Pixels outside of the image
-    have no part if ``inside``, else they are those of its edge; the parts sum up to one.
-    """
-    step = size / wanted
-    width = max(step, 1.0)
-    beyond = 0 if inside else math.ceil(WIDEST * width)
-    middles = (np.arange(wanted)[:, None] + 0.5) * step
-    pixels = np.arange(-beyond, size + beyond)
-    parts = kernel(np.abs(pixels + 0.5 - middles) / width)
-    nearest = pixels.clip(0, size - 1)[:, None] == np.arange(size)
-    weights = parts @ nearest.astype("float64")
-    shares: Array = (weights / weights.sum(axis=1, keepdims=True)).astype("float32")
-    return shares
-
-
-def _linear(distance: Array, sharpness: float) -> Array:
-    return np.maximum(1.0 - distance, 0.0)
-
-
-def _cubic(distance: Array, sharpness: float) -> Array:
-    """Return Keys' cubic of parameter ``sharpness``."""
-    a = sharpness
-    near = ((a + 2.0) * distance - (a + 3.0)) * distance**2 + 1.0
-    far = a * (((distance - 5.0) * distance + 8.0) * distance - 4.0)
-    return np.where(distance < 1.0, near, np.where(distance < 2.0, far, 0.0))
-
-
-WIDEST = 2
-"""Pixels that the cubic reaches to either side."""
-
-FILTERS: dict[str, Callable[..., Array]] = {"linear": _linear, "cubic": _cubic}
-"""Weight of a pixel by its distance, for each mode."""
+    weights = partial(filter_weights, kernel=kernel, inside=inside)
+    return resized_by_products(lambda _, y: bb.emit(y), x, wanted[2:], weights)
 
 
 def _nearest(

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.blocks import Blocks, join_blocks
+from relay_int8.frontend.resampling import (
+    FILTERS,
+    filter_weights,
+    first_pixel,
+    resized_by_products,
+)
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
+
+PILLOW_CUBIC = -0.5  # sharpness of torch's cubic with antialias; without it is -0.75
 
 
 def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
@@ -30,6 +40,8 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
         else:
             target = _scaled(step, sizes)
         corners = method != "nearest_neighbor" and step.flag("align_corners", False)
+        if corners and set(target) == {1}:
+            return first_pixel(step.x)
         if corners and (rank == 1 or 1 in target):
             raise NotImplementedError(
                 "it aligns the corners of a sequence, or of one pixel: use align_corners=False"
@@ -54,6 +66,22 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
         if not rows:
             return y
         return relax.op.reshape(step.emit("resize", y), (*shape(x)[:2], *target))
+
+    return _convert
+
+
+def _without_aliases(mode: str) -> Converter:
+    """Resize by the filter that is stretched where the image shrinks."""
+
+    def _convert(step: TorchStep) -> Result:
+        _image(step)
+        target = step.sizes("output_size", 2)
+        if step.flag("align_corners", False):
+            raise NotImplementedError("antialias that aligns the corners; use align_corners=False")
+        _expect_ratio(step, ["scales_h", "scales_w"], shape(step.x)[2:], target)
+        kernel = partial(FILTERS[mode], sharpness=PILLOW_CUBIC)
+        weights = partial(filter_weights, kernel=kernel, inside=True)
+        return resized_by_products(step.emit, step.x, target, weights)
 
     return _convert
 
@@ -161,17 +189,6 @@ def _to_overlapping_blocks(step: TorchStep) -> Result:
     return relax.op.reshape(turned, (n, c * math.prod(kernel), math.prod(counts)))
 
 
-def _blocks(step: TorchStep) -> tuple[int, int]:
-    """Return the extents of blocks that neither overlap nor leave anything out."""
-    kernel, strides = step.sizes("kernel_size", 2), step.sizes("stride", 2, 1)
-    if kernel != strides or any(step.sizes("padding", 2, 0, least=0)):
-        raise NotImplementedError(
-            f"blocks of {kernel} every {strides} pixels; only those that neither overlap nor are "
-            "padded are read"
-        )
-    return kernel[0], kernel[1]
-
-
 def _to_blocks(step: TorchStep) -> Result:
     """Cut images into blocks: (n, c, h, w) becomes (n, c * block, number of blocks)."""
     (n, c, h, w), (rows, columns) = _image_shape(step), step.sizes("kernel_size", 2)
@@ -184,15 +201,17 @@ def _to_blocks(step: TorchStep) -> Result:
 
 
 def _from_blocks(step: TorchStep) -> Result:
-    """Put blocks together to images of ``output_size``."""
-    (n, depth, count), (rows, columns) = shape(step.x), _blocks(step)
-    h, w = step.sizes("output_size", 2)
-    c = depth // (rows * columns)
-    if h % rows or w % columns or count != h // rows * (w // columns):
-        raise ValueError(f"{count} blocks of {rows} x {columns} make no image of {h} x {w}")
-    cut = step.emit("cut", relax.op.reshape(step.x, (n, c, rows, columns, h // rows, w // columns)))
-    turned = step.emit("turned", relax.op.permute_dims(cut, [0, 1, 4, 2, 5, 3]))
-    return relax.op.reshape(turned, (n, c, h, w))
+    """Put blocks together to images of ``output_size``, added where they overlap."""
+    pad = step.sizes("padding", 2, 0, least=0)
+    blocks = Blocks(
+        image=step.sizes("output_size", 2),
+        block=step.sizes("kernel_size", 2),
+        strides=step.sizes("stride", 2, 1),
+        before=pad,
+        after=pad,
+        dilation=step.sizes("dilation", 2, 1),
+    )
+    return join_blocks(step.emit, step.x, blocks)
 
 
 IMAGES: dict[str, Converter] = {
@@ -201,6 +220,8 @@ IMAGES: dict[str, Converter] = {
     "im2col": _to_blocks,
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
+    "_upsample_bicubic2d_aa": _without_aliases("cubic"),
+    "_upsample_bilinear2d_aa": _without_aliases("linear"),
     "_upsample_nearest_exact1d": _resize("nearest_neighbor", 1, exact=True),
     "_upsample_nearest_exact2d": _resize("nearest_neighbor", 2, exact=True),
     "upsample_bicubic2d": _resize("cubic", 2),

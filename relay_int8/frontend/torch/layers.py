@@ -7,7 +7,9 @@ import math
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.batch_statistics import normalized_by_batch
 from relay_int8.frontend.einsum import einsum
+from relay_int8.frontend.resampling import mean_weights, resized_by_products
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -119,9 +121,15 @@ def _einsum(step: TorchStep) -> Result:
 
 
 def _batch_norm(step: TorchStep) -> Result:
-    """Normalize with the moving statistics; a factor or a shift that is left out does nothing."""
+    """Normalize with the moving statistics, or those of the batch where a norm keeps none.
+
+    A factor or a shift that is left out does nothing.
+    """
     if step.arguments.get("training"):
-        raise ValueError("it is in training mode: call model.eval() before the export")
+        if step.optional_tensor("running_mean") is not None:
+            raise ValueError("it is in training mode: call model.eval() before the export")
+        gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
+        return normalized_by_batch(step.emit, step.x, gamma, beta, step.real("eps", 1e-5))
     channels = shape(step.x)[1]
     neutral = {"weight": 1, "bias": 0, "running_mean": 0, "running_var": 1}
     values = []
@@ -279,7 +287,12 @@ def _avg_pool(step: TorchStep) -> Result:
 
 
 def _adaptive_avg_pool(step: TorchStep) -> Result:
-    pool = getattr(relax.op.nn, f"adaptive_avg_pool{_window_rank(step)}d")
+    """Return means of windows; to a larger size by a product with constant weights."""
+    rank = _window_rank(step)
+    target = step.sizes("output_size", rank)
+    if rank < 3 and any(n > size for n, size in zip(target, shape(step.x)[2:], strict=True)):
+        return resized_by_products(step.emit, step.x, target, mean_weights)
+    pool = getattr(relax.op.nn, f"adaptive_avg_pool{rank}d")
     return pool(step.x, _output_size(step))
 
 

@@ -9,6 +9,7 @@ from tvm import relax
 from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.graph import dataflow
 from relay_int8.graph.dataflow import FunctionWriter, constant
+from relay_int8.graph.groups import find_groups
 from tests.onnx_models import run_relax
 
 pytestmark = pytest.mark.fast
@@ -70,3 +71,28 @@ def test_the_module_stays_as_it_was():
     kept: tvm.IRModule = before.clone()
     CanonicalizeProduct()(before)
     assert tvm_ffi.structural_equal(before, kept, map_free_vars=True)
+
+
+def shares(axes):
+    """Return a module of v @ permute(softmax(x @ x), axes), as layers over images have it."""
+    func = FunctionWriter()
+    x = relax.Var("x", relax.TensorType((2, 5, 5, 5), "float32"))
+    scores = func.emit("scores", relax.op.matmul(x, x))
+    soft = func.emit("soft", relax.op.nn.softmax(scores, -1))
+    turned = func.emit("turned", relax.op.permute_dims(soft, axes))
+    v = func.emit("v", relax.op.add(x, x))
+    return func.finish([x], [func.emit("y", relax.op.matmul(v, turned))])
+
+
+def test_shares_of_keys_stand_on_the_left():
+    """LeViT, EfficientViT and SHViT multiply values of channels by keys with turned shares."""
+    before = shares([0, 1, 3, 2])
+    after = CanonicalizeProduct()(before)
+    assert_same(before, after, (2, 5, 5, 5))
+    assert [group.kind for group in find_groups(after["main"])][1] == "attention"
+    assert operators(after)[-2:] == ["matmul", "permute_dims"]
+
+
+def test_shares_that_are_moved_otherwise_stay():
+    before = shares([0, 2, 3, 1])
+    assert operators(CanonicalizeProduct()(before)) == operators(before)

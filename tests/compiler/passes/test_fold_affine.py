@@ -113,3 +113,38 @@ def test_input_is_left_alone():
     FoldAffine()(mod)
     tvm.ir.assert_structural_equal(mod, before)
     relax.analysis.well_formed(fold(mod))
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_batch_norm_of_tokens_is_folded_through_reshapes(back: bool):
+    """LeViT normalizes (batch * tokens, channels) behind its dense layers."""
+    w = RNG.normal(size=(4, 6)).astype(F32)
+    shapes = {"flat": np.array([10, 6]), "apart": np.array([2, 5, 6])}
+    nodes = [
+        node("MatMul", ["x", "w"], ["d"]),
+        node("Reshape", ["d", "flat"], ["c"]),
+        NORM,
+        *([node("Reshape", ["n", "apart"], ["b"])] if back else []),
+        node("Relu", ["b" if back else "n"], ["y"]),
+    ]
+    x = RNG.normal(size=(2, 5, 4)).astype(F32)
+    proto = model(nodes, {"x": x.shape}, {"y": None}, {"w": w, **STATISTICS, **shapes})
+    mod = fold(import_onnx(proto))
+    names = [name for _, name in found(mod)]
+    assert names == ["matmul", "add", *([] if back else ["reshape"]), "nn.relu"]
+    assert_close(run_relax(mod, x), run_onnx(proto, x))
+
+
+def test_a_reshape_that_moves_channels_ends_the_chain():
+    w = RNG.normal(size=(4, 6)).astype(F32)
+    nodes = [
+        node("MatMul", ["x", "w"], ["d"]),
+        node("Reshape", ["d", "dims"], ["r"]),
+        node("Mul", ["r", "k"], ["y"]),
+    ]
+    x = RNG.normal(size=(2, 5, 4)).astype(F32)
+    constants = {"w": w, "dims": np.array([2, 10, 3]), "k": RNG.normal(size=3).astype(F32)}
+    proto = model(nodes, {"x": x.shape}, {"y": None}, constants)
+    mod = fold(import_onnx(proto))
+    assert "multiply" in [name for _, name in found(mod)]
+    assert_close(run_relax(mod, x), run_onnx(proto, x))

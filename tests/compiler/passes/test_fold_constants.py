@@ -79,6 +79,10 @@ FOLDED = {
     "relu": (lambda: op.nn.relu(a), np.maximum(A, 0)),
     "reduction": (lambda: op.mean(a, [1], keepdims=True), WIDE.mean(1, keepdims=True)),
     "reduction of all": (lambda: op.sum(a), WIDE.sum()),
+    "softmax": (
+        lambda: op.nn.softmax(a, 0),
+        np.exp(WIDE - WIDE.max(0)) / np.exp(WIDE - WIDE.max(0)).sum(0),
+    ),
     "comparison": (lambda: op.greater(a, b), A > B),
     "transpose": (lambda: op.permute_dims(a), A.T),
     "broadcast": (lambda: op.broadcast_to(a, (2, 3, 4)), np.broadcast_to(A, (2, 3, 4))),
@@ -112,6 +116,39 @@ def test_a_chain_is_rounded_once():
     wanted = (WIDE + np.float64(np.float32(1e-8)) - WIDE).max().astype(F32)
     assert wanted > 0
     np.testing.assert_array_equal(dataflow.constant(y.args[1]), wanted)
+
+
+def test_a_convolution_of_a_constant_image():
+    """XCiT encodes positions of pixels by sines and a convolution."""
+    image, w = RNG.normal(size=(1, 4, 3, 3)), RNG.normal(size=(6, 2, 1, 1))
+    layer = op.nn.conv2d(relax.const(image.astype(F32)), relax.const(w.astype(F32)), groups=2)
+    net = NetworkWriter((1, 6, 3, 3))
+    mod = net.module(net.emit("y", op.add(net.x, net.emit("c", layer))))
+    ((_, y),) = dataflow.calls(FoldConstants()(mod)["main"])
+    halves = zip(np.split(image.astype(F32), 2, 1), np.split(w.astype(F32), 2), strict=True)
+    wanted = [np.einsum("nchw,oc->nohw", x, k[:, :, 0, 0], dtype="float64") for x, k in halves]
+    found = dataflow.constant(y.args[1])
+    np.testing.assert_allclose(found, np.concatenate(wanted, 1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_that_a_batch_norm_standardizes(axis):
+    """Exporters write weight standardization as a batch norm of constants."""
+    count = A.shape[axis]
+    gamma, beta, mean, variance = (RNG.uniform(0.5, 1.5, count).astype(F32) for _ in range(4))
+    net = NetworkWriter((2, 3))
+    parts = map(relax.const, (gamma, beta, mean, variance))
+    norm = net.emit("norm", op.nn.batch_norm(a, *parts, axis, 0.5, training=False))
+    c = net.emit("c", relax.TupleGetItem(norm, 0))
+    folded = FoldConstants()(net.module(net.relu("y", net.x), c))
+    found = {str(var.name): value for var, value in dataflow.calls(folded["main"])}
+    along = (-1, 1) if axis == 0 else (1, -1)
+    g, shift, m, v = (
+        part.astype("float64").reshape(along) for part in (gamma, beta, mean, variance)
+    )
+    wanted = (WIDE - m) / np.sqrt(v + 0.5) * g + shift
+    np.testing.assert_array_equal(dataflow.constant(found["c"]), wanted.astype(F32))
+    assert "norm" not in found
 
 
 Q8 = relax.const(np.array([1, 2], "int8"))

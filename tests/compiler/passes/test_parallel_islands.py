@@ -8,21 +8,22 @@ from tvm import relax
 from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.parallel_islands import ParallelIslands
+from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
 
 pytestmark = pytest.mark.fast
 GENERIC = Target({"kind": "llvm", "mcpu": "x86-64"})
 LARGE = (1, 16, 16, 96)
 
 
-def island(shape: tuple[int | tvm.tirx.Var, ...], *, reduced: bool = False) -> tvm.IRModule:
-    """Return x * w + b in one kernel, or its sum."""
+def island(shape: tuple[int | tvm.tirx.Var, ...], *, reduced: int | None = None) -> tvm.IRModule:
+    """Return x * w + b in one kernel, or the sum of x along an axis."""
     x = relax.Var("x", relax.TensorType(shape, "float32"))
     w, b = (relax.const(np.linspace(-n, n, shape[-1], dtype="float32")) for n in (1, 3))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         with builder.dataflow():
             y = builder.emit(relax.op.add(builder.emit(relax.op.multiply(x, w)), b))
-            y = builder.emit_output(relax.op.sum(x, [3]) if reduced else y)
+            y = builder.emit_output(y if reduced is None else relax.op.sum(x, [reduced]))
         builder.emit_func_output(y)
     passes = [
         relax.transform.LegalizeOps(),
@@ -68,7 +69,16 @@ def test_an_open_batch_stays():
 
 
 def test_reductions_stay():
-    assert parallel_loops(ParallelIslands()(island(LARGE, reduced=True))) == 0
+    assert parallel_loops(ParallelIslands()(island(LARGE, reduced=3))) == 0
+
+
+def test_sums_that_are_scheduled_row_by_row_stay():
+    """Branches of an image are added so (SKNet, ResNeSt): zeros stand in the loops of the sum."""
+    before = island((1, 2, 16, 16, 96), reduced=1)
+    after = tvm.transform.Sequential([ScheduleIslands(), ParallelIslands()])(before)
+    assert parallel_loops(after) == 0
+    x = np.random.default_rng(0).normal(size=(1, 2, 16, 16, 96)).astype("float32")
+    np.testing.assert_array_equal(run(after, x), run(before, x))
 
 
 def test_calls_of_library_functions_stay():

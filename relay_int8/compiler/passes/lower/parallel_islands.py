@@ -61,6 +61,8 @@ def _rows(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
         return []
     if any(int(axis.iter_type) != tirx.IterVar.DataPar for axis in axes):
         return []
+    if len(sch.get_child_blocks(loops[0])) > 1:  # zeros in front of a sum, in the loops of the sum
+        return []
     sizes = [sch.get(loop).extent for loop in loops]
     if not all(isinstance(size, tirx.IntImm) for size in sizes) or int(sizes[-1]) < SHORT:
         return []

@@ -1,4 +1,4 @@
-"""Write products with constants as layers: weights on the right, or one group for each matrix.
+"""Write products as they are recognized: weights on the right, a group for each matrix of them.
 
     Before:  y = w @ x + b                                   w: (m, k), x: (n, k, l), b: (m, 1)
     After:   y = permute(permute(x) @ permute(w) + permute(b))
@@ -6,8 +6,12 @@
     Before:  y = x @ w                                       x: (n, g, l, k), w: (g, k, o)
     After:   y = permute(reshape(conv2d(reshape(permute(x)), w', groups=g)))
 
+    Before:  y = v @ permute(softmax(s))
+    After:   y = permute(softmax(s) @ permute(v))
+
 So the projection of a state-space layer, and what queries make of the positions of each head, are
-computed with weights, which have a scale for each output.
+computed with weights, which have a scale for each output; and attention that multiplies values of
+channels by keys with turned shares is recognized.
 
 Place:  after ReplaceSplit, before CanonicalizeReshape, where permutations meet.
 Exact:  the same products; of floats the order of the sum may differ.
@@ -49,9 +53,25 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         if product is None or isinstance(product, Declined):
             return product
         return _swapped(scope.emit("product", product))
+    if left is None and right is None:
+        return _shares_on_the_left(scope, value)
     if right is not None and left is None and right.ndim > 2 and len(shape(value.args[0])) > 2:
         return _product(scope, value.args[0], right)
     return None
+
+
+def _shares_on_the_left(scope: Scope, value: relax.Call) -> relax.Expr | None:
+    """Return ``v @ p'`` as ``(p @ v')'`` where p are shares of keys: as attention is recognized."""
+    v, turned = value.args
+    shares = scope.value(turned)
+    if operator(shares) != "permute_dims" or operator(scope.value(shares.args[0])) != "nn.softmax":
+        return None
+    rank = len(shape(turned))
+    is_swap = [int(axis) for axis in shares.attrs.axes or ()] == _swap(rank)
+    if not is_swap or len(shape(v)) != rank or not scope.used_once(turned):
+        return None
+    values = scope.emit("values", _swapped(v))
+    return _swapped(scope.emit("product", relax.op.matmul(shares.args[0], values)))
 
 
 def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | None:
@@ -76,8 +96,12 @@ def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | N
 
 def _swapped(x: relax.Expr) -> relax.Call:
     """Return ``x`` with its last two axes exchanged."""
-    rank = len(shape(x))
-    return relax.op.permute_dims(x, [*range(rank - 2), rank - 1, rank - 2])
+    return relax.op.permute_dims(x, _swap(len(shape(x))))
+
+
+def _swap(rank: int) -> list[int]:
+    """Return the axes of a tensor, the last two exchanged."""
+    return [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _bias_inside(scope: Scope, value: relax.Call) -> relax.Expr | None:

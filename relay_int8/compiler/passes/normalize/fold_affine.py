@@ -4,7 +4,8 @@
     After:   c = conv2d(x, w * a);  y = add(c, b)
 
 A chain of batch norms, additions, subtractions, multiplications and divisions by constants per
-channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after matmul.
+channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after matmul. Behind a
+product it goes on through reshapes that keep the channels last: batch norms of tokens are so.
 
 Place:  after FoldConstants and FoldPad, before LowerBatchNorm.
 Exact:  the chain is float64; weights and bias are rounded to float32 once, at its end. A tensor
@@ -13,7 +14,7 @@ Exact:  the chain is float64; weights and bias are rounded to float32 once, at i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -30,11 +31,15 @@ KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
 
 @dataclass(frozen=True)
 class ScaledChannels:
-    """``scale * base + shift`` per channel of ``base``, a convolution or product by ``w``."""
+    """``scale * base + shift`` per channel of ``base``, a convolution or product by ``w``.
+
+    ``rows`` is that tensor where the chain goes on behind a reshape of it.
+    """
 
     base: relax.Call
     scale: np.ndarray
     shift: np.ndarray
+    rows: relax.Var | None = None
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldAffine")
@@ -53,10 +58,17 @@ class FoldAffine:
                 var = scope.bind(scope.name, value)
                 chains[var] = start
                 return var
+            if operator(value) == "reshape":
+                return _reshaped(scope, value, chains)
             step = _step(scope, value, chains)
             if not isinstance(step, ScaledChannels):
                 return step
-            var = _emit(scope, step)
+            if step.rows is None:
+                var = scope.bind(scope.name, _written(scope, step))
+            else:
+                rows = scope.emit("rows", _written(scope, step))
+                step = replace(step, rows=rows)
+                var = scope.bind(scope.name, relax.op.reshape(rows, shape(value)))
             chains[var] = step
             return var
 
@@ -102,7 +114,26 @@ def _step(
     scale, shift = scaling
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):  # a mask stays arithmetic
         return Declined(f"it is not folded into {x.name}: its constant is not finite")
-    return ScaledChannels(chain.base, chain.scale * scale, chain.shift * scale + shift)
+    return replace(chain, scale=chain.scale * scale, shift=chain.shift * scale + shift)
+
+
+def _reshaped(
+    scope: Scope, value: relax.Call, chains: dict[relax.Expr, ScaledChannels]
+) -> relax.Var | None:
+    """Let the chain of a product go on behind a reshape that keeps the channels last, and back."""
+    x, dims = value.args[0], shape(value)
+    chain = chains.get(x)
+    if chain is None or operator(chain.base) != "matmul" or not scope.used_once(x):
+        return None
+    if not all(isinstance(n, int) for n in (*dims, *shape(x))) or dims[-1:] != shape(x)[-1:]:
+        return None
+    rows = x if chain.rows is None else chain.rows
+    if dims == shape(rows):
+        chains[rows] = replace(chain, rows=None)
+        return rows
+    var = scope.bind(scope.name, relax.op.reshape(rows, dims))
+    chains[var] = replace(chain, rows=rows)
+    return var
 
 
 def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | Declined:
@@ -126,8 +157,8 @@ def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | Declined:
     return scale, (beta if norm.attrs.center else 0.0) - mean * scale
 
 
-def _emit(scope: Scope, chain: ScaledChannels) -> relax.Var:
-    """Write a chain as its convolution or product with new weights, and a bias."""
+def _written(scope: Scope, chain: ScaledChannels) -> relax.Call:
+    """Return a chain as its convolution or product with new weights, and a bias."""
     base, kind = chain.base, dtype(chain.base)
     conv = operator(base) in KERNELS
     if (chain.scale != 1.0).any():
@@ -135,7 +166,7 @@ def _emit(scope: Scope, chain: ScaledChannels) -> relax.Var:
         base = relax.Call(base.op, [base.args[0], relax.const(w.astype(kind), kind)], base.attrs)
     y = scope.emit(operator(base).split(".")[-1], base)
     bias = chain.shift.astype(kind).reshape((1, -1, 1, 1) if conv else (-1,))
-    return scope.bind(scope.name, relax.op.add(y, relax.const(bias, kind)))
+    return relax.op.add(y, relax.const(bias, kind))
 
 
 def _along_weights(chain: ScaledChannels) -> np.ndarray:

@@ -21,6 +21,7 @@ from tvm import IRModule, relax
 from relay_int8.graph.dataflow import constant, operator, shape, slice_steps
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
+from relay_int8.numerics.convolution import convolve
 from relay_int8.numerics.unary import UNARY
 
 Function = Callable[..., Any]
@@ -77,6 +78,8 @@ class FoldConstants:
             result: np.ndarray | Declined | None
             if operator(value) == "shape_to_tensor":
                 result = _shape_of(scope.value(value.args[0]))
+            elif isinstance(value, relax.TupleGetItem):
+                result = _item(scope.value(value.tuple_value), value.index, wide)
             else:
                 result = _compute(value, wide)
             if not isinstance(result, np.ndarray):
@@ -119,6 +122,10 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "permute_dims":
         axes = value.attrs.axes
         return operands[0].transpose(None if axes is None else [int(i) for i in axes])
+    if op == "nn.softmax":
+        return _softmax(operands[0].astype("float64"), int(value.attrs.axis))
+    if op == "nn.conv2d":
+        return _convolution(value, operands)
     if op == "concat":
         return np.concatenate(operands, axis=int(value.attrs.axis or 0))
     if op == "astype":
@@ -126,6 +133,21 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
     if op == "quantize":
         return None  # weights: their integers are those of the pair
     return Declined(f"it reads constants alone, and {op} is not computed")
+
+
+def _item(value: relax.Expr, index: int, wide: dict[relax.Expr, np.ndarray]) -> np.ndarray | None:
+    """Return a result of several: of a batch norm of constants, as standardized weights have."""
+    if operator(value) != "nn.batch_norm" or index != 0:
+        return None
+    operands = _operands(value, wide)
+    if operands is None:
+        return None
+    x = operands[0].astype("float64")
+    along = [-1 if axis == int(value.attrs.axis) % x.ndim else 1 for axis in range(x.ndim)]
+    gamma, beta, mean, variance = (a.astype("float64").reshape(along) for a in operands[1:])
+    y = (x - mean) / np.sqrt(variance + float(value.attrs.epsilon))
+    y = y * gamma if value.attrs.scale else y
+    return np.asarray(y + beta if value.attrs.center else y)
 
 
 def _shape_of(value: relax.Expr) -> np.ndarray | None:
@@ -163,6 +185,26 @@ def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | D
     y = x.copy()
     y[tuple(np.moveaxis(indices, -1, 0))] = updates
     return y
+
+
+def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return shares, as of the branches that a network weighs by learned numbers."""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))
+
+
+def _convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    """Return what weights make of a constant image, such as positions of pixels."""
+    attrs = value.attrs
+    if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW"):
+        return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
+    return convolve(
+        *operands,
+        strides=[int(stride) for stride in attrs.strides],
+        padding=[int(width) for width in attrs.padding],
+        dilation=[int(width) for width in attrs.dilation],
+        groups=int(attrs.groups),
+    )
 
 
 def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:

@@ -1,0 +1,122 @@
+"""Converters of single PyTorch operators: equal to NumPy."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PIL import Image
+from tvm import IRModule, relax
+
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.frontend.torch.converters import CONVERTERS
+from relay_int8.frontend.torch.step import TorchStep
+from relay_int8.graph.dataflow import calls, operator, shape
+from tests.onnx_models import assert_close, run_relax
+
+RNG = np.random.default_rng(0)
+
+
+def converted(
+    name: str,
+    dims: tuple[int, ...],
+    then: Callable[[relax.BlockBuilder, relax.Var, relax.Expr], relax.Expr] | None = None,
+    **arguments: object,
+) -> IRModule:
+    """Return a program of one operator ``aten.<name>`` of a tensor ``self``."""
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(dims, "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            step = TorchStep(
+                arguments={"self": x, **arguments},
+                emit=lambda _, value: bb.emit(value),
+                operator=f"aten.{name}",
+            )
+            result = CONVERTERS[f"aten.{name}"](step)
+            y = result if isinstance(result, relax.Expr) else result[0]
+            y = y if then is None else then(bb, x, bb.emit(y))
+            returned = bb.emit_output(y)
+        bb.emit_func_output(returned)
+    return bb.get()
+
+
+def joined(x: np.ndarray, size: tuple[int, int], **given: tuple[int, int]) -> np.ndarray:
+    """Return blocks added up pixel by pixel."""
+    (kh, kw), (sh, sw) = given["kernel_size"], given["stride"]
+    (ph, pw), (dh, dw) = given["padding"], given["dilation"]
+    n, depth, _ = x.shape
+    c, rows = depth // (kh * kw), (size[0] + 2 * ph - dh * (kh - 1) - 1) // sh + 1
+    parts = x.reshape(n, c, kh, kw, rows, -1)
+    y = np.zeros((n, c, size[0] + 2 * ph, size[1] + 2 * pw), "float32")
+    for i, j, row, column in np.ndindex(parts.shape[2:]):
+        y[:, :, row * sh + i * dh, column * sw + j * dw] += parts[:, :, i, j, row, column]
+    return y[:, :, ph : ph + size[0], pw : pw + size[1]]
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "dilation", "count"),
+    [
+        ((8, 8), (3, 3), (2, 2), (1, 1), (1, 1), 16),
+        ((5, 7), (2, 3), (1, 2), (0, 1), (2, 1), 12),
+        ((4, 6), (2, 3), (2, 3), (0, 0), (1, 1), 4),
+    ],
+)
+def test_fold(size, kernel, stride, padding, dilation, count):
+    given = {"kernel_size": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    x = RNG.normal(size=(2, 2 * kernel[0] * kernel[1], count)).astype("float32")
+    lists = {name: list(numbers) for name, numbers in given.items()}
+    mod = converted("col2im", x.shape, output_size=list(size), **lists)
+    assert_close(run_relax(mod, x), [joined(x, size, **given)])
+
+
+@pytest.mark.parametrize("size", [(3, 9), (7, 2), (5, 6)])
+def test_adaptive_means_of_windows(size):
+    x = RNG.normal(size=(2, 3, 5, 6)).astype("float32")
+    wanted = np.empty((2, 3, *size), "float32")
+    for i, j in np.ndindex(size):
+        rows = slice(i * 5 // size[0], -(-(i + 1) * 5 // size[0]))
+        columns = slice(j * 6 // size[1], -(-(j + 1) * 6 // size[1]))
+        wanted[:, :, i, j] = x[:, :, rows, columns].mean(axis=(2, 3))
+    mod = converted("adaptive_avg_pool2d", x.shape, output_size=list(size))
+    assert_close(run_relax(mod, x), [wanted])
+
+
+@pytest.mark.fast
+def test_one_pixel_with_aligned_corners():
+    given = {"output_size": [1, 1], "align_corners": True}
+    mod = converted("upsample_bilinear2d", (1, 2, 7, 5), **given)
+    x = RNG.normal(size=(1, 2, 7, 5)).astype("float32")
+    np.testing.assert_array_equal(run_relax(mod, x)[0], x[:, :, :1, :1])
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 8), (4, 12)])
+def test_resizing_without_aliases(mode, size):
+    """As Pillow resizes, whose filters PyTorch has."""
+    x = RNG.normal(size=(1, 1, 7, 8)).astype("float32")
+    resample = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}[mode]
+    wanted = np.asarray(Image.fromarray(x[0, 0]).resize(size[::-1], resample))[None, None]
+    given = {"output_size": list(size), "align_corners": False}
+    assert_close(run_relax(converted(f"_upsample_{mode}2d_aa", x.shape, **given), x), [wanted])
+
+
+def test_a_batch_norm_without_statistics():
+    x = RNG.normal(size=(2, 3, 4, 5)).astype("float32")
+    gamma, beta = RNG.uniform(0.5, 1.5, (2, 3)).astype("float32")
+    given = {"weight": relax.const(gamma), "bias": relax.const(beta), "training": True, "eps": 0.1}
+    mean, variance = (f(x, (0, 2, 3), keepdims=True) for f in (np.mean, np.var))
+    by_channel = [part.reshape(1, 3, 1, 1) for part in (gamma, beta)]
+    wanted = (x - mean) / np.sqrt(variance + 0.1) * by_channel[0] + by_channel[1]
+    assert_close(run_relax(converted("batch_norm", x.shape, **given), x), [wanted])
+
+
+@pytest.mark.fast
+def test_standardized_weights_are_constants():
+    w = relax.const(RNG.normal(size=(1, 4, 6)).astype("float32"))
+
+    def _layer(bb: relax.BlockBuilder, x: relax.Var, y: relax.Expr) -> relax.Expr:
+        return relax.op.nn.conv2d(x, bb.emit(relax.op.reshape(y, (4, 6, 1, 1))))
+
+    mod = converted("batch_norm", (1, 6, 2, 2), _layer, input=w, self=w, training=True)
+    assert [operator(value) for _, value in calls(normalize()(mod)["main"])] == ["nn.conv2d"]
+    assert [shape(value) for _, value in calls(mod["main"])][-1] == (1, 4, 2, 2)

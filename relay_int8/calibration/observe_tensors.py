@@ -122,6 +122,10 @@ def _factors(var: relax.Var) -> relax.Var:
 
 def _scaled(writer: dataflow.FunctionWriter, var: relax.Var, factors: relax.Var) -> relax.Var:
     """Write a tensor times the factors of its channels."""
+    rank, channels = len(dataflow.shape(var)), dataflow.shape(factors)
+    if rank != len(channels):
+        row = relax.op.reshape(factors, (1,) * (rank - 1) + channels)
+        factors = writer.emit(f"{var.name}:factors/row", row)
     spec = Binary(
         operator="mul",
         a_shape=dataflow.shape(var),

@@ -23,6 +23,7 @@ from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
+from relay_int8.frontend.onnx.local_functions import inline_functions
 from relay_int8.frontend.onnx.operator_support import unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
@@ -75,6 +76,9 @@ def import_onnx(
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
     _check_weights(model.graph)
+    if model.functions:
+        model = inline_functions(model)
+        _check_weights(model.graph)
     if (widened := widen(model)) is not model:
         model = widened
         _check_weights(model.graph)

@@ -27,6 +27,8 @@ from relay_int8.frontend.onnx.local_functions import inline_functions
 from relay_int8.frontend.onnx.operator_support import unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
+from relay_int8.frontend.onnx.sparse import make_dense
+from relay_int8.frontend.onnx.unused import drop_unused
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.weights import check_finite
@@ -75,6 +77,7 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
+    model = drop_unused(make_dense(model))
     _check_weights(model.graph)
     if model.functions:
         model = inline_functions(model)

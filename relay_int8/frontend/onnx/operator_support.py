@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.classical import CLASSICAL
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.functions import EXPANDED
 from relay_int8.frontend.onnx.fused import FUSED
@@ -20,7 +21,7 @@ CONTRIB = FUSED | ATTENTION | MICROSOFT
 STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 """Those that have the name of a standard operator, or that ONNX Runtime writes as one."""
 
-OURS = CONVERTERS | QUANTIZED | CONTRIB
+OURS = CONVERTERS | QUANTIZED | CONTRIB | CLASSICAL
 
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
@@ -32,7 +33,7 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH, LOOP}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
-    known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB)}
+    known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB), ".ml": set(CLASSICAL)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):

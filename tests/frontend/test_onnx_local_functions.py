@@ -72,6 +72,14 @@ def nested() -> onnx.FunctionProto:
     return function("Residual", ["x", "w"], inner)
 
 
+def both() -> onnx.FunctionProto:
+    """Return a function of a second result, and of an operand that may be left out."""
+    nodes = [node("Clip", ["x", "", ""], ["c"]), relu("c", "y"), node("Neg", ["c"], ["z"])]
+    made = function("Both", ["x", "unused"], nodes)
+    made.output.append("z")
+    return made
+
+
 CASES = {
     "a call": with_functions(
         [call("Dense", ["x", "w"], "h"), call("Dense", ["h", "large"], "out")], [dense()]
@@ -94,6 +102,12 @@ def test_a_function_of_an_older_opset():
     mean = function("Mean", ["x"], [node("ReduceMean", ["x"], ["y"], axes=[1])], opset=13)
     proto = with_functions([call("Mean", ["x"], "out")], [mean], opset=18)
     assert_close(run_relax(import_onnx(proto), X), [X.mean(axis=1, keepdims=True)])
+
+
+def test_a_call_leaves_operands_and_results_out():
+    """ONNX infers no shapes then, and ONNX Runtime refuses it."""
+    proto = with_functions([call("Both", ["x", ""], "h"), call("Both", ["h"], "out")], [both()])
+    assert_close(run_relax(import_onnx(proto), X), [np.maximum(X, 0)])
 
 
 def test_a_call_in_a_branch():

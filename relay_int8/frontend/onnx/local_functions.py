@@ -18,7 +18,6 @@ INLINER_ERRORS = (
     RuntimeError,
     ValueError,
     onnx.checker.ValidationError,
-    onnx.shape_inference.InferenceError,
     onnx.version_converter.ConvertError,
 )
 
@@ -37,8 +36,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     outlined, weights = outline(model)
     _write_defaults(outlined)
     try:
-        typed = shape_inference.infer_shapes(outlined)  # versions are converted by types
-        inlined = inliner.inline_local_functions(typed, convert_version=True)
+        inlined = inliner.inline_local_functions(_typed(outlined), convert_version=True)
     except INLINER_ERRORS as err:
         reason = str(err).strip().splitlines()
         raise FrontendError(
@@ -46,6 +44,17 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             "export it without functions"
         ) from err
     return fill(inlined, weights)
+
+
+def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with its types, by which functions of other opsets are converted.
+
+    ONNX 1.23 infers none where a call leaves results of a function out; they are seldom needed.
+    """
+    try:
+        return shape_inference.infer_shapes(model)
+    except (RuntimeError, shape_inference.InferenceError):
+        return model
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:

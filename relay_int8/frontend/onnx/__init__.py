@@ -24,7 +24,7 @@ from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.local_functions import inline_functions
-from relay_int8.frontend.onnx.operator_support import unsupported_nodes
+from relay_int8.frontend.onnx.operator_support import REASONS, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.sparse import make_dense
@@ -90,7 +90,7 @@ def import_onnx(
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
     batch = fixed_batch(written, shapes, batch)
-    refuse_operators(unsupported_nodes(model.graph))
+    refuse_operators(unsupported_nodes(model.graph), reasons=REASONS)
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:

@@ -14,6 +14,11 @@ from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.sequences import SEQUENCES
 
 MS = "com.microsoft"
+REASONS = {
+    "NonMaxSuppression": "how many boxes it keeps depends on values; name its inputs as outputs",
+    "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
+}
+"""Why an operator is not known, where there is more to say."""
 UNTRIMMED = {"NonMaxSuppression"}
 """TVM's importer gives as many rows as there could be, not those that there are."""
 CONTRIB = FUSED | ATTENTION | MICROSOFT

@@ -1,10 +1,11 @@
-"""What no output is computed from is left out of an ONNX model."""
+"""Nodes of an ONNX model are read in any order, and what no output is computed from is left out."""
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from relay_int8.errors import FrontendError
 from relay_int8.frontend.onnx import import_onnx
 from tests.onnx_models import model, run_relax
 
@@ -65,3 +66,33 @@ def test_what_a_branch_reads_is_kept():
     proto = model(nodes, {"x": X.shape}, {"y": None}, {"w": W})
     proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
     assert_dense(proto)
+
+
+def test_nodes_in_any_order():
+    """Tools that convert to float16 append the casts of inputs; ONNX Runtime sorts nodes too."""
+    proto = dense()
+    proto.graph.node.reverse()
+    assert_dense(proto)
+
+
+def test_a_branch_that_stands_in_front_of_what_it_reads():
+    branch = helper.make_graph(
+        [node("Relu", ["p"], ["b"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+    )
+    chosen = node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)
+    proto = model(
+        [chosen, node("MatMul", ["x", "w"], ["p"])], {"x": X.shape}, {"y": None}, {"w": W}
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+    assert_dense(proto)
+
+
+def test_nodes_in_a_circle():
+    proto = model(
+        [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], {"x": X.shape}, {"a": None}
+    )
+    with pytest.raises(FrontendError, match="nothing computes"):
+        import_onnx(proto)

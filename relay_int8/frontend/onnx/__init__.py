@@ -24,6 +24,7 @@ from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.local_functions import inline_functions
+from relay_int8.frontend.onnx.node_order import in_order
 from relay_int8.frontend.onnx.operator_support import REASONS, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
@@ -77,7 +78,7 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
-    model = drop_unused(make_dense(model))
+    model = drop_unused(in_order(make_dense(model)))
     _check_weights(model.graph)
     if model.functions:
         model = inline_functions(model)

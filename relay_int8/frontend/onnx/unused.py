@@ -6,9 +6,9 @@ cannot be imported, and weights of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
+
+from relay_int8.frontend.onnx.node_order import names_read
 
 
 def drop_unused(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -22,7 +22,7 @@ def drop_unused(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in reversed(graph.node):
         if not read.isdisjoint(node.output) or not any(node.output):
             nodes.append(node)
-            read.update(_names_read(node))
+            read.update(names_read(node))
     constants = [tensor for tensor in graph.initializer if tensor.name in read]
     if len(nodes) == len(graph.node) and len(constants) == len(graph.initializer):
         return model
@@ -38,13 +38,3 @@ def drop_unused(model: onnx.ModelProto) -> onnx.ModelProto:
         del field[:]
         field.extend(values)
     return kept
-
-
-def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield what a node reads, and what its branches and loops read of the graph around them."""
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            for inner in attribute.g.node:
-                yield from _names_read(inner)
-            yield from (value.name for value in attribute.g.output)

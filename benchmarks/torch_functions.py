@@ -64,6 +64,10 @@ def scattered(a: torch.Tensor, b: torch.Tensor, ids: torch.Tensor) -> Results:
     ]
 
 
+ADAPTED = ((9, 12), (4, 3), (7, 5))
+"""Sizes to which 6 x 8 pixels are pooled by windows that overlap, or repeat pixels."""
+
+
 def resized(a: torch.Tensor, video: torch.Tensor, grid: torch.Tensor) -> Results:
     """Resize, sample, cut and pool images and videos."""
     size, block = (7, 9), {"kernel_size": (3, 2), "padding": (1, 0), "dilation": (1, 2)}
@@ -93,6 +97,8 @@ def resized(a: torch.Tensor, video: torch.Tensor, grid: torch.Tensor) -> Results
         F.adaptive_avg_pool3d(video, (1, 2, 3)),
         F.adaptive_max_pool3d(video, (1, 2, 3)),
         F.adaptive_max_pool2d(a, (3, 2)),
+        *(F.adaptive_avg_pool2d(a, extents) for extents in ADAPTED),
+        *(F.adaptive_max_pool2d(a, extents) for extents in ADAPTED),
     ]
 
 

@@ -28,7 +28,7 @@ from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
 from relay_int8.frontend.options import ImportOptions
-from relay_int8.graph.batch import with_batch
+from relay_int8.graph.batch import of_one_image
 from relay_int8.graph.digest import digest
 from relay_int8.graph.interface import open_inputs
 from relay_int8.graph.layers import averaged_tensors
@@ -133,7 +133,7 @@ def _recipe(
 ) -> CalibrationRecipe:
     method = find_method(config.method)
     return CalibrationRecipe(
-        with_batch(reference, 1),
+        of_one_image(reference),
         {name: plan.tensors[name].scheme for name in plan.calibrated},
         averaged_tensors(reference["main"], plan),
         native_target(cpu_flags()),

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.model import import_model, model_bytes
 from relay_int8.frontend.options import ImportOptions
 from relay_int8.graph import dataflow
-from relay_int8.graph.interface import inputs_of, outputs_of
+from relay_int8.graph.interface import inputs_of, open_inputs, outputs_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,3 +90,10 @@ def load_model(source: str | Path, options: ImportOptions | None = None) -> Mode
     return Model(
         module=module, name=Path(source).name, file_bytes=model_bytes(source, options.params)
     )
+
+
+def data_inputs(mod: IRModule) -> tuple[TensorInfo, ...]:
+    """Return the inputs of an imported module as its data is checked against."""
+    if all(dataflow.shape(param)[:1] == (1,) for param in mod["main"].params):
+        return open_inputs(mod)
+    return open_inputs(normalize()(mod))

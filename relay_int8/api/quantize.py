@@ -7,7 +7,7 @@ from pathlib import Path
 
 from relay_int8.api.demand import Demand, DemandMet
 from relay_int8.api.meet_demand import DemandTrial, every_second, require_halves
-from relay_int8.api.model import Model
+from relay_int8.api.model import Model, data_inputs
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
@@ -19,7 +19,6 @@ from relay_int8.errors import ConfigError
 from relay_int8.export.qdq import BiasForm, export_qdq
 from relay_int8.files import write_atomic
 from relay_int8.graph import dataflow
-from relay_int8.graph.interface import open_inputs
 from relay_int8.quantization import quantize as quantization
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.config import QuantConfig
@@ -212,7 +211,7 @@ def _tried(
     """Return the trial of a demand, and what is left to calibrate with."""
     if demand.data is not None:
         is_folder = isinstance(demand.data, str | Path) and Path(demand.data).is_dir()
-        inputs = open_inputs(model.module)
+        inputs = data_inputs(model.module)
         images = open_images(inputs, demand.data, preprocessing if is_folder else None)
         return DemandTrial(model.module, demand, images, held_out=False), source
     if not isinstance(source, Dataset):
@@ -240,4 +239,4 @@ def _opened(
         )
     if data is None or isinstance(data, CalibrationTable):
         return data
-    return open_images(open_inputs(model.module), data, preprocessing)
+    return open_images(data_inputs(model.module), data, preprocessing)

@@ -9,7 +9,7 @@ from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8 import finite_json
-from relay_int8.api.model import Model
+from relay_int8.api.model import Model, data_inputs
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Dataset
 from relay_int8.data.images import open_images
@@ -17,7 +17,6 @@ from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
-from relay_int8.graph.interface import open_inputs
 from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.mixed_precision.choice import Budget, MixedPlan, search
@@ -114,7 +113,7 @@ def analyze_layers(
     """
     mod = model.module
     if not isinstance(data, Dataset):
-        data = open_images(open_inputs(mod), data, preprocessing)
+        data = open_images(data_inputs(mod), data, preprocessing)
     quantized = quantize(mod, data, config, progress=progress)
     variants = Variants(quantized, data, samples)
     sensitivity = measure_sensitivity(variants, progress)

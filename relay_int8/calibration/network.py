@@ -137,7 +137,7 @@ class CalibrationNetwork:
     def _run(
         self, image: Image, grid: list[tvm.runtime.Tensor], factors: Factors = UNSCALED
     ) -> list[tvm.runtime.Tensor]:
-        inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]
+        inputs = [tvm.runtime.tensor(np.asarray(image[name], order="C")) for name in self._inputs]
         scales = [
             tvm.runtime.tensor(factors.get(name, np.ones(shape, np.float32)).reshape(shape))
             for name, shape in self._factor_shapes.items()

@@ -31,7 +31,7 @@ class Dataset:
     """Calibration images of a network; iterating again gives the same images again.
 
     Iterating yields one image at a time, input name -> array of batch 1, however the source batches
-    them.
+    them. Of a network without a batch an image is one run: all of every input.
 
     Parameters
     ----------
@@ -39,10 +39,13 @@ class Dataset:
         Called at the start of every pass; returns (what to call it in messages, batch) pairs.
     inputs
         The network's inputs; the first axis of each is the batch.
+    whole
+        Whether the network has no batch: an image has as many rows as the input.
     """
 
     batches: Callable[[], Iterable[Labelled]]
     inputs: Sequence[TensorInfo]
+    whole: bool = False
 
     def __iter__(self) -> Iterator[Image]:
         """Yield the images.
@@ -55,9 +58,9 @@ class Dataset:
         count = 0
         for label, batch in self.batches():
             arrays = self._checked(label, batch)
-            size = len(next(iter(arrays.values())))
+            size = max(self._counts(arrays).values(), default=1)
             for index in range(size):
-                image = {name: array[index : index + 1] for name, array in arrays.items()}
+                image = {i.name: self._one(i, arrays[i.name], index) for i in self.inputs}
                 _require_finite(image, label if size == 1 else f"{label}, image {index} of it")
                 yield image
             count += size
@@ -80,17 +83,30 @@ class Dataset:
             batch = {self.inputs[0].name: batch}
         faults = [f"no input is called {name!r}" for name in batch if name not in self._names()]
         for info in self.inputs:
-            fault = _misfit(info, batch.get(info.name))
+            fault = _misfit(info, batch.get(info.name), self._rows(info))
             if fault:
                 faults.append(f"input {info.name!r}: {fault}")
-        sizes = {name: len(array) for name, array in batch.items() if np.ndim(array)}
-        if len(set(sizes.values())) > 1:
-            faults.append(f"batch sizes differ: {sizes}")
+        counts = {} if faults else self._counts(batch)
+        if len(set(counts.values())) > 1:
+            faults.append(f"batch sizes differ: {counts}")
         if faults:
             raise CalibrationError(
                 f"{label}: {'; '.join(faults)}; the network's inputs are {', '.join(self._names())}"
             )
         return {info.name: batch[info.name] for info in self.inputs}
+
+    def _counts(self, batch: Mapping[str, Array]) -> dict[str, int]:
+        """Return how many images each input has; those of no axis are the same for all."""
+        return {i.name: len(batch[i.name]) // self._rows(i) for i in self.inputs if i.shape}
+
+    def _rows(self, info: TensorInfo) -> int:
+        """Return how many rows of an input belong to an image; 0 if it has no axis."""
+        return (info.shape[0] if self.whole else 1) if info.shape else 0
+
+    def _one(self, info: TensorInfo, array: Array, index: int) -> Array:
+        """Return what belongs to an image."""
+        rows = self._rows(info)
+        return array[index * rows : (index + 1) * rows] if rows else array
 
     def _names(self) -> list[str]:
         return [info.name for info in self.inputs]
@@ -100,6 +116,8 @@ def open_data(
     source: str | Path | Batches,
     inputs: Sequence[TensorInfo],
     preprocessing: Preprocessing | None = None,
+    *,
+    whole: bool = False,
 ) -> Dataset:
     """Return the images of ``source``.
 
@@ -116,6 +134,8 @@ def open_data(
         The network's inputs.
     preprocessing
         For pictures, which need it; arrays are taken as they are.
+    whole
+        Whether the network has no batch, see :class:`Dataset`.
 
     Examples
     --------
@@ -124,13 +144,13 @@ def open_data(
     5
     """
     if isinstance(source, str | Path):
-        return Dataset(_open_path(Path(source), inputs, preprocessing), inputs)
+        return Dataset(_open_path(Path(source), inputs, preprocessing), inputs, whole)
     if preprocessing is not None:
         raise CalibrationError(
             "preprocessing is for a folder of pictures; arrays are used as given"
         )
     open_source = passes(source)
-    return Dataset(lambda: _labelled(open_source()), inputs)
+    return Dataset(lambda: _labelled(open_source()), inputs, whole)
 
 
 def data_digest(path: Path) -> str:
@@ -185,7 +205,7 @@ def _load(path: Path) -> Batch:
         raise CalibrationError(f"{path}: cannot be read as NumPy arrays: {error}") from error
 
 
-def _misfit(info: TensorInfo, array: object) -> str | None:
+def _misfit(info: TensorInfo, array: object, rows: int) -> str | None:
     """Say why ``array`` cannot be a batch of input ``info``, or None."""
     if array is None:
         return "missing"
@@ -200,6 +220,11 @@ def _misfit(info: TensorInfo, array: object) -> str | None:
         want not in (-1, size) for want, size in zip(info.shape[1:], array.shape[1:], strict=True)
     ):
         return f"shape {extents(array.shape)} found, {extents((-1, *info.shape[1:]))} expected"
+    if rows and len(array) % rows:
+        return (
+            f"shape {extents(array.shape)} found, {extents(info.shape)} expected: the network has "
+            "no batch"
+        )
     if array.dtype != info.dtype:
         return f"type {array.dtype} found, {info.dtype} expected; convert it with .astype"
     return outside(array, info.index_range)

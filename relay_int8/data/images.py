@@ -20,7 +20,8 @@ def open_images(
 ) -> Dataset:
     """Return the images of ``data`` for a network of ``inputs``, the first one looked at.
 
-    They are read in several passes: inputs that pictures become are kept, as far as memory allows.
+    Inputs of which none has an open batch are those of a network that takes them as a whole. They
+    are read in several passes: inputs that pictures become are kept, as far as memory allows.
     :func:`relay_int8.calibration.open_data` says in which forms they may come.
 
     Raises
@@ -28,7 +29,8 @@ def open_images(
     CalibrationError
         If there is none, or the first does not fit: said before anything is compiled.
     """
-    images = open_data(data, inputs, preprocessing)
+    whole = all(info.shape[:1] != (-1,) for info in inputs)
+    images = open_data(data, inputs, preprocessing, whole=whole)
     if isinstance(images.batches, PictureFolder):
         images = replace(images, batches=replace(images.batches, keeps=True))
     next(iter(images))

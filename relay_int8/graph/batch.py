@@ -40,8 +40,33 @@ def stacked(images: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def batch_of(mod: IRModule) -> int:
-    """Return the batch of a network: the first extent of its first input."""
-    return dataflow.shape(mod["main"].params[0])[0]
+    """Return the batch of a network: the first extent of its first input that has axes."""
+    shapes = (dataflow.shape(param) for param in mod["main"].params)
+    return next((shape[0] for shape in shapes if shape), 1)
+
+
+def has_batch(mod: IRModule) -> bool:
+    """Say whether every input of a normalized module begins with one batch, whose images are apart.
+
+    A recurrent layer may have its steps there, a graph its nodes, a list of sizes two numbers: such
+    a network is computed as a whole.
+    """
+    if not _begin_alike(mod):
+        return False
+    try:
+        with_batch(mod, 1)
+    except UnsupportedOpError:
+        return False
+    return True
+
+
+def of_one_image(mod: IRModule) -> IRModule:
+    """Return a normalized module of batch 1; one without a batch is returned as it is."""
+    return with_batch(mod, 1) if has_batch(mod) else mod
+
+
+def _begin_alike(mod: IRModule) -> bool:
+    return len({dataflow.shape(param)[:1] for param in mod["main"].params} | {()}) <= 2
 
 
 def with_open_batch(mod: IRModule, most: int) -> IRModule:
@@ -70,8 +95,15 @@ def with_batch(mod: IRModule, batch: Batch) -> IRModule:
     ConfigError
         If a constant that is joined to images differs from image to image.
     UnsupportedOpError
-        If an operator fixes the batch, mixes images, or tells them apart.
+        If an operator fixes the batch, mixes images, or tells them apart; if inputs begin with
+        different extents.
     """
+    if not _begin_alike(mod):
+        begins = {str(param.name): list(dataflow.shape(param)) for param in mod["main"].params}
+        raise UnsupportedOpError(
+            f"the inputs have no batch in common: {begins}; what works image by image (all tools "
+            "but calibration, another batch) needs one as the first axis of each"
+        )
     old = batch_of(mod)
     if isinstance(batch, int) and old == batch:
         return mod
@@ -87,7 +119,9 @@ class _Change:
     def __init__(self, func: relax.Function, old: int, batch: Batch) -> None:
         self._func, self._old, self._batch = func, old, batch
         self._writer = dataflow.FunctionWriter()
-        self._axes: dict[relax.Var, int | None] = dict.fromkeys(func.params, 0)
+        self._axes: dict[relax.Var, int | None] = {
+            param: 0 if dataflow.shape(param) else None for param in func.params
+        }
         self._done: dict[relax.Var, relax.Expr] = {}
 
     def applied(self) -> IRModule:
@@ -95,7 +129,7 @@ class _Change:
         params = [
             relax.Var(
                 param.name,
-                relax.TensorType((self._batch, *dataflow.shape(param)[1:]), dataflow.dtype(param)),
+                relax.TensorType(self._batched(dataflow.shape(param)), dataflow.dtype(param)),
             )
             for param in self._func.params
         ]
@@ -105,6 +139,9 @@ class _Change:
             self._axes[var] = self._axis_of(var, value)
         outputs = [self._done[var] for var in dataflow.results(self._func)]
         return self._writer.finish(params, outputs, dataflow.attributes(self._func))
+
+    def _batched(self, shape: tuple[int, ...]) -> tuple[Batch, ...]:
+        return (self._batch, *shape[1:]) if shape else ()
 
     def _changed(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
         """Return what takes the place of ``value``: the same of a new batch."""

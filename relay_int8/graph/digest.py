@@ -7,7 +7,7 @@ import hashlib
 from tvm import IRModule
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.batch import with_batch
+from relay_int8.graph.batch import of_one_image
 
 
 def tensor_names(mod: IRModule) -> set[str]:
@@ -38,4 +38,4 @@ def digest(mod: IRModule) -> str:
 
 def float_digest(reference: IRModule) -> str:
     """Return what tables, plans and reports call a normalized float module, whatever its batch."""
-    return digest(with_batch(reference, 1))
+    return digest(of_one_image(reference))

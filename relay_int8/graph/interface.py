@@ -8,6 +8,7 @@ from tvm import IRModule
 
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.graph import dataflow
+from relay_int8.graph.batch import has_batch
 from relay_int8.graph.index_ranges import index_ranges
 from relay_int8.graph.pixels import PixelLayout
 
@@ -35,13 +36,19 @@ def outputs_of(mod: IRModule) -> tuple[TensorInfo, ...]:
 
 
 def of_any_batch(tensors: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
-    """Return tensors with their first size open."""
-    return tuple(dataclasses.replace(info, shape=(-1, *info.shape[1:])) for info in tensors)
+    """Return tensors with their first size open, where they have one."""
+    return tuple(
+        dataclasses.replace(info, shape=(-1, *info.shape[1:])) if info.shape else info
+        for info in tensors
+    )
 
 
 def open_inputs(mod: IRModule) -> tuple[TensorInfo, ...]:
-    """Return the inputs of a network with any batch, as its data is checked against."""
-    return of_any_batch(inputs_of(mod))
+    """Return the inputs of a normalized network as its data is checked against.
+
+    The batch is open; a network without one takes its inputs as a whole.
+    """
+    return of_any_batch(inputs_of(mod)) if has_batch(mod) else inputs_of(mod)
 
 
 def of_pixels(info: TensorInfo, layout: PixelLayout) -> TensorInfo:

@@ -22,7 +22,7 @@ from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.compiler.pipeline import normalized
 from relay_int8.data.dataset import Dataset
 from relay_int8.errors import ConfigError
-from relay_int8.graph.batch import with_batch
+from relay_int8.graph.batch import of_one_image, with_batch
 from relay_int8.graph.digest import digest, float_digest, tensor_names
 from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
@@ -204,7 +204,7 @@ def _calibrated(
     progress: Progress | None,
 ) -> CalibrationTable:
     schemes = _schemes(plan)
-    single = with_batch(reference, 1)
+    single = of_one_image(reference)
     tools = config.applied
     means = averaged_tensors(reference["main"], plan) if tools.correction == "analytic" else []
     tuned = tools.thresholds == "output-error"

@@ -15,7 +15,7 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.data.dataset import Image
 from relay_int8.graph import dataflow
-from relay_int8.graph.batch import with_batch
+from relay_int8.graph.batch import of_one_image
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.snr import power_ratio_db
 from relay_int8.quantization.quantized_model import QuantizedModel
@@ -143,13 +143,13 @@ class _Exposed:
 
     def __init__(self, mod: IRModule, names: Sequence[str], target: Target) -> None:
         self._names = list(dict.fromkeys(names))
-        mod = _returning(with_batch(mod, 1), self._names)
+        mod = _returning(of_one_image(mod), self._names)
         self._inputs = [str(param.name) for param in mod["main"].params]
         self._main = virtual_machine(compile_module(mod, target, shared=True))["main"]
 
     def run(self, image: Image) -> list[np.ndarray]:
         """Return the tensors of one image, in the order of the names."""
-        inputs = [tvm.runtime.tensor(np.ascontiguousarray(image[name])) for name in self._inputs]
+        inputs = [tvm.runtime.tensor(np.asarray(image[name], order="C")) for name in self._inputs]
         outputs = self._main(*inputs)
         tensors = [outputs] if len(self._names) == 1 else list(outputs)
         return [tensor.numpy() for tensor in tensors]

@@ -107,8 +107,9 @@ def test_rotary_embedding_at_positions():
     check("RotaryEmbedding", arrays, constants=("cos", "sin"), num_heads=4)
 
 
-def test_swish():
-    check("Swish", {"x": f32(2, 5)}, opset=24, alpha=1.5)
+@pytest.mark.parametrize("attributes", [{}, {"alpha": 1.5}], ids=["default", "alpha"])
+def test_swish(attributes):
+    check("Swish", {"x": f32(2, 5)}, opset=24, **attributes)
 
 
 @pytest.mark.parametrize("axis", [-1, 1])

@@ -23,9 +23,13 @@ from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
-from relay_int8.frontend.onnx.operator_support import unsupported_nodes
+from relay_int8.frontend.onnx.local_functions import inline_functions
+from relay_int8.frontend.onnx.node_order import in_order
+from relay_int8.frontend.onnx.operator_support import REASONS, unsupported_nodes
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
+from relay_int8.frontend.onnx.sparse import make_dense
+from relay_int8.frontend.onnx.unused import drop_unused
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.weights import check_finite
@@ -74,7 +78,11 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
+    model = drop_unused(in_order(make_dense(model)))
     _check_weights(model.graph)
+    if model.functions:
+        model = inline_functions(model)
+        _check_weights(model.graph)
     if (widened := widen(model)) is not model:
         model = widened
         _check_weights(model.graph)
@@ -83,7 +91,7 @@ def import_onnx(
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
     batch = fixed_batch(written, shapes, batch)
-    refuse_operators(unsupported_nodes(model.graph))
+    refuse_operators(unsupported_nodes(model.graph), reasons=REASONS)
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:

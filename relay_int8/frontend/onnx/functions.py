@@ -5,18 +5,16 @@ TVM's importer lacks them, or takes them for operators of other standards that s
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import onnx
 from onnx import TypeProto, helper, inliner, numpy_helper, shape_inference
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx.outline import fill, outline
 
 EXPANDED = {"Attention", "RotaryEmbedding", "Swish"}
 DOMAIN = "relay_int8.expanded"
 STANDARD = ("", "ai.onnx")
-SHAPE_ELEMENTS = 1024  # elements of a constant that can say a shape; larger ones are weights
 
 
 def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -29,49 +27,21 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if not any(_is_composite(node) for node in model.graph.node):
         return model
-    outline, weights = _outline(model)
-    types = _types(outline)
+    outlined, weights = outline(model)
+    types = _types(outlined)
     opset = next(entry.version for entry in model.opset_import if entry.domain in STANDARD)
-    for index, node in enumerate(outline.graph.node):
+    for index, node in enumerate(outlined.graph.node):
         if _is_composite(node):
             function = _definition(node, types, opset)
             function.domain, function.name = DOMAIN, f"{node.op_type}_{index}"
-            outline.functions.append(function)
+            outlined.functions.append(function)
             node.domain, node.op_type = DOMAIN, function.name
-    outline.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    expanded = inliner.inline_local_functions(outline)
-    inputs = [value for value in expanded.graph.input if value.name not in weights]
-    del expanded.graph.input[:], expanded.graph.value_info[:]
-    expanded.graph.input.extend(inputs)
-    expanded.graph.initializer.extend(weights.values())
-    return expanded
+    outlined.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return fill(inliner.inline_local_functions(outlined), weights)
 
 
 def _is_composite(node: onnx.NodeProto) -> bool:
     return node.domain in STANDARD and node.op_type in EXPANDED
-
-
-def _outline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
-    """Return a model with its weights as inputs, and the weights: a model has 2 GB at most."""
-    outline = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
-    outline.opset_import.extend(model.opset_import)
-    outline.metadata_props.extend(model.metadata_props)
-    body: onnx.GraphProto = outline.graph
-    weights: dict[str, onnx.TensorProto] = {}
-    body.name = model.graph.name
-    body.node.extend(model.graph.node)
-    body.input.extend(model.graph.input)
-    body.output.extend(model.graph.output)
-    given = {value.name for value in model.graph.input}
-    for tensor in model.graph.initializer:
-        if math.prod(tensor.dims) <= SHAPE_ELEMENTS:
-            body.initializer.add().CopyFrom(tensor)
-            continue
-        weights[tensor.name] = tensor
-        if tensor.name not in given:
-            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            body.input.append(info)
-    return outline, weights
 
 
 def _types(model: onnx.ModelProto) -> dict[str, TypeProto]:
@@ -102,6 +72,7 @@ def _definition(
     given = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
+        _write_defaults(node, schema)
         text = (
             schema.get_context_dependent_function(node.SerializeToString(), given)
             if schema.has_context_dependent_function
@@ -112,6 +83,14 @@ def _definition(
     function = onnx.FunctionProto.FromString(text)
     _count_infinities(function)
     return function
+
+
+def _write_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
+    """Give a node the attributes that it leaves to their defaults; ONNX's inliner does not."""
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
+            node.attribute.append(attribute.default_value)
 
 
 def _count_infinities(function: onnx.FunctionProto) -> None:

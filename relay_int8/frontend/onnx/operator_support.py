@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.classical import CLASSICAL
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.functions import EXPANDED
 from relay_int8.frontend.onnx.fused import FUSED
@@ -13,6 +14,11 @@ from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.sequences import SEQUENCES
 
 MS = "com.microsoft"
+REASONS = {
+    "NonMaxSuppression": "how many boxes it keeps depends on values; name its inputs as outputs",
+    "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
+}
+"""Why an operator is not known, where there is more to say."""
 UNTRIMMED = {"NonMaxSuppression"}
 """TVM's importer gives as many rows as there could be, not those that there are."""
 CONTRIB = FUSED | ATTENTION | MICROSOFT
@@ -20,7 +26,7 @@ CONTRIB = FUSED | ATTENTION | MICROSOFT
 STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 """Those that have the name of a standard operator, or that ONNX Runtime writes as one."""
 
-OURS = CONVERTERS | QUANTIZED | CONTRIB
+OURS = CONVERTERS | QUANTIZED | CONTRIB | CLASSICAL
 
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
@@ -32,7 +38,7 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH, LOOP}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
-    known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB)}
+    known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB), ".ml": set(CLASSICAL)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):

@@ -15,6 +15,8 @@ from relay_int8.graph.dataflow import dtype, shape
 
 FACTORS = ("other", "mat2", "vec", "tensor")
 """What the second operand of a product is called, by matmul, mm, mv and dot."""
+MOST_REPEATED = 4096
+"""Windows of a pooling that makes images larger; a pyramid has 36, a damaged file any number."""
 
 
 def _convolution(step: TorchStep) -> Result:
@@ -297,22 +299,34 @@ def _adaptive_avg_pool(step: TorchStep) -> Result:
 
 
 def _adaptive_max_pool(step: TorchStep) -> Result:
-    """Return maxima of equal windows, the first result of two."""
+    """Return maxima, the first result of two."""
     target, sizes = _output_size(step), shape(step.x)[2:]
     if set(target) == {1}:
         return [relax.op.max(step.x, list(range(2, step.rank)), keepdims=True)]
-    if any(size % wanted for size, wanted in zip(sizes, target, strict=True)):
-        raise NotImplementedError(
-            f"adaptive maxima of {list(sizes)} to {target}, no multiple of it"
-        )
-    window = [size // wanted for size, wanted in zip(sizes, target, strict=True)]
-    pool = getattr(relax.op.nn, f"max_pool{_window_rank(step)}d")
-    return [pool(step.x, window, window)]
+    if all(size % wanted == 0 for size, wanted in zip(sizes, target, strict=True)):
+        window = [size // wanted for size, wanted in zip(sizes, target, strict=True)]
+        pool = getattr(relax.op.nn, f"max_pool{_window_rank(step)}d")
+        return [pool(step.x, window, window)]
+    x = step.x
+    for axis, (size, wanted) in enumerate(zip(sizes, target, strict=True), start=2):
+        pixels = relax.const(_window_pixels(size, wanted), "int64")
+        windows = step.emit("windows", relax.op.take(x, pixels, axis, mode="clip"))
+        x = step.emit("maxima", relax.op.max(windows, [axis + 1]))
+    return [x]
+
+
+def _window_pixels(size: int, wanted: int) -> np.ndarray:
+    """Return the pixels of each adaptive window, shape (wanted, widest); short ones repeat one."""
+    ends = -(-np.arange(1, wanted + 1) * size // wanted)
+    starts = np.arange(wanted) * size // wanted
+    steps = np.arange((ends - starts).max())
+    return np.minimum(starts[:, None] + steps, ends[:, None] - 1)
 
 
 def _output_size(step: TorchStep) -> list[int]:
+    """Return how many windows there are along each axis; more than pixels, if pixels repeat."""
     sizes = step.sizes("output_size", _window_rank(step))
-    if math.prod(sizes) > math.prod(shape(step.x)[2:]):
+    if math.prod(sizes) > max(MOST_REPEATED, math.prod(shape(step.x)[2:])):
         raise NotImplementedError(f"pooling {shape(step.x)} to the larger {sizes}")
     return sizes
 

@@ -1,0 +1,98 @@
+"""Nodes of an ONNX model are read in any order, and what no output is computed from is left out."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx import import_onnx
+from tests.onnx_models import model, run_relax
+
+pytestmark = pytest.mark.fast
+X = np.random.default_rng(0).normal(size=(2, 4)).astype("float32")
+W = np.random.default_rng(1).normal(size=(4, 4)).astype("float32")
+node = helper.make_node
+
+
+def dense(**weights: np.ndarray) -> onnx.ModelProto:
+    nodes = [node("MatMul", ["x", "w"], ["p"]), node("Relu", ["p"], ["y"])]
+    return model(nodes, {"x": X.shape}, {"y": None}, {"w": W, **weights})
+
+
+def assert_dense(proto: onnx.ModelProto, *others: np.ndarray) -> None:
+    before = proto.SerializeToString(deterministic=True)
+    found = run_relax(import_onnx(proto), X, *others)[0]
+    np.testing.assert_allclose(found, np.maximum(X @ W, 0), rtol=1e-5, atol=1e-6)
+    assert proto.SerializeToString(deterministic=True) == before
+
+
+def test_operators_behind_a_cut():
+    """Those behind an output that was named anew cannot be imported, and need not be."""
+    proto = dense(threshold=np.array([np.nan, 1], "float32"))
+    proto.graph.node.extend(
+        [node("NonZero", ["y"], ["places"]), node("Scale", ["places", "threshold"], ["boxes"])]
+    )
+    assert_dense(proto)
+
+
+def test_constants_that_nothing_reads():
+    """A text, and weights that are no numbers."""
+    proto = dense(broken=np.array([np.nan, 1], "float32"))
+    proto.graph.initializer.append(helper.make_tensor("text", TensorProto.STRING, [1], [b"cat"]))
+    assert_dense(proto)
+
+
+def test_an_old_file_lists_its_weights_as_inputs():
+    """One that nothing reads is no input for data; an input that nothing reads stays one."""
+    proto = dense(spare=W)
+    for name in ("w", "spare", "mask"):
+        proto.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, W.shape))
+    assert_dense(proto, W)
+
+
+def test_what_a_branch_reads_is_kept():
+    branches = [
+        helper.make_graph(
+            [node(op, ["p"], ["b"])],
+            "branch",
+            [],
+            [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+        )
+        for op in ("Relu", "Exp")
+    ]
+    chosen = node("If", ["yes"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    nodes = [node("MatMul", ["x", "w"], ["p"]), chosen, node("NonZero", ["x"], ["places"])]
+    proto = model(nodes, {"x": X.shape}, {"y": None}, {"w": W})
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+    assert_dense(proto)
+
+
+def test_nodes_in_any_order():
+    """Tools that convert to float16 append the casts of inputs; ONNX Runtime sorts nodes too."""
+    proto = dense()
+    proto.graph.node.reverse()
+    assert_dense(proto)
+
+
+def test_a_branch_that_stands_in_front_of_what_it_reads():
+    branch = helper.make_graph(
+        [node("Relu", ["p"], ["b"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+    )
+    chosen = node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)
+    proto = model(
+        [chosen, node("MatMul", ["x", "w"], ["p"])], {"x": X.shape}, {"y": None}, {"w": W}
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+    assert_dense(proto)
+
+
+def test_nodes_in_a_circle():
+    proto = model(
+        [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], {"x": X.shape}, {"a": None}
+    )
+    with pytest.raises(FrontendError, match="nothing computes"):
+        import_onnx(proto)

@@ -38,14 +38,23 @@ class ScheduleKernels:
                 mod[gvar] = self._scheduled(func)
         return mod
 
+    def _made(self, func: tirx.PrimFunc, task: Task) -> tirx.PrimFunc | None:
+        """Return what AlterLayout made, if it may be scheduled; None: the task makes its own.
+
+        Schedules for GPUs read the sizes of the spec. Open ones are variables of its own there.
+        """
+        is_open = not all(isinstance(size, int) for size in task.operator.shape("y"))
+        if is_open and self._target.kind.name == "cuda":
+            return None
+        for name in (TEMPLATE, SPEC, LAYOUTS):
+            func = func.without_attr(name)
+        return func
+
     def _scheduled(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         template, spec, layouts = (str(func.attrs[name]) for name in (TEMPLATE, SPEC, LAYOUTS))
         task = Task(template=template, spec=spec, layouts=tuple(json.loads(layouts)))
         attributes = {name: func.attrs[name] for name in (TEMPLATE, SPEC, LAYOUTS)}
-        made = func
-        for name in attributes:
-            made = made.without_attr(name)
-        kernel = task.kernel(self._target, made=made)
+        kernel = task.kernel(self._target, made=self._made(func, task))
         sch = self._records.schedule(task, kernel) if self._records else None
         scheduled = (
             shared_function(lambda: kernel.function(kernel.default()), str(self._target), task.key)

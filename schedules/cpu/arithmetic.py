@@ -20,18 +20,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
-from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.binary import FLOAT_OPERATORS
-from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import declare_arguments, flat, whole
 from schedules.bodies.expressions import clamp
 from schedules.bodies.functions import gelu, sigmoid
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_cpu
+from schedules.cpu.outermost import share_outermost
 from schedules.layout import NCHW16C, ROW, Layout
 from schedules.spec import LAST, Arithmetic, Binary, Gelu, Rescale, Shape, Sigmoid
 from schedules.template import Layouts, ScheduleTemplate
@@ -215,20 +213,14 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {
 }
 
 
-def default(sch: Schedule, spec: Arithmetic, target: Target) -> None:
-    """Give blocks, channels or tasks to threads."""
-    (block,) = template_blocks(sch)
-    sch.parallel(sch.get_loops(block)[0])
-
-
 ARITHMETIC_CPU = ScheduleTemplate(
     name=NAME,
     kind="arithmetic",
     refuses=lambda spec, target: refuses_cpu(target),
     layouts=_layouts,
     kernel=kernel,
-    default=default,
-    space=default,
+    default=share_outermost,
+    space=share_outermost,
     general=general,
     x_types=("float32",),
 )

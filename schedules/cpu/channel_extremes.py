@@ -16,32 +16,14 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
 from tvm.script import tirx as T
-from tvm.target import Target
 
-from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import whole
+from schedules.cpu.channel_statistics import general, layouts
 from schedules.cpu.elementwise import refuses_kind
-from schedules.layout import NHWC, ROW
+from schedules.cpu.outermost import share_outermost
 from schedules.spec import ChannelExtremes
 from schedules.template import Layouts, ScheduleTemplate
-
-
-def _layouts(spec: ChannelExtremes, wanted: Layouts) -> Layouts:
-    (x,) = wanted.inputs
-    return Layouts(inputs=(ROW if x == NHWC else x,), output=ROW)
-
-
-def general(spec: ChannelExtremes, layouts: Layouts) -> tuple[ChannelExtremes, Layouts]:
-    """Return the kernel for images of any size: a network has dozens of them."""
-    blocks, height, width, channels = (
-        tirx.Var(name, "int64") for name in ("blocks", "height", "width", "channels")
-    )
-    block = layouts.inputs[0].block
-    memory = (1, blocks, height, width, *([block] if block else []))
-    spec = ChannelExtremes(dims=memory, channels=(channels,))
-    return spec, Layouts(inputs=(ROW,), output=ROW)
 
 
 def kernel(spec: ChannelExtremes, layouts: Layouts) -> tirx.PrimFunc:
@@ -87,20 +69,14 @@ def kernel(spec: ChannelExtremes, layouts: Layouts) -> tirx.PrimFunc:
     return channel_extremes
 
 
-def default(sch: Schedule, spec: ChannelExtremes, target: Target) -> None:
-    """Give blocks of channels to threads."""
-    (block,) = template_blocks(sch)
-    sch.parallel(sch.get_loops(block)[0])
-
-
 CHANNEL_EXTREMES_CPU = ScheduleTemplate(
     name="channel_extremes_cpu",
     kind="channel_extremes",
     refuses=refuses_kind,
-    layouts=_layouts,
+    layouts=layouts,
     kernel=kernel,
-    default=default,
-    space=default,
+    default=share_outermost,
+    space=share_outermost,
     general=general,
     x_types=("float32",),
 )

@@ -15,17 +15,15 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
-from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import declare_arguments, flat, whole
 from schedules.bodies.pool2d import leaves_image
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_cpu
+from schedules.cpu.outermost import share_outermost
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import OpenPool2d, Pool2d
 from schedules.template import Layouts, ScheduleTemplate
@@ -116,19 +114,13 @@ def _reduce(spec: OpenPool2d, x: Any, acc: Any, block: Expr, at: tuple[Expr, Exp
             T.buffer_store(acc, reduced, [lane])
 
 
-def default(sch: Schedule, spec: OpenPool2d, target: Target) -> None:
-    """Give blocks of channels to threads."""
-    (block,) = template_blocks(sch)
-    sch.parallel(sch.get_loops(block)[0])
-
-
 POOL2D_OPEN_F32 = ScheduleTemplate(
     name=NAME,
     kind="open_pool2d",
     refuses=lambda spec, target: refuses_cpu(target),
     layouts=lambda spec, wanted: Layouts(inputs=(ROW,), output=ROW),
     kernel=kernel,
-    default=default,
-    space=default,
+    default=share_outermost,
+    space=share_outermost,
     x_types=("float32",),
 )

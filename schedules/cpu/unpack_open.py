@@ -17,16 +17,14 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
-from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import declare_arguments, flat, whole
 from schedules.bodies.expressions import centred
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_cpu
+from schedules.cpu.outermost import share_outermost
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import Dequantize, Move, OpenUnpack
 from schedules.template import Layouts, ScheduleTemplate
@@ -104,18 +102,12 @@ def _value(spec: OpenUnpack, buffers: dict[str, Any], x: Expr) -> Expr:
     return value
 
 
-def default(sch: Schedule, spec: OpenUnpack, target: Target) -> None:
-    """Give blocks of channels to threads."""
-    (block,) = template_blocks(sch)
-    sch.parallel(sch.get_loops(block)[0])
-
-
 UNPACK_OPEN = ScheduleTemplate(
     name=NAME,
     kind="open_unpack",
     refuses=lambda spec, target: refuses_cpu(target),
     layouts=lambda spec, wanted: Layouts(inputs=(ROW,), output=ROW),
     kernel=kernel,
-    default=default,
-    space=default,
+    default=share_outermost,
+    space=share_outermost,
 )

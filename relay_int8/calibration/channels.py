@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
+from relay_int8.graph.dataflow import IMAGE
 from relay_int8.numerics.equalization import equal_range_factors, least_noise_factors
 
 Array = npt.NDArray[Any]
-IMAGE = 4  # axes of a tensor whose channels are axis 1
 Factors = Mapping[str, npt.NDArray[np.float32]]
 """Tensor -> float32 (channels,)."""
 

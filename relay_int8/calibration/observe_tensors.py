@@ -23,7 +23,6 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.calibration.channels import IMAGE
 from relay_int8.calibration.methods import Max, Method
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import kernel_call
@@ -116,7 +115,7 @@ def _as_image(writer: dataflow.FunctionWriter, var: relax.Var) -> relax.Var:
 
 def _factors(var: relax.Var) -> relax.Var:
     dims = dataflow.shape(var)
-    shape = (1, dims[1], 1, 1) if len(dims) == IMAGE else (dims[-1],)
+    shape = (1, dims[1], 1, 1) if len(dims) == dataflow.IMAGE else (dims[-1],)
     return relax.Var(f"{var.name}:factors", relax.TensorType(shape, "float32"))
 
 

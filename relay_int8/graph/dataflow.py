@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+IMAGE = 4  # axes of a tensor whose channels are axis 1
 _INTEGERS = (int, tvm.tirx.IntImm)
 # Arrays of TVM are copied by a slice before they are looped over: each step of their own iterator
 # takes some ten times as long.

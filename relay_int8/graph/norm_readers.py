@@ -17,7 +17,6 @@ from relay_int8.graph.group import DENSE, Group
 from relay_int8.graph.groups import find_groups
 
 NORMS = ("nn.layer_norm", "nn.rms_norm")
-IMAGE = 4  # axes of a tensor whose channels are taken to be axis 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,9 @@ def _takes_factors(group: Group) -> bool:
     if group.kind not in NORMS or len(group.members) != 1:
         return False
     dims, attrs = dataflow.shape(group.output), group.root.attrs
-    if len(dims) in (1, IMAGE) or [int(axis) % len(dims) for axis in attrs.axes] != [len(dims) - 1]:
+    if len(dims) in (1, dataflow.IMAGE) or [int(axis) % len(dims) for axis in attrs.axes] != [
+        len(dims) - 1
+    ]:
         return False
     constants = [dataflow.constant(arg) for arg in group.root.args[1:]]
     scaled = getattr(attrs, "scale", True) and getattr(attrs, "center", True)

@@ -14,13 +14,11 @@ Exact:  bit-identical to the reference: each sum ascends over the positions.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import tirx
 from tvm.script import tirx as T
 
 from schedules.bodies.buffers import whole
-from schedules.cpu.channel_statistics import general, layouts
+from schedules.cpu.channel_statistics import general, layouts, memory
 from schedules.cpu.elementwise import refuses_kind
 from schedules.cpu.outermost import share_outermost
 from schedules.spec import ChannelMeans
@@ -29,11 +27,7 @@ from schedules.template import Layouts, ScheduleTemplate
 
 def kernel(spec: ChannelMeans, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel of a spec that :func:`general` gave."""
-    sizes: tuple[Any, ...] = spec.dims
-    _, blocks, height, width, *block_size = sizes
-    shape = (T.int64(1), blocks, height, width, *map(T.int64, block_size))
-    lanes, positions = T.int64(block_size[0] if block_size else 1), height * width
-    (channels,) = spec.channels
+    shape, blocks, positions, lanes, channels = memory(spec)
 
     # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
     @T.prim_func(private=True, s_tir=True)

@@ -14,7 +14,9 @@ from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
 from relay_int8.frontend.torch.movement import MOVES
+from relay_int8.frontend.torch.norms import NORMS
 from relay_int8.frontend.torch.parts import PARTS
+from relay_int8.frontend.torch.pooling import POOLING
 from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
@@ -25,6 +27,8 @@ from relay_int8.frontend.torch.step import Converter
 
 OPERATORS = (
     LAYERS
+    | NORMS
+    | POOLING
     | RECURRENT
     | ATTENTION
     | ARITHMETIC

@@ -13,53 +13,24 @@ same way, and is then done again with all the images.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tvm import IRModule
 
-from relay_int8.calibration.calibrate import calibrate
-from relay_int8.calibration.methods.base import Function
 from relay_int8.calibration.observe import Progress
-from relay_int8.calibration.table import CalibrationTable
-from relay_int8.compiler.passes.qdq.correct_bias import corrected_biases
 from relay_int8.data.dataset import Image
-from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.errors import ConfigError
 from relay_int8.graph.batch import with_batch
-from relay_int8.graph.groups import find_groups
-from relay_int8.graph.layers import averaged_tensors, linear_layers
-from relay_int8.graph.plan import Plan
 from relay_int8.numerics.judgement import Judgement
-from relay_int8.operators.registry import operator_of
-from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
-from relay_int8.quantization.functions import read_functions
-from relay_int8.quantization.refine.equalize import Equalized, equalized_by, maxima_of
-from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
-from relay_int8.quantization.refine.network import (
-    Array,
-    Arrays,
-    NumpyNetwork,
-    Simulation,
-    with_rounded,
-)
-from relay_int8.quantization.refine.parallel import in_parallel
-from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.trial import HALVES, Trial
 
 GAIN_DB = 0.1
-IMAGES = 64  # at most, that constants are made of, in halves
-JUDGING_IMAGES = 128  # at most
-FEWEST_IMAGES = 16  # whatever a run of them takes
-MACS = 10**10  # that a run of the images may take that constants are made of
-JUDGING_MACS = 3 * 10**10  # and of all those that answers are judged by
-HALVES = 2
 BEHIND_DB = 0.5  # and more than chance explains, on the first half of the images
-LARGEST_K = 2304  # 3 x 3 x 256: wider layers are rounded to nearest until all is chosen
-IMAGE_BYTES = 2**28  # that these images may take
 clock = time.monotonic
 
 
@@ -89,7 +60,6 @@ class Choice:
 Answers = Mapping[str, QuantConfig]
 Halves = tuple[Judgement, ...]
 """An answer's judgement on the first half of the images, and on the second unless it was cut."""
-Run = Callable[[Arrays], Arrays]
 
 
 def choose_config(
@@ -120,7 +90,7 @@ def choose_config(
         )
     started = clock()
     default = replace(config, preset=QuantConfig.preset, tools=Tools(), budget=None)
-    trial = _Trial(with_batch(mod, 1), data, default)
+    trial = Trial(with_batch(mod, 1), data, default)
     search = _Search(trial, config.budget, started, progress)
     chosen, choices = default, []
     for question, answers in _QUESTIONS.items():
@@ -139,7 +109,7 @@ class _Search:
     """Answers that were tried, and the seconds that are left for others."""
 
     def __init__(
-        self, trial: _Trial, budget: float | None, started: float, progress: Progress | None
+        self, trial: Trial, budget: float | None, started: float, progress: Progress | None
     ) -> None:
         self._trial = trial
         self._budget = np.inf if budget is None else budget
@@ -285,170 +255,3 @@ takes many times that, and on the networks that were looked at it never changed 
 
 MOST_TRIALS = dict(zip(_QUESTIONS, (3, 1, 3, 1), strict=True))
 """How many answers of each question earlier ones have not tried, at most."""
-
-
-class _Trial:
-    """A network with two halves of images, each judged with what was made of the other.
-
-    Judging takes a run, making constants several: where the network is large, images beside those
-    halves are judged too.
-    """
-
-    def __init__(self, mod: IRModule, data: Iterable[Image], config: QuantConfig) -> None:
-        work = max(sum(operator_of(group).macs(group) for group in find_groups(mod["main"])), 1)
-        judging = list(islice(data, _count(JUDGING_IMAGES, JUDGING_MACS // work)))
-        if not judging:
-            raise CalibrationError("no image found; preset auto needs calibration images")
-        size = sum(array.nbytes for array in judging[0].values())
-        judging = judging[: max(2, IMAGE_BYTES // max(size, 1))]
-        fitting = _count(IMAGES, MACS // work)
-        additions = annotate(mod, config).additions
-        self._fits = [_Fit(mod, half, additions) for half in _halves(judging[:fitting])]
-        self._others = _halves(judging[fitting:])
-        self._held: dict[int, list[tuple[Arrays, Arrays]]] = {}
-
-    def judged(self, tasks: Sequence[tuple[QuantConfig, int]]) -> list[Judgement]:
-        """Return how near outputs are to FP32, on images not seen.
-
-        Parameters
-        ----------
-        tasks
-            Configurations, and by which half of the images each is to be made.
-        """
-        made = [(self._fits[half].calibrated(config), half) for config, half in tasks]
-        ready = [(make, self._held_out(half)) for make, half in made]
-        return in_parallel(_judgement, ready)
-
-    def _held_out(self, half: int) -> list[tuple[Arrays, Arrays]]:
-        """Return images that are no part of a half, in stacks, and what FP32 gives for them."""
-        if half not in self._held:
-            floats = self._fits[1 - half].floats
-            seen = [(floats.inputs(i), floats.outputs(i)) for i in range(len(floats))]
-            stacks = list(floats.network.images(self._others[half]))
-            outputs = in_parallel(floats.network.run, stacks)
-            self._held[half] = [*seen, *zip(stacks, outputs, strict=True)]
-        return self._held[half]
-
-
-def _count(most: int, affordable: int) -> int:
-    return max(FEWEST_IMAGES, min(most, affordable))
-
-
-def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:
-    return (images[::2], images[1::2]) if len(images) > 1 else (images, images)
-
-
-def _judgement(task: tuple[Callable[[], Run], list[tuple[Arrays, Arrays]]]) -> Judgement:
-    """Return the judgement of the network that is made, on stacks of images."""
-    make, held = task
-    results = in_parallel(make(), [stack for stack, _ in held])
-    return Judgement.of(zip([wanted for _, wanted in held], results, strict=True))
-
-
-class _Planned(NamedTuple):
-    """A plan of the equalized network, what reads its tensors, and these in float."""
-
-    plan: Plan
-    functions: Mapping[str, Function]
-    means: list[str]
-    floats: FloatTensors
-
-
-class _Fit:
-    """A network quantized with some images.
-
-    Parameters
-    ----------
-    mod
-        Normalized float module of batch 1.
-    images
-        In their order.
-    additions
-        Those that are layers of their own in the default's plan.
-    """
-
-    def __init__(self, mod: IRModule, images: list[Image], additions: frozenset[str]) -> None:
-        self._mod = mod
-        self._images = images
-        self._additions = additions
-        self.floats = FloatTensors(NumpyNetwork(mod, additions), images)
-        self._equalized = lru_cache(maxsize=None)(self._equalize)
-        self._planned = lru_cache(maxsize=None)(self._plan)
-        self._calibrated = lru_cache(maxsize=None)(self._calibrate)
-
-    def calibrated(self, config: QuantConfig) -> Callable[[], Run]:
-        """Return what makes the network quantized as ``config`` wants it, all by NumPy."""
-        tools = config.applied
-        ranges = replace(config, tools=_of_ranges(tools))
-        planned = self._planned(replace(ranges, method=QuantConfig.method))
-        table = self._calibrated(ranges)
-        params = {name: table.entries[name].qparams() for name in planned.plan.calibrated}
-        simulation = Simulation(plan=planned.plan, params=params)
-        network = planned.floats.network
-        if tools.correction == "analytic":
-            layers = linear_layers(network.mod["main"], planned.plan)
-            biases = corrected_biases(layers, planned.plan, params, table.means)
-            simulation = replace(simulation, biases=biases)
-
-        def _made() -> Run:
-            made = simulation
-            if tools.correction == "empirical":
-                made = self._reconstructed(simulation, planned.floats, tools.rounding)
-            made = with_rounded(network, made)
-            return lambda images: network.run(images, made)
-
-        return _made
-
-    def _reconstructed(
-        self, simulation: Simulation, floats: FloatTensors, rounding: str
-    ) -> Simulation:
-        constants = reconstruct(
-            floats.network,
-            simulation,
-            self._images,
-            rounding=rounding,
-            floats=floats,
-            largest_k=LARGEST_K,
-        )
-        return replace(simulation, weights=constants.weights, biases=constants.biases)
-
-    def _plan(self, config: QuantConfig) -> _Planned:
-        equalized = self._equalized(config.applied.equalization)
-        func = equalized.mod["main"]
-        plan = annotate(equalized.mod, config)
-        network = NumpyNetwork(equalized.mod, plan.additions)
-        return _Planned(
-            plan=plan,
-            functions=read_functions(func, plan),
-            means=averaged_tensors(func, plan),
-            floats=(
-                self.floats.scaled(network, equalized.factors)
-                if plan.additions == self._additions
-                else FloatTensors(network, self._images)
-            ),
-        )
-
-    def _equalize(self, how: Any) -> Equalized:
-        return equalized_by(self._mod, self._maxima, how, len(self._images))
-
-    @cached_property
-    def _maxima(self) -> dict[str, Array]:
-        stacks = (self.floats.tensors(number) for number in range(len(self.floats)))
-        return maxima_of(self.floats.network, stacks)
-
-    def _calibrate(self, config: QuantConfig) -> CalibrationTable:
-        planned = self._planned(replace(config, method=QuantConfig.method))
-        schemes = {name: planned.plan.tensors[name].scheme for name in planned.plan.calibrated}
-        return calibrate(
-            KnownRunner(planned.floats, schemes, planned.means),
-            schemes,
-            planned.floats,
-            method=config.method,
-            functions=planned.functions,
-        )
-
-
-def _of_ranges(tools: Tools) -> Tools:
-    """Return the tools without those that ranges do not depend on."""
-    kept = asdict(tools) | {"correction": "analytic", "rounding": "nearest"}
-    return Tools(**kept)

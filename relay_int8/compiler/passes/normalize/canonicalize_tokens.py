@@ -18,10 +18,8 @@ from __future__ import annotations
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.dataflow import IMAGE, operator, shape
 from relay_int8.graph.rewriting import Scope, rewrite_main
-
-IMAGE = 4
 
 
 @tvm.transform.module_pass(opt_level=0, name="CanonicalizeTokens")

@@ -50,9 +50,13 @@ Z_X, Z_Y, Z_R = {"uint8": 117, "int8": -7}, {"uint8": 126, "int8": -2}, {"uint8"
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Arguments of a kernel as they lie in memory, y's canary, and logical y."""
+    """Arguments of a kernel as they lie in memory, y's canary, and logical y.
+
+    The last ``constant_bytes`` of the arguments are constants of the network.
+    """
 
     arguments: tuple[np.ndarray, ...]
+    constant_bytes: int
     canary: np.ndarray
     expected: np.ndarray
     unpack: Callable[[np.ndarray], np.ndarray]
@@ -95,6 +99,7 @@ def problem(kernel: Kernel, seed: int = SEED) -> Problem:
     constants = [np.ascontiguousarray(packed[name]) for name in spec.params]
     return Problem(
         arguments=(*inputs, *constants),
+        constant_bytes=sum(array.nbytes for array in constants),
         canary=layouts.output.pack(_canary(expected)),
         expected=expected,
         unpack=lambda y: layouts.output.unpack(y, expected.shape),

@@ -176,7 +176,7 @@ def _measured(session: rpc.RPCSession, compiled: _Compiled) -> Iterator[Measured
 
     def _contender(name: str) -> Contender:
         module, constants = _loaded()
-        return Contender(module, name, device, constants, given, batch.timing)
+        return Contender(module, name, device, constants, given, batch.timing_of(given))
 
     # An error that the device itself reports is the candidate's: the device is still there. A GPU's
     # context is of no use after one, so the session ends.

@@ -1,34 +1,38 @@
 """Fetch the weights of the next task while this one computes.
 
 A task computes ``rows`` rows of y for ``blocks`` blocks of output channels, and reads the weights
-of these blocks anew for each row: from memory for the first one, from the second cache afterwards.
-Memory is idle then, so each row also asks for its share of what the next task will read first:
+of these blocks anew for each tile of a row: from memory for the first one, from the second cache
+afterwards. Memory is idle then, so each tile also asks for its share of what the next task will
+read first:
 
-    for k0 ...:                                 an annotated loop of "dot"
-        if k0 % rows == row % rows:
-            prefetch w[blocks of the next task, k0, ...]
+    for k1 ...:                                 an annotated loop of "dot"
+        prefetch a few lines of w[blocks of the next task, k0, k1, ...]
         ...
 
-Where a network's weights do not stay in the last cache between two runs, tasks no longer wait for
-memory. Exact:  a prefetch computes nothing, and may name any address.
+Shares are small and even: a core that waits for more than some twenty lines at once stops loading
+anything (decision 87). Where a network's weights do not stay in the last cache between two runs,
+tasks no longer wait for memory. Exact:  a prefetch computes nothing, and may name any address.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import ExprRV, LoopRV
+from tvm.s_tir.schedule import LoopRV
+
+from schedules.cpu.tile_rule import ContractionTiles
 
 AHEAD = "prefetch_ahead"
 READ, SECOND_CACHE, DATA = 0, 2, 1  # arguments of llvm.prefetch
 
 
-def fetch_ahead(sch: Schedule, loop: LoopRV, blocks: int | ExprRV, rows: int | ExprRV) -> None:
-    """Have :func:`prefetched` put prefetches into ``loop``, the outermost of the reduction."""
-    sch.annotate(loop, AHEAD, [blocks, rows])
+def fetch_ahead(sch: Schedule, loop: LoopRV, tiles: ContractionTiles) -> None:
+    """Have :func:`prefetched` put prefetches into ``loop``, one of the reduction's."""
+    sch.annotate(loop, AHEAD, [tiles.blocks, tiles.rows, tiles.columns])
 
 
 def prefetched(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -37,9 +41,9 @@ def prefetched(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def _add(loop: tirx.For) -> tirx.For:
         if AHEAD not in loop.annotations:
             return loop
-        blocks, rows = (int(value) for value in loop.annotations[AHEAD])
+        tile = [int(value) for value in loop.annotations[AHEAD]]
         others = {name: value for name, value in loop.annotations.items() if name != AHEAD}
-        body = tirx.SeqStmt([_prefetch(loop, blocks, rows), loop.body])
+        body = tirx.SeqStmt([_prefetch(loop, *tile), loop.body])
         return tirx.For(
             loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, others
         )
@@ -47,26 +51,27 @@ def prefetched(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, _add)))
 
 
-def _prefetch(loop: tirx.For, blocks: int, rows: int) -> tirx.Stmt:
+def _prefetch(loop: tirx.For, blocks: int, rows: int, columns: int) -> tirx.Stmt:
+    """Return what one iteration of ``loop`` asks for: its lines, shared by the tiles of a task."""
     realize = _update(loop)
-    block = realize.block
-    weights = next(read.source for read in block.reads if read.source.name == "w")
-    o, row, k0 = (_first(loop, realize.iter_values[axis]) for axis in (1, 2, 4))
-    channels, _, *taps, vector = (int(extent) for extent in weights.shape)
-    lines = 1
-    for extent in taps:
-        lines *= extent
-    next_o, line = tirx.Var("next_o", "int64"), tirx.Var("line", "int64")
-    zeros = [_int64(0)] * len(taps)
-    at = [tirx.floormod(o + blocks, channels) + next_o, k0, *zeros, line * vector]
+    weights = next(read.source for read in realize.block.reads if read.source.name == "w")
+    o, row, column, *reduction = (_first(loop, value) for value in realize.iter_values[1:])
+    outer = len(reduction) // 2
+    channels, *extents, vector = (int(extent) for extent in weights.shape)
+    lines = prod(extents[outer:])  # of a block
+    tiles = -(-int(realize.block.writes[0].source.shape[3]) // columns)  # of a row
+    share = -(-blocks * lines // (rows * tiles))
+    first = (tirx.floormod(row, rows) * tiles + tirx.floordiv(column, columns)) * share
+    i = tirx.Var("i", "int64")
+    next_o, line = tirx.floordiv(first + i, lines), tirx.floormod(first + i, lines)
+    zeros = [_int64(0)] * (len(extents) - outer)
+    next_task = tirx.floormod(o + blocks, channels)
+    at = [next_task + next_o, *reduction[:outer], *zeros, line * vector]
     address = tirx.address_of(tirx.BufferLoad(weights, at))
     hints = [tirx.const(hint, "int32") for hint in (READ, SECOND_CACHE, DATA)]
     ask = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", address, *hints))
-    every = _loop(
-        next_o, blocks, tirx.ForKind.UNROLLED, _loop(line, lines, tirx.ForKind.SERIAL, ask)
-    )
-    is_share = tirx.EQ(tirx.floormod(k0, rows), tirx.floormod(row, rows))
-    return tirx.IfThenElse(is_share, every, None)
+    asks = tirx.For(i, _int64(0), _int64(share), tirx.ForKind.UNROLLED, ask)
+    return tirx.IfThenElse(tirx.LT(first, _int64(blocks * lines)), asks, None)
 
 
 def _update(loop: tirx.For) -> Any:
@@ -87,10 +92,6 @@ def _first(loop: tirx.For, value: ir.Expr) -> Any:
     tvm_ffi.structural_walk(loop.body, (tirx.For, lambda nested: inner.append(nested.loop_var)))
     zeros = {var: tirx.const(0, str(var.ty.dtype)) for var in inner}
     return tvm_ffi.structural_map(value, (tirx.Var, lambda var: zeros.get(var, var)))
-
-
-def _loop(var: tirx.Var, extent: int, kind: tirx.ForKind, body: tirx.Stmt) -> tirx.For:
-    return tirx.For(var, _int64(0), _int64(extent), kind, body)
 
 
 def _int64(value: int) -> tirx.IntImm:

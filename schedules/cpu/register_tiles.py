@@ -21,11 +21,17 @@ from tvm.target import Target
 from schedules.cpu.contraction import DOT, STORE
 from schedules.cpu.dot import accumulators
 from schedules.cpu.prefetch import fetch_ahead
-from schedules.cpu.tile_rule import MOST_BLOCKS, ContractionTiles, OutputRow, Shape, default_tiles
+from schedules.cpu.tile_rule import (
+    MOST_BLOCKS,
+    ContractionTiles,
+    OutputRow,
+    Shape,
+    default_tiles,
+    has_registers,
+)
 from schedules.template import ScheduleError
 
 UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
-ACCUMULATOR_BYTES, STACK_BYTES = 64, 1024
 SMALL = 1 << 14  # steps of the instruction below which waking threads costs more than it saves
 
 
@@ -64,9 +70,9 @@ def apply(sch: Schedule, tiles: ContractionTiles, row: OutputRow, stage: str | N
     task = sch.fuse(n, h_o, o_o)
     if shape.batch is None or shape.steps * shape.blocks * shape.rows * shape.columns > SMALL:
         sch.parallel(task)
-    outermost = _unroll_tile(sch, dot, row)
-    if stage is None and len(shape.reduction) > 2 and _on_stack(sch, tiles):
-        fetch_ahead(sch, outermost, tiles.blocks, tiles.rows)
+    reduction = _unroll_tile(sch, dot, row)
+    if stage is None and _asks_ahead(sch, tiles, shape):
+        fetch_ahead(sch, reduction[len(reduction) // 2 - 1], tiles)
     sch.unroll(o_i)
     sch.unroll(w_i)
     ragged = int(sch.get(w_o).extent) * int(sch.get(w_i).extent) != shape.columns
@@ -74,19 +80,20 @@ def apply(sch: Schedule, tiles: ContractionTiles, row: OutputRow, stage: str | N
         sch.unroll(w_o)
 
 
-def _on_stack(sch: Schedule, tiles: ContractionTiles) -> bool:
-    """Whether TVM keeps the accumulators on the stack: a prefetch then does not flush them."""
-    blocks, columns = (
+def _asks_ahead(sch: Schedule, tiles: ContractionTiles, shape: Shape) -> bool:
+    """Whether tasks ask for the weights of the next one: registers are left, and tiles to do it."""
+    blocks, columns, rows = (
         size if isinstance(size, int) else int(sch.get(size))
-        for size in (tiles.blocks, tiles.columns)
+        for size in (tiles.blocks, tiles.columns, tiles.rows)
     )
-    return blocks * columns * ACCUMULATOR_BYTES < STACK_BYTES
+    several = rows > 1 or columns < shape.columns
+    return several and has_registers(blocks, columns)
 
 
-def _unroll_tile(sch: Schedule, dot: SBlockRV, row: OutputRow) -> LoopRV:
+def _unroll_tile(sch: Schedule, dot: SBlockRV, row: OutputRow) -> list[LoopRV]:
     """Order "dot" as reduction outside, tile inside; unroll the tile and what is short.
 
-    Returns the outermost loop of the reduction.
+    Returns the loops of the reduction, outermost first.
     """
     n, o, h, w, *reduction = sch.get_loops(dot)[-len(sch.get(dot).iter_vars) :]
     *outer, column, step = reduction
@@ -100,7 +107,7 @@ def _unroll_tile(sch: Schedule, dot: SBlockRV, row: OutputRow) -> LoopRV:
         sch.unroll(step)
     if row.edges:
         sch.unroll(column)
-    return order[0]
+    return order
 
 
 def shape_of(sch: Schedule) -> Shape:

@@ -16,12 +16,14 @@ from tvm.target import Target
 
 from schedules.cpu.dot import LANES, accumulators
 
+ACCUMULATOR_BYTES, STACK_BYTES = 64, 1024
 L1_SHARE = 24 << 10  # bytes of weights that stay in the first cache, beside x
 MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
 MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up to twice as long
 MOST_PACKED = 16  # steps of the instruction; with more, rounding is a small part of a tile
+FETCHED = 20.0  # multiplications that a vector of weights takes from memory unless it was asked for
 IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
 
 
@@ -142,6 +144,8 @@ def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTi
         groups = shape.blocks // tile[0]
         tasks = (shape.batch or 1) * shape.rows * groups
         cycles = _cycles(core, shape, *tile, row.packed) + row.staged * groups
+        if not has_registers(*tile):
+            cycles += FETCHED * shape.blocks * shape.steps / shape.rows
         if not row.short and shape.columns % tile[1]:
             cycles *= SKIPPING
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
@@ -149,6 +153,14 @@ def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTi
     blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
     reuse = STAGED_ROWS * shape.columns if row.staged else core.reuse
     return ContractionTiles(blocks, columns, _rows(shape, blocks, cores, reuse))
+
+
+def has_registers(blocks: int, columns: int) -> bool:
+    """Whether TVM keeps the accumulators of a tile on the stack, so that LLVM need not store them.
+
+    Only such tiles can ask for weights ahead, see ``schedules.cpu.prefetch``.
+    """
+    return blocks * columns * ACCUMULATOR_BYTES < STACK_BYTES
 
 
 def _core(target: Target, shape: Shape, row: OutputRow) -> Core:

@@ -1,4 +1,4 @@
-"""Prefetches: of the next task's weights, each line once a task, and only beside free registers."""
+"""Prefetches: of the next task's weights, a few lines at a time, and only beside free registers."""
 
 import pytest
 import tvm_ffi
@@ -8,11 +8,11 @@ from tvm.s_tir import Schedule
 from schedules.cpu import conv2d
 from schedules.cpu.prefetch import AHEAD
 from schedules.cpu.register_tiles import apply
-from schedules.cpu.tile_rule import ContractionTiles
-from schedules.layout import NCHW16C
-from schedules.spec import Conv2d
+from schedules.cpu.tile_rule import ContractionTiles, OutputRow
+from schedules.layout import NCHW16C, ROW
+from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts
-from schedules.x86.vnni import CONV2D_VNNI
+from schedules.x86.vnni import CONV2D_VNNI, DENSE_VNNI
 
 SPEC = Conv2d(
     batch=1,
@@ -47,8 +47,29 @@ def test_default_tiles_fetch_the_next_blocks():
     assert loops_that_ask(func) == 0  # every annotation has become code
     text = func.script()
     assert text.count("llvm.prefetch") == 1
-    # 8 rows share the 4 blocks of input channels; 9 taps of 4 steps are 36 lines of 64 bytes.
-    assert "if ax4 % T.int64(8) ==" in text and "range(T.int64(36))" in text
+    # A row of the kernel is 2 blocks of 3 taps of 4 lines; 8 rows of 2 tiles ask for 2 each.
+    assert "* T.int64(2) < T.int64(24)" in text and "T.unroll(T.int64(2))" in text
+
+
+def dense(rows: int, tiles: ContractionTiles) -> str:
+    kernel = DENSE_VNNI.kernel(
+        Dense(rows=rows, k=256, n=128, x="uint8", y="uint8"), Layouts(inputs=(ROW,), output=ROW)
+    )
+    sch = Schedule(kernel.with_attr("global_symbol", "main"))
+    apply(sch, tiles, OutputRow(), None)
+    return DENSE_VNNI.finish(sch.mod["main"]).script()
+
+
+@pytest.mark.fast
+def test_tiles_of_a_dense_layer_share_the_next_blocks():
+    text = dense(32, ContractionTiles(2, 4, 1))
+    # 4 steps are 8 lines of 2 blocks; 8 tiles ask for 1 each.
+    assert text.count("llvm.prefetch") == 1 and "< T.int64(8)" in text
+
+
+@pytest.mark.fast
+def test_a_single_tile_reads_as_fast_as_memory_gives():
+    assert "llvm.prefetch" not in dense(4, ContractionTiles(2, 4, 1))
 
 
 @pytest.mark.fast

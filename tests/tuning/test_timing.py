@@ -1,5 +1,8 @@
 """How thoroughly candidates are timed: hopeless ones briefly, finalists in turns, all checked."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from relay_int8.tuning.bench import Batch, Measured, Timing, measured
@@ -38,6 +41,17 @@ def run(times, *, refusals=None, faults=(), **how):
         return Stub(name, times[index], calls, "y[0]" if index in faults else None)
 
     return list(measured(batch, refusals or [""] * len(times), contender, ValueError)), calls
+
+
+@pytest.mark.parametrize(
+    ("kind", "constant_bytes", "cold"),
+    [("llvm", 1 << 18, True), ("llvm", 1 << 17, False), ("cuda", 1 << 22, False)],
+)
+def test_large_weights_are_cold_as_in_a_network(kind, constant_bytes, cold):
+    batch = Batch(task=conv_task(), target={"kind": kind}, candidates=(None,), timing=TIMING)
+    given = SimpleNamespace(constant_bytes=constant_bytes)
+    assert batch.timing_of(given) == replace(TIMING, flush=cold)
+    assert replace(batch, timing=replace(TIMING, flush=True)).timing_of(given).flush
 
 
 def test_hopeless_candidates_get_no_more_than_the_probes():

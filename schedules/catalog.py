@@ -109,11 +109,13 @@ from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
 from schedules.x86.windows_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
+from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_VNNI
 
 _ORDER = (
     DEPTHWISE_VNNI,
     GROUPED_VNNI,
     CONV2D_STEM_VNNI,
+    WINOGRAD_VNNI,
     CONV2D_VNNI,
     DENSE_VNNI,
     DEPTHWISE_AVXVNNI,
@@ -124,6 +126,7 @@ _ORDER = (
     DEPTHWISE_AVX2,
     GROUPED_AVX2,
     CONV2D_STEM_AVX2,
+    WINOGRAD_AVX2,
     CONV2D_AVX2,
     DENSE_AVX2,
     DEPTHWISE_USDOT,

@@ -45,11 +45,17 @@ def tile_of(dot: Dot, rows: int, blocks: int) -> Tile:
 
 
 def accumulate(
-    dot: Dot, tile: Tile, steps: int, row: Row, panel: Callable[[int, Expr], Expr]
+    dot: Dot,
+    tile: Tile,
+    steps: int,
+    row: Row,
+    panel: Callable[[int, Expr], Expr],
+    beside: Callable[[Expr], None] | None = None,
 ) -> list[list[Expr]]:
     """Emit the sums of one tile; return them, by row and block.
 
-    ``panel`` is ``(block of the tile, step)`` -> the vector of the panels.
+    ``panel`` is ``(block of the tile, step)`` -> the vector of the panels; ``beside`` emits what
+    else a step does.
     """
     dtype = "float32" if dot.float32 else "int32"
     zero, all_lanes = broadcast(tirx.const(0, dtype), LANES), [ramp(LANES)]
@@ -61,6 +67,8 @@ def accumulate(
         IRBuilder.name("acc", buffer)
         T.buffer_store(buffer, zero, all_lanes)
     with T.serial(T.int64(steps)) as step:
+        if beside:
+            beside(step)
         vectors = [T.Bind(panel(block, step)) for block in range(tile.blocks)]
         for r, of_row in enumerate(sums):
             x = T.Bind(row(r, step))

@@ -16,6 +16,7 @@ tasks no longer wait for memory. Exact:  a prefetch computes nothing, and may na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -67,11 +68,16 @@ def _prefetch(loop: tirx.For, blocks: int, rows: int, columns: int) -> tirx.Stmt
     zeros = [_int64(0)] * (len(extents) - outer)
     next_task = tirx.floormod(o + blocks, channels)
     at = [next_task + next_o, *reduction[:outer], *zeros, line * vector]
-    address = tirx.address_of(tirx.BufferLoad(weights, at))
-    hints = [tirx.const(hint, "int32") for hint in (READ, SECOND_CACHE, DATA)]
-    ask = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", address, *hints))
+    ask = tirx.Evaluate(asked(weights, at))
     asks = tirx.For(i, _int64(0), _int64(share), tirx.ForKind.UNROLLED, ask)
     return tirx.IfThenElse(tirx.LT(first, _int64(blocks * lines)), asks, None)
+
+
+def asked(weights: Any, at: Sequence[Any]) -> tirx.Expr:
+    """Return the prefetch of the line at index ``at``, which may lie past the end."""
+    address = tirx.address_of(tirx.BufferLoad(weights, list(at)))
+    hints = [tirx.const(hint, "int32") for hint in (READ, SECOND_CACHE, DATA)]
+    return tirx.call_llvm_intrin("void", "llvm.prefetch.p0", address, *hints)
 
 
 def _update(loop: tirx.For) -> Any:

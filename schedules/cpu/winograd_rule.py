@@ -1,0 +1,117 @@
+"""How the tiles of a Winograd convolution are dealt out, and when it takes less time than products.
+
+Costs are counted in multiplications of a vector, as in ``schedules.cpu.tile_rule``; fitted on Zen 5
+(decision 88).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from schedules.bodies.toom_cook import OUTPUTS, POINTS, TAPS
+from schedules.cpu.dot import LANES
+from schedules.spec import Conv2d
+
+STRIP_BYTES = 2 << 20  # of a strip's pixels at all points
+TALLEST = 7  # tiles that are multiplied at once: 14 sums in registers, with two blocks
+IDLE_ROWS = 5  # fewer do not hide the latency of a multiplication
+READ, WRITTEN = 13.0, 20.0  # what a tile costs beside products: 16 channels of x, and of y
+GAIN = 1.25  # times as fast as direct products, at least, by the estimate
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Neighbouring tiles that a task transforms: ``size`` of them, ``rows`` multiplied at once."""
+
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The tiles of 4 by 4 outputs of one image.
+
+    Parameters
+    ----------
+    down, across
+        How many tiles there are; the last may reach past the image.
+    channels, out_blocks
+        Input channels, a multiple of 16; blocks of 16 output channels.
+    """
+
+    down: int
+    across: int
+    channels: int
+    out_blocks: int
+
+    @classmethod
+    def of(cls, spec: Conv2d) -> Tiling:
+        """Return the tiles of a convolution."""
+        down, across = (-(-size // OUTPUTS) for size in spec.out_size)
+        channels = -(-spec.in_channels // LANES) * LANES
+        return cls(down, across, channels, -(-spec.out_channels // LANES))
+
+    @cached_property
+    def count(self) -> int:
+        """How many tiles there are."""
+        return self.down * self.across
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of output channels share what is read of x."""
+        return 2 if self.out_blocks % 2 == 0 else 1
+
+    @property
+    def pairs(self) -> int:
+        """How many steps of two channels a sum has."""
+        return self.channels // 2
+
+    def strips(self, size: int) -> int:
+        """Return how many strips of ``size`` an image has; the last begins early, to be whole."""
+        return -(-self.count // size)
+
+
+def default_strips(tiling: Tiling, cores: int) -> Strips:
+    """Return the strips of least estimated cost on so many cores."""
+    return min(_candidates(tiling), key=lambda strips: cost(tiling, strips, cores))
+
+
+def sizes(tiling: Tiling) -> list[int]:
+    """Return the sizes of strips worth trying, ascending."""
+    point_bytes = 2 * POINTS**2 * tiling.channels
+    most = min(tiling.count, max(TALLEST, STRIP_BYTES // point_bytes))
+    shares = {-(-tiling.count // strips) for strips in range(1, tiling.count + 1)}
+    return sorted(size for size in shares if size <= most and size >= min(most, IDLE_ROWS))
+
+
+def _candidates(tiling: Tiling) -> Iterator[Strips]:
+    for size in sizes(tiling):
+        for rows in range(min(size, IDLE_ROWS), min(size, TALLEST) + 1):
+            yield Strips(size, rows)
+
+
+def cost(tiling: Tiling, strips: Strips, cores: int) -> float:
+    """Estimate the time of an image: of the core that has most strips."""
+    runs = -(-strips.size // strips.rows)
+    products = POINTS**2 * tiling.pairs * tiling.out_blocks
+    latency = max(1.0, 10 / (strips.rows * tiling.blocks))
+    multiplied = runs * strips.rows * products * latency
+    # A vector of weights is asked for ahead; the more tiles use it, the less memory is waited for.
+    weights = 1.5 * products
+    moved = strips.size * (READ * tiling.channels + WRITTEN * LANES * tiling.out_blocks)
+    busiest = -(-tiling.strips(strips.size) // cores)
+    return busiest * (multiplied + moved + weights)
+
+
+def gains(spec: Conv2d) -> bool:
+    """Whether a convolution of one image is estimated to take clearly less time than directly."""
+    tiling = Tiling.of(spec)
+    best = cost(tiling, default_strips(tiling, 1), 1)
+    return replace(spec, batch=1).multiplications / (4 * LANES) >= GAIN * best
+
+
+def is_exact(spec: Conv2d) -> bool:
+    """Whether every sum is less than 2^29, see ``schedules.bodies.toom_cook``."""
+    return 255 * 128 * TAPS**2 * spec.in_channels < 1 << 29

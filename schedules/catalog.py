@@ -109,7 +109,7 @@ from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
 from schedules.x86.windows_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
-from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_VNNI
+from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 
 _ORDER = (
     DEPTHWISE_VNNI,
@@ -121,6 +121,7 @@ _ORDER = (
     DEPTHWISE_AVXVNNI,
     GROUPED_AVXVNNI,
     CONV2D_STEM_AVXVNNI,
+    WINOGRAD_AVXVNNI,
     CONV2D_AVXVNNI,
     DENSE_AVXVNNI,
     DEPTHWISE_AVX2,

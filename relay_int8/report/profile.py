@@ -2,7 +2,8 @@
 
 The parts of a kernel that takes t seconds on n threads, each at most what those before it leave:
 
-- **products**: its multiplications at n times the peak of one core's instruction;
+- **products**: its multiplications at n times the peak of one core's instruction; those of
+  Winograd's algorithm count as the direct ones in whose place they are, and so may be all of t;
 - **waiting**: t less the mean time that the n threads were busy. A thread is busy from the
   beginning to the end of its task; the first one also while nothing is parallel;
 - **memory**: the bytes it reads and writes over the measured bandwidth, less its products: both

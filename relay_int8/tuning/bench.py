@@ -93,7 +93,6 @@ class Batch:
         templates: Mapping[str, ScheduleTemplate] = importlib.import_module(self.catalog).TEMPLATES
         return templates
 
-
     def timing_of(self, given: Problem) -> Timing:
         """Return how candidates are timed on a problem: those with large weights on cold ones.
 

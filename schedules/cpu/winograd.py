@@ -51,7 +51,6 @@ from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrix_tiles import Tile, accumulate
 from schedules.cpu.prefetch import asked
 from schedules.cpu.winograd_rule import (
-    TALLEST,
     Strips,
     Tiling,
     default_strips,
@@ -67,30 +66,32 @@ STRIP = "strip"
 DEALT = "dealt_out"
 
 
-def winograd_template(dot: Dot, x_types: tuple[str, ...]) -> ScheduleTemplate:
+def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
     """Return the template "winograd_<flavour>"; ``dot`` multiplies pairs of int16.
 
-    Its loops are written out for strips of a size. A schedule only notes which, and ``finish``
-    writes them.
+    It computes what the convolution of ``direct`` does, where that takes more time; ``tallest`` is
+    as :func:`default_strips` has it. Its loops are written out for strips of a size: a schedule
+    only notes which, and ``finish`` writes them.
     """
     name = f"winograd_{dot.name}"
 
     def _refuses(spec: Conv2d, target: Target) -> str | None:
-        return dot.refuses("int16", target) or refusal(spec, x_types)
+        return dot.refuses("int16", target) or refusal(spec, direct, tallest)
 
     def _written(spec: Conv2d, strips: Strips) -> tirx.PrimFunc:
         return kernel(dot, name, spec, strips)
 
     def _kernel(spec: Conv2d, _layouts: Layouts) -> tirx.PrimFunc:
-        return _written(spec, default_strips(Tiling.of(spec), 1))
+        return _written(spec, default_strips(Tiling.of(spec), 1, tallest))
 
     def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
-        strips = default_strips(Tiling.of(spec), int(target.attrs.get("num-cores", 1)))
+        cores = int(target.attrs.get("num-cores", 1))
+        strips = default_strips(Tiling.of(spec), cores, tallest)
         sch.annotate(sch.get_sblock(STRIP), DEALT, [strips.size, strips.rows])
 
     def _space(sch: Schedule, spec: Conv2d, _target: Target) -> None:
         tried = sizes(Tiling.of(spec))
-        options = tried, list(range(1, 1 + min(TALLEST, tried[0])))
+        options = tried, list(range(1, 1 + min(tallest, tried[0])))
         chosen = [sch.sample_categorical(some, [1 / len(some)] * len(some)) for some in options]
         sch.annotate(sch.get_sblock(STRIP), DEALT, chosen)
 
@@ -107,15 +108,15 @@ def winograd_template(dot: Dot, x_types: tuple[str, ...]) -> ScheduleTemplate:
         default=_default,
         space=_space,
         pack=pack,
-        x_types=x_types,
+        x_types=direct.x_types,
         finish=_finish,
     )
 
 
-def refusal(spec: Conv2d, x_types: tuple[str, ...]) -> str | None:
-    """Say why this is no way to compute ``spec``, or None."""
-    if spec.x not in x_types:
-        return f"x is {spec.x}, not {' or '.join(x_types)}"
+def refusal(spec: Conv2d, direct: Dot, tallest: int) -> str | None:
+    """Say why this is no better way to compute ``spec`` than ``direct``, or None."""
+    if spec.x not in direct.x_types:
+        return f"x is {spec.x}, not {' or '.join(direct.x_types)}"
     windows = (spec.kernel, spec.strides, spec.dilation, spec.groups)
     if windows != ((TAPS, TAPS), (1, 1), (1, 1), 1):
         return (
@@ -124,7 +125,7 @@ def refusal(spec: Conv2d, x_types: tuple[str, ...]) -> str | None:
         )
     if not is_exact(spec):
         return f"sums of {spec.in_channels} channels may leave 30 bits"
-    if not gains(spec):
+    if not gains(spec, direct.width, tallest):
         return "products are estimated to take less time directly"
     return type_refusal(spec)
 

@@ -16,9 +16,12 @@ from schedules.spec import Conv2d
 
 STRIP_BYTES = 2 << 20  # of a strip's pixels at all points
 TALLEST = 7  # tiles that are multiplied at once: 14 sums in registers, with two blocks
-IDLE_ROWS = 5  # fewer do not hide the latency of a multiplication
-READ, WRITTEN = 13.0, 20.0  # what a tile costs beside products: 16 channels of x, and of y
-GAIN = 1.25  # times as fast as direct products, at least, by the estimate
+SHORTEST = 5  # fewer tiles do not hide the latency of a multiplication
+READ, WRITTEN = 13.0, 20.0  # what a tile costs beside products, for each channel of x and of y
+FETCHED, WAITED = 24.0, 4.0  # what a vector of weights takes from memory, and what is never hidden
+GAIN = (
+    1.2  # times as fast as direct products, at least, by the estimate: weights are 8 times as many
+)
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,12 @@ class Tiling:
         return -(-self.count // size)
 
 
-def default_strips(tiling: Tiling, cores: int) -> Strips:
-    """Return the strips of least estimated cost on so many cores."""
-    return min(_candidates(tiling), key=lambda strips: cost(tiling, strips, cores))
+def default_strips(tiling: Tiling, cores: int, tallest: int = TALLEST) -> Strips:
+    """Return the strips of least estimated cost on so many cores.
+
+    ``tallest`` is how many tiles by ``tiling.blocks`` blocks have their sums in registers.
+    """
+    return min(_candidates(tiling, tallest), key=lambda strips: cost(tiling, strips, cores))
 
 
 def sizes(tiling: Tiling) -> list[int]:
@@ -83,33 +89,33 @@ def sizes(tiling: Tiling) -> list[int]:
     point_bytes = 2 * POINTS**2 * tiling.channels
     most = min(tiling.count, max(TALLEST, STRIP_BYTES // point_bytes))
     shares = {-(-tiling.count // strips) for strips in range(1, tiling.count + 1)}
-    return sorted(size for size in shares if size <= most and size >= min(most, IDLE_ROWS))
+    return sorted(size for size in shares if size <= most and size >= min(most, SHORTEST))
 
 
-def _candidates(tiling: Tiling) -> Iterator[Strips]:
+def _candidates(tiling: Tiling, tallest: int) -> Iterator[Strips]:
     for size in sizes(tiling):
-        for rows in range(min(size, IDLE_ROWS), min(size, TALLEST) + 1):
+        for rows in range(min(size, SHORTEST, tallest), min(size, tallest) + 1):
             yield Strips(size, rows)
 
 
 def cost(tiling: Tiling, strips: Strips, cores: int) -> float:
     """Estimate the time of an image: of the core that has most strips."""
-    runs = -(-strips.size // strips.rows)
-    products = POINTS**2 * tiling.pairs * tiling.out_blocks
-    latency = max(1.0, 10 / (strips.rows * tiling.blocks))
-    multiplied = runs * strips.rows * products * latency
-    # A vector of weights is asked for ahead; the more tiles use it, the less memory is waited for.
-    weights = 1.5 * products
+    tall = -(-strips.size // strips.rows) * strips.rows
+    vectors = POINTS**2 * tiling.pairs * tiling.out_blocks
+    multiplied = vectors * (max(tall, FETCHED) + WAITED)
     moved = strips.size * (READ * tiling.channels + WRITTEN * LANES * tiling.out_blocks)
     busiest = -(-tiling.strips(strips.size) // cores)
-    return busiest * (multiplied + moved + weights)
+    return busiest * (multiplied + moved)
 
 
-def gains(spec: Conv2d) -> bool:
-    """Whether a convolution of one image is estimated to take clearly less time than directly."""
+def gains(spec: Conv2d, width: int, tallest: int = TALLEST) -> bool:
+    """Whether an image is estimated to take clearly less time than by direct products.
+
+    ``width`` is how many of these an instruction sums into a lane, where it sums two of int16.
+    """
     tiling = Tiling.of(spec)
-    best = cost(tiling, default_strips(tiling, 1), 1)
-    return replace(spec, batch=1).multiplications / (4 * LANES) >= GAIN * best
+    direct = replace(spec, batch=1).multiplications / (width * LANES)
+    return direct >= GAIN * cost(tiling, default_strips(tiling, 1, tallest), 1)
 
 
 def is_exact(spec: Conv2d) -> bool:

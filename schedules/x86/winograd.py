@@ -1,6 +1,6 @@
 """Winograd convolution on x86: pairs of int16 by vpdpwssd or vpmaddwd, 16 lanes of sums.
 
-Sources: Intel Intrinsics Guide, _mm512_dpwssd_epi32, _mm256_madd_epi16.
+Sources: Intel Intrinsics Guide, _mm512_dpwssd_epi32, _mm256_dpwssd_avx_epi32, _mm256_madd_epi16.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from tvm.tirx import Expr
 
 from schedules.bodies.epilogue import broadcast
 from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.lanes import shuffle
 from schedules.cpu.winograd import winograd_template
-from schedules.x86.dots import BOTH, UNSIGNED
+from schedules.cpu.winograd_rule import TALLEST
+from schedules.x86.dots import AVX2, AVXVNNI, VNNI
 from schedules.x86.shuffles import dot_s16
 
 PAIR = ("int16",)
@@ -27,13 +29,34 @@ def _step_vnni(acc: Expr, x: Expr, w: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin("int32x16", name, acc, _pairs(x), w)
 
 
+def _step_avxvnni(acc: Expr, x: Expr, w: Expr) -> Expr:
+    halves = [
+        tirx.call_llvm_pure_intrin(
+            "int32x8",
+            "llvm.x86.avx512.vpdpwssd.256",
+            shuffle(acc, range(lane, lane + 8)),
+            shuffle(_pairs(x), range(16)),
+            shuffle(w, range(2 * lane, 2 * lane + 16)),
+        )
+        for lane in (0, 8)
+    ]
+    return tirx.Shuffle(halves, list(range(LANES)))
+
+
 def _step_avx2(acc: Expr, x: Expr, w: Expr) -> Expr:
     return dot_s16(acc, _pairs(x), w)
 
 
 WINOGRAD_VNNI = winograd_template(
-    Dot(name="vnni", x_types=PAIR, width=2, step=_step_vnni, feature="avx512vnni"), UNSIGNED
+    Dot(name="vnni", x_types=PAIR, width=2, step=_step_vnni, feature="avx512vnni"),
+    VNNI,
+    tallest=TALLEST,
+)
+WINOGRAD_AVXVNNI = winograd_template(
+    Dot(name="avxvnni", x_types=PAIR, width=2, step=_step_avxvnni, feature="avxvnni"),
+    AVXVNNI,
+    tallest=2,
 )
 WINOGRAD_AVX2 = winograd_template(
-    Dot(name="avx2", x_types=PAIR, width=2, step=_step_avx2, feature="avx2"), BOTH
+    Dot(name="avx2", x_types=PAIR, width=2, step=_step_avx2, feature="avx2"), AVX2, tallest=2
 )

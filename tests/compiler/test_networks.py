@@ -9,6 +9,7 @@ import tvm
 from tvm.target import Target
 
 from benchmarks import zoo
+from relay_int8.compiler.build import kernel_calls
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
 from schedules.targets import TARGETS
@@ -84,3 +85,12 @@ def test_trained_network(trained: QuantizedNetwork, full: bool, target: str):
 def _skip_others(full: bool, target: str) -> None:
     if not full and target != "x86-vnni":
         pytest.skip("needs --full")
+
+
+@pytest.mark.parametrize("target", ["x86-vnni", "x86-avx2"])
+def test_winograd_layers(target: str):
+    """Images of 32 x 32 pixels are large enough for 64 channels."""
+    network = quantized(import_onnx(zoo.build("resnet18", image_size=128, depth="cut")))
+    calls = kernel_calls(network.mod, Target(TARGETS[target]))
+    assert any(call.template.startswith("winograd") for call in calls)
+    assert_equals_oracle(network, Target(TARGETS[target]))

@@ -16,12 +16,13 @@ from schedules.cpu import winograd, winograd_rule
 from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, sizes
 from schedules.spec import Conv2d
 from schedules.x86.vnni import CONV2D_VNNI
-from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_VNNI
+from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 from tests.schedules.numpy_kernels import random_arrays, reference
 from tests.schedules.run_template import run_template
 
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2})
 HASWELL = Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
+ALDERLAKE = Target({"kind": "llvm", "mcpu": "alderlake", "num-cores": 2})
 BASE: dict[str, Any] = {
     "batch": 1,
     "in_channels": 32,
@@ -48,7 +49,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    monkeypatch.setattr(winograd, "gains", lambda *_: True)
+    monkeypatch.setattr(winograd, "gains", lambda *_, **__: True)
 
 
 def spec_of(case: dict[str, Any], **types: Any) -> Conv2d:
@@ -126,6 +127,11 @@ def test_symbolic_batch():
 @pytest.mark.parametrize("case", ["whole_tiles", "ragged_channels", "far_padding"])
 def test_avx2(case, x):
     assert_equal(WINOGRAD_AVX2, spec_of(CASES[case], x=x), HASWELL)
+
+
+@pytest.mark.isa("avx_vnni")
+def test_avxvnni():
+    assert_equal(WINOGRAD_AVXVNNI, spec_of(CASES["ragged_channels"]), ALDERLAKE)
 
 
 @pytest.mark.isa("avx512_vnni")

@@ -24,110 +24,35 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 from tvm import tirx
-from tvm.s_tir import SBlock, Schedule
 from tvm.script.ir_builder import IRBuilder
-from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants, fold_zero_point, int64
 from schedules.bodies.buffers import declare_arguments, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, epilogue, type_refusal
+from schedules.bodies.epilogue import broadcast, cast, epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.toom_cook import (
     INPUT,
     OUTPUT,
     OUTPUTS,
     POINTS,
-    TAPS,
     transformed,
     unscaled,
     weights_at_points,
 )
-from schedules.cpu.conv_arguments import blocked, clear_tail, image, pack_with
+from schedules.cpu.conv_arguments import clear_tail, image, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrix_tiles import Tile, accumulate
 from schedules.cpu.prefetch import asked
-from schedules.cpu.winograd_rule import (
-    Strips,
-    Tiling,
-    default_strips,
-    gains,
-    is_exact,
-    sizes,
-)
+from schedules.cpu.winograd_rule import Strips, Tiling
 from schedules.spec import Conv2d
-from schedules.spec.text import from_json, to_json
-from schedules.template import Arrays, Layouts, ScheduleTemplate
+from schedules.spec.text import to_json
+from schedules.template import Arrays
 
 STRIP = "strip"
-DEALT = "dealt_out"
-
-
-def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
-    """Return the template "winograd_<flavour>"; ``dot`` multiplies pairs of int16.
-
-    It computes what the convolution of ``direct`` does, where that takes more time; ``tallest`` is
-    as :func:`default_strips` has it. Its loops are written out for strips of a size: a schedule
-    only notes which, and ``finish`` writes them.
-    """
-    name = f"winograd_{dot.name}"
-
-    def _refuses(spec: Conv2d, target: Target) -> str | None:
-        return dot.refuses("int16", target) or refusal(spec, direct, tallest)
-
-    def _written(spec: Conv2d, strips: Strips) -> tirx.PrimFunc:
-        return kernel(dot, name, spec, strips)
-
-    def _kernel(spec: Conv2d, _layouts: Layouts) -> tirx.PrimFunc:
-        return _written(spec, default_strips(Tiling.of(spec), 1, tallest))
-
-    def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
-        cores = int(target.attrs.get("num-cores", 1))
-        strips = default_strips(Tiling.of(spec), cores, tallest)
-        sch.annotate(sch.get_sblock(STRIP), DEALT, [strips.size, strips.rows])
-
-    def _space(sch: Schedule, spec: Conv2d, _target: Target) -> None:
-        tried = sizes(Tiling.of(spec))
-        options = tried, list(range(1, 1 + min(tallest, tried[0])))
-        chosen = [sch.sample_categorical(some, [1 / len(some)] * len(some)) for some in options]
-        sch.annotate(sch.get_sblock(STRIP), DEALT, chosen)
-
-    def _finish(func: tirx.PrimFunc) -> tirx.PrimFunc:
-        spec, strips = _noted(func)
-        return _written(spec, strips).with_attr(dict(func.attrs))
-
-    return ScheduleTemplate(
-        name=name,
-        kind="conv2d",
-        refuses=_refuses,
-        layouts=blocked,
-        kernel=_kernel,
-        default=_default,
-        space=_space,
-        pack=pack,
-        x_types=direct.x_types,
-        finish=_finish,
-    )
-
-
-def refusal(spec: Conv2d, direct: Dot, tallest: int) -> str | None:
-    """Say why this is no better way to compute ``spec`` than ``direct``, or None."""
-    if spec.x not in direct.x_types:
-        return f"x is {spec.x}, not {' or '.join(direct.x_types)}"
-    windows = (spec.kernel, spec.strides, spec.dilation, spec.groups)
-    if windows != ((TAPS, TAPS), (1, 1), (1, 1), 1):
-        return (
-            f"kernel {spec.kernel}, strides {spec.strides}, dilation {spec.dilation} and groups "
-            f"{spec.groups}; want 3 x 3 pixels side by side, each window, in one group"
-        )
-    if not is_exact(spec):
-        return f"sums of {spec.in_channels} channels may leave 30 bits"
-    if not gains(spec, direct.width, tallest):
-        return "products are estimated to take less time directly"
-    return type_refusal(spec)
+SPEC = "spec"
 
 
 def kernel(dot: Dot, name: str, spec: Conv2d, strips: Strips) -> tirx.PrimFunc:
@@ -162,17 +87,6 @@ def _weights_shape(tiling: Tiling) -> tuple[int, ...]:
     return (groups, POINTS**2, tiling.pairs, tiling.blocks, 2 * LANES)
 
 
-def _noted(func: tirx.PrimFunc) -> tuple[Conv2d, Strips]:
-    """Return the spec of a scheduled kernel, and how its schedule deals out tiles."""
-    blocks: list[SBlock] = []
-    tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
-    (notes,) = (block.annotations for block in blocks if DEALT in block.annotations)
-    size, rows = (int(value) for value in notes[DEALT])
-    spec = from_json(str(notes["spec"]))
-    assert isinstance(spec, Conv2d)
-    return spec, Strips(size, rows)
-
-
 class _Emitter:
     """Emits the loops of a kernel into the IRBuilder that is open."""
 
@@ -193,7 +107,7 @@ class _Emitter:
             (strip,) = axes("strip", int64([count]), [loop])
             T.reads(*(whole(buffer) for name, buffer in self.buffers.items() if name != "y"))
             T.writes(whole(self.buffers["y"]))
-            T.sblock_attr({"template": self.name, "spec": to_json(self.spec)})
+            T.sblock_attr({"template": self.name, SPEC: to_json(self.spec)})
             first = tirx.min(strip % strips * size, T.int64(tiling.count - size))
             self._strip(strip // strips, first)
 

@@ -19,9 +19,7 @@ TALLEST = 7  # tiles that are multiplied at once: 14 sums in registers, with two
 SHORTEST = 5  # fewer tiles do not hide the latency of a multiplication
 READ, WRITTEN = 13.0, 20.0  # what a tile costs beside products, for each channel of x and of y
 FETCHED, WAITED = 24.0, 4.0  # what a vector of weights takes from memory, and what is never hidden
-GAIN = (
-    1.2  # times as fast as direct products, at least, by the estimate: weights are 8 times as many
-)
+GAIN = 1.2  # times as fast as direct products, at least: weights take 8 times the memory
 
 
 @dataclass(frozen=True)

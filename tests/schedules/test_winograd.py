@@ -12,7 +12,7 @@ from tvm.target import Target
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.bodies import toom_cook
 from schedules.catalog import select
-from schedules.cpu import winograd, winograd_rule
+from schedules.cpu import winograd_rule, winograd_template
 from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, sizes
 from schedules.spec import Conv2d
 from schedules.x86.vnni import CONV2D_VNNI
@@ -49,7 +49,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    monkeypatch.setattr(winograd, "gains", lambda *_, **__: True)
+    monkeypatch.setattr(winograd_template, "gains", lambda *_, **__: True)
 
 
 def spec_of(case: dict[str, Any], **types: Any) -> Conv2d:

@@ -1,0 +1,95 @@
+"""Templates of Winograd convolutions: where they pay, how a schedule deals out their tiles."""
+
+from __future__ import annotations
+
+import tvm_ffi
+from tvm import tirx
+from tvm.s_tir import SBlock, Schedule
+from tvm.target import Target
+
+from schedules.bodies.epilogue import type_refusal
+from schedules.bodies.toom_cook import TAPS
+from schedules.cpu.conv_arguments import blocked
+from schedules.cpu.dot import Dot
+from schedules.cpu.winograd import SPEC, STRIP, kernel, pack
+from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, gains, is_exact, sizes
+from schedules.spec import Conv2d
+from schedules.spec.text import from_json
+from schedules.template import Layouts, ScheduleTemplate
+
+DEALT = "dealt_out"
+
+
+def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
+    """Return the template "winograd_<flavour>"; ``dot`` multiplies pairs of int16.
+
+    It computes what the convolution of ``direct`` does, where that takes more time; ``tallest`` is
+    as :func:`default_strips` has it. Its loops are written out for strips of a size: a schedule
+    only notes which, and ``finish`` writes them.
+    """
+    name = f"winograd_{dot.name}"
+
+    def _refuses(spec: Conv2d, target: Target) -> str | None:
+        return dot.refuses("int16", target) or refusal(spec, direct, tallest)
+
+    def _written(spec: Conv2d, strips: Strips) -> tirx.PrimFunc:
+        return kernel(dot, name, spec, strips)
+
+    def _kernel(spec: Conv2d, _layouts: Layouts) -> tirx.PrimFunc:
+        return _written(spec, default_strips(Tiling.of(spec), 1, tallest))
+
+    def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
+        cores = int(target.attrs.get("num-cores", 1))
+        strips = default_strips(Tiling.of(spec), cores, tallest)
+        sch.annotate(sch.get_sblock(STRIP), DEALT, [strips.size, strips.rows])
+
+    def _space(sch: Schedule, spec: Conv2d, _target: Target) -> None:
+        tried = sizes(Tiling.of(spec))
+        options = tried, list(range(1, 1 + min(tallest, tried[0])))
+        chosen = [sch.sample_categorical(some, [1 / len(some)] * len(some)) for some in options]
+        sch.annotate(sch.get_sblock(STRIP), DEALT, chosen)
+
+    def _finish(func: tirx.PrimFunc) -> tirx.PrimFunc:
+        spec, strips = _noted(func)
+        return _written(spec, strips).with_attr(dict(func.attrs))
+
+    return ScheduleTemplate(
+        name=name,
+        kind="conv2d",
+        refuses=_refuses,
+        layouts=blocked,
+        kernel=_kernel,
+        default=_default,
+        space=_space,
+        pack=pack,
+        x_types=direct.x_types,
+        finish=_finish,
+    )
+
+
+def refusal(spec: Conv2d, direct: Dot, tallest: int) -> str | None:
+    """Say why this is no better way to compute ``spec`` than ``direct``, or None."""
+    if spec.x not in direct.x_types:
+        return f"x is {spec.x}, not {' or '.join(direct.x_types)}"
+    windows = (spec.kernel, spec.strides, spec.dilation, spec.groups)
+    if windows != ((TAPS, TAPS), (1, 1), (1, 1), 1):
+        return (
+            f"kernel {spec.kernel}, strides {spec.strides}, dilation {spec.dilation} and groups "
+            f"{spec.groups}; want 3 x 3 pixels side by side, each window, in one group"
+        )
+    if not is_exact(spec):
+        return f"sums of {spec.in_channels} channels may leave 30 bits"
+    if not gains(spec, direct.width, tallest):
+        return "products are estimated to take less time directly"
+    return type_refusal(spec)
+
+
+def _noted(func: tirx.PrimFunc) -> tuple[Conv2d, Strips]:
+    """Return the spec of a scheduled kernel, and how its schedule deals out tiles."""
+    blocks: list[SBlock] = []
+    tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
+    (notes,) = (block.annotations for block in blocks if DEALT in block.annotations)
+    size, rows = (int(value) for value in notes[DEALT])
+    spec = from_json(str(notes[SPEC]))
+    assert isinstance(spec, Conv2d)
+    return spec, Strips(size, rows)

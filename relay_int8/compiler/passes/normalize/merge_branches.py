@@ -35,10 +35,11 @@ from relay_int8.graph.dataflow import (
     operator,
     shape,
 )
-from relay_int8.graph.declined import Declined
+from relay_int8.graph.declined import Declined, note_declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 Sums = dict[relax.Expr, WeightedSum]
+SUMS = ("add", "subtract")
 
 
 @tvm.transform.module_pass(opt_level=0, name="MergeBranches")
@@ -51,12 +52,14 @@ class MergeBranches:
             return mod
         sums: Sums = {}
 
-        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
             written = _weighted(scope, value, sums)
             if written is None:
                 return None
-            better = _better(written)
-            if isinstance(better, WeightedSum):
+            better = _better(written) if operator(value) in SUMS else None
+            if isinstance(better, Declined):
+                note_declined(scope.name, better)
+            elif better is not None:
                 written, value = better, _emitted(scope, value, better)
             var = scope.bind(scope.name, value)
             sums[var] = written
@@ -65,10 +68,13 @@ class MergeBranches:
         return rewrite_main(mod.clone(), _rewrite)
 
 
-def _better(written: WeightedSum) -> WeightedSum | None:
-    """Return the sum that reads each tensor once, where it rounds less."""
+def _better(written: WeightedSum) -> WeightedSum | Declined | None:
+    """Return the sum that reads each tensor once, where one is read twice."""
     merged = written.rewritten() if written.repeats else None
-    return merged if merged and merged.noise.sum() < written.noise.sum() else None
+    if merged is not None and merged.noise.sum() >= written.noise.sum():
+        names = " and ".join(str(var.name) for var in merged.windows)
+        return Declined(f"its terms are not joined: a sum that reads {names} once rounds more")
+    return merged
 
 
 def _weighted(scope: Scope, value: relax.Expr, sums: Sums) -> WeightedSum | None:
@@ -89,7 +95,7 @@ def _weighted(scope: Scope, value: relax.Expr, sums: Sums) -> WeightedSum | None
     step = channel_arithmetic(value)
     if step is not None:
         return _scaled(scope, *step, sums)
-    if operator(value) in ("add", "subtract"):
+    if operator(value) in SUMS:
         return _added(scope, value, sums)
     return None
 

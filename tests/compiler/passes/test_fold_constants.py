@@ -71,6 +71,7 @@ def test_biases_of_int32_become_real(expect_rewrite):
 A = RNG.normal(size=(3, 4)).astype(F32)
 B = RNG.normal(size=(3, 4)).astype(F32)
 I64 = np.array([2, 0], "int64")
+PLACES = np.array([[2, 1], [0, 3], [2, -1]], "int64")
 a, b = relax.const(A), relax.const(B)
 WIDE = A.astype("float64")
 FOLDED = {
@@ -91,6 +92,25 @@ FOLDED = {
     "slice": (lambda: op.strided_slice(a, [1], [1], [4], [2]), A[:, 1:4:2]),
     "slice from behind": (lambda: op.strided_slice(a, [1], [9], [-9], [-1]), A[:, ::-1]),
     "take": (lambda: op.take(a, relax.const(I64), axis=0), A[[2, 0]]),
+    "gather elements": (
+        lambda: op.gather_nd(a, relax.const(PLACES, "int64")),
+        A[[2, 0, 2], [1, 3, -1]],
+    ),
+    "gather rows": (lambda: op.gather_nd(a, relax.const(PLACES[:, :1], "int64")), A[[2, 0, 2]]),
+    "gather along": (
+        lambda: op.gather_elements(a, relax.const(PLACES, "int64"), 1),
+        np.take_along_axis(A, PLACES, 1),
+    ),
+    "gather along a row": (
+        lambda: op.gather_elements(a, relax.const(PLACES[2:], "int64"), 1),
+        np.take_along_axis(A[:1], PLACES[2:], 1),
+    ),
+    "layer norm": (
+        lambda: op.nn.layer_norm(a, relax.const(BIAS[:4]), relax.const(BIAS[4:]), -1, 0.5),
+        (WIDE - WIDE.mean(1, keepdims=True)) / np.sqrt(WIDE.var(1, keepdims=True) + 0.5) * BIAS[:4]
+        + BIAS[4:],
+    ),
+    "tile": (lambda: op.tile(a, [2, 1, 3]), np.tile(A, (2, 1, 3))),
 }
 
 
@@ -158,6 +178,9 @@ KEPT = {
     "a tensor": lambda x: op.add(x, a),
     "an index outside": lambda x: op.take(a, relax.const(np.array([3], "int64")), axis=0),
     "a negative index": lambda x: op.take(a, relax.const(np.array([-1], "int64")), axis=0),
+    "a place outside": lambda x: op.gather_nd(a, relax.const(np.array([[3, 0]]), "int64")),
+    "a column outside": lambda x: op.gather_elements(a, relax.const(np.array([[4]]), "int64"), 1),
+    "places of batches": lambda x: op.gather_nd(a, relax.const(PLACES[:, :1], "int64"), 1),
     "the shape of a tensor": lambda x: op.shape_of(x),
 }
 

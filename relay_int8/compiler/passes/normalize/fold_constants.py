@@ -124,6 +124,8 @@ def _compute(value: relax.Expr, wide: dict[relax.Expr, np.ndarray]) -> np.ndarra
         return operands[0].transpose(None if axes is None else [int(i) for i in axes])
     if op == "nn.softmax":
         return _softmax(operands[0].astype("float64"), int(value.attrs.axis))
+    if op == "nn.layer_norm":
+        return _layer_norm(value, operands)
     if op == "nn.conv2d":
         return _convolution(value, operands)
     if op == "concat":
@@ -174,6 +176,31 @@ def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decline
     return np.take(x, indices, axis=axis) if inside else Declined(f"an index is not below {size}")
 
 
+def _gather_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    x, indices = operands
+    if int(value.attrs.batch_dims):
+        return Declined(f"it gathers along {value.attrs.batch_dims} axes of batches, not 0")
+    sizes = np.array(x.shape[: indices.shape[-1]])
+    if not ((indices >= -sizes) & (indices < sizes)).all():
+        return Declined(f"an index is not inside {x.shape}")
+    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def _gather_elements(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    x, indices = operands
+    axis = int(value.attrs.axis) % x.ndim
+    size = x.shape[axis]
+    if not ((indices >= -size) & (indices < size)).all():
+        return Declined(f"an index is not below {size}")
+    # Other axes may be shorter than those of x; NumPy would repeat an extent of one.
+    read = tuple(slice(size if i == axis else n) for i, n in enumerate(indices.shape))
+    return np.take_along_axis(x[read], indices, axis)
+
+
+def _tile(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    return np.tile(operands[0], [int(count) for count in value.attrs.repeats])
+
+
 def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
     x, indices, updates = operands
     sizes = np.array(x.shape[: indices.shape[-1]])
@@ -191,6 +218,16 @@ def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
     """Return shares, as of the branches that a network weighs by learned numbers."""
     e = np.exp(x - x.max(axis, keepdims=True))
     return np.asarray(e / e.sum(axis, keepdims=True))
+
+
+def _layer_norm(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    """Return the norm of constant rows, as DeBERTa's embeddings of distances have it."""
+    x, gamma, beta = (operand.astype("float64") for operand in operands)
+    axes = tuple(int(axis) for axis in value.attrs.axes)
+    variance = x.var(axes, keepdims=True) + float(value.attrs.epsilon)
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(variance)
+    y = y * gamma if value.attrs.scale else y
+    return np.asarray(y + beta if value.attrs.center else y)
 
 
 def _convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
@@ -232,7 +269,10 @@ def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.
 
 
 INDEXING: dict[str, Callable[[relax.Call, list[np.ndarray]], np.ndarray | Declined]] = {
+    "gather_elements": _gather_elements,
+    "gather_nd": _gather_nd,
     "scatter_nd": _scatter_nd,
     "strided_slice": _slice,
     "take": _take,
+    "tile": _tile,
 }

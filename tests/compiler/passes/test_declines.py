@@ -183,7 +183,7 @@ def sequence_of_other_layout():
 
 def unknown_operator_of_constants():
     net = Net()
-    k = net("k", op.cumsum(constant(7), 0))
+    k = net("k", op.cumprod(constant(7), 0))
     return net.module(net("y", op.add(net["x"], k)))
 
 
@@ -219,7 +219,7 @@ CASES = [
     (LowerTransposedConv, transposed_conv_of_two_inputs, "y", "its weights w are no constant"),
     (LowerTransposedConv, sum_of_positions, "y", "behind t: its constant (1, 1, 14, 14) is not"),
     (CanonicalizeSequence, sequence_of_other_layout, "y", "its layouts are NWC and WIO"),
-    (FoldConstants, unknown_operator_of_constants, "k", "constants alone, and cumsum is not"),
+    (FoldConstants, unknown_operator_of_constants, "k", "constants alone, and cumprod is not"),
     (FoldConstants, index_outside, "k", "an index is not below 7"),
     (RemoveQdq, integers_of_a_move, "y", "no quantize gives its integers"),
 ]

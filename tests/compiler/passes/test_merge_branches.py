@@ -150,6 +150,22 @@ def test_a_residual_stays_one():
     assert merged(nodes).count("nn.conv2d") == 1
 
 
+def test_a_residual_in_front_of_a_batch_norm_belongs_to_the_convolution():
+    """The norm of a sum would be rounded once more (RepViT)."""
+    nodes = [conv("c3", "w3", **DEPTHWISE), node("Add", ["c3", "x"], ["s"]), norm("s", "y")]
+    assert merged(nodes) == ["nn.conv2d", "add"]
+
+
+def test_a_network_without_such_sums_is_returned_as_it_is():
+    nodes = [
+        conv("c3", "w3", **DEPTHWISE),
+        node("Relu", ["c3"], ["r"]),
+        node("Add", ["r", "x"], ["y"]),
+    ]
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}, {"w3": WEIGHTS["w3"]}))
+    assert MergeBranches()(mod).same_as(mod)
+
+
 def test_a_branch_that_something_else_reads_stays():
     nodes = [
         conv("c3", "w3", **DEPTHWISE),

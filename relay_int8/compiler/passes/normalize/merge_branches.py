@@ -12,7 +12,8 @@ between them belong to the sum. Smaller windows are put into larger ones, a tens
 windows at the centre.
 
 Only where that rounds less, by the estimate of ``graph.branches``: an identity among many small
-weights of a channel would make their steps coarse.
+weights of a channel would make their steps coarse. It is asked again behind each step, since a
+batch norm of a sum is rounded once more, but belongs to a convolution.
 
 Place:  after FoldPad, before FoldAffine, which takes what is left of the chains.
 Exact:  weights are float64, rounded to float32 once; sums of float32 are ordered differently.
@@ -29,10 +30,13 @@ from relay_int8.graph.branches import WeightedSum, Window
 from relay_int8.graph.channel_affine import Scaling, channel_arithmetic
 from relay_int8.graph.dataflow import (
     IMAGE,
+    calls,
     constant,
+    consumers,
     dtype,
     is_quantized,
     operator,
+    results,
     shape,
 )
 from relay_int8.graph.declined import Declined, note_declined
@@ -40,6 +44,7 @@ from relay_int8.graph.rewriting import Scope, rewrite_main
 
 Sums = dict[relax.Expr, WeightedSum]
 SUMS = ("add", "subtract")
+SCALINGS = ("multiply", "divide", "negative")
 
 
 @tvm.transform.module_pass(opt_level=0, name="MergeBranches")
@@ -47,8 +52,8 @@ class MergeBranches:
     """Write a sum that reads a tensor twice as one that reads it once."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
-        """Return ``mod`` with such sums merged; itself where it is quantized already."""
-        if is_quantized(mod):
+        """Return ``mod`` with such sums merged; itself where it has none, or is quantized."""
+        if is_quantized(mod) or not _has_repeats(mod["main"]):
             return mod
         sums: Sums = {}
 
@@ -56,7 +61,7 @@ class MergeBranches:
             written = _weighted(scope, value, sums)
             if written is None:
                 return None
-            better = _better(written) if operator(value) in SUMS else None
+            better = _better(written)
             if isinstance(better, Declined):
                 note_declined(scope.name, better)
             elif better is not None:
@@ -66,6 +71,31 @@ class MergeBranches:
             return var
 
         return rewrite_main(mod.clone(), _rewrite)
+
+
+def _has_repeats(func: relax.Function) -> bool:
+    """Say whether a sum may read a tensor twice, looking at no numbers: few networks have one."""
+    values, readers, outputs = dict(calls(func)), consumers(func), set(results(func))
+    sources: dict[relax.Expr, frozenset[relax.Expr]] = {}
+
+    def _sources(x: relax.Expr) -> frozenset[relax.Expr]:
+        is_part = x in sources and len(readers[x]) == 1 and x not in outputs
+        return sources[x] if is_part else frozenset([x])
+
+    for var, value in values.items():
+        op = operator(value)
+        if isinstance(value, relax.TupleGetItem):
+            norm = values[value.tuple_value]
+            tensors = norm.args[:1] if operator(norm) == "nn.batch_norm" else []
+        else:
+            tensors = value.args if op in (*SUMS, *SCALINGS, "nn.conv2d") else []
+        read = [x for x in tensors if isinstance(x, relax.Var)]
+        found = [frozenset([x]) if op == "nn.conv2d" else _sources(x) for x in read]
+        if op in SUMS and len(found) == 2 and found[0] & found[1]:
+            return True
+        if len(found) == 1 or (found and op in SUMS):
+            sources[var] = frozenset().union(*found)
+    return False
 
 
 def _better(written: WeightedSum) -> WeightedSum | Declined | None:

@@ -181,6 +181,19 @@ def scaled() -> onnx.ModelProto:
     return net.finish(_classify(net, net.conv(y, 24, 1, "Relu"), 10))
 
 
+def unmerged() -> onnx.ModelProto:
+    """Blocks as they were trained: parallel windows (RepViT), mixtures (FastViT, EfficientViM)."""
+    net = Writer((1, 3, 28, 28))
+    x = net.conv("x", 16, 3, "Relu", stride=2)
+    windows = (net.conv(x, 16, 3, groups=16), net.conv(x, 16, 1, groups=16, norm=False))
+    x = net.node("Relu", [net.node("Add", [net.node("Add", windows, 16), x], 16)], 16)
+    windows = (net.conv(x, 16, 3, groups=16), net.norm(x))
+    x = net.node("Add", [x, net.scale("Mul", net.node("Sub", windows, 16))], 16)
+    f = net.conv(net.conv(x, 32, 1, "Relu"), 16, 1)
+    x = net.node("Add", [x, net.scale("Mul", net.node("Sub", [f, x], 16))], 16)
+    return net.finish(_classify(net, net.conv(x, 24, 1, "Relu"), 10))
+
+
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "shufflenet_v2": shufflenet_v2,
     "mobilenet_v3": mobilenet_v3,
@@ -188,4 +201,5 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "deeplab_v3": deeplab_v3,
     "light_cnn": light_cnn,
     "scaled": scaled,
+    "unmerged": unmerged,
 }

@@ -3,7 +3,9 @@
     sqrt(mean((x - mean(x)) ** 2) + epsilon)       also by variance(x), and with x alone
 
 with ``sum`` for ``mean`` too (L2 norms), as what something is divided by, or as a factor:
-``rsqrt``, ``1 / sqrt``, a power of -1/2.
+``rsqrt``, ``1 / sqrt``, a power of -1/2. A bound from below in place of epsilon, as L2 norms have
+it, is taken for one: ``max(norm, bound)`` differs from ``sqrt(norm ** 2 + bound ** 2)`` only where
+the norm is about as small as the bound.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from relay_int8.graph.dataflow import constant, operator, shape
 from relay_int8.graph.rewriting import Scope
 
 Axes = tuple[int, ...]
+LARGEST_BOUND = 1e-6
+"""Of a norm; a larger one may be meant to be reached. PyTorch's is 1e-12."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ def inverse_of(scope: Scope, operand: relax.Expr) -> Deviation | None:
 def deviation_of(scope: Scope, operand: relax.Expr) -> Deviation | None:
     """Return the deviation that a divisor is, or None."""
     value = scope.value(operand)
+    if operator(value) == "broadcast_to":
+        return deviation_of(scope, value.args[0])
+    if operator(value) == "maximum":
+        return _bounded(value, deviation_of(scope, value.args[0]), power=2)
     is_root = operator(value) == "sqrt"
     if is_root or (operator(value) == "power" and _is_number(value.args[1], 0.5)):
         return _variance(scope, value.args[0])
@@ -82,6 +90,8 @@ def deviation_of(scope: Scope, operand: relax.Expr) -> Deviation | None:
 def _variance(scope: Scope, operand: relax.Expr) -> Deviation | None:
     """Return what the square of a deviation, with epsilon added to it, is of."""
     value = scope.value(operand)
+    if operator(value) == "maximum":
+        return _bounded(value, _mean_square(scope, value.args[0]), power=1)
     if operator(value) == "add":
         for inner, epsilon in (value.args, reversed(value.args)):
             added, deviation = constant(epsilon), _mean_square(scope, inner)
@@ -89,6 +99,15 @@ def _variance(scope: Scope, operand: relax.Expr) -> Deviation | None:
                 return replace(deviation, epsilon=float(added.reshape(())))
         return None
     return _mean_square(scope, operand)
+
+
+def _bounded(value: relax.Call, deviation: Deviation | None, power: int) -> Deviation | None:
+    """Return a deviation with its bound from below, to this power, as its epsilon."""
+    bound = constant(value.args[1])
+    if deviation is None or deviation.epsilon or bound is None or bound.size != 1:
+        return None
+    epsilon = float(bound.reshape(())) ** power
+    return replace(deviation, epsilon=epsilon) if 0 < epsilon <= LARGEST_BOUND**2 else None
 
 
 def _mean_square(scope: Scope, operand: relax.Expr) -> Deviation | None:

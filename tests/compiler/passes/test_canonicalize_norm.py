@@ -172,8 +172,36 @@ def root_of_sum(net: Writer) -> relax.Var:
     return net.emit("y", relax.op.divide(net.x, net.emit("root", relax.op.sqrt(shifted))))
 
 
+def unit_rows(net: Writer, bound: float = 1e-12) -> relax.Var:
+    """As PyTorch's normalize: the norm has a bound, and is expanded."""
+    squares = net.emit("squares", relax.op.multiply(net.x, net.x))
+    total = net.emit("total", relax.op.sum(squares, [-1], keepdims=True))
+    norm = net.emit("norm", relax.op.sqrt(total))
+    bounded = net.emit("bounded", relax.op.maximum(norm, relax.const(np.float32(bound))))
+    wide = net.emit("wide", relax.op.broadcast_to(bounded, dataflow.shape(net.x)))
+    return net.emit("y", relax.op.divide(net.x, wide))
+
+
+def bounded_square(net: Writer) -> relax.Var:
+    """As TensorFlow's l2_normalize."""
+    squares = net.emit("squares", relax.op.square(net.x))
+    total = net.emit("total", relax.op.sum(squares, [-1], keepdims=True))
+    bounded = net.emit("bounded", relax.op.maximum(total, relax.const(np.float32(1e-12))))
+    return net.emit("y", relax.op.multiply(net.x, net.emit("r", relax.op.rsqrt(bounded))))
+
+
 @pytest.mark.parametrize(
-    "written", [rsqrt, reciprocal, quotient, negative_power, cast, root_of_sum]
+    "written",
+    [
+        rsqrt,
+        reciprocal,
+        quotient,
+        negative_power,
+        cast,
+        root_of_sum,
+        unit_rows,
+        bounded_square,
+    ],
 )
 def test_rms_norm(written):
     _, after = rewritten(written, ROWS)
@@ -294,6 +322,11 @@ def other_epsilon(net: Writer) -> relax.Var:
     return net.emit("y", relax.op.divide(net.x, net.emit("root", relax.op.sqrt(variance))))
 
 
+def large_bound(net: Writer) -> relax.Var:
+    """A bound that rows may well reach is no epsilon."""
+    return unit_rows(net, bound=0.1)
+
+
 def other_mean(net: Writer) -> relax.Var:
     """What is divided lacks the mean along another axis than its divisor."""
     return net.emit("y", relax.op.divide(net.centred(1), net.root(net.centred(2), 2)))
@@ -330,6 +363,7 @@ def shifted_rows(net: Writer) -> relax.Var:
     "written",
     [
         other_epsilon,
+        large_bound,
         other_mean,
         of_another_tensor,
         mean_read_alone,

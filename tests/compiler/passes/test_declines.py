@@ -24,6 +24,7 @@ from relay_int8.compiler.passes.normalize.fold_pad import FoldPad
 from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
+from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.qdq.remove_qdq import RemoveQdq
 from relay_int8.compiler.pipeline import normalized
@@ -140,6 +141,12 @@ def samples_turned_otherwise():
     return net.module(net("y", op.reshape(turned, (1, 36, 7, 7))))
 
 
+def residual():
+    net = Net()
+    c = net("c", nn.conv2d(net["x"], constant(4, 4, 3, 3), padding=(1, 1)))
+    return net.module(net("y", op.add(net["x"], c)))
+
+
 def many_bounds():
     net = Net()
     return net.module(net("y", op.maximum(net["x"], constant(1, 4, 1, 1))))
@@ -176,7 +183,7 @@ def sequence_of_other_layout():
 
 def unknown_operator_of_constants():
     net = Net()
-    k = net("k", op.cumsum(constant(7), 0))
+    k = net("k", op.cumprod(constant(7), 0))
     return net.module(net("y", op.add(net["x"], k)))
 
 
@@ -203,6 +210,7 @@ CASES = [
     (FoldAffine, read_twice, "y", "not folded into c, which something else reads too"),
     (FoldAffine, mask, "y", "not folded into c: its constant is not finite"),
     (FoldAffine, batch_norm_of_inputs, "y", "the batch norm has statistics or weights that are no"),
+    (MergeBranches, residual, "y", "a sum that reads x once rounds more"),
     (LowerBatchNorm, batch_norm_of_inputs, "y", "statistics or weights that are no constants"),
     (FoldSamples, samples_turned_otherwise, "y", "the samples s are turned by [0, 1, 3, 2, 5, 4]"),
     (CanonicalizeActivation, many_bounds, "y", "its bound is 4 numbers, not one"),
@@ -211,7 +219,7 @@ CASES = [
     (LowerTransposedConv, transposed_conv_of_two_inputs, "y", "its weights w are no constant"),
     (LowerTransposedConv, sum_of_positions, "y", "behind t: its constant (1, 1, 14, 14) is not"),
     (CanonicalizeSequence, sequence_of_other_layout, "y", "its layouts are NWC and WIO"),
-    (FoldConstants, unknown_operator_of_constants, "k", "constants alone, and cumsum is not"),
+    (FoldConstants, unknown_operator_of_constants, "k", "constants alone, and cumprod is not"),
     (FoldConstants, index_outside, "k", "an index is not below 7"),
     (RemoveQdq, integers_of_a_move, "y", "no quantize gives its integers"),
 ]

@@ -8,6 +8,7 @@ from tvm.script import relax as R
 
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
 from relay_int8.graph import dataflow
+from tests.onnx_models import assert_close, run_relax
 from tests.small_networks import NetworkWriter
 
 pytestmark = pytest.mark.fast
@@ -71,6 +72,7 @@ def test_biases_of_int32_become_real(expect_rewrite):
 A = RNG.normal(size=(3, 4)).astype(F32)
 B = RNG.normal(size=(3, 4)).astype(F32)
 I64 = np.array([2, 0], "int64")
+PLACES = np.array([[2, 1], [0, 3], [2, -1]], "int64")
 a, b = relax.const(A), relax.const(B)
 WIDE = A.astype("float64")
 FOLDED = {
@@ -91,6 +93,27 @@ FOLDED = {
     "slice": (lambda: op.strided_slice(a, [1], [1], [4], [2]), A[:, 1:4:2]),
     "slice from behind": (lambda: op.strided_slice(a, [1], [9], [-9], [-1]), A[:, ::-1]),
     "take": (lambda: op.take(a, relax.const(I64), axis=0), A[[2, 0]]),
+    "running sums": (lambda: op.cumsum(a, 1), WIDE.cumsum(1)),
+    "exclusive sums": (lambda: op.cumsum(a, 0, exclusive=True), WIDE.cumsum(0) - WIDE),
+    "gather elements": (
+        lambda: op.gather_nd(a, relax.const(PLACES, "int64")),
+        A[[2, 0, 2], [1, 3, -1]],
+    ),
+    "gather rows": (lambda: op.gather_nd(a, relax.const(PLACES[:, :1], "int64")), A[[2, 0, 2]]),
+    "gather along": (
+        lambda: op.gather_elements(a, relax.const(PLACES, "int64"), 1),
+        np.take_along_axis(A, PLACES, 1),
+    ),
+    "gather along a row": (
+        lambda: op.gather_elements(a, relax.const(PLACES[2:], "int64"), 1),
+        np.take_along_axis(A[:1], PLACES[2:], 1),
+    ),
+    "layer norm": (
+        lambda: op.nn.layer_norm(a, relax.const(BIAS[:4]), relax.const(BIAS[4:]), -1, 0.5),
+        (WIDE - WIDE.mean(1, keepdims=True)) / np.sqrt(WIDE.var(1, keepdims=True) + 0.5) * BIAS[:4]
+        + BIAS[4:],
+    ),
+    "tile": (lambda: op.tile(a, [2, 1, 3]), np.tile(A, (2, 1, 3))),
 }
 
 
@@ -131,6 +154,28 @@ def test_a_convolution_of_a_constant_image():
     np.testing.assert_allclose(found, np.concatenate(wanted, 1), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("method", "coordinates", "size"),
+    [
+        ("linear", "half_pixel", (5, 6)),
+        ("linear", "align_corners", (7, 2)),
+        ("linear", "asymmetric", (2, 6)),
+        ("nearest_neighbor", "asymmetric", (6, 2)),
+    ],
+)
+def test_a_constant_image_of_another_size(method: str, coordinates: str, size: tuple[int, int]):
+    """PVT resizes its encoded positions, DETR its mask of pixels."""
+    image = RNG.normal(size=(1, 2, 3, 4)).astype(F32)
+    how = {"method": method, "coordinate_transformation_mode": coordinates}
+    how |= {"rounding_method": "floor"}
+    nets = [NetworkWriter((1, 2, *size)), NetworkWriter((1, 2, 3, 4))]
+    resized = op.image.resize2d(relax.const(image), size, **how)
+    y = nets[0].emit("y", op.add(nets[0].x, nets[0].emit("c", resized)))
+    ((_, add),) = dataflow.calls(FoldConstants()(nets[0].module(y))["main"])
+    mod = nets[1].module(nets[1].emit("y", op.image.resize2d(nets[1].x, size, **how)))
+    assert_close([dataflow.constant(add.args[1])], run_relax(mod, image))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_weights_that_a_batch_norm_standardizes(axis):
     """Exporters write weight standardization as a batch norm of constants."""
@@ -158,6 +203,12 @@ KEPT = {
     "a tensor": lambda x: op.add(x, a),
     "an index outside": lambda x: op.take(a, relax.const(np.array([3], "int64")), axis=0),
     "a negative index": lambda x: op.take(a, relax.const(np.array([-1], "int64")), axis=0),
+    "a cubic resize": lambda x: op.image.resize2d(
+        relax.const(A.reshape(1, 1, 3, 4)), (3, 4), method="cubic"
+    ),
+    "a place outside": lambda x: op.gather_nd(a, relax.const(np.array([[3, 0]]), "int64")),
+    "a column outside": lambda x: op.gather_elements(a, relax.const(np.array([[4]]), "int64"), 1),
+    "places of batches": lambda x: op.gather_nd(a, relax.const(PLACES[:, :1], "int64"), 1),
     "the shape of a tensor": lambda x: op.shape_of(x),
 }
 

@@ -1,0 +1,246 @@
+"""What operators make of constants, in NumPy and double precision.
+
+Functions of numbers, reductions, comparisons, moves and indices, and the few layers that exporters
+leave behind constants: of encoded positions, masks of pixels, learned queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.dataflow import operator, shape, slice_steps
+from relay_int8.graph.declined import Declined
+from relay_int8.numerics.convolution import convolve
+from relay_int8.numerics.interpolation import COORDINATES, axis_pairs
+from relay_int8.numerics.unary import UNARY
+
+Function = Callable[..., Any]
+
+CALCULATIONS: dict[str, Function] = {
+    **UNARY,
+    "add": np.add,
+    "cos": np.cos,
+    "divide": np.divide,
+    "matmul": np.matmul,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "nn.relu": lambda x: np.maximum(x, 0),
+    "ones_like": np.ones_like,
+    "power": np.power,
+    "sin": np.sin,
+    "subtract": np.subtract,
+    "zeros_like": np.zeros_like,
+}
+REDUCTIONS: dict[str, Function] = {
+    "max": np.max,
+    "mean": np.mean,
+    "min": np.min,
+    "sum": np.sum,
+    "variance": np.var,
+}
+COMPARISONS: dict[str, Function] = {
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "logical_and": np.logical_and,
+    "logical_not": np.logical_not,
+    "logical_or": np.logical_or,
+    "not_equal": np.not_equal,
+    "where": np.where,
+}
+"""Those of indices too: exporters write the masks of shifted windows by them."""
+# The type of the result says all that is to know about the new shape.
+RESHAPES = {"reshape", "expand_dims", "squeeze", "flatten"}
+
+
+def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined | None:
+    """Return the result of a call on constants.
+
+    Parameters
+    ----------
+    value
+        The call; its type says the shape of the result, whose own type is the caller's business.
+    operands
+        The tensors that it reads, in double precision or as the graph holds them.
+
+    Returns
+    -------
+    The result; why it is not computed; or None where that is as it shall be (weights of integers).
+    """
+    op = operator(value)
+    if op in CALCULATIONS or op in REDUCTIONS:
+        operands = [a.astype("float64") if a.dtype.kind == "f" else a for a in operands]
+    if op == "dequantize":
+        return _bias(value, operands)
+    if op in CALCULATIONS:
+        return np.asarray(CALCULATIONS[op](*operands))
+    if op in REDUCTIONS:
+        axis = value.attrs.axis
+        axes = None if axis is None else tuple(int(i) for i in axis)
+        return np.asarray(REDUCTIONS[op](operands[0], axis=axes, keepdims=value.attrs.keepdims))
+    if op in COMPARISONS:
+        return np.asarray(COMPARISONS[op](*operands))
+    if op in INDEXING:
+        return INDEXING[op](value, operands)
+    if op in RESHAPES:
+        return operands[0].reshape(shape(value))
+    if op == "broadcast_to":
+        return np.broadcast_to(operands[0], shape(value))
+    if op == "permute_dims":
+        axes = value.attrs.axes
+        return operands[0].transpose(None if axes is None else [int(i) for i in axes])
+    if op == "nn.softmax":
+        return _softmax(operands[0].astype("float64"), int(value.attrs.axis))
+    if op == "image.resize2d":
+        return _resized(value, operands)
+    if op == "nn.layer_norm":
+        return _layer_norm(value, operands)
+    if op == "nn.conv2d":
+        return _convolution(value, operands)
+    if op == "concat":
+        return np.concatenate(operands, axis=int(value.attrs.axis or 0))
+    if op == "astype":
+        return operands[0] if operands[0].dtype.kind == "f" else None
+    if op == "quantize":
+        return None  # weights: their integers are those of the pair
+    return Declined(f"it reads constants alone, and {op} is not computed")
+
+
+def _slice(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    """Return part of a constant, of the extents that the type of the result says."""
+    y = operands[0]
+    begins, steps = slice_steps(value)
+    for axis, count in enumerate(shape(value)):
+        first = min(begins[axis], y.shape[axis] - 1) if steps[axis] < 0 else begins[axis]
+        y = y.take(first + steps[axis] * np.arange(count), axis)
+    return y
+
+
+def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    x, indices = operands
+    axis = None if value.attrs.axis is None else int(value.attrs.axis)
+    size = x.size if axis is None else x.shape[axis]
+    inside = ((indices >= 0) & (indices < size)).all()
+    return np.take(x, indices, axis=axis) if inside else Declined(f"an index is not below {size}")
+
+
+def _cumulated(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    """Return running sums, such as the places of the pixels that a mask leaves."""
+    (x,), axis = operands, value.attrs.axis
+    x = x.astype("float64") if x.dtype.kind == "f" else x
+    sums = np.cumsum(x, None if axis is None else int(axis))
+    return sums - x.reshape(sums.shape) if value.attrs.exclusive else sums
+
+
+def _gather_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    x, indices = operands
+    if int(value.attrs.batch_dims):
+        return Declined(f"it gathers along {value.attrs.batch_dims} axes of batches, not 0")
+    sizes = np.array(x.shape[: indices.shape[-1]])
+    if not ((indices >= -sizes) & (indices < sizes)).all():
+        return Declined(f"an index is not inside {x.shape}")
+    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def _gather_elements(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    x, indices = operands
+    axis = int(value.attrs.axis) % x.ndim
+    size = x.shape[axis]
+    if not ((indices >= -size) & (indices < size)).all():
+        return Declined(f"an index is not below {size}")
+    # Other axes may be shorter than those of x; NumPy would repeat an extent of one.
+    read = tuple(slice(size if i == axis else n) for i, n in enumerate(indices.shape))
+    return np.take_along_axis(x[read], indices, axis)
+
+
+def _tile(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    return np.tile(operands[0], [int(count) for count in value.attrs.repeats])
+
+
+def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    x, indices, updates = operands
+    sizes = np.array(x.shape[: indices.shape[-1]])
+    inside = ((indices >= -sizes) & (indices < sizes)).all()
+    if str(value.attrs.reduction) != "update":
+        return Declined(f"it scatters by {value.attrs.reduction}, not by update")
+    if not inside:
+        return Declined(f"an index is not inside {x.shape}")
+    y = x.copy()
+    y[tuple(np.moveaxis(indices, -1, 0))] = updates
+    return y
+
+
+def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return shares, as of the branches that a network weighs by learned numbers."""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))
+
+
+def _layer_norm(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
+    """Return the norm of constant rows, as DeBERTa's embeddings of distances have it."""
+    x, gamma, beta = (operand.astype("float64") for operand in operands)
+    axes = tuple(int(axis) for axis in value.attrs.axes)
+    variance = x.var(axes, keepdims=True) + float(value.attrs.epsilon)
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(variance)
+    y = y * gamma if value.attrs.scale else y
+    return np.asarray(y + beta if value.attrs.center else y)
+
+
+def _convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    """Return what weights make of a constant image, such as positions of pixels."""
+    attrs = value.attrs
+    if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW"):
+        return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
+    return convolve(
+        *operands,
+        strides=[int(stride) for stride in attrs.strides],
+        padding=[int(width) for width in attrs.padding],
+        dilation=[int(width) for width in attrs.dilation],
+        groups=int(attrs.groups),
+    )
+
+
+def _resized(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    """Return a constant image of another size, as of encoded positions or a mask of pixels."""
+    attrs, y = value.attrs, operands[0].astype("float64")
+    method, coordinates = str(attrs.method), str(attrs.coordinate_transformation_mode)
+    rounding = str(attrs.rounding_method)
+    is_linear = method == "linear" and coordinates in COORDINATES
+    is_nearest = (method, coordinates, rounding) == ("nearest_neighbor", "asymmetric", "floor")
+    if attrs.layout != "NCHW" or not (is_linear or is_nearest):
+        return Declined(f"it resizes a constant {attrs.layout} image by {method}, {coordinates}")
+    for axis, out in ((2, shape(value)[2]), (3, shape(value)[3])):
+        pairs = axis_pairs(y.shape[axis], out, coordinates)
+        first, second, shares = (np.array(part) for part in zip(*pairs, strict=True))
+        share = shares.astype("float64").reshape(-1, *(1,) * (3 - axis)) * is_linear
+        y = y.take(first, axis) * (1 - share) + y.take(second, axis) * share
+    return y
+
+
+def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+    """Return an int32 constant as real numbers, or None where the integers are narrower."""
+    q, s, z = operands
+    if q.dtype != np.int32:
+        return None
+    axis = int(value.attrs.axis) % q.ndim if q.ndim else 0
+    along = [-1 if i == axis else 1 for i in range(q.ndim)]
+    s, z = (p.reshape(along) if p.size > 1 else p.reshape(()) for p in (s, z))
+    return np.asarray((q.astype("float64") - z) * s)
+
+
+INDEXING: dict[str, Callable[[relax.Call, list[np.ndarray]], np.ndarray | Declined]] = {
+    "cumsum": _cumulated,
+    "gather_elements": _gather_elements,
+    "gather_nd": _gather_nd,
+    "scatter_nd": _scatter_nd,
+    "strided_slice": _slice,
+    "take": _take,
+    "tile": _tile,
+}

@@ -1,0 +1,44 @@
+"""Recurrent layers on the emulated GPU: equal to the reference, bit for bit."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from schedules.layout import ROW
+from schedules.reference.kernels import reference
+from schedules.template import Layouts
+from tests.cuda.run_template import Built, Case, build
+from tests.schedules.recurrence_cases import CASES as SPECS
+from tests.schedules.recurrence_cases import arrays_of
+
+WANTED = Layouts(inputs=(ROW,), output=ROW)
+FLOATS = {
+    f"{name}_floats": dataclasses.replace(SPECS[name], quantized=False, y="float32")
+    for name in ("lstm_ragged", "gru", "gru_state")
+}
+CASES = {name: Case(spec=spec, wanted=WANTED) for name, spec in {**SPECS, **FLOATS}.items()}
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return build(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_reference(built, name):
+    spec = CASES[name].spec
+    arrays = arrays_of(spec)
+    expected, found = reference(spec, arrays, arrays), built.run(name, arrays)
+    if spec.quantized:
+        np.testing.assert_array_equal(found, expected)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_threads_in_another_order(built):
+    built.emulator.begin_backwards()
+    for name in ("lstm_ragged", "gru_state", "wide"):
+        arrays = arrays_of(CASES[name].spec)
+        expected = reference(CASES[name].spec, arrays, arrays)
+        np.testing.assert_array_equal(built.run(name, arrays), expected)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from tvm import relax
 
-from relay_int8.graph.group import RECURRENCE, Group
-from relay_int8.graph.spec_calls import operands, spec_of
+from relay_int8.graph.group import RECURRENCE, Group, Weight
+from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import F32, Kernel, zero_points
@@ -61,6 +62,16 @@ class Recurrence(Operator):
             scale = np.array([y.scale], np.float32)
             arrays |= {"s": scale, "z": zero_points(y), "clamp": y.clamp.astype(np.float32)}
         return spec, arrays
+
+
+def call_in_integers(group: Group) -> relax.Call:
+    """Return the float call of ``group`` with products of integers, as they will be."""
+    assert group.state_weight is not None
+    values = group.state_weight.values
+    scale = qparams.weight_scales(values, np.zeros(len(values)), np.float32(1))
+    weighed = replace(group, state_weight=Weight(values, scale))
+    spec, constants = Recurrence().integer_kernel(weighed, [], None)
+    return kernel_call(spec, group.floats, constants)
 
 
 def _spec(group: Group) -> Spec:

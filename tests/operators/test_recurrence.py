@@ -1,5 +1,7 @@
 """Recurrent layers in integers: one kernel each, the oracle's integers everywhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
@@ -10,8 +12,10 @@ from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.plan import LayerPlan
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
 from schedules.targets import named_target
 from tests.mxnet_models import run_lowered
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
@@ -99,3 +103,21 @@ def test_there_is_no_qdq_form():
     network = quantized(canonical("gru"))
     with pytest.raises(UnsupportedOpError, match="no form of a recurrent layer's loop"):
         export_qdq(network.mod)
+
+
+def test_the_simulation_has_integers_too():
+    mod = canonical("lstm_last")
+    network = quantized(mod)
+    config = QuantConfig()
+    plan = annotate(mod, config)
+    state = replace(plan, layers=tuple(only(layer, "recurrence") for layer in plan.layers))
+    numpy = NumpyNetwork(mod)
+    stacked = numpy.stacked([network.inputs])
+    (expected,) = numpy.run(stacked).values()
+    (found,) = numpy.run(stacked, Simulation(plan=state, params={})).values()
+    noise = float(((found - expected) ** 2).mean())
+    assert 20 < 10 * np.log10(float((expected**2).mean()) / noise) < 70
+
+
+def only(layer: LayerPlan, kind: str) -> LayerPlan:
+    return layer if layer.kind == kind else replace(layer, reason="it is left out")

@@ -37,9 +37,12 @@ class Recurrence(Operator):
 
     def pair_refusal(self, group: Group) -> str | None:
         """Say where its weights have no Q/DQ pair."""
-        if group.state_weight is None or group.state_weight.scale is None:
-            return "the weights of its state are not int8 with zero point 0 and a scale a row"
-        return None
+        weight = group.state_weight
+        if weight is not None and weight.scale is not None and weight.zero_point is not None:
+            by_row = weight.scale.shape == weight.values.shape[:1]
+            if by_row and not weight.zero_point.any():
+                return None
+        return "the weights of its state are not int8 with zero point 0 and a scale a row"
 
     def gives_float(self, group: Group) -> bool:
         """Say yes: its state is float32."""

@@ -8,11 +8,13 @@ import tvm
 
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.passes.lower.realize import realized_groups
+from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.plan import LayerPlan
+from relay_int8.numerics.qparams import activation
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
@@ -78,6 +80,13 @@ def test_excluded_it_is_float():
     plan = annotate(mod, QuantConfig(exclude=("recurrence",)))
     (layer,) = (layer for layer in plan.layers if layer.kind == "recurrence")
     assert layer.reason == "excluded by the user" and not layer.integer
+    network = quantized(mod)
+    params = {name: activation("s8", -1.0, 1.0) for name in plan.calibrated}
+    unpaired = InsertQdq(plan, params)(mod)
+    reasons = {group.kind: why for group, why in realized_groups(unpaired)}
+    assert "are not int8 with zero point 0 and a scale a row" in str(reasons["recurrence"])
+    reasons = {group.kind: why for group, why in realized_groups(network.mod)}
+    assert reasons["recurrence"] is None
 
 
 def test_in_fixed_point_its_state_is_float():

@@ -1,4 +1,4 @@
-"""ONNX's LSTM, GRU and RNN give what ONNX Runtime gives; what is not unrolled is refused."""
+"""ONNX's LSTM, GRU and RNN of few steps give what ONNX Runtime gives; some are refused."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""ONNX's LSTM, GRU and RNN; ``frontend.recurrent`` has what they become."""
+"""ONNX's LSTM, GRU and RNN: loops where ``frontend.recurrent_loops`` has them, else unrolled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PEEPHOLES = "iof"
 
 
 def lstm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Unroll an LSTM: X, W, R, B, sequence_lens, initial_h, initial_c, P."""
+    """Read an LSTM: X, W, R, B, sequence_lens, initial_h, initial_c, P."""
     node = _Node(bb, inputs, attributes)
     functions = _activations(attributes, node.count, ("Sigmoid", "Tanh", "Tanh"))
     is_coupled = bool(attributes.get("input_forget", 0))
@@ -60,7 +60,7 @@ def lstm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> r
 
 
 def gru(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Unroll a GRU: X, W, R, B, sequence_lens, initial_h."""
+    """Read a GRU: X, W, R, B, sequence_lens, initial_h."""
     node = _Node(bb, inputs, attributes)
     functions = _activations(attributes, node.count, ("Sigmoid", "Tanh"))
     resets_product = bool(attributes.get("linear_before_reset", 0))
@@ -69,7 +69,7 @@ def gru(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
 
 
 def rnn(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Unroll an RNN: X, W, R, B, sequence_lens, initial_h."""
+    """Read an RNN: X, W, R, B, sequence_lens, initial_h."""
     node = _Node(bb, inputs, attributes)
     functions = _activations(attributes, node.count, ("Tanh",))
     return node.run([PlainCell(activation) for (activation,) in functions], [5])

@@ -1,4 +1,4 @@
-"""Recurrent layers of PyTorch; ``frontend.recurrent`` has what they become."""
+"""Recurrent layers of PyTorch: loops where ``frontend.recurrent_loops`` has them, else unrolled."""
 
 from __future__ import annotations
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
-from schedules.arm.products import ATTENTION_SDOT, ATTENTION_USDOT, PRODUCT_SDOT, PRODUCT_USDOT
+from schedules.arm.products import (
+    ATTENTION_SDOT,
+    ATTENTION_USDOT,
+    PRODUCT_SDOT,
+    PRODUCT_USDOT,
+    RECURRENCE_SDOT,
+    RECURRENCE_USDOT,
+)
 from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
@@ -18,7 +25,13 @@ from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.conv2d_open import CONV2D_OPEN_F32
 from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
-from schedules.cpu.f32 import CONV2D_F32, CONV2D_STEM_F32, DENSE_F32, PRODUCT_F32
+from schedules.cpu.f32 import (
+    CONV2D_F32,
+    CONV2D_STEM_F32,
+    DENSE_F32,
+    PRODUCT_F32,
+    RECURRENCE_F32,
+)
 from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cpu.layout_flexible import (
     BINARY_CPU,
@@ -40,6 +53,7 @@ from schedules.cpu.plain import (
     CONV2D_STEM_PLAIN,
     DENSE_PLAIN,
     PRODUCT_PLAIN,
+    RECURRENCE_PLAIN,
 )
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.pool2d_open import POOL2D_OPEN_F32
@@ -70,6 +84,7 @@ from schedules.cuda.layout_flexible import (
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.product import PRODUCT_CUDA
+from schedules.cuda.recurrence import RECURRENCE_CUDA
 from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.layout import NCHW16C, ROW
@@ -104,6 +119,9 @@ from schedules.x86.products import (
     PRODUCT_AVX2,
     PRODUCT_AVXVNNI,
     PRODUCT_VNNI,
+    RECURRENCE_AVX2,
+    RECURRENCE_AVXVNNI,
+    RECURRENCE_VNNI,
 )
 from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
@@ -190,6 +208,13 @@ _ORDER = (
     ATTENTION_USDOT,
     ATTENTION_SDOT,
     ATTENTION_PLAIN,
+    RECURRENCE_VNNI,
+    RECURRENCE_AVXVNNI,
+    RECURRENCE_AVX2,
+    RECURRENCE_USDOT,
+    RECURRENCE_SDOT,
+    RECURRENCE_PLAIN,
+    RECURRENCE_F32,
     NORMALIZE_CPU,
     SOFTMAX_CPU,
     CONV2D_DP4A,
@@ -216,6 +241,7 @@ _ORDER = (
     GELU_CUDA,
     PRODUCT_CUDA,
     ATTENTION_CUDA,
+    RECURRENCE_CUDA,
     NORMALIZE_CUDA,
     SOFTMAX_CUDA,
 )

@@ -10,6 +10,7 @@ to read the graph (oracle/graph.py). The arithmetic is the numeric contract of d
 - oracle/matching.py    which tree of float operators is one integer operator
 - oracle/integers.py    the integers of such an operator
 - oracle/attention.py   those of attention
+- oracle/recurrence.py  recurrent layers, whose gates are float32
 
 Where the contract is silent:
 
@@ -38,6 +39,7 @@ from tests.oracle.matching import (
     Match,
     constant,
     is_view,
+    is_weight,
     match_factor,
     match_root,
     match_table,
@@ -155,7 +157,20 @@ class _Run:
     def _float(self, node: Node) -> Any:
         if node.op == "dequantize":
             return arithmetic.dequantize(self._value(node.args[0]), self._params(node))
+        if node.op == "recurrence" and is_weight(node.args[1]):
+            return self._recurrence(node)
         return operators.apply(node.op, [self._value(arg) for arg in node.args], node.attrs)
+
+    def _recurrence(self, node: Node) -> Any:
+        """Return what a recurrent layer gives whose state multiplies integers."""
+        x, weight, *bias = node.args
+        w = self._params(weight)
+        if w.axis != 0 or w.z.any():
+            raise NotImplementedError(f"{node.name}: scales lie on axis {w.axis}, expected 0")
+        steps = self._value(weight.args[0]).astype(np.int64)
+        scale = np.broadcast_to(w.s, len(steps))
+        args = [self._value(x), steps, *map(self._value, bias)]
+        return operators.apply(node.op, args, node.attrs | {"scale": scale})
 
     def _value(self, arg: Any) -> Any:
         if not isinstance(arg, Node):

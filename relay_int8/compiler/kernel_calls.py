@@ -21,12 +21,13 @@ from schedules.spec import (
     Dense,
     Pool2d,
     Product,
+    Recurrence,
     Sample2d,
     Spec,
     from_json,
 )
 
-_INEXACT_SUMS = (Attention, Conv2d, Dense, Pool2d, Product, Sample2d)
+_INEXACT_SUMS = (Attention, Conv2d, Dense, Pool2d, Product, Recurrence, Sample2d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class KernelCall:
             tensor=self.tensor,
             template=self.template,
             multiplications=spec.multiplications if spec else 0,
-            arithmetic="float32" if spec and spec.dtype(spec.tensors[0]) == "float32" else "int8",
+            arithmetic="float32" if spec and _multiplies_floats(spec) else "int8",
             activation_bytes=self.activation_bytes,
             constant_bytes=self.constant_bytes,
             layout=self.layouts[-1] if self.layouts else "row",
@@ -84,6 +85,8 @@ class KernelCall:
         if self.spec is None:
             return False
         floats = any(self.spec.dtype(name) == "float32" for name in self.spec.tensors)
+        if isinstance(self.spec, Recurrence):
+            floats = _multiplies_floats(self.spec)
         return not (floats and isinstance(self.spec, _INEXACT_SUMS))
 
     @property
@@ -137,6 +140,13 @@ def _tensor_bytes(value: relax.Expr) -> int:
             extents = (int(n) if isinstance(n, int | tirx.IntImm) else 1 for n in one.shape)
             total += math.prod(extents) * np.dtype(str(one.dtype)).itemsize
     return total
+
+
+def _multiplies_floats(spec: Spec) -> bool:
+    """Say whether products are of floats: a recurrent layer may add others to its float input."""
+    if isinstance(spec, Recurrence):
+        return not spec.quantized
+    return spec.dtype(spec.tensors[0]) == "float32"
 
 
 def timed_calls(

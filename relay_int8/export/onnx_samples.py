@@ -12,12 +12,14 @@ from __future__ import annotations
 from relay_int8.export.onnx_nodes import NodeWriter, Operation
 from relay_int8.frontend.deformable import one_tap_each
 from relay_int8.graph.spec_calls import spec_of
-from schedules.spec import Sample2d
+from schedules.spec import Recurrence, Sample2d
 
 
 def write_samples(writer: NodeWriter, op: Operation) -> str:
     """Write the samples that a call of ``Sample2d`` gives."""
     spec = spec_of(op.call)
+    if isinstance(spec, Recurrence):
+        raise NotImplementedError("QDQ has no form of a recurrent layer's loop")
     if not isinstance(spec, Sample2d):
         raise NotImplementedError("it is a kernel of this project")
     if spec.rim != "zero":

@@ -1,5 +1,7 @@
 """Recurrent layers of any format, unrolled over a sequence of known length.
 
+Those that have a loop of their own are not: see ``frontend.recurrent_loops``.
+
 The inputs of all steps go through one dense layer; each step has one for the state (a GRU that
 resets before its product has two), see ``frontend.recurrent_cells``.
 
@@ -45,7 +47,7 @@ def run_layer(
     time: int,
     is_backward: bool,
 ) -> tuple[list[relax.Expr], list[relax.Expr]]:
-    """Run one layer in one direction.
+    """Run one layer in one direction; its shapes have been checked.
 
     Parameters
     ----------
@@ -61,13 +63,7 @@ def run_layer(
         Of all steps in order of time, (batch, hidden) each.
     state
         After the last step.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit each other.
     """
-    _check_shapes(cell, weights, x, state, time)
     bias, products = cell.products(emit, weights)
     inputs = DenseProducts(transposed(emit, weights.of_input), bias).of(emit, x)
     assert inputs is not None
@@ -103,9 +99,10 @@ def part_of_state(emit: Emit, states: relax.Expr, axis: int, index: int) -> rela
     return emit("state", relax.op.reshape(part, sizes))
 
 
-def _check_shapes(
+def check_shapes(
     cell: RecurrentCell, weights: RecurrentWeights, x: relax.Expr, state: State, time: int
 ) -> None:
+    """Raise a ValueError where operands of a layer do not fit each other."""
     if len(shape(x)) != 3:
         raise ValueError(f"its input is {shape(x)}, expected a batch of sequences")
     sizes = shape(weights.of_state)

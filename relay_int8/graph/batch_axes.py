@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from tvm import relax, tirx
 
 from relay_int8.graph import dataflow
+from relay_int8.graph.spec_calls import spec_of
+from schedules.spec import Recurrence
 
 # fmt: off
 ANYWHERE = frozenset((
@@ -50,6 +52,8 @@ def keeps_images_apart(call: relax.Expr, batch_axis: int | None, others: bool) -
     operator = dataflow.operator(call)
     if operator in BY_POSITION and not int(getattr(call.attrs, "batch_dims", 0)):
         return False
+    if isinstance(spec_of(call), Recurrence):
+        return True  # whose batch has been looked at
     first = dataflow.arguments(call)[0]
     if operator in ACROSS and batch_axis is not None and batch_axis in _named_axes(call, first):
         return False

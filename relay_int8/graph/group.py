@@ -14,7 +14,7 @@ from relay_int8.graph.channel_affine import ChannelAffine
 from relay_int8.graph.functions import FunctionSubgraph
 from relay_int8.graph.matrix_products import MatrixProduct
 from relay_int8.graph.shuffles import ShuffleSubgraph
-from schedules.spec import GATES_ALONE, Activation, Sample2d
+from schedules.spec import GATES_ALONE, Activation, Recurrence, Sample2d
 
 CONV2D, DENSE = "conv2d", "dense"
 """Kinds of the layers: products with constant weights."""
@@ -24,6 +24,9 @@ AFFINE = "affine"
 
 SAMPLE = Sample2d.kind
 """Of the call that samples for a deformable convolution: a spec from the frontend on."""
+
+RECURRENCE = Recurrence.kind
+"""Of the call that computes all steps of a recurrent layer: a spec from the frontend on."""
 
 INTERPOLATE = "interpolate"
 """Kind of a bilinear resize; "resize" moves pixels."""
@@ -76,7 +79,8 @@ class Group:
 
     ``inputs`` are the activations it reads, the residual last (none where its operand is constant);
     ``output`` is what it gives.
-    ``floats`` are read as float32 even by an integer kernel: offsets and masks.
+    ``floats`` are read as float32 even by an integer kernel: offsets, masks, sums that a recurrent
+    layer adds to; ``state_weight`` is what its state is multiplied by.
     """
 
     kind: str
@@ -94,6 +98,7 @@ class Group:
     shuffle: ShuffleSubgraph | None = None
     attention: AttentionSubgraph | None = None
     product: MatrixProduct | None = None
+    state_weight: Weight | None = None
 
     @property
     def name(self) -> str:

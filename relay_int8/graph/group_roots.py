@@ -25,6 +25,7 @@ from relay_int8.graph.group import (
     CONV2D,
     DENSE,
     INTERPOLATE,
+    RECURRENCE,
     SAMPLE,
     Clip,
     Group,
@@ -34,7 +35,7 @@ from relay_int8.graph.group import (
 from relay_int8.graph.matrix_products import Surroundings, find_products
 from relay_int8.graph.shuffles import ShuffleSubgraph, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
-from schedules.spec import Sample2d
+from schedules.spec import Recurrence, Sample2d
 
 KINDS = {
     "nn.conv2d": CONV2D,
@@ -170,6 +171,8 @@ def root_group(index: FunctionIndex, var: relax.Var, value: relax.Expr) -> Group
         tensors, _ = operands(value, spec)
         is_constant = any(dataflow.constant(tensor) is not None for tensor in tensors)
         kind = "sampling by constants" if is_constant else SAMPLE
+    if isinstance(spec, Recurrence):
+        kind = RECURRENCE
     if kind == "resize" and value.attrs.method == "linear":
         kind = INTERPOLATE
     inputs = [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
@@ -183,6 +186,10 @@ def root_group(index: FunctionIndex, var: relax.Var, value: relax.Expr) -> Group
         group.inputs = [arg for arg in value.args[:1] if isinstance(arg, relax.Var)]
     elif kind == SAMPLE and spec is not None and len(inputs) == len(spec.tensors):
         group.inputs, group.floats = inputs[:1], inputs[1:]
+    elif kind == RECURRENCE:
+        x, weight = value.args[1].fields[:2]
+        group.state_weight = index.weight(weight)
+        group.inputs, group.floats = [], [arg for arg in inputs if arg.same_as(x)]
     elif kind in PAIRS and len(inputs) == 2 and dataflow.shape(inputs[0]) != dataflow.shape(value):
         group.inputs.reverse()  # the one that is broadcast comes second
     return group

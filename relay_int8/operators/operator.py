@@ -64,6 +64,10 @@ class Operator:
         """Say why ``group`` has no exact integers where its first input has these parameters."""
         return None
 
+    def pair_refusal(self, group: Group) -> str | None:
+        """Say which constants lack the Q/DQ pair that would make ``group`` integers, or None."""
+        return None
+
     def macs(self, group: Group) -> int:
         """Return its multiply-accumulates, of two activations too; 0 where it multiplies none."""
         return multiply_accumulates(group.root)

@@ -29,6 +29,7 @@ from relay_int8.operators.multiply import Multiply
 from relay_int8.operators.operator import Operator
 from relay_int8.operators.pad import Pad
 from relay_int8.operators.product import Product
+from relay_int8.operators.recurrence import Recurrence
 from relay_int8.operators.reshape import Reshape
 from relay_int8.operators.resize import Resize
 from relay_int8.operators.rms_norm import RmsNorm
@@ -69,6 +70,7 @@ RECORDS: tuple[Operator, ...] = (
     Resize(),
     Interpolate(),
     Sample(),
+    Recurrence(),
     Softmax(),
     LayerNorm(),
     RmsNorm(),
@@ -99,7 +101,9 @@ def refusal(group: Group, requantize: Requantize = "float") -> str | None:
         return record.refusal(group)
     unable = _misfit(group) or record.refusal(group)
     if unable is None and requantize != "float" and not record.in_fixed_point:
-        return f"{dataflow.operator(group.root)} has no fixed-point form"
+        operator = dataflow.operator(group.root)
+        name = group.kind if operator == "call_dps_packed" else operator
+        return f"{name} has no fixed-point form"
     return unable
 
 
@@ -110,7 +114,7 @@ def float_refusal(group: Group) -> str | None:
 
 def _misfit(group: Group) -> str | None:
     """Say which tensors of ``group`` no kernel takes, or None."""
-    if not group.inputs:
+    if not group.inputs and not group.floats:
         return "it reads constants alone"
     if any(not isinstance(var.ty, relax.TensorType) for var in (*group.inputs, group.output)):
         return "it reads or gives several tensors as one"

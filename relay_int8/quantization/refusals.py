@@ -26,7 +26,7 @@ def out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams])
     refused = {
         group.name: reason
         for group in find_groups(main, separate=plan.additions)
-        if group.name in integer and not group.weight
+        if group.name in integer and group.inputs and not group.weight
         for reason in [_range_refusal(group, plan, params)]
         if reason
     }

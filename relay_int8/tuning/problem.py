@@ -31,6 +31,7 @@ from schedules.spec import (
     Pool2d,
     Product,
     Quantize,
+    Recurrence,
     Requantizing,
     Softmax,
     Spec,
@@ -136,6 +137,8 @@ def _make_powers(spec: Product, tensors: Arrays) -> None:
 def _rounds_sums(spec: Spec) -> bool:
     if isinstance(spec, Product):
         return spec.a == "float32"
+    if isinstance(spec, Recurrence):
+        return not spec.quantized
     return isinstance(spec, Conv2d | Dense | Pool2d) and spec.x == "float32"
 
 
@@ -222,10 +225,23 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
     if isinstance(spec, Attention):
         few = 2.0**-10 / math.sqrt(spec.depth)  # powers of two apart
         arrays["m_scores"] = np.full(spec.heads, few, np.float32)
+    if isinstance(spec, Recurrence):
+        arrays |= _recurrent(spec, rng)
     arrays["z"] = _zero_points(spec)
     arrays["table"] = _values(rng, 256, y)
     arrays["fill"] = _values(rng, 1, x)
     return arrays
+
+
+def _recurrent(spec: Recurrence, rng: np.random.Generator) -> Arrays:
+    """Return weights whose sums are as large as the inputs, and biases."""
+    rows, typical = spec.gates * spec.hidden, 1 / math.sqrt(spec.hidden)
+    w = _values(rng, (rows, spec.hidden), spec.constant_dtype("w"))
+    if not spec.quantized:
+        w = w * np.float32(typical)
+    scale = np.full(rows, typical / 74, np.float32)  # 74: the root mean square of a byte
+    bias = _values(rng, spec.hidden, "float32")
+    return {"w": w, "scale": scale, "start": np.zeros(rows, np.int32), "bias": bias}
 
 
 def random_taps(rng: np.random.Generator, size: int, out: int) -> np.ndarray:

@@ -1,12 +1,15 @@
-"""Products of two activations, and attention, on the dot products of Arm."""
+"""Products of two activations, attention and recurrent layers, on the dot products of Arm."""
 
 from __future__ import annotations
 
 from schedules.arm.dots import SDOT, USDOT
 from schedules.cpu.attention import attention_template
 from schedules.cpu.product import product_template
+from schedules.cpu.recurrence import recurrence_template
 
 PRODUCT_USDOT = product_template(USDOT)
 PRODUCT_SDOT = product_template(SDOT)
 ATTENTION_USDOT = attention_template(USDOT)
 ATTENTION_SDOT = attention_template(SDOT)
+RECURRENCE_USDOT = recurrence_template(USDOT)
+RECURRENCE_SDOT = recurrence_template(SDOT)

@@ -19,7 +19,7 @@ from schedules.bodies.body import symbolic_axis
 from schedules.bodies.buffers import declare_operator
 from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
 from schedules.bodies.exponential import exp
-from schedules.spec import Normalize, Softmax
+from schedules.spec import Normalize, Recurrence, Softmax
 from schedules.spec.functions import LEAST_EXP_ARGUMENT
 from schedules.spec.operator_spec import FLOAT32_MAX
 
@@ -88,7 +88,7 @@ def share(e: Expr, total: Expr) -> Expr:
     return e / broadcast(tirx.max(total, _number(1)), lanes(e))
 
 
-def stored(spec: RowSpec, t: Expr, load: Load) -> Expr:
+def stored(spec: RowSpec | Recurrence, t: Expr, load: Load) -> Expr:
     """Return lanes of y: ``t`` itself, or quantized. ``load`` reads s, z and clamp by index."""
     if spec.y == "float32":
         return t

@@ -37,6 +37,7 @@ from schedules.bodies.powers import power
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.lanes import joined
 from schedules.cpu.matrix_tasks import tasks
 from schedules.cpu.matrix_tiles import (
     Row,
@@ -260,7 +261,7 @@ class _Emitter:
         with T.serial(blocks) as block:
             score = scores[r, ramp(LANES, block * LANES)]
             T.buffer_store(most, tirx.max(most[ramp(LANES)], score), all_lanes)
-        top = broadcast(T.Bind(_joined(most[ramp(LANES)], tirx.max)), LANES)
+        top = broadcast(T.Bind(joined(most[ramp(LANES)], tirx.max)), LANES)
         with T.serial(blocks) as block:
             below = scores[r, ramp(LANES, block * LANES)] - top
             if self.scores == "int32":
@@ -269,7 +270,7 @@ class _Emitter:
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
             value = u if self.powers == "uint8" else u - broadcast(tirx.const(SIGN, "int32"), LANES)
             T.buffer_store(powers, cast(value, self.powers), [r, ramp(LANES, block * LANES)])
-        T.buffer_store(totals, _joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
+        T.buffer_store(totals, joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 
     def _mix(self, outer: Expr, first: Expr, values: Any, powers: Any, totals: Any) -> None:
         """Emit the means of values, and y."""
@@ -304,16 +305,3 @@ class _Emitter:
 
         blocks = tile_of(self.dot, spec.queries, self.values.blocks).blocks
         by_blocks(self.values.blocks, blocks, _blocks)
-
-
-def _joined(value: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
-    """Return one lane made of all 16 lanes."""
-    count = LANES
-    while count > 1:
-        count //= 2
-        bound = T.Bind(value)
-        value = join(
-            tirx.Shuffle([bound], list(range(count))),
-            tirx.Shuffle([bound], list(range(count, 2 * count))),
-        )
-    return value

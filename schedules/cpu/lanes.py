@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tvm import tirx
 from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import cast, fma
 from schedules.cpu.dot import F32, PLAIN, Dot, as_scheduled
@@ -67,3 +68,16 @@ def shuffle(x: Expr, order: Sequence[int]) -> Expr:
         return x
     # TVM wants no more positions than elements given, so a longer result repeats x.
     return tirx.Shuffle([x] * -(-len(order) // count), list(order))
+
+
+def joined(value: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Return one lane made of all lanes of a vector, whose order does not matter to ``join``."""
+    count = int(value.ty.dtype.lanes)
+    while count > 1:
+        count //= 2
+        bound = T.Bind(value)
+        value = join(
+            tirx.Shuffle([bound], list(range(count))),
+            tirx.Shuffle([bound], list(range(count, 2 * count))),
+        )
+    return value

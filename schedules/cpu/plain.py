@@ -6,9 +6,11 @@ from schedules.cpu.attention import attention_template
 from schedules.cpu.dot import PLAIN
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
 from schedules.cpu.product import product_template
+from schedules.cpu.recurrence import recurrence_template
 
 CONV2D_STEM_PLAIN = conv2d_stem_template(PLAIN)
 CONV2D_PLAIN = conv2d_template(PLAIN)
 DENSE_PLAIN = dense_template(PLAIN)
 PRODUCT_PLAIN = product_template(PLAIN)
 ATTENTION_PLAIN = attention_template(PLAIN)
+RECURRENCE_PLAIN = recurrence_template(PLAIN)

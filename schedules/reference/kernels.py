@@ -16,6 +16,7 @@ from schedules.reference.functions import gelu, sigmoid
 from schedules.reference.interpolating import interpolate
 from schedules.reference.normalizing import normalize, softmax
 from schedules.reference.products import attention, product
+from schedules.reference.recurrence import recurrence
 from schedules.reference.sampling import sample2d
 from schedules.reference.scaling import add, by_sign, factors, scale
 from schedules.reference.windows import conv2d, dense, pool2d
@@ -231,4 +232,5 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "attention": attention,
     "normalize": normalize,
     "softmax": softmax,
+    "recurrence": recurrence,
 }

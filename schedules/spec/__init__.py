@@ -36,6 +36,7 @@ from schedules.spec.open_size import LAST, OpenConv2d, OpenPack, OpenPool2d, Ope
 from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product, Strides
+from schedules.spec.recurrence import Cell, Recurrence
 from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import MAGNITUDE, SIGNED, ChannelExtremes, ChannelMeans, Observe
@@ -57,6 +58,7 @@ __all__ = [
     "Attention",
     "Binary",
     "Bound",
+    "Cell",
     "ChannelExtremes",
     "ChannelMeans",
     "Concat",
@@ -81,6 +83,7 @@ __all__ = [
     "Product",
     "QType",
     "Quantize",
+    "Recurrence",
     "Requantize",
     "Requantizing",
     "Rescale",

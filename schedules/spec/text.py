@@ -20,6 +20,7 @@ from schedules.spec.normalizing import Normalize, Softmax
 from schedules.spec.open_size import OpenConv2d, OpenPack, OpenPool2d, OpenUnpack
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product
+from schedules.spec.recurrence import Recurrence
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import ChannelExtremes, ChannelMeans, Observe
 
@@ -51,6 +52,7 @@ Spec = (
     | Attention
     | Normalize
     | Softmax
+    | Recurrence
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -82,6 +84,7 @@ SPECS: dict[str, type[Spec]] = {
         Attention,
         Normalize,
         Softmax,
+        Recurrence,
     )
 }
 TIMES = "_times_"

@@ -8,12 +8,14 @@ from tvm import relax
 from tvm.target import Target
 
 from relay_int8.compiler.pipeline import normalize
+from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import shape
 from schedules.rounding import Requantize
 from schedules.targets import TARGETS
 from tests.aarch64.networks import assert_equals_oracle
 from tests.attention_networks import linear, packed, windows
 from tests.deformable_networks import deformable
+from tests.recurrent_networks import BOTH, recurrent_model
 from tests.small_networks import NetworkWriter, bounds, quotients
 from tests.transformer_networks import perceptrons
 
@@ -66,6 +68,8 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "packed attention": lambda: normalize()(packed()),
     "windows": lambda: normalize()(windows()),
     "linear attention": lambda: normalize()(linear()),
+    "recurrent": lambda: normalize()(import_onnx(recurrent_model("LSTM", dense=7, direction=BOTH))),
+    "gated": lambda: normalize()(import_onnx(recurrent_model("GRU", dense=7))),
 }
 
 

@@ -5,12 +5,14 @@ import pytest
 from tvm import relax
 
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
+from relay_int8.frontend import recurrent_loops
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.promotion import common_type
 from relay_int8.graph import dataflow
+from relay_int8.graph.spec_calls import spec_of
 from tests.frontend.test_torch_files import MODEL, changed, node
 from tests.frontend.torch_programs import program_results
-from tests.mxnet_models import run_fast
+from tests.mxnet_models import run_fast, run_lowered
 from tests.onnx_models import assert_close
 
 # Programs of benchmarks.torch_transformers; "core" ones went through run_decompositions().
@@ -98,8 +100,20 @@ def test_a_state_of_zeros_is_not_multiplied(tmp_path):
     assert operators.count("matmul") == 2 * (1 + 2)  # two layers, two steps
 
 
+@pytest.mark.parametrize("name", ["gru", "lstm", "rnn_tanh"])
+def test_recurrent_layers_as_loops(tmp_path, monkeypatch, name):
+    """Their sequences are short: however few steps there are, they are not unrolled here."""
+    monkeypatch.setattr(recurrent_loops, "FEW_STEPS", 0)
+    file, inputs, expected = program_results(tmp_path, name)
+    mod = import_torch(file)
+    specs = [spec_of(value) for _, value in dataflow.calls(mod["main"])]
+    assert {spec.kind for spec in specs if spec is not None} == {"recurrence"}
+    found = run_lowered(mod, *(inputs[str(param.name)] for param in mod["main"].params))
+    assert_close(found, expected)
+
+
 @pytest.mark.fast
-def test_recurrent_layers_that_are_not_unrolled(tmp_path):
+def test_recurrent_layers_that_are_not_read(tmp_path):
     file, _, _ = program_results(tmp_path, "lstm_projected")
     with pytest.raises(UnsupportedOpError, match=r"proj_size.*run_decompositions\(\)"):
         import_torch(file)

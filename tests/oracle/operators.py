@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.oracle.functions import gelu, sigmoid
+from tests.oracle.recurrence import recurrence
 from tests.oracle.rows import group_norm, instance_norm, layer_norm, rms_norm, softmax
 from tests.oracle.sampling import sample2d
 
@@ -337,6 +338,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "tuple": lambda *parts: list(parts),
     "matmul": lambda a, b, out_dtype: a @ b,
     "conv2d": conv2d,
+    "recurrence": recurrence,
     "sample2d": sample2d,
     "avg_pool2d": avg_pool2d,
     "adaptive_avg_pool2d": adaptive_avg_pool2d,

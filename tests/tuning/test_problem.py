@@ -31,6 +31,7 @@ from schedules.targets import native_target
 from schedules.template import Layouts
 from tests.compiled import compiled
 from tests.schedules.product_cases import attention_of, product_of
+from tests.schedules.recurrence_cases import CASES
 
 IMAGE = (2, 24, 6, 5)
 CONV = Conv2d(
@@ -91,6 +92,8 @@ SPECS = {
     "product of floats": product_of(9, 40, 13, a="float32", b="float32", y="float32"),
     "attention": attention_of(24, 16, 8, 12, q="int8", y="int8"),
     "masked attention": attention_of(24, 16, 8, 12, mask="keys"),
+    "recurrence": CASES["gru_state"],
+    "recurrence of floats": dataclasses.replace(CASES["lstm_ragged"], quantized=False, y="float32"),
     "dequantize": Dequantize(dims=IMAGE, x="int8"),
     "concat": Concat(shapes=(IMAGE, IMAGE), axis=1, x="uint8"),
     "pad": Move(move="pad", x_shape=IMAGE, y_shape=(2, 24, 8, 6), arguments=(0, 0, 1, 1), x="int8"),

@@ -1,4 +1,4 @@
-"""ONNX's LSTM, GRU and RNN; ``frontend.recurrent`` has what they become."""
+"""ONNX's LSTM, GRU and RNN: loops where ``frontend.recurrent_loops`` has them, else unrolled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
+from relay_int8.frontend.recurrent import (
+    check_shapes,
+    check_steps,
+    in_sequence,
+    part_of_state,
+    run_layer,
+)
 from relay_int8.frontend.recurrent_cells import (
     Activation,
     GruCell,
@@ -23,6 +29,7 @@ from relay_int8.frontend.recurrent_cells import (
     sigmoid,
     tanh,
 )
+from relay_int8.frontend.recurrent_loops import RecurrentLoop, loop_of
 from relay_int8.graph.dataflow import constant, shape
 
 Attributes = dict[str, Any]
@@ -41,7 +48,7 @@ PEEPHOLES = "iof"
 
 
 def lstm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Unroll an LSTM: X, W, R, B, sequence_lens, initial_h, initial_c, P."""
+    """Read an LSTM: X, W, R, B, sequence_lens, initial_h, initial_c, P."""
     node = _Node(bb, inputs, attributes)
     functions = _activations(attributes, node.count, ("Sigmoid", "Tanh", "Tanh"))
     is_coupled = bool(attributes.get("input_forget", 0))
@@ -53,7 +60,7 @@ def lstm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> r
 
 
 def gru(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Unroll a GRU: X, W, R, B, sequence_lens, initial_h."""
+    """Read a GRU: X, W, R, B, sequence_lens, initial_h."""
     node = _Node(bb, inputs, attributes)
     functions = _activations(attributes, node.count, ("Sigmoid", "Tanh"))
     resets_product = bool(attributes.get("linear_before_reset", 0))
@@ -62,7 +69,7 @@ def gru(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
 
 
 def rnn(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Unroll an RNN: X, W, R, B, sequence_lens, initial_h."""
+    """Read an RNN: X, W, R, B, sequence_lens, initial_h."""
     node = _Node(bb, inputs, attributes)
     functions = _activations(attributes, node.count, ("Tanh",))
     return node.run([PlainCell(activation) for (activation,) in functions], [5])
@@ -96,11 +103,13 @@ class _Node:
         if len(shape(x)) != 3:
             raise ValueError(f"its input is {list(shape(x))}, expected a batch of sequences")
         steps, batch = shape(x)[time], shape(x)[1 - time]
-        check_steps(steps * self.count)
         self._check_lengths(steps)
-        directions = [
-            self._direction(index, cell, states, time=time) for index, cell in enumerate(cells)
-        ]
+        parts = [self._direction(index, cell, states, time) for index, cell in enumerate(cells)]
+        loops = [loop_of(self._emit, **part, time=time) for part in parts]
+        if not any(loop is None for loop in loops):
+            return relax.Tuple(self._looped([loop for loop in loops if loop is not None]))
+        check_steps(steps * self.count)
+        directions = [run_layer(self._emit, **part, time=time) for part in parts]
         hidden = shape(directions[0][0][0])[1]
         # (steps, directions, batch, hidden), or (batch, steps, directions, hidden)
         in_order = [outputs[step] for step in range(steps) for outputs, _ in directions]
@@ -113,6 +122,27 @@ class _Node:
             sizes.insert(1 - time, batch)
             results.append(in_sequence(self._emit, tensors, time, sizes))
         return relax.Tuple(results)
+
+    def _looped(self, loops: list[RecurrentLoop]) -> list[relax.Expr]:
+        """Return Y and the last states of directions that are loops."""
+        spec, count = loops[0].spec, self.attributes["tvm_custom"]["num_outputs"]
+        outputs = [loop.outputs(self._emit) for loop in loops]
+        # (steps, directions, batch, hidden), or (batch, steps, directions, hidden)
+        axis = 1 + spec.time
+        each = [*shape(outputs[0])[:axis], 1, *shape(outputs[0])[axis:]]
+        shaped = [self._emit("direction", relax.op.reshape(one, each)) for one in outputs]
+        results = [shaped[0]]
+        if self.count > 1:
+            results = [self._emit("sequence", relax.op.concat(shaped, axis))]
+        sizes = [self.count, spec.hidden]
+        sizes.insert(1 - spec.time, spec.batch)
+        if count > 1:
+            last = [loop.last(self._emit, one) for loop, one in zip(loops, outputs, strict=True)]
+            results.append(in_sequence(self._emit, last, spec.time, sizes))
+        if count > 2:
+            memories = [loop.memory(self._emit) for loop in loops]
+            results.append(in_sequence(self._emit, memories, spec.time, sizes))
+        return results
 
     def peepholes(self, index: int) -> tuple[relax.Expr, relax.Expr, relax.Expr] | None:
         """Return the factors of the memory for i, f and o."""
@@ -132,25 +162,29 @@ class _Node:
         return parts["i"], parts["f"], parts["o"]
 
     def _direction(
-        self, index: int, cell: RecurrentCell, states: list[int], *, time: int
-    ) -> tuple[list[relax.Expr], list[relax.Expr]]:
+        self, index: int, cell: RecurrentCell, states: list[int], time: int
+    ) -> dict[str, Any]:
+        """Return the arguments that a direction is run with, checked."""
         of_input, of_state, bias = (self._row(operand, index) for operand in (1, 2, 3))
         if of_input is None or of_state is None:
             raise ValueError("it has no weights (operands W and R)")
         initial = [self._given(operand) for operand in states]
         biases = [None, None] if bias is None else self._halves(bias)
-        return run_layer(
-            self._emit,
-            cell,
-            RecurrentWeights(of_input, of_state, *biases),
-            self.inputs[0],
-            [s if s is None else part_of_state(self._emit, s, time, index) for s in initial],
-            time=time,
-            is_backward=self.are_backward[index],
-        )
+        weights = RecurrentWeights(of_input, of_state, *biases)
+        state = [s if s is None else part_of_state(self._emit, s, time, index) for s in initial]
+        check_shapes(cell, weights, self.inputs[0], state, time)
+        return {
+            "cell": cell,
+            "weights": weights,
+            "x": self.inputs[0],
+            "state": state,
+            "is_backward": self.are_backward[index],
+        }
 
     def _halves(self, bias: relax.Expr) -> list[relax.Expr]:
-        half = shape(bias)[0] // 2
+        half, array = shape(bias)[0] // 2, constant(bias)
+        if array is not None:
+            return [relax.const(part) for part in (array[:half], array[half:])]
         return [
             self._emit("bias", relax.op.strided_slice(bias, [0], [begin], [begin + half]))
             for begin in (0, half)

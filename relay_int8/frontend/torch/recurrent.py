@@ -1,4 +1,4 @@
-"""Recurrent layers of PyTorch; ``frontend.recurrent`` has what they become."""
+"""Recurrent layers of PyTorch: loops where ``frontend.recurrent_loops`` has them, else unrolled."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from relay_int8.frontend.recurrent import check_steps, in_sequence, part_of_state, run_layer
+from relay_int8.frontend.recurrent import (
+    check_shapes,
+    check_steps,
+    in_sequence,
+    part_of_state,
+    run_layer,
+)
 from relay_int8.frontend.recurrent_cells import (
     GruCell,
     LstmCell,
     PlainCell,
     RecurrentCell,
     RecurrentWeights,
+    State,
     relu,
 )
+from relay_int8.frontend.recurrent_loops import loop_of
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
@@ -38,24 +46,16 @@ def _recurrent(kind: _Kind) -> Converter:
         weights = _weights(step, layers * directions)
         if len(shape(x)) != 3:
             raise ValueError(f"its input is {shape(x)}, expected a batch of sequences")
-        check_steps(shape(x)[time] * layers * directions)
         last: list[list[relax.Expr]] = []
         for layer in range(layers):
             sequences = []
             for direction in range(directions):
                 index = layer * directions + direction
                 state = [part_of_state(step.emit, tensor, 0, index) for tensor in initial]
-                outputs, state_after = run_layer(
-                    step.emit,
-                    kind.cell,
-                    weights[index],
-                    x,
-                    state,
-                    time=time,
-                    is_backward=bool(direction),
-                )
-                sizes = [*shape(x)[:2], shape(outputs[0])[1]]
-                sequences.append(in_sequence(step.emit, outputs, time, sizes))
+                check_shapes(kind.cell, weights[index], x, state, time)
+                run = _Run(step, kind, weights[index], x, state, time, bool(direction))
+                outputs, state_after = run.looped() or run.unrolled(layers * directions)
+                sequences.append(outputs)
                 last.append(state_after)
             x = sequences[0]
             if directions > 1:
@@ -63,6 +63,52 @@ def _recurrent(kind: _Kind) -> Converter:
         return [x, *(_stacked(step, states) for states in zip(*last, strict=True))]
 
     return _convert
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One layer in one direction; each way to run it returns the sequence and the last state."""
+
+    step: TorchStep
+    kind: _Kind
+    weights: RecurrentWeights
+    x: relax.Expr
+    state: State
+    time: int
+    is_backward: bool
+
+    def looped(self) -> tuple[relax.Expr, list[relax.Expr]] | None:
+        """Return what a loop of steps gives, or None where they have to be unrolled."""
+        emit = self.step.emit
+        loop = loop_of(
+            emit,
+            self.kind.cell,
+            self.weights,
+            self.x,
+            self.state,
+            time=self.time,
+            is_backward=self.is_backward,
+        )
+        if loop is None:
+            return None
+        outputs = loop.outputs(emit)
+        memory = [loop.memory(emit)] if self.kind.states > 1 else []
+        return outputs, [loop.last(emit, outputs), *memory]
+
+    def unrolled(self, runs: int) -> tuple[relax.Expr, list[relax.Expr]]:
+        """Return what steps one by one give; all ``runs`` of the layers are like this one."""
+        check_steps(shape(self.x)[self.time] * runs)
+        outputs, last = run_layer(
+            self.step.emit,
+            self.kind.cell,
+            self.weights,
+            self.x,
+            self.state,
+            time=self.time,
+            is_backward=self.is_backward,
+        )
+        sizes = [*shape(self.x)[:2], shape(outputs[0])[1]]
+        return in_sequence(self.step.emit, outputs, self.time, sizes), last
 
 
 def _refuse(step: TorchStep) -> None:

@@ -27,6 +27,7 @@ from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import batched, rows
+from relay_int8.operators.recurrence import call_in_integers
 from relay_int8.operators.registry import linear_of, operator_of, refusal
 from schedules.targets import native_target
 
@@ -183,6 +184,14 @@ class NumpyNetwork:
             self._evaluators[group.name] = self._evaluator(group)
         return self._evaluators[group.name](xs)
 
+    def evaluate_state(self, group: Group, x: Array) -> Array:
+        """Return the result of a recurrent layer whose state multiplies integers."""
+        key = f"{group.name}:integers"
+        if key not in self._evaluators:
+            values = {**self._values, group.members[0]: call_in_integers(group)}
+            self._evaluators[key] = _each(group, _compiled(group, values))
+        return self._evaluators[key]([x])
+
     def _evaluator(self, group: Group) -> Callable[[Sequence[Array]], Array]:
         record = operator_of(group)
         if not record.in_numpy or (refusal(group) and not record.takes_constants):
@@ -249,6 +258,8 @@ class _State:
         if group.weight is None or not integer:
             xs = [self.seen(name, integer=integer) for name in names]
             xs += [self.seen(name, integer=False) for name in floats]
+            if integer and group.state_weight is not None:
+                return self._network.evaluate_state(group, xs[0])
             return self._network.evaluate(group, xs)
         assert self._simulation is not None
         x = self._params.get(names[0])

@@ -22,12 +22,13 @@ from tests.cuda import (
     test_layout_flexible,
     test_other_contractions,
     test_products,
+    test_recurrence,
     test_rows,
     test_sample2d,
     test_symbolic_batch,
 )
 from tests.cuda.run_template import Built, Case
-from tests.schedules import numpy_kernels, product_cases
+from tests.schedules import numpy_kernels, product_cases, recurrence_cases
 from tests.schedules.any_layout_runs import random_tensors
 
 
@@ -101,6 +102,10 @@ def _product_arrays(name: str) -> Arrays:
     return product_cases.arrays_of(test_products.SPECS[name])
 
 
+def _recurrent_arrays(name: str) -> Arrays:
+    return recurrence_cases.arrays_of(test_recurrence.SPECS[name])
+
+
 def _fixed_point_arrays(name: str) -> Arrays:
     spec = test_fixed_point.CASES[name].spec
     if name in test_fixed_point.LINEAR:
@@ -151,6 +156,11 @@ FAMILIES = {
         {name: Case(spec=spec) for name, spec in test_products.SPECS.items()},
         _product_arrays,
         "product_ragged", "attention_masked",
+    ),
+    "recurrence": _others(
+        {name: test_recurrence.CASES[name] for name in test_recurrence.SPECS},
+        _recurrent_arrays,
+        "lstm_ragged", "gru_state",
     ),
     "fixed_point": _others(
         test_fixed_point.CASES,

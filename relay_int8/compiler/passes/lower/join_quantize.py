@@ -1,4 +1,4 @@
-"""Let norms and softmax give integers where a quantize alone reads their floats.
+"""Let norms, softmax and recurrent layers give integers where a quantize alone reads their floats.
 
     Before:  y = call_dps_packed('{"kind": "normalize", "y": "float32", ...}', (x, ...))
              r = call_dps_packed('{"kind": "rescale", ...}', (y, bounds))               a ReLU
@@ -24,7 +24,7 @@ from tvm import IRModule, relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
-from schedules.spec import Move, Normalize, Quantize, Rescale, Softmax, Spec
+from schedules.spec import Move, Normalize, Quantize, Recurrence, Rescale, Softmax, Spec
 
 
 @tvm.transform.module_pass(opt_level=0, name="JoinQuantize")
@@ -72,7 +72,7 @@ class _Joiner:
         while self._is_read_once(source):
             chain.insert(0, source)
             spec = spec_of(self._values[source])
-            if isinstance(spec, Normalize | Softmax):
+            if isinstance(spec, Normalize | Softmax | Recurrence):
                 return chain if spec.y == "float32" else []
             if not (_is_bound(spec) or (isinstance(spec, Move) and not spec.params)):
                 return []

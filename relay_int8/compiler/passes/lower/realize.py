@@ -187,13 +187,15 @@ class _Realizer:
     def _reason(self, group: Group) -> str | None:
         """Say why a group stays in float, or None."""
         unable = refusal(group, self._requantize)
-        if unable or not group.inputs:
+        if unable or not (group.inputs or group.floats):
             return unable or "it reads no tensor"
         floats = [var.name for var in group.inputs if var not in self._integers]
         if floats:
             return f"its input {floats[0]} is not quantized"
         record = operator_of(group)
-        inexact = record.range_refusal(group, self._integers[group.inputs[0]][1])
+        inexact = record.pair_refusal(group)
+        if group.inputs and inexact is None:
+            inexact = record.range_refusal(group, self._integers[group.inputs[0]][1])
         if inexact or record.gives_float(group):
             return inexact
         quantize = self._quantized_as(group.output)

@@ -23,7 +23,7 @@ from tvm import IRModule, relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import QRANGE
-from relay_int8.graph.group import Group
+from relay_int8.graph.group import Group, Weight
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
@@ -69,6 +69,8 @@ class _Inserter:
             value = self._reading(value, group)
             if group and group.weight and var.same_as(group.members[0]):
                 value = self._with_weight(value, group)
+            elif group and group.state_weight:
+                value = self._with_state_weight(value, group.state_weight, var.name)
             new = self._writer.emit(var.name, value)
             self._float[var] = new
             self._pair(var, new)
@@ -110,12 +112,23 @@ class _Inserter:
         scale = qparams.weight_scales(
             rows, group.bias_or_zero, self._params[group.inputs[0].name].scale
         )
-        params = QParams(np.float32(1), 0, -qparams.WEIGHT_MAX, qparams.WEIGHT_MAX, "int8")
-        name = f"{group.members[0].name}:w"
-        weight = self._emit_pair(
-            relax.const(group.weight.values), params, scale, np.zeros(len(rows)), axis, name
-        )
+        weight = self._weight_pair(group.weight.values, scale, axis, group.members[0].name)
         return relax.Call(call.op, [call.args[0], weight], call.attrs, call.ty_args)
+
+    def _with_state_weight(self, call: relax.Call, weight: Weight, name: str) -> relax.Call:
+        """Replace the constant weights of a recurrent layer's state by their Q/DQ pair."""
+        scale = qparams.weight_scales(weight.values, np.zeros(len(weight.values)), np.float32(1))
+        pair = self._weight_pair(weight.values, scale, 0, name)
+        x, _, *others = call.args[1].fields
+        arguments = [call.args[0], relax.Tuple([x, pair, *others])]
+        return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+
+    def _weight_pair(
+        self, values: np.ndarray, scale: np.ndarray, axis: int, name: str
+    ) -> relax.Var:
+        params = QParams(np.float32(1), 0, -qparams.WEIGHT_MAX, qparams.WEIGHT_MAX, "int8")
+        zeros = np.zeros(len(scale))
+        return self._emit_pair(relax.const(values), params, scale, zeros, axis, f"{name}:w")
 
     def _emit_pair(
         self,

@@ -254,6 +254,21 @@ def test_what_does_not_go_with_a_metric(model, spared):
         relay_int8.quantize(adopted, None, auto, metric="agreement")
 
 
+def test_a_metric_that_fails_loses_nothing(tmp_path):
+    path, before = tmp_path / "wide.ri8", b"an artifact of before"
+    path.write_bytes(before)
+    onnx.save(wide_network(), tmp_path / "wide.onnx")
+    with pytest.raises(ConfigError, match="the metric never raised KeyError: 'boxes'"):
+        relay_int8.compile_model(
+            tmp_path / "wide.onnx",
+            wide_images(8),
+            path,
+            config=QuantConfig(preset="auto"),
+            metric=never,
+        )
+    assert path.read_bytes() == before
+
+
 def test_auto_by_a_metric_and_a_demand_share_the_images(model, fp32):
     """Every second image is measured on; auto goes by the others, with their labels."""
     images = wide_images(48, seed=2)

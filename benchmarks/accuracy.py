@@ -104,8 +104,9 @@ class Subject:
         start = time.perf_counter()
         mod = import_onnx(self.model, batch=1)
         model = quantize(mod, open_data(self.calibration, open_inputs(mod)), config, metric=metric)
-        if model.metric_scores is not None:
-            print(f"{self.model.stem}: {model.metric_scores}", file=sys.stderr, flush=True)
+        said = [*model.choices, *([model.metric_scores] if model.metric_scores else [])]
+        for choice in said:
+            print(f"{self.model.stem}: {choice}", file=sys.stderr, flush=True)
         seconds = time.perf_counter() - start
         return TimedRun(run=compiled(model, self.input), seconds=seconds)
 

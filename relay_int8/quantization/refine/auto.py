@@ -163,19 +163,14 @@ class _Search:
 
     def scores(self, metric: str, chosen: QuantConfig) -> MetricScores:
         """Return what the metric says of FP32, of the default, which is tried first, and of it."""
-        halves = self._judged[chosen]
-        before, after = (
-            TrialResult.joined(one).score for one in (next(iter(self._judged.values())), halves)
-        )
-        assert before is not None and after is not None
-        images = [count for half in halves for count in half.images]
-        floats = [held.float_score for held in self._trial.held_out]
+        results = next(iter(self._judged.values())), self._judged[chosen]
+        default, after = (TrialResult.joined(halves) for halves in results)
         return MetricScores(
             metric=metric,
-            images=sum(images),
-            fp32=mean_score(floats, images),
-            default=before,
-            chosen=after,
+            images=sum(default.images),
+            fp32=mean_score(default.float_scores, default.images),
+            default=mean_score(default.scores, default.images),
+            chosen=mean_score(after.scores, after.images),
         )
 
     def _try(self, question: str, options: Answers) -> None:

@@ -64,8 +64,12 @@ class HeldOut:
         """Return a judgement with what the metric says of the same outputs, if there is one."""
         if self._metric is None:
             return TrialResult(judgement=judgement)
-        scores = (self._score(outputs),)
-        return TrialResult(judgement=judgement, scores=scores, images=(len(self.numbers),))
+        return TrialResult(
+            judgement=judgement,
+            scores=(self._score(outputs),),
+            float_scores=(self.float_score,),
+            images=(len(self.numbers),),
+        )
 
     def _score(self, outputs: list[Arrays]) -> float:
         assert self._metric is not None

@@ -88,7 +88,7 @@ class Trial:
         numbers = list(range(len(judging)))
         halves, others = _halves(numbers[:fitting]), _halves(numbers[fitting:])
         self._fits = [_Fit(mod, [judging[i] for i in half], additions) for half in halves]
-        self.held_out = [
+        self._held_out = [
             HeldOut(
                 self._fits[1 - half].floats,
                 [judging[i] for i in others[half]],
@@ -113,7 +113,7 @@ class Trial:
             If the metric fails: in front of the work, where it fails with what FP32 gives.
         """
         made = [
-            (self._fits[half].calibrated(config), self.held_out[half]) for config, half in tasks
+            (self._fits[half].calibrated(config), self._held_out[half]) for config, half in tasks
         ]
         for _, held in made:
             _ = held.float_score if self._has_metric else held.runs  # by this thread, not by two

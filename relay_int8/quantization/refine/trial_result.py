@@ -3,8 +3,8 @@
 A metric decides before decibels do. An answer that lowers it is not better, however many decibels
 it gains. One that raises it on each half of the images is better, however many decibels it loses:
 of two answers that are as good, one is ahead on both halves in at most a quarter of cases, and in
-fewer where a metric of few images has steps. Any other gain of the metric may be chance, and
-decibels decide.
+fewer where a metric of few images has steps. Rises above FP32 are none, since rounding improves a
+network by luck alone. Any other gain of the metric may be chance, and decibels decide.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ class TrialResult:
         By decibels, on all of these images.
     scores
         What the metric says of each half; none without a metric.
+    float_scores
+        What it says of FP32.
     images
         How many each half has.
     """
 
     judgement: Judgement
     scores: tuple[float, ...] = ()
+    float_scores: tuple[float, ...] = ()
     images: tuple[int, ...] = ()
 
     @classmethod
@@ -40,6 +43,7 @@ class TrialResult:
         return cls(
             judgement=Judgement.joined([part.judgement for part in parts]),
             scores=tuple(score for part in parts for score in part.scores),
+            float_scores=tuple(score for part in parts for score in part.float_scores),
             images=tuple(count for part in parts for count in part.images),
         )
 
@@ -58,7 +62,11 @@ class TrialResult:
         if self.score is not None and other.score is not None:
             if self.score < other.score - ROUNDING:
                 return False
-            pairs = list(zip(self.scores, other.scores, strict=True))
-            if len(pairs) > 1 and all(mine > its + ROUNDING for mine, its in pairs):
+            if len(self.scores) > 1 and self._rises_from(other):
                 return True
         return self.judgement.beats(other.judgement, by_db)
+
+    def _rises_from(self, other: TrialResult) -> bool:
+        """Say whether the metric is higher on each half, what is above FP32 left out."""
+        gains = zip(self.scores, self.float_scores, other.scores, strict=True)
+        return all(min(mine, most) > its + ROUNDING for mine, most, its in gains)

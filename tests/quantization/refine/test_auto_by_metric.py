@@ -149,7 +149,11 @@ class Trials:
             ratio_db, scores = self._results[config.method]
             noise = np.full((8, 1), 10 ** (-ratio_db / 10))
             judgement = Judgement(signal=np.ones((8, 1)), noise=noise)
-            found.append(TrialResult(judgement=judgement, scores=(scores[half],), images=(8,)))
+            found.append(
+                TrialResult(
+                    judgement=judgement, scores=(scores[half],), float_scores=(1.0,), images=(8,)
+                )
+            )
         return found
 
 

@@ -8,6 +8,7 @@ from relay_int8.quantization.refine.trial_result import TrialResult
 
 pytestmark = pytest.mark.fast
 HALVES = (8, 8)
+FP32 = (0.75, 0.75)
 
 
 def result(ratio_db, scores=()):
@@ -15,6 +16,7 @@ def result(ratio_db, scores=()):
     return TrialResult(
         judgement=Judgement(signal=np.ones((4, 1)), noise=noise),
         scores=scores,
+        float_scores=FP32[: len(scores)],
         images=HALVES[: len(scores)],
     )
 
@@ -37,6 +39,11 @@ def result(ratio_db, scores=()):
         ((21, (0.75, 0.5)), (20, (0.5, 0.5)), True),
         ((21, (0.75, 0.375)), (20, (0.5, 0.5)), True),
         ((19, (0.75, 0.375)), (20, (0.5, 0.5)), False),
+        # Above FP32 there is nothing to gain, but something to lose.
+        ((19, (0.875, 0.875)), (20, (0.75, 0.5)), False),
+        ((19, (0.875, 0.875)), (20, (0.625, 0.5)), True),
+        ((21, (0.875, 0.875)), (20, (0.75, 0.75)), True),
+        ((30, (0.75, 0.75)), (20, (0.875, 0.75)), False),
         # What rounding makes of equal means is no fall.
         ((21, (0.1 + 0.2, 0.3)), (20, (0.3, 0.1 + 0.2)), True),
         # On one half a rise may be chance: no more than decibels decide.
@@ -51,10 +58,15 @@ def test_beats(mine, its, expected):
 def test_halves_of_unequal_sizes():
     joined = TrialResult.joined(
         [
-            TrialResult(judgement=result(20).judgement, scores=(0.5,), images=(3,)),
-            TrialResult(judgement=result(20).judgement, scores=(1.0,), images=(1,)),
+            TrialResult(
+                judgement=result(20).judgement, scores=(0.5,), float_scores=(0.6,), images=(3,)
+            ),
+            TrialResult(
+                judgement=result(20).judgement, scores=(1.0,), float_scores=(0.9,), images=(1,)
+            ),
         ]
     )
+    assert joined.float_scores == (0.6, 0.9)
     assert joined.score == 0.625 and joined.scores == (0.5, 1.0)
     assert joined.ratio_db == pytest.approx(20) and len(joined.judgement.signal) == 8
     assert TrialResult.joined([result(20)]).score is None

@@ -39,6 +39,11 @@ def result(ratio_db, scores=()):
         ((21, (0.75, 0.5)), (20, (0.5, 0.5)), True),
         ((21, (0.75, 0.375)), (20, (0.5, 0.5)), True),
         ((19, (0.75, 0.375)), (20, (0.5, 0.5)), False),
+        # A fall of less than a tenth of what the other has lost to FP32 is a tie: decibels.
+        ((21, (0.49, 0.49)), (20, (0.5, 0.5)), True),
+        ((19, (0.49, 0.49)), (20, (0.5, 0.5)), False),
+        ((21, (0.47, 0.47)), (20, (0.5, 0.5)), False),
+        ((21, (0.749, 0.75)), (20, (0.75, 0.75)), False),
         # Above FP32 there is nothing to gain, but something to lose.
         ((19, (0.875, 0.875)), (20, (0.75, 0.5)), False),
         ((19, (0.875, 0.875)), (20, (0.625, 0.5)), True),

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from relay_int8.api.metrics import TOP1, bound_metric, name_of, require_metric
+from relay_int8.api.bind_metric import bound_metric, name_of, require_metric
+from relay_int8.api.metrics import TOP1
 from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.quantization.metric import ROUNDING, BoundMetric, ImageLabels, Metric

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay_int8.api.bind_metric import bound_metric
 from relay_int8.api.demand import Demand, DemandMet
 from relay_int8.api.meet_demand import DemandTrial, every_second, require_halves
-from relay_int8.api.metrics import MEAN_IOU, TOP1, bound_metric
+from relay_int8.api.metrics import MEAN_IOU, TOP1
 from relay_int8.api.model import Model, data_inputs
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress

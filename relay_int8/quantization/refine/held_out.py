@@ -40,7 +40,7 @@ class HeldOut:
         self._tensors = floats
         self._others = others
         self._metric = metric
-        self.numbers = numbers
+        self._numbers = numbers
 
     @cached_property
     def runs(self) -> list[tuple[Arrays, Arrays]]:
@@ -68,7 +68,7 @@ class HeldOut:
             judgement=judgement,
             scores=(self._score(outputs),),
             float_scores=(self.float_score,),
-            images=(len(self.numbers),),
+            images=(len(self._numbers),),
         )
 
     def _score(self, outputs: list[Arrays]) -> float:
@@ -77,7 +77,7 @@ class HeldOut:
         references: Iterable[Any] = (
             self._single([floats for _, floats in self.runs])
             if labels is None
-            else [labels[number] for number in self.numbers]
+            else [labels[number] for number in self._numbers]
         )
         return self._metric.score(self._single(outputs), references)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relay_int8.api.metrics import bound_metric
+from relay_int8.api.bind_metric import bound_metric
 from relay_int8.errors import ConfigError
 from relay_int8.numerics.judgement import Judgement
 from relay_int8.quantization.config import QuantConfig

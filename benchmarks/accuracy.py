@@ -6,8 +6,9 @@ A folder holds ``evaluate.py``, which names the networks and yields their images
 from __future__ import annotations
 
 import runpy
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -24,6 +25,7 @@ from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.graph.interface import open_inputs
 from relay_int8.machine.host import cpu_flags
 from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.metric import BoundMetric, ImageLabels
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.quantized_model import QuantizedModel
 from schedules.targets import native_target
@@ -93,11 +95,18 @@ class Subject:
         inputs: Iterator[Array] = self._network.inputs(self._splits[0], batch=1)
         return inputs
 
-    def quantized(self, config: QuantConfig) -> TimedRun:
-        """Return the integer network; its seconds are from the file, without its own kernels."""
+    def quantized(self, config: QuantConfig, *, by_metric: bool = False) -> TimedRun:
+        """Return the integer network; its seconds are from the file, without its own kernels.
+
+        ``by_metric``: chosen by the metric that scores it, on the calibration images.
+        """
+        metric = self._bound_metric() if by_metric else None
         start = time.perf_counter()
         mod = import_onnx(self.model, batch=1)
-        model = quantize(mod, open_data(self.calibration, open_inputs(mod)), config)
+        model = quantize(mod, open_data(self.calibration, open_inputs(mod)), config, metric=metric)
+        said = [*model.choices, *([model.metric_scores] if model.metric_scores else [])]
+        for choice in said:
+            print(f"{self.model.stem}: {choice}", file=sys.stderr, flush=True)
         seconds = time.perf_counter() - start
         return TimedRun(run=compiled(model, self.input), seconds=seconds)
 
@@ -126,23 +135,49 @@ class Subject:
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
     def _metric(self, outputs: Outputs) -> float:
-        first, reference = outputs[0], self.fp32[0]
-        if first.ndim == 3:  # boxes: (images, boxes, classes), class 0 is "nothing"
-            same = (first[:, :, 1].max(axis=1) > FACE) == (reference[:, :, 1].max(axis=1) > FACE)
-            return float(same.mean())
-        if first.ndim == 4:  # a score for each class and pixel, of which the last is no class
-            labels = read_labels(self._images(), self._splits[1])
-            return mean_iou(first.argmax(axis=1), labels, first.shape[1] - 1)
-        chosen = first[:, self._network.first_class :].argmax(axis=1)
-        return float((chosen == self._labels()).mean())
+        first, reference = ([row[None] for row in each[0]] for each in (outputs, self.fp32))
+        labels = self._labels(self._splits[1])
+        return self._measure(first, reference if labels is None else labels)
 
-    def _labels(self) -> Array:
+    def _bound_metric(self) -> BoundMetric:
+        """Return the same metric for the calibration images."""
+
+        def _of_images(outputs: Iterator[dict[str, Array]], references: Iterator[Any]) -> float:
+            first = [next(iter(y.values())) for y in outputs]
+            others = [next(iter(y.values())) if isinstance(y, dict) else y for y in references]
+            return self._measure(first, others)
+
+        labels = self._labels(self._splits[0])
+        return BoundMetric(function=_of_images, name="the metric", labels=labels)
+
+    def _measure(self, first: Sequence[Array], references: ImageLabels) -> float:
+        """Return the metric of first outputs of batch 1, beside labels or what FP32 gives."""
+        if first[0].ndim == 3:
+            same = [_has_face(y) == _has_face(x) for y, x in zip(first, references, strict=True)]
+            return float(np.mean(same))
+        if first[0].ndim == 4:  # a score for each class and pixel, of which the last is no class
+            chosen = np.concatenate([y.argmax(axis=1) for y in first])
+            return mean_iou(chosen, np.stack([*references]), first[0].shape[1] - 1)
+        chosen = np.array([y[0, self._network.first_class :].argmax() for y in first])
+        return float((chosen == np.asarray(references)).mean())
+
+    def _labels(self, split: str) -> Array | None:
+        """Return the labels of a split's images; None of a detector, compared with FP32."""
+        if self.fp32[0].ndim == 3:
+            return None
+        if self.fp32[0].ndim == 4:
+            return read_labels(self._images(), split)
         with np.load(self._images()) as data:
-            labels: Array = data["label"][data[f"{self._splits[1]}_idx"]]
+            labels: Array = data["label"][data[f"{split}_idx"]]
         return labels
 
     def _images(self) -> Path:
         return self.model.parent.parent / "images" / str(self._network.images)
+
+
+def _has_face(y: Array) -> bool:
+    """Say whether a detector sees one: (1, boxes, classes), of which class 0 is "nothing"."""
+    return bool(y[0, :, 1].max() > FACE)
 
 
 def compiled(model: QuantizedModel, name: str) -> Run:

@@ -22,7 +22,7 @@ def read_labels(file: Path, split: str) -> Array:
 
 
 def mean_iou(chosen: Array, labels: Array, classes: int) -> float:
-    """Return the mean over classes of intersection over union.
+    """Return the intersection over union, mean over the classes that the labels have.
 
     Parameters
     ----------
@@ -37,4 +37,5 @@ def mean_iou(chosen: Array, labels: Array, classes: int) -> float:
     by_label = np.bincount(label, minlength=classes)
     by_choice = np.bincount(found, minlength=classes)[:classes]
     both = np.bincount(label[label == found], minlength=classes)
-    return float((both / (by_label + by_choice - both)).mean())
+    has = by_label > 0
+    return float((both[has] / (by_label + by_choice - both)[has]).mean())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from relay_int8.api.demand import Demand
     from relay_int8.api.export import export_model
     from relay_int8.api.float_network import float_network
-    from relay_int8.api.labels import read_labels
+    from relay_int8.api.labels import read_labels, read_masks
     from relay_int8.api.measure import measure
     from relay_int8.api.model import Model, load_model
     from relay_int8.api.preview import preview
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from relay_int8.frontend.tflite import import_tflite
     from relay_int8.frontend.torch import import_torch
     from relay_int8.quantization.config import QuantConfig
+    from relay_int8.quantization.metric import ImageLabels, Metric
     from relay_int8.quantization.mixed_precision.choice import Budget
     from relay_int8.remote.address import Address, Endpoint
     from relay_int8.remote.deploy import Deployment, deploy
@@ -82,6 +83,7 @@ __all__ = [
     "Deployment",
     "Endpoint",
     "Evaluation",
+    "ImageLabels",
     "ImportOptions",
     "Int8Error",
     "KernelCheck",
@@ -90,6 +92,7 @@ __all__ = [
     "KernelToTune",
     "LayerAnalysis",
     "Manifest",
+    "Metric",
     "Model",
     "Module",
     "NetworkKernels",
@@ -142,6 +145,7 @@ __all__ = [
     "random_inputs",
     "read_labels",
     "read_manifest",
+    "read_masks",
     "read_qtable",
     "read_table",
     "read_tuning_logs",
@@ -161,6 +165,7 @@ _HOMES = {
     "Deployment": "remote.deploy",
     "Endpoint": "remote.address",
     "Evaluation": "report.accuracy",
+    "ImageLabels": "quantization.metric",
     "ImportOptions": "frontend.options",
     "Int8Error": "errors",
     "KernelCheck": "remote.kernel_check",
@@ -169,6 +174,7 @@ _HOMES = {
     "KernelToTune": "api.tune",
     "LayerAnalysis": "api.sensitivity",
     "Manifest": "runtime.manifest",
+    "Metric": "quantization.metric",
     "Model": "api.model",
     "Module": "runtime.module",
     "NetworkKernels": "api.tune",
@@ -220,6 +226,7 @@ _HOMES = {
     "random_inputs": "runtime.profiling",
     "read_labels": "api.labels",
     "read_manifest": "runtime.artifact",
+    "read_masks": "api.labels",
     "read_qtable": "api.tables",
     "read_table": "api.tables",
     "read_tuning_logs": "api.tuning_logs",

@@ -65,6 +65,8 @@ WITHOUT = {
     "TuningLog",  # of read_tuning_logs
     "Endpoint",  # of deploy and tune
     "Evaluation",  # of evaluate
+    "ImageLabels",
+    "Metric",  # of quantize
     "Module",  # of load
     "TuneOptions",
     "analyze_layers",  # a minute
@@ -79,6 +81,7 @@ WITHOUT = {
     "prune_tuning_logs",
     "random_inputs",
     "read_labels",
+    "read_masks",
     "read_qtable",
     "read_tuning_logs",  # needs a log
     "render_report",  # Plotly

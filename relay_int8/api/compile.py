@@ -20,6 +20,7 @@ from relay_int8.errors import ConfigError, Int8Error
 from relay_int8.files import require_outputs, require_space
 from relay_int8.frontend.options import ImportOptions
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.metric import ImageLabels, Metric
 from relay_int8.report.contents import Report
 from relay_int8.report.hazards import require_calibrated
 from relay_int8.report.html_page import is_page, write_report_page
@@ -36,6 +37,8 @@ def compile_model(
     options: BuildOptions | None = None,
     preprocessing: Preprocessing | None = None,
     plan: str | Path | None = None,
+    metric: str | Metric | None = None,
+    labels: ImageLabels | None = None,
     demand: Demand | None = None,
     samples: int = 8,
     sensitivity: int = 0,
@@ -51,7 +54,7 @@ def compile_model(
     ----------
     model
         File of a format that :func:`relay_int8.load_model` reads.
-    data, config, preprocessing, plan, demand
+    data, config, preprocessing, plan, metric, labels, demand
         As :func:`relay_int8.quantize` takes them.
     output
         The artifact to write.
@@ -110,6 +113,8 @@ def compile_model(
             config,
             preprocessing=preprocessing,
             plan=plan,
+            metric=metric,
+            labels=labels,
             demand=demand,
             keep_histograms=is_page(report),
             progress=clock.step,

@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from relay_int8.api.bind_metric import bound_metric, name_of, require_metric
+from relay_int8.api.metrics import TOP1
 from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
+from relay_int8.quantization.metric import ROUNDING, BoundMetric, ImageLabels, Metric
 
-Array = np.ndarray[Any, Any]
-Metric = Callable[[Iterator[dict[str, Array]]], float]
-"""Takes the outputs of every image, in order: name -> array of batch 1. Higher is better."""
-
-TOP1 = "top-1"
 SNR = "SNR"
-ROUNDING = 1e-9  # rounding error of the difference of two shares: 0.615 - 0.605 is more than 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Demand:
     """An accuracy that a quantized network has to reach, by layers left in float if need be.
 
-    One of ``max_drop``, ``minimum`` and ``min_snr_db`` is given. The first two are of top-1 with
-    ``labels``, or of a ``metric``.
+    One of ``max_drop``, ``minimum`` and ``min_snr_db`` is given. The first two are of a ``metric``,
+    of top-1 where ``labels`` alone are given.
 
     Parameters
     ----------
     max_drop
-        How far below FP32 the result may be, on the same images: of top-1 in percentage points, of
-        a metric in its own unit.
+        How far below FP32 the result may be, on the same images: in percentage points, of a
+        function in its own unit.
     minimum
-        What the result has to be: of top-1 a fraction.
+        What the result has to be: of the metrics that have names a fraction.
     min_snr_db
         Signal-to-noise ratio of the least exact output against FP32, in decibels.
     labels
-        Integers, one for each image of ``data``; the first output is looked at.
+        One for each image of ``data``: of top-1 integers, of mean-iou integer masks (height,
+        width), for a function whatever it takes.
     metric
-        Called with an iterator over the outputs of the images of ``data``, one dictionary of
-        arrays (of batch 1) an image, in order; returns a number, the higher the better.
+        "top-1", "mean-iou" or "agreement" (with FP32's classes), which look at the first output; or
+        a function, called with two iterators that have one item an image, in order: the outputs, a
+        dictionary of output name -> array as the network gives it for batch 1, and the labels;
+        without labels, the outputs of FP32, which are computed as they are asked for. It looks
+        at all outputs and returns a number, the higher the better.
     data
         Images to measure on, as :func:`relay_int8.open_data` takes them. None: every second
         calibration image is measured on, and the others calibrate; ``labels`` then are those of
@@ -57,15 +55,15 @@ class Demand:
     --------
     >>> str(Demand(min_snr_db=25))
     'SNR at least 25 dB'
-    >>> str(Demand(max_drop=1, labels=np.arange(10)))
+    >>> str(Demand(max_drop=1, labels=[7, 2, 1]))
     'top-1 at most 1 percentage points below FP32'
     """
 
     max_drop: float | None = None
     minimum: float | None = None
     min_snr_db: float | None = None
-    labels: Array | None = None
-    metric: Metric | None = None
+    labels: ImageLabels | None = None
+    metric: str | Metric | None = None
     data: str | Path | Batches | None = None
 
     def __post_init__(self) -> None:
@@ -81,10 +79,6 @@ class Demand:
             raise ConfigError(
                 f"max_drop is {self.max_drop}; give how far below FP32 the result may be: 0 or more"
             )
-        if self.metric is not None and not callable(self.metric):
-            raise ConfigError(
-                f"metric is a {type(self.metric).__name__}; give a function of the outputs"
-            )
         self._check_judge()
 
     def _check_judge(self) -> None:
@@ -97,15 +91,14 @@ class Demand:
                     "give max_drop"
                 )
             return
-        if len(judges) != 1:
+        if not judges:
             raise ConfigError(
-                f"{'both' if judges else 'neither'} of labels and metric given; max_drop and "
-                "minimum are of top-1, with labels, or of a metric; min_snr_db needs none of them"
+                "neither of labels and metric given; max_drop and minimum are of a metric, of "
+                "top-1 with labels alone; min_snr_db needs none of them"
             )
-        if self.metric is not None and self.data is None:
-            raise ConfigError("a metric knows the images that it is for; give them as data")
-        if self.labels is not None and self.minimum is not None and not 0 <= self.minimum <= 1:
-            raise ConfigError(f"minimum is {self.minimum}; top-1 is a fraction, 0 to 1")
+        require_metric(self._metric, self.labels)
+        if self._is_share and self.minimum is not None and not 0 <= self.minimum <= 1:
+            raise ConfigError(f"minimum is {self.minimum}; {self.measure} is a fraction, 0 to 1")
 
     def __str__(self) -> str:
         """Return the demand in words."""
@@ -113,7 +106,7 @@ class Demand:
             return f"{self.measure} at least {self.min_snr_db:g} dB"
         if self.minimum is not None:
             return f"{self.measure} at least {self.minimum:g}"
-        unit = "" if self.labels is None else " percentage points"
+        unit = " percentage points" if self._is_share else ""
         return f"{self.measure} at most {self.max_drop:g}{unit} below FP32"
 
     @property
@@ -121,9 +114,21 @@ class Demand:
         """Name of what is measured."""
         if self.min_snr_db is not None:
             return SNR
-        if self.labels is not None:
-            return TOP1
-        return str(getattr(self.metric, "__name__", type(self.metric).__name__))
+        return name_of(self._metric)
+
+    @property
+    def judge(self) -> BoundMetric | None:
+        """The metric with the labels; None where decibels are measured."""
+        return None if self.min_snr_db is not None else bound_metric(self._metric, self.labels)
+
+    @property
+    def _metric(self) -> str | Metric:
+        return TOP1 if self.metric is None else self.metric
+
+    @property
+    def _is_share(self) -> bool:
+        """Whether the metric is a share of images or pixels."""
+        return self.min_snr_db is None and isinstance(self._metric, str)
 
     def holds(self, score: float, fp32: float) -> bool:
         """Return whether a network of ``score`` is good enough, FP32 being ``fp32``."""
@@ -132,7 +137,7 @@ class Demand:
         if self.minimum is not None:
             return score >= self.minimum - ROUNDING
         assert self.max_drop is not None
-        allowed = self.max_drop / 100 if self.labels is not None else self.max_drop
+        allowed = self.max_drop / 100 if self._is_share else self.max_drop
         return fp32 - score <= allowed + ROUNDING
 
 

@@ -1,11 +1,13 @@
-"""The class of each image that an accuracy is measured on."""
+"""The class of each image, or of each pixel of it, that an accuracy is measured on."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePath
 
-from relay_int8.data import labels
+from relay_int8.data import labels, masks
 from relay_int8.data.labels import Labels
+from relay_int8.data.masks import Mask
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
 
@@ -32,8 +34,38 @@ def read_labels(source: str | Path, data: str | Path) -> Labels:
     ConfigError
         The labels cannot be read, are no integers, or a picture has none.
     """
-    source, data = Path(source), Path(data)
+    pictures = _pictures(Path(data))
+    return labels.read_labels(Path(source), pictures)
+
+
+def read_masks(source: str | Path, data: str | Path) -> Sequence[Mask]:
+    """Return the class of each pixel of each image of ``data``, for the metric mean-iou.
+
+    Parameters
+    ----------
+    source
+        A ``.npy`` file, (images, height, width), in the order of the images; or a folder of
+        ``.png`` files, with a palette or gray, or ``.npy`` files: named as the pictures, or in
+        order of their names where the images are arrays.
+    data
+        The images: a folder of pictures, or a file of arrays.
+
+    Returns
+    -------
+    sequence of numpy.ndarray
+        (height, width) integers, one for each image.
+
+    Raises
+    ------
+    ConfigError
+        A mask is missing, cannot be read, or is not of integers.
+    """
+    return masks.read_masks(Path(source), _pictures(Path(data)))
+
+
+def _pictures(data: Path) -> list[PurePath] | None:
+    """Return the paths of pictures within their folder, None where data is an array."""
     if not data.is_dir():
-        return labels.read_labels(source)
+        return None
     paths = PictureFolder(data, Preprocessing()).paths()
-    return labels.read_labels(source, [path.relative_to(data) for path in paths])
+    return [path.relative_to(data) for path in paths]

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 
-import numpy as np
 from tvm import IRModule
 
-from relay_int8.api.demand import Array, Demand, DemandMet
+from relay_int8.api.demand import Demand, DemandMet
 from relay_int8.api.float_network import Network, compiled_network
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.dataset import Dataset, Image
-from relay_int8.errors import AccuracyError, ConfigError, Int8Error
+from relay_int8.errors import AccuracyError, ConfigError
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.plan import LayerPlan
 from relay_int8.notices import notice
 from relay_int8.numerics.snr import least_snr_db
+from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.mixed_precision.fewest_floats import fewest_floats
 from relay_int8.quantization.mixed_precision.harm import by_harm
 from relay_int8.quantization.quantize import leave_in_float
 from relay_int8.quantization.quantized_model import QuantizedModel
-from relay_int8.report.accuracy import require_labels
-from relay_int8.report.label_check import tell_of_labels
 
 STAGE = "demand"
 
@@ -58,7 +56,7 @@ class DemandTrial:
 
     def __init__(self, mod: IRModule, demand: Demand, images: Dataset, *, held_out: bool) -> None:
         self._demand = demand
-        self._labels = None if demand.labels is None else _labels(demand.labels, images, held_out)
+        self._metric = _judge(demand, images, held_out)
         self._images = every_second(images, 1) if held_out else images
         self._held_out = held_out
         self._reference = compiled_network(with_batch(normalize()(mod), 1))
@@ -66,7 +64,7 @@ class DemandTrial:
         self._scores: dict[frozenset[str], float] = {}
         self._best: QuantizedModel | None = None  # the last one that met the demand
         if demand.min_snr_db is None:
-            self._fp32 = self._score(self._reference, is_fp32=True)
+            self._fp32 = self._score(self._reference)
         if not demand.holds(self._fp32, self._fp32):
             raise AccuracyError(
                 f"{demand} is demanded, and FP32 itself has {self._fp32:.4g}: no quantized network "
@@ -156,13 +154,13 @@ class DemandTrial:
                 progress(STAGE, len(self._scores), None)
         return self._scores[key]
 
-    def _score(self, network: Network, *, is_fp32: bool = False) -> float:
-        if self._demand.min_snr_db is not None:
+    def _score(self, network: Network) -> float:
+        if self._metric is None:
             return least_snr_db((self._reference(image), network(image)) for image in self._images)
+        labels = self._metric.labels
+        floats = (self._reference(image) for image in self._images)
         outputs = (network(image) for image in self._images)
-        if self._labels is not None:
-            return _top1(outputs, self._labels, warns=is_fp32)
-        return _of_metric(self._demand, outputs)
+        return self._metric.score(outputs, floats if labels is None else labels)
 
 
 def _macs(layers: Iterable[LayerPlan]) -> int:
@@ -195,54 +193,12 @@ def every_second(images: Dataset, first: int) -> Dataset:
     return Dataset(_batches, images.inputs)
 
 
-def _labels(labels: Array, images: Dataset, held_out: bool) -> Array:
-    """Return the labels of the images that are measured on."""
-    labels = np.asarray(labels)
-    if labels.dtype.kind not in "iu":
-        raise ConfigError(f"labels are {labels.dtype}, integers expected: a class for each image")
-    count = sum(1 for _ in images)
-    if labels.shape != (count,):
-        raise ConfigError(
-            f"{count} images, but labels of shape {labels.shape}; give one integer for each image "
-            f"of {'the calibration data' if held_out else 'the data to measure on'}"
-        )
-    return labels[1::2] if held_out else labels
-
-
-def _top1(outputs: Iterator[dict[str, Array]], labels: Array, *, warns: bool) -> float:
-    """Return the fraction of images whose largest value of the first output is the label."""
-    first = next(outputs)
-    classes = next(iter(first.values())).size
-    require_labels(labels, len(labels), classes)
-    chosen = np.array([next(iter(y.values())).argmax() for y in chain([first], outputs)])
-    if warns:
-        tell_of_labels(chosen, labels, classes)
-    return float(np.mean(chosen == labels))
-
-
-def _of_metric(demand: Demand, outputs: Iterator[dict[str, Array]]) -> float:
-    """Return what the user's metric says of the outputs."""
-    assert demand.metric is not None
-    try:
-        value = demand.metric(outputs)
-    except Int8Error:
-        raise
-    except Exception as error:  # whatever the user's function raises
-        raise ConfigError(
-            f"the metric {demand.measure} raised {type(error).__name__}: {error}; it is called "
-            "with an iterator over the outputs of the images: for each a dictionary, output name "
-            "-> array of batch 1"
-        ) from error
-    try:
-        score = float(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"the metric {demand.measure} returned a {type(value).__name__}; a number is "
-            "expected, the higher the better"
-        ) from error
-    if not math.isfinite(score):
-        raise ConfigError(
-            f"the metric {demand.measure} returned {score}; a finite number is expected, the "
-            "higher the better"
-        )
-    return score
+def _judge(demand: Demand, images: Dataset, held_out: bool) -> BoundMetric | None:
+    """Return what a demand measures by, with labels of the images that are measured on."""
+    metric = demand.judge
+    if metric is None:
+        return None
+    if metric.labels is not None:
+        data = "the calibration data" if held_out else "the data to measure on"
+        metric.require_images(sum(1 for _ in images), data)
+    return metric.of_every_second(1) if held_out else metric

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay_int8.api.bind_metric import bound_metric
 from relay_int8.api.demand import Demand, DemandMet
 from relay_int8.api.meet_demand import DemandTrial, every_second, require_halves
+from relay_int8.api.metrics import MEAN_IOU, TOP1
 from relay_int8.api.model import Model, data_inputs
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
@@ -22,7 +24,9 @@ from relay_int8.graph import dataflow
 from relay_int8.quantization import quantize as quantization
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.metric import BoundMetric, ImageLabels, Metric
 from relay_int8.quantization.plan_file import with_plan
+from relay_int8.quantization.quantize import require_auto
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.contents import Hazard
 from relay_int8.report.hazards import find_hazards
@@ -117,6 +121,8 @@ def quantize(
     *,
     preprocessing: Preprocessing | None = None,
     plan: str | Path | None = None,
+    metric: str | Metric | None = None,
+    labels: ImageLabels | None = None,
     demand: Demand | None = None,
     keep_histograms: bool = False,
     progress: Progress | None = None,
@@ -136,6 +142,12 @@ def quantize(
         From picture to input, for a folder of pictures.
     plan
         Plan file, as ``relay-int8 sensitivity`` writes it; what it leaves in float by choice stays.
+    metric
+        What the preset "auto" goes by, before decibels: a name or a function, as
+        :class:`relay_int8.Demand` takes them. A function is called with outputs of some of the
+        images, FP32's first, and must have a meaning for these alone. None: decibels.
+    labels
+        For the metric, one for each image of ``data``; None: it compares with the outputs of FP32.
     demand
         An accuracy to reach: layers stay in float as far as it needs them to. ``Quantized.met``
         says which, and what was measured.
@@ -147,8 +159,8 @@ def quantize(
     Raises
     ------
     ConfigError, CoverageError, CalibrationError, RecordError
-        By what is wrong: the configuration, an operator without integers where all must be
-        integers, images or table, the plan.
+        By what is wrong: the configuration, or a metric that raises or gives no finite number; an
+        operator without integers where all must be integers; images or table; the plan.
     AccuracyError
         If the demand is not met even in float.
 
@@ -163,9 +175,14 @@ def quantize(
     find_method(config.method)
     config = config if plan is None else with_plan(config, plan, model.module)
     _check_demand(model, config, demand)
+    judge = _judge(model, config, metric, labels)
     source = _opened(model, data, preprocessing)
+    if judge is not None and judge.labels is not None and isinstance(source, Dataset):
+        judge.require_images(sum(1 for _ in source), "the calibration data")
     trial = None
     if demand is not None:
+        if judge is not None and demand.data is None:
+            judge = judge.of_every_second(0)
         trial, source = _tried(model, demand, source, preprocessing)
     met: DemandMet | None = None
     if model.is_quantized:
@@ -173,7 +190,12 @@ def quantize(
     else:
         assert source is not None
         network = quantization.quantize(
-            model.module, source, config, keep_histograms=keep_histograms, progress=progress
+            model.module,
+            source,
+            config,
+            metric=judge,
+            keep_histograms=keep_histograms,
+            progress=progress,
         )
         if trial is not None:
             network, met = trial.meet(network, source, progress)
@@ -200,6 +222,27 @@ def _check_demand(model: Model, config: QuantConfig, demand: Demand | None) -> N
             f"int8 is required of every layer, and {demand}, for which layers are left in float; "
             "demand one of the two"
         )
+
+
+def _judge(
+    model: Model, config: QuantConfig, metric: str | Metric | None, labels: ImageLabels | None
+) -> BoundMetric | None:
+    """Return the metric with the labels; refuse it where nothing is chosen by it."""
+    if metric is None:
+        if labels is not None:
+            raise ConfigError(
+                f"labels were given, and no metric that looks at them; give {TOP1}, {MEAN_IOU} or "
+                "a function as metric (those of a demand are its own: Demand.labels)"
+            )
+        return None
+    judge = bound_metric(metric, labels)
+    if model.is_quantized:
+        raise ConfigError(
+            f"the metric {judge.name} was given, but the model is quantized already and keeps its "
+            "own scales; give the float model"
+        )
+    require_auto(config, judge)
+    return judge
 
 
 def _tried(

@@ -1,23 +1,36 @@
-"""``--max-drop`` and ``--min-snr`` of ``quantize``: the accuracy that is demanded."""
+"""``--metric``, ``--max-drop``, ``--min-snr`` of ``quantize``: what accuracy is, and has to be."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relay_int8.cli.words import METRICS
+
 if TYPE_CHECKING:
-    from relay_int8 import Demand
+    from relay_int8 import Demand, ImageLabels
 
-ACCURACY = "What accuracy is demanded"
+ACCURACY = "What accuracy is, and what is demanded"
+TOP1, MEAN_IOU, AGREEMENT = METRICS
 
+MetricName = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        help="What --preset auto goes by, before decibels, and what --max-drop is of: top-1 or "
+        "mean-iou (of a segmentation), which need --labels, or agreement with FP32's classes.",
+        rich_help_panel=ACCURACY,
+    ),
+]
 MaxDrop = Annotated[
     float | None,
     typer.Option(
-        help="Leave layers in float until top-1 is at most this many percentage points below FP32 "
-        "on the same images; needs --labels.",
+        help="Leave layers in float until top-1, or --metric, is at most this many percentage "
+        "points below FP32 on the same images; needs --labels, but for agreement.",
         rich_help_panel=ACCURACY,
     ),
 ]
@@ -40,64 +53,101 @@ DemandLabels = Annotated[
     Path | None,
     typer.Option(
         "--labels",
-        help="Of --max-drop: the classes of --eval-data, of --data without one; a file or a "
-        "folder, as evaluate takes them.",
+        help="Of --max-drop and --metric: the classes of --eval-data, of --data without one; a "
+        "file or a folder, as evaluate takes them. Of mean-iou: a .npy file of (images, height, "
+        "width), or a folder of .png or .npy masks named as the pictures.",
         rich_help_panel=ACCURACY,
     ),
 ]
 
 
-def check_demand(
-    max_drop: float | None,
-    min_snr: float | None,
-    labels: Path | None,
-    eval_data: Path | None,
-    data: Path | None,
-) -> None:
-    """Refuse what contradicts itself, before anything is imported.
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """These options, the images, and whether the preset chooses by a metric."""
 
-    Raises
-    ------
-    typer.BadParameter
-        Naming what to leave out or to add.
-    """
-    demanded = max_drop is not None or min_snr is not None
-    goal = max_drop if max_drop is not None else min_snr
-    refusals = {
-        "--max-drop and --min-snr are both given; demand one of them": max_drop is not None
-        and min_snr is not None,
-        "--max-drop is of top-1: give the classes of the images with --labels, or demand "
-        "--min-snr, which needs none": max_drop is not None and labels is None,
-        "--labels are of --max-drop, which is not given": labels is not None and max_drop is None,
-        "--eval-data is of --max-drop and --min-snr; neither is given": eval_data is not None
-        and not demanded,
-        f"{goal} is demanded; give a finite number": goal is not None and not math.isfinite(goal),
-        f"--max-drop {goal}: give how many points top-1 may be below FP32, 0 or more": (
-            max_drop is not None and max_drop < 0
-        ),
-        "there are no images to measure on: give --data, or --eval-data": demanded
-        and data is None
-        and eval_data is None,
-    }
-    for refusal, applies in refusals.items():
-        if applies:
-            raise typer.BadParameter(refusal)
+    max_drop: float | None
+    min_snr: float | None
+    metric: str | None
+    labels: Path | None
+    eval_data: Path | None
+    data: Path | None
+    is_auto: bool
 
+    def check(self) -> None:
+        """Refuse what contradicts itself, before anything is imported.
 
-def chosen_demand(
-    max_drop: float | None,
-    min_snr: float | None,
-    labels: Path | None,
-    eval_data: Path | None,
-    data: Path | None,
-) -> Demand | None:
-    """Return the demand of options that :func:`check_demand` has let pass; None without any."""
-    import relay_int8
+        Raises
+        ------
+        typer.BadParameter
+            Naming what to leave out or to add.
+        """
+        for refusal, applies in (self._metric_refusals() | self._demand_refusals()).items():
+            if applies:
+                raise typer.BadParameter(refusal)
 
-    if max_drop is None and min_snr is None:
-        return None
-    images = eval_data or data
-    classes = None
-    if labels is not None and images is not None:
-        classes = relay_int8.read_labels(labels, images)
-    return relay_int8.Demand(max_drop=max_drop, min_snr_db=min_snr, labels=classes, data=eval_data)
+    def _metric_refusals(self) -> dict[str, bool]:
+        metric, by_drop = self.metric, self.max_drop is not None
+        given, labelled = metric is not None, self.labels is not None
+        return {
+            f"--metric {metric}: {', '.join(METRICS)} are known": given and metric not in METRICS,
+            "--metric says what --preset auto and --max-drop go by; neither is given": given
+            and not (self.is_auto or by_drop),
+            f"--metric {AGREEMENT} compares with FP32: leave --labels out": metric == AGREEMENT
+            and labelled,
+            "--max-drop is of top-1: give the classes of the images with --labels, or demand "
+            "--min-snr, which needs none": by_drop and not given and not labelled,
+            f"--metric {metric} needs --labels; {AGREEMENT} needs none": metric in (TOP1, MEAN_IOU)
+            and not labelled,
+            "--labels are of --max-drop and --metric; neither is given": labelled
+            and not (by_drop or given),
+            f"--labels are those of --eval-data, and --preset auto goes by {metric} of --data: "
+            f"leave --eval-data out, or take {AGREEMENT}": self.is_auto
+            and given
+            and labelled
+            and self.eval_data is not None,
+            "--preset auto goes by --metric on the images of --data: give them": self.is_auto
+            and given
+            and self.data is None,
+        }
+
+    def _demand_refusals(self) -> dict[str, bool]:
+        max_drop, demanded = self.max_drop, self.max_drop is not None or self.min_snr is not None
+        goal = max_drop if max_drop is not None else self.min_snr
+        return {
+            "--max-drop and --min-snr are both given; demand one of them": max_drop is not None
+            and self.min_snr is not None,
+            "--eval-data is of --max-drop and --min-snr; neither is given": self.eval_data
+            is not None
+            and not demanded,
+            f"{goal} is demanded; give a finite number": goal is not None
+            and not math.isfinite(goal),
+            f"--max-drop {goal}: give how many points below FP32 are allowed, 0 or more": (
+                max_drop is not None and max_drop < 0
+            ),
+            "there are no images to measure on: give --data, or --eval-data": demanded
+            and self.data is None
+            and self.eval_data is None,
+        }
+
+    def read_labels(self) -> ImageLabels | None:
+        """Return the classes, or masks, that :meth:`check` has let pass; None without any."""
+        import relay_int8
+
+        images = self.eval_data or self.data
+        if self.labels is None or images is None:
+            return None
+        if self.metric == MEAN_IOU:
+            return relay_int8.read_masks(self.labels, images)
+        return relay_int8.read_labels(self.labels, images)
+
+    def demand(self, labels: ImageLabels | None) -> Demand | None:
+        """Return the demand, None without any."""
+        import relay_int8
+
+        if self.min_snr is not None:
+            return relay_int8.Demand(min_snr_db=self.min_snr, data=self.eval_data)
+        if self.max_drop is None:
+            return None
+        return relay_int8.Demand(
+            max_drop=self.max_drop, metric=self.metric, labels=labels, data=self.eval_data
+        )

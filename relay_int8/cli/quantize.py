@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relay_int8.cli.demand import (
-    DemandLabels,
-    EvalData,
-    MaxDrop,
-    MinSnr,
-    check_demand,
-    chosen_demand,
-)
+from relay_int8.cli.demand import Accuracy, DemandLabels, EvalData, MaxDrop, MetricName, MinSnr
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     INTEGERS,
@@ -32,7 +25,7 @@ from relay_int8.cli.options import (
     chosen_requantize,
     chosen_source,
 )
-from relay_int8.cli.words import METHOD, PRESET
+from relay_int8.cli.words import AUTO, METHOD, PRESET
 from relay_int8.files import require_outputs
 
 if TYPE_CHECKING:
@@ -214,6 +207,7 @@ def quantize(
     require_int8: RequireInt8 = False,
     require_products: RequireProducts = False,
     strict: Strict = False,
+    metric: MetricName = None,
     max_drop: MaxDrop = None,
     min_snr: MinSnr = None,
     labels: DemandLabels = None,
@@ -243,8 +237,16 @@ def quantize(
     """
     layout = _pixel_layout(pixels)
     sums = chosen_requantize(requantize, rounding)
-    accuracy = (max_drop, min_snr, labels, eval_data, data)
-    check_demand(*accuracy)
+    accuracy = Accuracy(
+        max_drop=max_drop,
+        min_snr=min_snr,
+        metric=metric,
+        labels=labels,
+        eval_data=eval_data,
+        data=data,
+        is_auto=preset == AUTO,
+    )
+    accuracy.check()
     written = (output, report, save_table, qdq)
     require_outputs(*written, read=(model, data, table, plan, params, labels, eval_data))
     source = chosen_source(data, table, method)
@@ -278,11 +280,20 @@ def quantize(
         records=records,
         require_tuned=require_tuned,
     )
-    demand = chosen_demand(*accuracy)
+    classes = accuracy.read_labels()
+    demand = accuracy.demand(classes)
+    searches_by_metric = metric is not None and preset == AUTO
     console = terminal(error=as_json)
     console.print(f"{model} -> {output}", soft_wrap=True)
     _print_resolved(
-        console, config, table, plan, f"{target}, {arch}" if arch else target, preprocess, demand
+        console,
+        config,
+        table,
+        plan,
+        f"{target}, {arch}" if arch else target,
+        preprocess,
+        metric,
+        demand,
     )
     with progress_report() as progress:
         result = relay_int8.compile_model(
@@ -294,6 +305,8 @@ def quantize(
             options=options,
             preprocessing=recipe,
             plan=plan,
+            metric=metric if searches_by_metric else None,
+            labels=classes if searches_by_metric else None,
             demand=demand,
             samples=samples,
             sensitivity=sensitivity,
@@ -316,6 +329,7 @@ def _print_resolved(
     plan: Path | None,
     target: str,
     preprocess: str | None,
+    metric: str | None,
     demand: Demand | None,
 ) -> None:
     floats = [*config.exclude, *([f"those of {plan}"] if plan else [])]
@@ -326,6 +340,7 @@ def _print_resolved(
         "requantize": config.requantize_text,
         "target": target,
         "in float": ", ".join(floats) or "nothing",
+        **({} if metric is None else {"metric": metric}),
         **({} if demand is None else {"demanded": str(demand)}),
         "images": "as given" if preprocess is None else f"prepared ({preprocess})",
     }

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-PRESETS = ("int8", "int8-symmetric", "int8-asymmetric", "int8-accurate", "auto")
+AUTO = "auto"
+PRESETS = ("int8", "int8-symmetric", "int8-asymmetric", "int8-accurate", AUTO)
 PRESET = "int8-asymmetric"
 METHODS = (
     "max",
@@ -30,6 +31,8 @@ METHODS = (
 )
 METHOD = "mse-affine"
 """The default, as PRESET is."""
+METRICS = ("top-1", "mean-iou", "agreement")
+"""Of quantize --metric."""
 FORMATS = (
     "relay-int8",
     "tensorrt",

@@ -32,8 +32,9 @@ from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
+from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.quantized_model import QuantizedModel
-from relay_int8.quantization.refine.auto import Choice, choose_config
+from relay_int8.quantization.refine.auto import SearchResult, choose_config
 from relay_int8.quantization.refine.depthwise import scalable_channels, with_factors
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
@@ -48,6 +49,7 @@ def quantize(
     data: Dataset | CalibrationTable,
     config: QuantConfig | None = None,
     *,
+    metric: BoundMetric | None = None,
     keep_histograms: bool = False,
     progress: Progress | None = None,
 ) -> QuantizedModel:
@@ -62,6 +64,8 @@ def quantize(
         fitted to the network (:func:`relay_int8.calibration.formats.fit`).
     config
         Preset, method, exclusions; ``QuantConfig()`` if None.
+    metric
+        What the preset "auto" goes by, with labels of all of ``data`` or none; None: decibels.
     keep_histograms
         Whether the table that is made of images carries the counts; the integers are the same.
     progress
@@ -73,16 +77,20 @@ def quantize(
         With ``config.require_int8``, if a layer that was not excluded stays in float.
     CalibrationError
         If data or table do not fit the network.
+    ConfigError
+        If the metric fails, or there is one and the preset is another.
     """
     config = config or QuantConfig()
+    require_auto(config, metric)
     reference, declined = normalized(mod)
     model_hash = float_digest(reference)
-    choices: tuple[Choice, ...] = ()
+    search: SearchResult | None = None
     if isinstance(data, CalibrationTable):
         require_ranges_alone(config, "a calibration table was given; give the images")
     else:
         if config.preset == AUTO:
-            config, choices = choose_config(reference, data, config, progress)
+            search = choose_config(reference, data, config, progress, metric)
+            config = search.config
         reference = equalize(reference, data, config.applied.equalization)
     plan = annotate(reference, config)
     table = (
@@ -109,7 +117,8 @@ def quantize(
         digest=digest(quantized),
         model_hash=model_hash,
         config=config,
-        choices=choices,
+        choices=search.choices if search else (),
+        metric_scores=search.scores if search else None,
         declined=declined,
         table_given=isinstance(data, CalibrationTable),
     )
@@ -273,6 +282,15 @@ def _corrected(
     weights = {name: w.reals(network.layers[name]) for name, w in reconstruction.weights.items()}
     replaced = ReplaceWeights(weights, reconstruction.biases, separate)
     return tvm.transform.Sequential([replaced])(reference)
+
+
+def require_auto(config: QuantConfig, metric: BoundMetric | None) -> None:
+    """Raise a ConfigError if there is a metric, and a preset that tries nothing."""
+    if metric is not None and config.preset != AUTO:
+        raise ConfigError(
+            f"the metric {metric.name} was given, and preset {config.preset} searches nothing; "
+            f"leave it out, or choose preset {AUTO}"
+        )
 
 
 def require_ranges_alone(config: QuantConfig, instead: str) -> None:

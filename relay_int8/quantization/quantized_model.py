@@ -12,6 +12,7 @@ from relay_int8.graph.declined import Declined
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import DIGITS
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.metric import MetricScores
 from relay_int8.quantization.refine.auto import Choice
 
 
@@ -35,6 +36,8 @@ class QuantizedModel:
         How it was made; with the preset "auto", what that chose.
     choices
         What "auto" tried and why it chose as it did.
+    metric_scores
+        What the metric that it went by says of FP32, of the default and of what was chosen.
     declined
         What the rewrites of its canonical form left alone, and why.
     adopted
@@ -52,6 +55,7 @@ class QuantizedModel:
     model_hash: str
     config: QuantConfig = field(default_factory=QuantConfig)
     choices: tuple[Choice, ...] = ()
+    metric_scores: MetricScores | None = None
     declined: tuple[Declined, ...] = ()
     adopted: bool = False
     table_given: bool = False
@@ -90,4 +94,6 @@ class QuantizedModel:
         del fields["budget"]  # of the search; its choices say what there was no time for
         if self.choices:
             fields["choices"] = [str(choice) for choice in self.choices]
+        if self.metric_scores is not None:
+            fields["metric"] = str(self.metric_scores)
         return fields

@@ -99,17 +99,26 @@ def test_a_metric_of_the_user(model, data):
     calibration, x, labels = data
     lengths = []
 
-    def right(outputs):
-        found = [y[OUTPUT].argmax() for y in outputs]
-        lengths.append(len(found))
-        return np.float32(np.mean(found == labels))
+    def right(outputs, rights):
+        pairs = [(y[OUTPUT].argmax(), label) for y, label in zip(outputs, rights, strict=True)]
+        lengths.append(len(pairs))
+        return np.float32(np.mean([found == label for found, label in pairs]))
 
-    made = relay_int8.quantize(
-        model, calibration, CONFIG, demand=Demand(metric=right, minimum=0.97, data=[x])
-    )
+    demand = Demand(metric=right, minimum=0.97, data=[x], labels=list(labels))
+    made = relay_int8.quantize(model, calibration, CONFIG, demand=demand)
     assert made.met.floats == (HARMED,) and made.met.measure == "right"
     assert made.met.demand == "right at least 0.97"
     assert lengths == [100] * 3  # FP32, all in integers, one layer in float
+
+
+def test_a_metric_that_compares_with_fp32(model, fp32):
+    """Without data of its own, on every second calibration image; its name says it is a share."""
+    images = wide_images(60, seed=2)
+    demand = Demand(metric="agreement", max_drop=5)
+    assert str(demand) == "agreement at most 5 percentage points below FP32"
+    met = relay_int8.quantize(model, images, CONFIG, demand=demand).met
+    assert (met.measure, met.images, met.held_out) == ("agreement", 30, True)
+    assert met.fp32 == 1 and met.int8 < 0.95 <= met.reached and HARMED in met.floats
 
 
 def test_a_demand_that_integers_meet_costs_nothing(model, data):
@@ -133,7 +142,7 @@ def test_nothing_in_integers_is_said(model, monkeypatch):
     assert made.met.float_macs == 1
 
 
-def never(outputs):
+def never(outputs, references):
     raise KeyError("boxes")
 
 
@@ -141,7 +150,7 @@ def failing_after(calls, first, then):
     """Return a metric that gives ``first`` for so many calls."""
     left = [calls]
 
-    def metric(outputs):
+    def metric(outputs, _):
         assert len(list(outputs)) == 4
         left[0] -= 1
         return first if left[0] >= 0 else then
@@ -152,7 +161,7 @@ def failing_after(calls, first, then):
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        (never, "the metric never raised KeyError: 'boxes'; it is called with an iterator"),
+        (never, "the metric never raised KeyError: 'boxes'; it is called with two"),
         (failing_after(1, float("nan"), 0), "the metric metric returned nan; a finite number"),
         (failing_after(1, None, 0), "the metric metric returned a NoneType; a number is"),
         (failing_after(1, 1.0, float("nan")), "the metric metric returned nan"),
@@ -188,9 +197,11 @@ def test_demands_that_nothing_meets(model, monkeypatch):
         ({"min_snr_db": float("nan")}, "min_snr_db is nan; give a finite number"),
         ({"min_snr_db": 20, "labels": [1]}, "needs no labels"),
         ({"min_snr_db": 20, "metric": max}, "needs no metric"),
-        ({"max_drop": 1, "labels": [1], "metric": max}, "both of labels and metric given"),
-        ({"minimum": 1, "metric": max}, "give them as data"),
-        ({"minimum": 1, "metric": "miou"}, "metric is a str; give a function"),
+        ({"max_drop": 1, "labels": [1], "metric": "agreement"}, "takes no labels"),
+        ({"max_drop": 1, "metric": "mean-iou"}, "mean-iou needs labels"),
+        ({"minimum": 1, "metric": "miou"}, "metric 'miou' is unknown; choose one of top-1"),
+        ({"minimum": 1, "metric": 1}, "metric is a int; give a function"),
+        ({"minimum": 2, "metric": "agreement"}, "minimum is 2; agreement is a fraction"),
         ({"minimum": 61.5, "labels": [1]}, r"minimum is 61\.5; top-1 is a fraction"),
     ],
 )
@@ -217,9 +228,64 @@ def test_what_does_not_go_with_a_demand(model, spared):
     with pytest.raises(ConfigError, match="quantized already and keeps its own scales"):
         relay_int8.quantize(adopted, None, demand=snr)
     for labels, message in (
-        (np.zeros(4, int), r"8 images, but labels of shape \(4,\); .* of the calibration data"),
+        (
+            np.zeros(4, int),
+            "8 images, but 4 labels; give one for each image of the calibration data",
+        ),
         (np.zeros(8), "labels are float64, integers expected"),
         (np.full(8, 9), "label 9 found, but the output has 5 values"),
     ):
         with pytest.raises(ConfigError, match=message):
             relay_int8.quantize(model, x, demand=Demand(max_drop=1, labels=labels))
+
+
+def test_what_does_not_go_with_a_metric(model, spared):
+    x, auto = wide_images(8), QuantConfig(preset="auto")
+    with pytest.raises(ConfigError, match="no metric that looks at them"):
+        relay_int8.quantize(model, x, auto, labels=[1] * 8)
+    with pytest.raises(ConfigError, match="metric agreement was given, and preset int8-asymmetric"):
+        relay_int8.quantize(model, x, metric="agreement")
+    with pytest.raises(ConfigError, match="8 images, but 7 labels; give one for each image of the"):
+        relay_int8.quantize(model, x, auto, metric="top-1", labels=[1] * 7)
+    with pytest.raises(ConfigError, match="looks at calibration images"):
+        relay_int8.quantize(model, spared.table, auto, metric="agreement")
+    adopted = dataclasses.replace(model, module=spared.network.mod)
+    with pytest.raises(ConfigError, match="metric agreement was given, but the model is quantized"):
+        relay_int8.quantize(adopted, None, auto, metric="agreement")
+
+
+def test_a_metric_that_fails_loses_nothing(tmp_path):
+    path, before = tmp_path / "wide.ri8", b"an artifact of before"
+    path.write_bytes(before)
+    onnx.save(wide_network(), tmp_path / "wide.onnx")
+    with pytest.raises(ConfigError, match="the metric never raised KeyError: 'boxes'"):
+        relay_int8.compile_model(
+            tmp_path / "wide.onnx",
+            wide_images(8),
+            path,
+            config=QuantConfig(preset="auto"),
+            metric=never,
+        )
+    assert path.read_bytes() == before
+
+
+def test_auto_by_a_metric_and_a_demand_share_the_images(model, fp32):
+    """Every second image is measured on; auto goes by the others, with their labels."""
+    images = wide_images(48, seed=2)
+    labels = fp32(images).argmax(axis=1)
+    given = []
+
+    def right(outputs, rights):
+        pairs = [(y[OUTPUT].argmax(), label) for y, label in zip(outputs, rights, strict=True)]
+        given.append(sorted(label for _, label in pairs))
+        return float(np.mean([found == label for found, label in pairs]))
+
+    demand = Demand(max_drop=0.5, metric=right, labels=labels)
+    made = relay_int8.quantize(
+        model, images, QuantConfig(preset="auto"), metric=right, labels=labels, demand=demand
+    )
+    scores = made.network.metric_scores
+    assert scores.fp32 == 1 and scores.images == 24 and made.met.fp32 == 1
+    assert given[0] == sorted(labels[1::2])  # FP32, for the demand
+    assert sorted(given[1] + given[2]) == sorted(labels[::2])
+    assert "right, on 24 images not seen: FP32 1.0000" in made.network.settings["metric"]

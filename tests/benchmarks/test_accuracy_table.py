@@ -41,8 +41,8 @@ class FakeSubject:
 
     fp32 = "float"
 
-    def quantized(self, config):
-        return TimedRun(run=config.preset, seconds=2.0)
+    def quantized(self, config, *, by_metric=False):
+        return TimedRun(run=config.preset + " by metric" * by_metric, seconds=2.0)
 
     def of_peer(self, name):
         return TimedRun(run=name, seconds=1.0)
@@ -58,11 +58,13 @@ class FakeSubject:
 def test_what_is_known_is_not_measured_again():
     cells = Cells(None)
     cells.keep("net", "eval", "auto", HALF)
-    measure(cells, "net", FakeSubject(), "eval", [FP32, "auto", "accurate", "NNCF"])
+    rows = [FP32, "auto", "accurate", "auto by metric", "NNCF"]
+    measure(cells, "net", FakeSubject(), "eval", rows)
     assert cells.find("net", "eval", "auto") == HALF
     assert cells.find("net", "eval", FP32).metric == len("float") / 100
     assert cells.find("net", "eval", "accurate").metric == len("int8-accurate") / 100
     assert cells.find("net", "eval", "accurate").seconds == 2.0
+    assert cells.find("net", "eval", "auto by metric").metric == len("auto by metric") / 100
     assert cells.find("net", "eval", "NNCF") == Score(metric=0.04, snr_db=0.0, seconds=1.0)
 
 

@@ -17,6 +17,8 @@ def test_mean_iou():
     # class 0: 1 of 3 pixels that either has; class 1: 3 of 5; the last two pixels do not count
     assert mean_iou(chosen, LABELS, 2) == pytest.approx((1 / 3 + 3 / 5) / 2)
     assert mean_iou(LABELS, LABELS, 2) == 1
+    assert mean_iou(LABELS, LABELS, 3) == 1
+    assert mean_iou(chosen, np.zeros_like(LABELS), 2) == 3 / 8  # class 1 is in no label
 
 
 def test_read_labels(tmp_path):

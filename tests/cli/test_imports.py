@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import relay_int8
+from relay_int8.api.metrics import METRICS
 from relay_int8.calibration import METHODS
 from relay_int8.calibration.formats import FORMATS
 from relay_int8.cli import words
@@ -57,6 +58,7 @@ def test_words_are_those_of_the_library():
     assert (*FORMATS,) == words.FORMATS
     assert (*PRESETS,) == words.PRESETS
     assert (*PREPARATIONS,) == words.PREPARATIONS
+    assert (*METRICS,) == words.METRICS
     assert words.ROUNDINGS == ROUNDINGS and words.Requantize == Requantize
     assert (QuantConfig.preset, QuantConfig.method) == (words.PRESET, words.METHOD)
 

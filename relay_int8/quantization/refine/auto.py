@@ -6,15 +6,16 @@ calibration images, and is judged by the outputs for the other half: the one win
 nearest to FP32, the least exact output of the network counting. A simpler answer, which comes
 first, wins unless another one is better by ``GAIN_DB`` and by more than the choice of images
 explains (:mod:`relay_int8.numerics.judgement`); one that is ``BEHIND_DB`` behind after the first
-half is not tried on the second. In the end all that was chosen is held against the default in the
-same way, and is then done again with all the images.
+half is not tried on the second. Where the user has a metric, it decides before decibels do
+(:mod:`relay_int8.quantization.refine.trial_result`). In the end all that was chosen is held against
+the default in the same way, and is then done again with all the images.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -25,9 +26,10 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
 from relay_int8.errors import ConfigError
 from relay_int8.graph.batch import with_batch
-from relay_int8.numerics.judgement import Judgement
 from relay_int8.quantization.config import AUTO, QuantConfig, Tools
+from relay_int8.quantization.metric import BoundMetric, MetricScores, mean_score
 from relay_int8.quantization.refine.trial import HALVES, Trial
+from relay_int8.quantization.refine.trial_result import TrialResult
 
 GAIN_DB = 0.1
 BEHIND_DB = 0.5  # and more than chance explains, on the first half of the images
@@ -39,7 +41,8 @@ class Choice:
     """One question, the answer that was picked, and the decibels that each answer reached.
 
     ``halved`` are the answers that were too far behind after half of the images, whose decibels
-    these are; ``untried`` are those that the budget left no time for.
+    these are; ``untried`` are those that the budget left no time for; ``scores`` what the metric
+    says of each answer, where there is one.
     """
 
     question: str
@@ -47,19 +50,31 @@ class Choice:
     tried: Mapping[str, float]
     halved: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        tried = ", ".join(
-            f"{answer} {ratio_db:.2f} dB{' on half of them' if answer in self.halved else ''}"
-            for answer, ratio_db in self.tried.items()
-        )
+        tried = ", ".join(self._text(answer) for answer in self.tried)
         untried = f"; no time for {', '.join(self.untried)}" if self.untried else ""
         return f"{self.question}: {self.picked} (on images not seen: {tried}{untried})"
 
+    def _text(self, answer: str) -> str:
+        score = f"{self.scores[answer]:.4f} and " if answer in self.scores else ""
+        half = " on half of them" if answer in self.halved else ""
+        return f"{answer} {score}{self.tried[answer]:.2f} dB{half}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """What the search has found, why, and what the metric says of it, where there is one."""
+
+    config: QuantConfig
+    choices: tuple[Choice, ...]
+    scores: MetricScores | None = None
+
 
 Answers = Mapping[str, QuantConfig]
-Halves = tuple[Judgement, ...]
-"""An answer's judgement on the first half of the images, and on the second unless it was cut."""
+Halves = tuple[TrialResult, ...]
+"""An answer's result on the first half of the images, and on the second unless it was cut."""
 
 
 def choose_config(
@@ -67,7 +82,8 @@ def choose_config(
     data: Iterable[Image],
     config: QuantConfig,
     progress: Progress | None = None,
-) -> tuple[QuantConfig, tuple[Choice, ...]]:
+    metric: BoundMetric | None = None,
+) -> SearchResult:
     """Return what ``preset="auto"`` stands for with this network and these images.
 
     Parameters
@@ -82,6 +98,8 @@ def choose_config(
     progress
         Called before and after every half of the answers that are tried, with what they are and the
         seconds that are left.
+    metric
+        Judges answers before decibels do, with labels of all of ``data`` or none.
     """
     if config.method != QuantConfig.method or config.tools is not None:
         raise ConfigError(
@@ -90,7 +108,7 @@ def choose_config(
         )
     started = clock()
     default = replace(config, preset=QuantConfig.preset, tools=Tools(), budget=None)
-    trial = Trial(with_batch(mod, 1), data, default)
+    trial = Trial(with_batch(mod, 1), data, default, metric)
     search = _Search(trial, config.budget, started, progress)
     chosen, choices = default, []
     for question, answers in _QUESTIONS.items():
@@ -102,7 +120,8 @@ def choose_config(
         options = {"the default": default, "all of these": chosen}
         choices.append(search.decided("in the end", options))
         chosen = default
-    return chosen, tuple(choices)
+    scores = None if metric is None else search.scores(metric.name, chosen)
+    return SearchResult(config=chosen, choices=tuple(choices), scores=scores)
 
 
 class _Search:
@@ -124,21 +143,35 @@ class _Search:
         self._left = sum(MOST_TRIALS[later] for later in _from(question))
         self._try(question, options)
         tried = {name: self._judged[one] for name, one in options.items() if one in self._judged}
-        whole = {name: Judgement.joined(one) for name, one in tried.items() if len(one) == HALVES}
+        joined = {name: TrialResult.joined(halves) for name, halves in tried.items()}
+        whole = {name: joined[name] for name, halves in tried.items() if len(halves) == HALVES}
         return Choice(
             question=question,
             picked=_picked(whole),
-            tried={name: Judgement.joined(one).ratio_db for name, one in tried.items()},
+            tried={name: result.ratio_db for name, result in joined.items()},
             halved=tuple(name for name in tried if name not in whole),
             untried=tuple(name for name in options if name not in tried),
+            scores={name: one.score for name, one in joined.items() if one.score is not None},
         )
 
     def is_behind(self, chosen: QuantConfig, default: QuantConfig) -> bool:
         """Say whether all that was chosen does not gain over the default, where both are judged."""
         if chosen == default or default not in self._judged:
             return False
-        found, start = (Judgement.joined(self._judged[one]) for one in (chosen, default))
+        found, start = (TrialResult.joined(self._judged[one]) for one in (chosen, default))
         return not found.beats(start, GAIN_DB)
+
+    def scores(self, metric: str, chosen: QuantConfig) -> MetricScores:
+        """Return what the metric says of FP32, of the default, which is tried first, and of it."""
+        results = next(iter(self._judged.values())), self._judged[chosen]
+        default, after = (TrialResult.joined(halves) for halves in results)
+        return MetricScores(
+            metric=metric,
+            images=sum(default.images),
+            fp32=mean_score(default.float_scores, default.images),
+            default=mean_score(default.scores, default.images),
+            chosen=mean_score(after.scores, after.images),
+        )
 
     def _try(self, question: str, options: Answers) -> None:
         """Judge the answers that are new, as many at a time as there are halves."""
@@ -179,8 +212,8 @@ class _Search:
         self._report(stage, total, total)
 
     def _note(self, tasks: list[tuple[QuantConfig, int]]) -> None:
-        for (config, _), judgement in zip(tasks, self._trial.judged(tasks), strict=True):
-            self._judged[config] = (*self._judged.get(config, ()), judgement)
+        for (config, _), result in zip(tasks, self._trial.judged(tasks), strict=True):
+            self._judged[config] = (*self._judged.get(config, ()), result)
 
     @property
     def _estimate(self) -> str:
@@ -201,7 +234,7 @@ def _from(question: str) -> list[str]:
     return questions[questions.index(question) :] if question in _QUESTIONS else []
 
 
-def _picked(tried: Mapping[str, Judgement]) -> str:
+def _picked(tried: Mapping[str, TrialResult]) -> str:
     """Return the first answer that no later one beats."""
     leader, *others = tried
     for name in others:

@@ -24,8 +24,10 @@ from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.functions import read_functions
+from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.refine.equalize import Equalized, equalized_by, maxima_of
 from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
+from relay_int8.quantization.refine.held_out import HeldOut
 from relay_int8.quantization.refine.network import (
     Array,
     Arrays,
@@ -35,6 +37,7 @@ from relay_int8.quantization.refine.network import (
 )
 from relay_int8.quantization.refine.parallel import in_parallel
 from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.trial_result import TrialResult
 
 IMAGES = 64  # at most, that constants are made of, in halves
 JUDGING_IMAGES = 128  # at most
@@ -54,9 +57,26 @@ class Trial:
 
     Judging takes a run, making constants several: where the network is large, images beside those
     halves are judged too.
+
+    Parameters
+    ----------
+    mod
+        Normalized float module of batch 1.
+    data
+        Calibration images.
+    config
+        The default: its additions are those of the float network.
+    metric
+        Of outputs, with labels of all of ``data`` or none; one thread calls it.
     """
 
-    def __init__(self, mod: IRModule, data: Iterable[Image], config: QuantConfig) -> None:
+    def __init__(
+        self,
+        mod: IRModule,
+        data: Iterable[Image],
+        config: QuantConfig,
+        metric: BoundMetric | None = None,
+    ) -> None:
         work = max(sum(operator_of(group).macs(group) for group in find_groups(mod["main"])), 1)
         judging = list(islice(data, _count(JUDGING_IMAGES, JUDGING_MACS // work)))
         if not judging:
@@ -65,46 +85,60 @@ class Trial:
         judging = judging[: max(2, IMAGE_BYTES // max(size, 1))]
         fitting = _count(IMAGES, MACS // work)
         additions = annotate(mod, config).additions
-        self._fits = [_Fit(mod, half, additions) for half in _halves(judging[:fitting])]
-        self._others = _halves(judging[fitting:])
-        self._held: dict[int, list[tuple[Arrays, Arrays]]] = {}
+        numbers = list(range(len(judging)))
+        halves, others = _halves(numbers[:fitting]), _halves(numbers[fitting:])
+        self._fits = [_Fit(mod, [judging[i] for i in half], additions) for half in halves]
+        self._held_out = [
+            HeldOut(
+                self._fits[1 - half].floats,
+                [judging[i] for i in others[half]],
+                [*halves[1 - half], *others[half]],
+                metric,
+            )
+            for half in range(HALVES)
+        ]
+        self._has_metric = metric is not None
 
-    def judged(self, tasks: Sequence[tuple[QuantConfig, int]]) -> list[Judgement]:
-        """Return how near outputs are to FP32, on images not seen.
+    def judged(self, tasks: Sequence[tuple[QuantConfig, int]]) -> list[TrialResult]:
+        """Return how good outputs are on images not seen: near to FP32, and by the metric.
 
         Parameters
         ----------
         tasks
             Configurations, and by which half of the images each is to be made.
-        """
-        made = [(self._fits[half].calibrated(config), half) for config, half in tasks]
-        ready = [(make, self._held_out(half)) for make, half in made]
-        return in_parallel(_judgement, ready)
 
-    def _held_out(self, half: int) -> list[tuple[Arrays, Arrays]]:
-        """Return images that are no part of a half, in stacks, and what FP32 gives for them."""
-        if half not in self._held:
-            floats = self._fits[1 - half].floats
-            seen = [(floats.inputs(i), floats.outputs(i)) for i in range(len(floats))]
-            stacks = list(floats.network.images(self._others[half]))
-            outputs = in_parallel(floats.network.run, stacks)
-            self._held[half] = [*seen, *zip(stacks, outputs, strict=True)]
-        return self._held[half]
+        Raises
+        ------
+        ConfigError
+            If the metric fails: in front of the work, where it fails with what FP32 gives.
+        """
+        made = [
+            (self._fits[half].calibrated(config), self._held_out[half]) for config, half in tasks
+        ]
+        for _, held in made:
+            _ = held.float_score if self._has_metric else held.runs  # by this thread, not by two
+        keeps_outputs = self._has_metric
+        judged = in_parallel(lambda task: _judgement(*task, keeps_outputs), made)
+        return [
+            held.result(judgement, outputs)
+            for (_, held), (judgement, outputs) in zip(made, judged, strict=True)
+        ]
 
 
 def _count(most: int, affordable: int) -> int:
     return max(FEWEST_IMAGES, min(most, affordable))
 
 
-def _halves(images: list[Image]) -> tuple[list[Image], list[Image]]:
-    return (images[::2], images[1::2]) if len(images) > 1 else (images, images)
+def _halves(numbers: list[int]) -> tuple[list[int], list[int]]:
+    return (numbers[::2], numbers[1::2]) if len(numbers) > 1 else (numbers, numbers)
 
 
-def _judgement(task: tuple[Callable[[], Run], list[tuple[Arrays, Arrays]]]) -> Judgement:
-    """Return the judgement of the network that is made, on stacks of images."""
-    make, held = task
-    results = in_parallel(make(), [stack for stack, _ in held])
-    return Judgement.of(zip([wanted for _, wanted in held], results, strict=True))
+def _judgement(
+    make: Callable[[], Run], held: HeldOut, keeps_outputs: bool
+) -> tuple[Judgement, list[Arrays]]:
+    """Return the judgement of the network that is made, and its outputs where they are wanted."""
+    outputs = in_parallel(make(), [stack for stack, _ in held.runs])
+    return held.judgement(outputs), outputs if keeps_outputs else []
 
 
 class _Planned(NamedTuple):

@@ -8,6 +8,7 @@ from relay_int8.numerics.judgement import Judgement
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.refine import auto, float_tensors, parallel
+from relay_int8.quantization.refine.trial_result import TrialResult
 from tests.quantization.test_bias_correction import dataset, network, pictures
 
 QUESTIONS = ["equalization", "signed tensors", "ranges", "weights and biases"]
@@ -77,13 +78,14 @@ class Trials:
         self._ratios_db = ratios_db
 
     def judged(self, tasks):
-        """Return a judgement on eight images for each configuration and half."""
+        """Return a result on eight images for each configuration and half."""
         self.done += [(config.method, half) for config, half in tasks]
         self.now += 5 * len(tasks)
         found = []
         for config, half in tasks:
             noise = 10 ** (-self._ratios_db[config.method][half] / 10)
-            found.append(Judgement(signal=np.ones((8, 1)), noise=np.full((8, 1), noise)))
+            judgement = Judgement(signal=np.ones((8, 1)), noise=np.full((8, 1), noise))
+            found.append(TrialResult(judgement=judgement))
         return found
 
 

@@ -8,7 +8,7 @@ import tvm
 from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
-from relay_int8.compiler import kernel_library
+from relay_int8.compiler import kernel_code, kernel_library
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.compiler.lower_kernels import plain_loops
@@ -101,6 +101,17 @@ def test_networks_after_it_run_the_kernels_that_others_were_merged_into(monkeypa
     (x,) = network.inputs.values()
     results = [virtual_machine(built)["main"](tvm.runtime.tensor(x)) for built in (first, second)]
     assert results[0].numpy().tobytes() == results[1].numpy().tobytes()
+
+
+def test_bytes_of_a_library_do_not_depend_on_cores(tmp_path, monkeypatch):
+    network, found = QuantizedNetwork.make(widening()), []
+    monkeypatch.setenv("RELAY_INT8_CACHE", "off")
+    for cores in (1, 3):
+        for module in (kernel_code, kernel_library):
+            monkeypatch.setattr(module, "usable_cores", lambda cores=cores: cores)
+        compile_module(network.mod, TARGET).export(tmp_path / "library.so")
+        found.append((tmp_path / "library.so").read_bytes())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

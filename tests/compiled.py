@@ -15,6 +15,9 @@ from tvm.target import Target
 
 from relay_int8.compiler.lower_kernels import llvm_module, plain_loops
 
+NO_CHECKS = {"tirx.disable_assert": True}
+"""TVM's option by which what ``tvm.compile`` makes does not check its arguments either."""
+
 
 @dataclass(frozen=True)
 class CompiledKernels:

@@ -30,7 +30,6 @@ from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
-NO_CHECKS = {"tirx.disable_assert": True}  # TVM's option: kernels do not check their arguments
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
 FEW_CHUNKS = 4  # of networks that run in the call alone
 CHUNK_KERNELS = 4  # at least so many in a chunk: each takes 15 ms however small it is

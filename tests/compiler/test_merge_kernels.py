@@ -127,8 +127,9 @@ def test_bytes_of_a_library_do_not_depend_on_cores(tmp_path, monkeypatch):
 def test_channels_are_read_from_tensors(spec, changes):
     kernels = scheduled(spec, replace(spec, **changes))
     compiled, sources = merged_kernels(kernels)
-    (kept,) = compiled.values()
-    assert [str(gvar.name_hint) for gvar in sources] == ["k1"]
+    ((gvar, kept),) = compiled.items()
+    assert [*sources] == [*kernels] and {*sources.values()} == {gvar}
+    assert str(gvar.name_hint) == kept.attrs["global_symbol"] not in ("k0", "k1")
     sizes = {str(size.name) for param in kept.params for size in param.ty.shape if _is_open(size)}
     assert sizes and all(name.rpartition("_")[0] in ("x", "w", "y") for name in sizes)
 
@@ -160,13 +161,22 @@ def test_what_is_written_at_an_offset_is_merged_with_its_like_alone():
     wide = replace(SPEC_32, in_channels=64)
     at_offset = {"change": lambda func: at_any_offset(func, [len(func.params) - 1])}
     both, one = scheduled(SPEC_32, wide, **at_offset), scheduled(SPEC_32)
-    assert len(merged_kernels(both)[1]) == 1
+    assert len(merged_kernels(both)[1]) == 2
     mixed = dict(zip([*both, *one], [*both.values(), *one.values()], strict=True))
-    assert len(merged_kernels(mixed)[1]) == 1
+    assert [*merged_kernels(mixed)[1]] == [*both]
 
 
 def test_of_three_those_that_agree_are_merged():
     specs = (SPEC_32, replace(SPEC_32, in_channels=64), replace(SPEC_32, width=8))
     _, sources = merged_kernels(scheduled(*specs))
-    found = {str(gvar.name_hint): str(source.name_hint) for gvar, source in sources.items()}
-    assert found == {"k1": "k0"}
+    assert sorted(str(gvar.name_hint) for gvar in sources) == ["k0", "k1"]
+
+
+def test_equal_kernels_have_equal_names_and_others_other_ones():
+    """Networks of one context look kernels up by name, in the libraries of all before them."""
+    wide, wider = replace(SPEC_64, in_channels=64), replace(SPEC_64, out_channels=128)
+    names = [
+        str(next(iter(merged_kernels(scheduled(SPEC_64, other))[1].values())).name_hint)
+        for other in (wide, wide, wider)
+    ]
+    assert names[0] == names[1] != names[2]

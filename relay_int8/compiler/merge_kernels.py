@@ -120,7 +120,9 @@ class _Comparison:
                 return value
             extent, fraction = part
             size = sizes[extent] * fraction.numerator
-            return size if fraction.denominator == 1 else tirx.floordiv(size, fraction.denominator)
+            if fraction.denominator != 1:
+                size = tirx.floordiv(size, fraction.denominator)
+            return size.astype(str(value.ty.dtype))
 
         body = tvm_ffi.structural_map(first.body, (tirx.IntImm, _number))
         params = [_reshaped(param, self._shape(i, sizes)) for i, param in enumerate(first.params)]

@@ -1,4 +1,4 @@
-"""Compile kernels as the compiler does: without checks of arguments, half of what LLVM would get.
+"""Compile kernels as the compiler does: by its passes, without checks of arguments.
 
 The checks are made here instead, so that a kernel whose arguments have other shapes or types than its
 template's layouts say is still found.
@@ -13,7 +13,10 @@ import tvm
 from tvm import IRModule, tirx
 from tvm.target import Target
 
-from relay_int8.compiler.kernel_library import NEEDLESS, NO_CHECKS
+from relay_int8.compiler.lower_kernels import llvm_module, plain_loops
+
+NO_CHECKS = {"tirx.disable_assert": True}
+"""TVM's option by which what ``tvm.compile`` makes does not check its arguments either."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,7 @@ class CompiledKernels:
 
 def compiled(mod: IRModule, target: Target) -> CompiledKernels:
     """Compile scheduled kernels for ``target``."""
-    with tvm.transform.PassContext(config=NO_CHECKS, disabled_pass=NEEDLESS):
-        return CompiledKernels(mod, tvm.compile(mod, target=target))
+    return CompiledKernels(mod, llvm_module(plain_loops(mod, target), target, checks=False))
 
 
 def assert_fits(func: tirx.PrimFunc, arguments: tuple[tvm.runtime.Tensor, ...]) -> None:

@@ -10,9 +10,9 @@ import tvm
 from tvm import relax
 
 from relay_int8.compiler.build import compile_module
-from relay_int8.compiler.kernel_library import NO_CHECKS
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.mxnet import import_mxnet
+from tests.compiled import NO_CHECKS
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6}
 

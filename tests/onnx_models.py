@@ -8,7 +8,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
-from relay_int8.compiler.kernel_library import NO_CHECKS
+from tests.compiled import NO_CHECKS
 
 Dims = Sequence[int | str]
 UNOPTIMIZED = tvm.target.Target({"kind": "llvm", "opt-level": 0})

@@ -83,7 +83,7 @@ class CalibrationNetwork:
         """The compiled network, compiled when the first image comes."""
         with self._target:
             final = finalize()(lower(self._target, brief=True)(self._observed))
-            return linked(final, self._target)
+            return linked(final, self._target).executable
 
     def _machine(self) -> Callable[..., Any]:
         """Return a virtual machine that no other thread uses."""

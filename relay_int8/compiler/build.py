@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from tvm.target import Target
 
 from relay_int8.compiler.gpu_code import GpuCode, gpu_code
 from relay_int8.compiler.kernel_calls import KernelCall, kernel_calls_of
-from relay_int8.compiler.kernel_library import linked
+from relay_int8.compiler.kernel_library import Linked, linked
 from relay_int8.compiler.memory import memory_of
 from relay_int8.compiler.pipeline import CUDA_GRAPHS, finalize, lower
 from relay_int8.compiler.tuned_schedules import TunedSchedules
@@ -126,8 +127,8 @@ def compile_module(
             final = finalized(lowered, cuda_graphs and on_gpu)
             apart = weights_apart and not on_gpu
             whole, weights = lift_weights(final) if apart else (final, ())
-            executable = (
-                tvm.compile(whole, target=target, relax_pipeline=None)
+            network = (
+                Linked(executable=tvm.compile(whole, target=target, relax_pipeline=None))
                 if on_gpu
                 else linked(whole, target, alone=not shared)
             )
@@ -135,13 +136,22 @@ def compile_module(
     except ScheduleError as error:
         raise ConfigError(str(error)) from error
     return Built(
-        executable=executable,
+        executable=network.executable,
         target=target,
-        calls=kernel_calls_of(lowered),
+        calls=_linked_calls(lowered, network),
         gpu=gpu,
         declined=tuple(declined),
         memory=memory_of(final),
         weights=weights,
+    )
+
+
+def _linked_calls(lowered: IRModule, network: Linked) -> tuple[KernelCall, ...]:
+    """Return the calls of a network with the names that its code has for kernels."""
+    symbols = network.symbols
+    return tuple(
+        dataclasses.replace(call, function=symbols.get(call.function, call.function))
+        for call in kernel_calls_of(lowered)
     )
 
 

@@ -8,14 +8,11 @@ its inner tensors as outputs compile only what no network before them has.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tvm
@@ -23,24 +20,19 @@ import tvm_ffi
 from tvm import IRModule, relax, tirx
 from tvm.relax import vm_build
 from tvm.target import Target
-from tvm.target.codegen import llvm_version_major
 
-from relay_int8.compiler.code_cache import CodeCache
+from relay_int8.compiler.kernel_code import as_loops, code_modules
+from relay_int8.compiler.merge_kernels import merged_kernels
 from relay_int8.compiler.thread_team import runs_in_team, team_module
 from relay_int8.compiler.weights import inputs_of
-from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
-NO_CHECKS = {"tirx.disable_assert": True}  # TVM's option: kernels do not check their arguments
-NEEDLESS = [
-    "tirx.RemoveNoOp"
-]  # takes a fifth of TVM's own passes, and LLVM gives the same bytes without it
 CHUNKS = 8  # whatever the number of cores, which bytes of an artifact must not depend on
-FEW_CHUNKS = 4  # of networks that run in the call alone: each takes 30 ms however small it is
-CODE_VERSION = 1  # of what is kept on disk: to be raised where the same kernels get other code
+FEW_CHUNKS = 4  # of networks that run in the call alone
+CHUNK_KERNELS = 4  # at least so many in a chunk: each takes 15 ms however small it is
 QUICK_LEVEL = 2  # LLVM's; of float networks it takes a fifth less time than 3, and they run as fast
 
 Kernels = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
@@ -48,10 +40,22 @@ Kernels = Mapping[tvm.ir.GlobalVar, tirx.PrimFunc]
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A scheduled kernel, and the module that holds its code among that of others."""
+    """A scheduled kernel, the module that holds its code among that of others, and its name there.
+
+    That is another kernel's where one serves several.
+    """
 
     func: tirx.PrimFunc
     module: tvm.runtime.Module
+    symbol: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linked:
+    """A network that runs, and by which name its code has each kernel."""
+
+    executable: tvm.runtime.Executable
+    symbols: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,25 +73,24 @@ class KernelLibrary:
     functions: dict[tuple[str, ...], tirx.PrimFunc] = field(default_factory=dict)
     compiled: dict[tuple[str, str], CompiledKernel] = field(default_factory=dict)
 
-    def find(self, target: Target, name: str, func: tirx.PrimFunc) -> tvm.runtime.Module | None:
-        """Return the module that holds ``func``, if there is one."""
+    def find(self, target: Target, name: str, func: tirx.PrimFunc) -> CompiledKernel | None:
+        """Return ``func`` as it was compiled, if it was."""
         known = self.compiled.get((str(target), name))
         same = known is not None and tvm_ffi.structural_equal(known.func, func)
-        return known.module if known and same else None
+        return known if same else None
 
-    def keep(self, target: Target, mod: IRModule, module: tvm.runtime.Module) -> None:
-        """Remember the kernels of templates in ``module``; a name that is known stays with it."""
-        for gvar, func in mod.functions_items():
-            if TEMPLATE in func.attrs:
-                known = CompiledKernel(func, module)
-                self.compiled.setdefault((str(target), gvar.name_hint), known)
+    def keep(self, target: Target, kernels: Mapping[tvm.ir.GlobalVar, CompiledKernel]) -> None:
+        """Remember the kernels of templates; a name that is known stays with what it has."""
+        for gvar, kernel in kernels.items():
+            if TEMPLATE in kernel.func.attrs:
+                self.compiled.setdefault((str(target), gvar.name_hint), kernel)
 
     def run_from(self, library: tvm.runtime.Module, instead_of: tvm.runtime.Executable) -> None:
         """Take the kernels of a network from its linked ``library`` from now on."""
         modules = set(instead_of.mod.imports)
         linked = {key: kernel for key, kernel in self.compiled.items() if kernel.module in modules}
         for key, kernel in linked.items():
-            self.compiled[key] = CompiledKernel(kernel.func, library)
+            self.compiled[key] = replace(kernel, module=library)
 
 
 _shared: ContextVar[KernelLibrary | None] = ContextVar("shared_kernels", default=None)
@@ -132,7 +135,7 @@ def share_library(executable: tvm.runtime.Executable, path: Path) -> None:
         library.run_from(machine_code, executable)
 
 
-def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runtime.Executable:
+def linked(final: IRModule, target: Target, *, alone: bool = False) -> Linked:
     """Return the executable of a module that phase 6 is done with, for a CPU.
 
     Parameters
@@ -143,28 +146,44 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> tvm.runti
         What kernels are compiled for.
     alone
         Compile every kernel anew and optimize it fully, as for a library that is exported and holds
-        its own kernels alone. Networks after it share them.
+        its own kernels alone; kernels that differ in numbers of channels are one. Networks after it
+        share them.
     """
     library = _shared.get() or KernelLibrary()
-    builder = relax.ExecBuilder()
-    left = vm_build._vmcodegen(builder, final)  # as relax.build does, which compiles all kernels
-    kernels = dict(_kernels(left))
+    kernels = dict(_kernels(final))
     known = {} if alone else _known(kernels, target, library)
     missing = {gvar: func for gvar, func in kernels.items() if gvar not in known}
     checked = _reading_inputs(final) if alone else frozenset()
-    compiled = _compiled(missing, left, target, library, alone, checked)
+    compiled = _compiled(missing, target, library, alone, checked)
+    every = {**compiled, **known}
+    modules = list(dict.fromkeys(kernel.module for kernel in compiled.values()))
+    others = dict.fromkeys(kernel.module for kernel in known.values())
     if not alone:
-        _load({**compiled, **{module: gvar for gvar, module in known.items()}})
+        _load({kernel.module: kernel.symbol for kernel in every.values()})
     # The root gets the others as imports, so it is of this network alone. Names are looked up in
     # it and its own first: kernels of float islands have the same names in many networks.
-    modules = [*compiled, *dict.fromkeys(known.values())]
-    root = modules.pop(0) if compiled else _empty_module(target)
+    root, *imports = [*(modules or [_empty_module(target)]), *others]
     if alone and compiled and runs_in_team(final, target):
-        modules.append(team_module(target))
+        imports.append(team_module(target))
+    symbols = {gvar.name_hint: kernel.symbol for gvar, kernel in every.items()}
+    builder = relax.ExecBuilder()
+    # As relax.build does, which compiles all kernels.
+    vm_build._vmcodegen(builder, _calling(final, symbols))
     constants = dict(final.attrs.get("const_name_to_constant", {})) if final.attrs else {}
-    return vm_build.VMExecutable(
-        vm_build._ffi_api.VMLink(builder, target, root, modules, constants)
+    executable = vm_build.VMExecutable(
+        vm_build._ffi_api.VMLink(builder, target, root, imports, constants)
     )
+    return Linked(executable=executable, symbols=symbols)
+
+
+def _calling(final: IRModule, symbols: Mapping[str, str]) -> IRModule:
+    """Return a module whose functions call the symbols of kernels, where these are other names."""
+    mod = final.clone()
+    for gvar, _ in _kernels(final):
+        symbol = symbols[gvar.name_hint]
+        if symbol != gvar.name_hint:
+            mod[gvar] = relax.ExternFunc(symbol)
+    return mod
 
 
 def _empty_module(target: Target) -> tvm.runtime.Module:
@@ -184,10 +203,10 @@ def _kernels(mod: IRModule) -> Iterator[tuple[tvm.ir.GlobalVar, tirx.PrimFunc]]:
 
 def _known(
     kernels: Kernels, target: Target, library: KernelLibrary
-) -> dict[tvm.ir.GlobalVar, tvm.runtime.Module]:
-    """Return the kernels that were compiled before, each with the module that holds it."""
-    modules = {gvar: library.find(target, gvar.name_hint, func) for gvar, func in kernels.items()}
-    return {gvar: module for gvar, module in modules.items() if module is not None}
+) -> dict[tvm.ir.GlobalVar, CompiledKernel]:
+    """Return the kernels that were compiled before."""
+    found = {gvar: library.find(target, gvar.name_hint, func) for gvar, func in kernels.items()}
+    return {gvar: kernel for gvar, kernel in found.items() if kernel is not None}
 
 
 def _reading_inputs(final: IRModule) -> frozenset[str]:
@@ -208,88 +227,36 @@ def _reading_inputs(final: IRModule) -> frozenset[str]:
 
 def _compiled(
     kernels: Kernels,
-    mod: IRModule,
     target: Target,
     library: KernelLibrary,
     alone: bool,
     checked: Collection[str],
-) -> dict[tvm.runtime.Module, tvm.ir.GlobalVar]:
-    """Return modules with the code of ``kernels``, each with one of them; all cores compile.
+) -> dict[tvm.ir.GlobalVar, CompiledKernel]:
+    """Return the code of ``kernels``; all cores compile.
 
     Those named ``checked`` check their arguments. Of the others that would be half of their code:
     the virtual machine makes their arguments, and has checked the shapes and types of its inputs.
     """
     machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
-    inner = [item for item in kernels.items() if item[0].name_hint not in checked]
-    outer = [item for item in kernels.items() if item[0].name_hint in checked]
-    most = CHUNKS if alone else FEW_CHUNKS
-    chunks = [inner[i::most] for i in range(min(len(inner), most))]
-    configs = [NO_CHECKS] * len(chunks) + [{}] * len(outer)
-    chunks += [[item] for item in outer]
+    loops = as_loops(kernels, target)
+    outer = {gvar: loops.pop(gvar) for gvar in kernels if gvar.name_hint in checked}
+    inner, sources = merged_kernels(loops) if alone else (loops, {})
+    most = min(CHUNKS if alone else FEW_CHUNKS, -(-len(inner) // CHUNK_KERNELS))
+    chunks = [dict([*inner.items()][first::most]) for first in range(most)]
+    checks = [False] * len(chunks) + [True] * len(outer)
+    chunks += [{gvar: func} for gvar, func in outer.items()]
 
-    mods = [IRModule(dict(chunk), attrs=mod.attrs) for chunk in chunks]
-    modules = _machine_modules(mods, configs, machine)
-    for chunk, module in zip(mods, modules, strict=True):
-        library.keep(target, chunk, module)
-    return {module: chunk[0][0] for module, chunk in zip(modules, chunks, strict=True)}
-
-
-def _machine_modules(
-    mods: Sequence[IRModule], configs: Sequence[Mapping[str, bool]], target: Target
-) -> list[tvm.runtime.Module]:
-    """Return the optimized LLVM code of modules, from the user's cache where they are in it.
-
-    All of it is read from text, whether it was compiled just now or before: so that artifacts have
-    the same bytes.
-    """
-    cache = CodeCache.of_user()
-    keys = [_key(mod, config, target) for mod, config in zip(mods, configs, strict=True)]
-    cached = [cache.find(key) for key in keys]
-
-    def _text(text: str | None, mod: IRModule, config: Mapping[str, bool]) -> str:
-        if text is not None:
-            return text
-        with tvm.transform.PassContext(config=config, disabled_pass=NEEDLESS):
-            return str(tvm.tirx.build(mod, target=target).inspect_source("ll"))
-
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        texts = list(pool.map(_text, cached, mods, configs))
-        modules = _modules_of(texts, pool)
-    compiled = zip(keys, texts, cached, strict=True)
-    cache.keep({key: text for key, text, known in compiled if known is None})
-    return modules
+    modules = code_modules([IRModule(chunk) for chunk in chunks], checks, machine)
+    holding = {gvar: each for chunk, each in zip(chunks, modules, strict=True) for gvar in chunk}
+    compiled = {}
+    for gvar, func in kernels.items():
+        source = sources.get(gvar, gvar)
+        compiled[gvar] = CompiledKernel(func, holding[source], str(source.name_hint))
+    library.keep(target, compiled)
+    return compiled
 
 
-def _modules_of(texts: Sequence[str], pool: ThreadPoolExecutor) -> list[tvm.runtime.Module]:
-    """Return modules of LLVM texts, which TVM reads from files.
-
-    Raises
-    ------
-    ConfigError
-        If they cannot be written to the temporary folder.
-    """
-    try:
-        with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
-            files = [Path(folder) / f"{number}.ll" for number in range(len(texts))]
-            for file, text in zip(files, texts, strict=True):
-                file.write_text(text)
-            return list(pool.map(tvm.runtime.load_module, map(str, files)))
-    except OSError as error:
-        raise ConfigError(
-            f"the temporary folder: kernels cannot be written to it ({error.strerror}); make room, "
-            "or name another by TMPDIR"
-        ) from error
-
-
-def _key(mod: IRModule, config: Mapping[str, bool], target: Target) -> str:
-    """Return the sha256 of all that the code of a module depends on."""
-    versions = (tvm.__version__, llvm_version_major(), CODE_VERSION)
-    options = (target_config(target), dict(config), NEEDLESS)
-    text = json.dumps([versions, options, tvm.ir.save_json(mod)])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _load(kernels: Mapping[tvm.runtime.Module, tvm.ir.GlobalVar]) -> None:
+def _load(symbols: Mapping[tvm.runtime.Module, str]) -> None:
     """Let all cores make machine code of modules, which their first use would do one by one."""
     with ThreadPoolExecutor(usable_cores()) as pool:
-        list(pool.map(lambda item: item[0].get_function(item[1].name_hint), kernels.items()))
+        list(pool.map(lambda item: item[0].get_function(item[1]), symbols.items()))

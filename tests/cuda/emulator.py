@@ -21,9 +21,9 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from relay_int8.compiler.kernel_library import NO_CHECKS
 from schedules.cuda.toolchain.compiler import compiled_by
 from schedules.cuda.toolchain.mma_preamble import MMA_FUNCTIONS
+from tests.compiled import NO_CHECKS
 
 SHIM = Path(__file__).parent / "shim.h"
 ALIGNMENT = 256  # bytes, as cudaMalloc gives

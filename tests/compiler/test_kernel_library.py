@@ -18,6 +18,11 @@ from tests.small_networks import any_params, residual
 TARGET = native_target()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_modules() -> None:
+    """Split kernels as the compiler does."""
+
+
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     """Note the kernels of templates that each network has compiled."""
@@ -74,6 +79,18 @@ def test_a_function_is_made_once_for_its_key_in_a_context():
     again = [shared_function(make, "a", "b") for _ in range(2)]
     assert [made.index(func) for func in found] == [0, 0, 1]
     assert len(made) == 4 and again == made[2:]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_any_number_of_modules_computes_the_same(monkeypatch, shared):
+    found = {}
+    for most in (1, 2, kernel_library.CHUNKS):
+        monkeypatch.setattr(kernel_library, "FEW_CHUNKS" if shared else "CHUNKS", most)
+        built = compile_module(residual(), TARGET, shared=shared)
+        found[most] = _run(built), 1 + len(built.executable.mod.imports)
+    assert len({outputs for outputs, _ in found.values()}) == 1
+    counts = [modules for _, modules in found.values()]
+    assert counts == sorted(set(counts))
 
 
 def test_an_exported_library_has_all_its_kernels(compiled, tmp_path):

@@ -6,6 +6,7 @@
 // thread has waited for it.
 #pragma once
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,9 @@ struct Copy {
 };
 
 struct Thread {
-  ucontext_t context;
+  ucontext_t context;   // in which it begins
+  jmp_buf place;        // where it waits, once it has begun
+  bool has_begun;
   char* stack;
   int barrier;          // the line it waits at
   int meetings;         // instructions of its warp so far
@@ -54,7 +57,7 @@ struct Argument {
 };
 
 static Thread threads[kMostThreads];
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static void (*kernel)();
 static int current;
 static dim3 thread_index, block_index, block_size;
@@ -104,15 +107,29 @@ static const void* checked_global(const void* at, int64_t size) {
   return found == kNone ? at : elsewhere;
 }
 
-static void enter() {
-  kernel();
-  threads[current].barrier = kExited;
+// Lets the scheduler go on. Jumps make no system calls, of which swapcontext makes two.
+static void barrier(int line) {
+  Thread& thread = threads[current];
+  thread.barrier = line;
+  if (_setjmp(thread.place) == 0) _longjmp(scheduler, 1);
+  thread_index = block_size.at(current);
 }
 
-static void barrier(int line) {
-  threads[current].barrier = line;
-  swapcontext(&threads[current].context, &scheduler);
-  thread_index = block_size.at(current);
+// A fiber serves one block after the other.
+static void enter() {
+  for (;;) {
+    kernel();
+    barrier(kExited);
+  }
+}
+
+// Runs the current thread to its next barrier.
+static void resume() {
+  Thread& thread = threads[current];
+  if (_setjmp(scheduler) != 0) return;
+  if (thread.has_begun) _longjmp(thread.place, 1);
+  thread.has_begun = true;
+  setcontext(&thread.context);
 }
 
 // Shows `operands` to the warp; returns when all its threads have. The slots take turns, so that
@@ -128,13 +145,16 @@ static int meet(const int (&operands)[count]) {
 }
 
 static void start(Thread& thread) {
-  if (!thread.stack) thread.stack = (char*)malloc(kStack);
+  bool is_idle = thread.barrier == kExited;
   thread.barrier = kNotStarted;
   thread.meetings = thread.groups = thread.copies = 0;
+  if (is_idle) return;  // others have not begun, or a launch ended with an error while they waited
+  if (!thread.stack) thread.stack = (char*)malloc(kStack);
+  thread.has_begun = false;
   getcontext(&thread.context);
   thread.context.uc_stack.ss_sp = thread.stack;
   thread.context.uc_stack.ss_size = kStack;
-  thread.context.uc_link = &scheduler;
+  thread.context.uc_link = nullptr;
   makecontext(&thread.context, enter, 0);
 }
 
@@ -145,7 +165,7 @@ static Error run_warp(int first, bool backwards) {
     for (int i = 0; i < count; ++i) {
       current = first + (backwards ? count - 1 - i : i);
       thread_index = block_size.at(current);
-      swapcontext(&scheduler, &threads[current].context);
+      resume();
     }
     int met = 0;
     for (int i = first; i < first + count; ++i)

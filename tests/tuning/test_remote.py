@@ -89,7 +89,7 @@ def test_lost_devices(rack):
     where, (one, two) = rack
     for served in (one, two):  # the crashes of before are over
         served.wait_until_serving(1 + served.text.count("starting it again"))
-    long = Timing(repeats=15, repeat_ms=100)
+    long = Timing(repeats=10, repeat_ms=50)  # half a second, of which the end is lost
     found = []
     with devices(where, devices=2, timing=long, run_s=100) as measurer:
         candidates = [None, (planted.RIGHT,), (planted.WRONG,), (planted.ALSO_RIGHT,)]

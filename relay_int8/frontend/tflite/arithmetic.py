@@ -81,7 +81,7 @@ def _prelu(step: TfliteStep) -> Result:
     if len(shape(x)) == 4:
         x, wrap = step.image(0), Image
     axis, dims = 1 if wrap is Image else len(shape(x)) - 1, step.tensor(1).shape
-    if step.tensor(1).values is not None and math.prod(dims) in (1, *dims[-1:]):
+    if step.known(1) is not None and math.prod(dims) in (1, *dims[-1:]):
         row = np.broadcast_to(step.reals(1).reshape(-1), (shape(x)[axis],))
         return wrap(relax.op.nn.prelu(x, relax.const(np.ascontiguousarray(row)), axis))
     slopes = step.image(1) if wrap is Image else step.plain(1)
@@ -182,6 +182,7 @@ UNARY: dict[str, Unary] = {
     "RELU_0_TO_1": clip(0.0, 1.0),
     "ROUND": relax.op.round,
     "RSQRT": relax.op.rsqrt,
+    "SIGN": relax.op.sign,
     "SIN": relax.op.sin,
     "SQRT": relax.op.sqrt,
     "SQUARE": relax.op.square,
@@ -196,6 +197,8 @@ ARITHMETIC: dict[str, Converter] = {
     "DEQUANTIZE": _dequantize,
     "DIV": _binary(relax.op.divide),
     "ELU": _elu,
+    "FLOOR_DIV": _binary(relax.op.floor_divide, fused=False),
+    "FLOOR_MOD": _binary(relax.op.floor_mod, fused=False),
     "GELU": _gelu,
     "HARD_SWISH": _hard_swish,
     "L2_NORMALIZATION": _l2_normalization,
@@ -210,6 +213,7 @@ ARITHMETIC: dict[str, Converter] = {
     "QUANTIZE": _quantize,
     "REDUCE_MAX": _reduction(relax.op.max),
     "REDUCE_MIN": _reduction(relax.op.min),
+    "REDUCE_PROD": _reduction(relax.op.prod),
     "SOFTMAX": _softmax,
     "SQUARED_DIFFERENCE": _squared_difference,
     "SUB": _binary(relax.op.subtract),

@@ -34,7 +34,7 @@ def _resize(method: str) -> Converter:
     def _convert(step: TfliteStep) -> Result:
         corners, half = step.options["align_corners"], step.options["half_pixel"]
         size = step.outputs[0].shape[1:3]
-        if step.tensor(1).values is not None:
+        if step.known(1) is not None:
             size = step.integers(1, "size")
         if len(size) != 2 or min(size) < 1 or (corners and half):
             raise ValueError(f"its size is {list(size)}, or it has two kinds of coordinates")

@@ -8,13 +8,17 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.mxnet.converters import CONVERTERS
 from relay_int8.frontend.mxnet.reshapes import reshaped
 from tests.frontend.mxnet_operators import IMAGE, PLAIN, WEIGHTED
+from tests.frontend.mxnet_sequence_operators import SEQUENCES
 from tests.mxnet_models import MxnetModel, run_fast
 from tests.onnx_models import model, run_onnx
 
 
 def arrays(*shapes):
     rng = np.random.default_rng(sum(map(len, shapes)))
-    return [rng.normal(size=shape).astype("float32") for shape in shapes]
+    return [
+        shape if isinstance(shape, np.ndarray) else rng.normal(size=shape).astype("float32")
+        for shape in shapes
+    ]
 
 
 def weights(*shapes):
@@ -61,6 +65,49 @@ def test_operators(tmp_path, op, attrs, shapes, reference):
     inputs = arrays(*shapes)
     (found,) = computed(tmp_path, op, inputs, attrs)
     check(found, np.asarray(reference(*inputs)))
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes", "reference"),
+    SEQUENCES,
+    ids=[f"{row[0]}-{place}" for place, row in enumerate(SEQUENCES)],
+)
+def test_operators_on_sequences(tmp_path, op, attrs, shapes, reference):
+    inputs = arrays(*shapes)
+    (found,) = computed(tmp_path, op, inputs, attrs)
+    check(found, np.asarray(reference(*inputs), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "expected"),
+    [
+        ("_arange", {"start": 1, "stop": 7, "step": 2}, [1, 3, 5]),
+        ("_arange", {"start": 2, "repeat": 2}, [0, 0, 1, 1]),
+        ("_full", {"shape": (3,), "value": 0.5}, [0.5, 0.5, 0.5]),
+        ("_ones", {"shape": (2,)}, [1, 1]),
+        ("_zeros", {"shape": "(3,)", "dtype": "float16"}, [0, 0, 0]),
+    ],
+)
+def test_numbers_alone(tmp_path, op, attrs, expected):
+    net = MxnetModel()
+    y = net.op("broadcast_add", "y", net.variable("x"), net.op(op, "numbers", **attrs))
+    x = np.float32([[0.25]])
+    check(run_fast(net.imported(tmp_path, y, x=x.shape), x)[0], x + np.float32(expected))
+
+
+def test_anchor_boxes(tmp_path):
+    """Around each pixel all sizes of the first ratio, then the other ratios."""
+    x = np.zeros((1, 3, 2, 4), "float32")
+    attrs = {"sizes": (0.5, 0.25), "ratios": (1, 4), "clip": "True"}
+    net = MxnetModel()
+    data = net.variable("x")
+    boxes = net.op("_contrib_MultiBoxPrior", "boxes", data, **attrs)
+    found, _ = run_fast(net.imported(tmp_path, boxes, data, x=x.shape), x)
+    assert found.shape == (1, 2 * 4 * 3, 4)
+    halves = np.array([[0.125, 0.25], [0.0625, 0.125], [0.25, 0.125]])
+    center = np.array([1.5 / 4, 0.5 / 2])
+    wanted = np.concatenate([center - halves, center + halves], 1).clip(0, 1)
+    check(found[0, 3:6], wanted.astype("float32"))
 
 
 @pytest.mark.parametrize("op", ["log", "rsqrt", "sqrt"])

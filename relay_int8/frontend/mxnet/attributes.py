@@ -52,6 +52,12 @@ class Attributes:
             raise ValueError(f"its {name} is {text!r}, not a number")
         return number
 
+    def reals(self, name: str) -> tuple[float, ...]:
+        """Return a tuple of numbers; a single one is a tuple too, as is nothing."""
+        inside = self.text(name, "").strip("()[] ")
+        parts = [part.strip() for part in inside.split(",") if part.strip()]
+        return tuple(Attributes({name: part}).real(name) for part in parts)
+
     def integer(self, name: str, default: int | None = None, *, least: int = -LARGEST) -> int:
         """Return an integer of at least ``least``."""
         text = self.text(name, None if default is None else str(default))

@@ -41,6 +41,7 @@ from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
 from relay_int8.compiler.passes.normalize.join_masks import JoinMasks
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
+from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
@@ -68,6 +69,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizePool(),
         CanonicalizeReshape(),
         CanonicalizeTokens(),
+        MoveBias(),
         DropExpand(),
         CanonicalizeActivation(),
         FoldPad(),

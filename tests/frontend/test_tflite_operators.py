@@ -188,11 +188,13 @@ FLOAT_CASES = {
     "floor-div": one("FLOOR_DIV", (3, 4), (3, 4), options="FloorDivOptions"),
     "floor-mod": one("FLOOR_MOD", (3, 4), (3, 4), options="FloorModOptions"),
     "product": one("REDUCE_PROD", (3, 4), after=[(1,)], **MEAN),
-    "gather-batches": one("GATHER", (2, 5, 3), after=[((4, 0), (1, 1))], options="GatherOptions",
-                          axis=1, batchDims=1),
+    "gather-batches": one(
+        "GATHER", (2, 5, 3), after=[((4, 0), (1, 1))], options="GatherOptions", axis=1, batchDims=1
+    ),
     "cumsum": one("CUMSUM", (3, 5), after=[1], options="CumsumOptions"),
-    "cumsum-backward": one("CUMSUM", (3, 5), after=[1], options="CumsumOptions", exclusive=True,
-                           reverse=True),
+    "cumsum-backward": one(
+        "CUMSUM", (3, 5), after=[1], options="CumsumOptions", exclusive=True, reverse=True
+    ),
 }
 
 

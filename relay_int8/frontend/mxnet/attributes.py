@@ -27,6 +27,11 @@ class Attributes:
     def __contains__(self, name: str) -> bool:
         return name in self._texts
 
+    def renamed(self, names: Mapping[str, str], defaults: Mapping[str, str]) -> Attributes:
+        """Return the attributes under other names, over defaults."""
+        texts = {names.get(name, name): text for name, text in self._texts.items()}
+        return Attributes({**defaults, **texts})
+
     def text(self, name: str, default: str | None = None) -> str:
         """Return an attribute as it is."""
         text = self._texts.get(name, default)

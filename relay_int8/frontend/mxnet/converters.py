@@ -12,6 +12,7 @@ from relay_int8.frontend.mxnet.indices import INDICES
 from relay_int8.frontend.mxnet.layers import LAYERS
 from relay_int8.frontend.mxnet.logic import LOGIC
 from relay_int8.frontend.mxnet.movement import MOVES
+from relay_int8.frontend.mxnet.numpy_names import NETWORKS, numpy_operators
 from relay_int8.frontend.mxnet.recurrent import RECURRENT
 from relay_int8.frontend.mxnet.regions import REGIONS
 from relay_int8.frontend.mxnet.reshapes import RESHAPES
@@ -19,7 +20,7 @@ from relay_int8.frontend.mxnet.slices import SLICES
 from relay_int8.frontend.mxnet.step import Converter
 from relay_int8.frontend.mxnet.symbol import Entry, SymbolNode
 
-CONVERTERS: dict[str, Converter] = {
+OPERATORS: dict[str, Converter] = {
     **ARITHMETIC,
     **ATTENTION,
     **CREATION,
@@ -35,6 +36,7 @@ CONVERTERS: dict[str, Converter] = {
     **RESHAPES,
     **SLICES,
 }
+CONVERTERS: dict[str, Converter] = {**OPERATORS, **numpy_operators(OPERATORS)}
 
 KEEPS = "which boxes it keeps depends on values: make its inputs the results of the model"
 REFUSED = {
@@ -48,7 +50,7 @@ REFUSED = {
 }
 """Operator -> what stands in the way."""
 
-WEIGHTED = frozenset(
+WEIGHTED_LAYERS = frozenset(
     (
         "BatchNorm",
         "BatchNorm_v1",
@@ -67,6 +69,7 @@ WEIGHTED = frozenset(
         "_contrib_SyncBatchNorm",
     )
 )
+WEIGHTED = WEIGHTED_LAYERS | {f"_npx_{n}" for n, op in NETWORKS.items() if op in WEIGHTED_LAYERS}
 """Operators whose later operands are weights."""
 
 LABELLED = (

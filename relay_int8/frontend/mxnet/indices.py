@@ -85,6 +85,21 @@ def _extreme(step: MxnetStep, *, largest: bool) -> relax.Expr:
     return relax.op.astype(place, "float32")
 
 
+def _top(step: MxnetStep) -> relax.Expr | list[relax.Expr]:
+    """Return the largest elements along an axis, or where they are, as floats."""
+    attrs, rank = step.attributes, len(shape(step.x))
+    kind, axis = attrs.text("ret_typ", "indices"), axis_of(attrs.integer("axis", -1), rank)
+    count = attrs.integer("k", 1, least=0) or shape(step.x)[axis]
+    if kind not in ("indices", "value", "both"):
+        raise NotImplementedError(f"topk that returns {kind}")
+    largest = not attrs.flag("is_ascend", False)
+    pair = step.emit("top", relax.op.topk(step.x, count, axis, "both", largest, "int32"))
+    places = step.emit("places", relax.TupleGetItem(pair, 1))
+    indices = step.emit("indices", relax.op.astype(places, "float32"))
+    values = relax.TupleGetItem(pair, 0)
+    return {"indices": indices, "value": values, "both": [values, indices]}[kind]
+
+
 INDICES: dict[str, Converter] = {
     "Embedding": _embedding,
     "argmax": lambda step: _extreme(step, largest=True),
@@ -93,4 +108,5 @@ INDICES: dict[str, Converter] = {
     "one_hot": _one_hot,
     "pick": _pick,
     "take": _take,
+    "topk": _top,
 }

@@ -40,6 +40,8 @@ from relay_int8.graph.dataflow import constant, shape
 LOOP, BRANCH, COMPOSITE = "WHILE", "IF", "STABLEHLO_COMPOSITE"
 CONTROL = (LOOP, BRANCH, COMPOSITE)
 """Operators that run other graphs."""
+LOOKUPS = {"EMBEDDING_LOOKUP": 1, "GATHER": 0, "GATHER_ND": 0}
+"""Operators that read a table -> the place of the table among their operands."""
 MOST_RUNS = 4096  # of graphs in graphs; the body of a loop becomes kernels of its own each time
 MOST_DEPTH = 16  # graphs within graphs; more come from a damaged file
 
@@ -117,7 +119,18 @@ class GraphRun:
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
-                self._bind(index, result)
+                self._bind(index, result, is_exact=self._is_table_read(step, index))
+
+    def _is_table_read(self, step: TfliteStep, index: int) -> bool:
+        """Whether a result is rows of a constant table that are only read as reals.
+
+        They need no rounding: a float network whose weights alone are integers has such tables.
+        """
+        readers = {op.kind for op in self._graph.operators if index in op.inputs}
+        place = LOOKUPS.get(step.operator.kind)
+        if place is None or readers != {"DEQUANTIZE"} or index in self._graph.outputs:
+            return False
+        return step.known(place) is not None
 
     def _run(self, step: TfliteStep) -> list[Held]:
         """Return what other graphs make of the operands."""
@@ -191,7 +204,7 @@ class GraphRun:
                 )
         return operands
 
-    def _bind(self, index: int, result: Result) -> None:
+    def _bind(self, index: int, result: Result, *, is_exact: bool = False) -> None:
         """Bind a result under its name, through a Q/DQ pair where the file has integers."""
         tensor = self._graph.tensors[index]
         if index in self._held or tensor.values is not None:
@@ -203,7 +216,7 @@ class GraphRun:
             is_moved = index in self._graph.outputs and (quantization_of(tensor) or wrap is Image)
             value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
         self._check_shape(tensor, value, wrap is Image)
-        if quantization_of(tensor) is None:
+        if quantization_of(tensor) is None or is_exact:
             self._held[index] = Held.of(wrap(value))
             return
         q = self._writer.emit(f"{tensor.name}/q", quantize(value, tensor))

@@ -142,7 +142,8 @@ class TfliteStep:
             values = self.reals(index) if is_real else tensor.values
             return relax.const(ordered(values, lead, order))
         q = relax.const(ordered(tensor.values, lead, order))
-        axis = list(order).index(quantization.axis + lead)
+        by_channel = quantization.scale.size > 1
+        axis = list(order).index(quantization.axis + lead) if by_channel else 0
         return self._emit(index, "dq", dequantize(q, tensor, axis))
 
     def reals(self, index: int) -> Array:

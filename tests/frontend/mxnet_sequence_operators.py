@@ -80,6 +80,7 @@ LOGIC = [
         ("broadcast_logical_and", np.logical_and), ("broadcast_logical_or", np.logical_or),
         ("broadcast_logical_xor", np.logical_xor),
     )],
+    ("broadcast_mod", {}, [ROWS, (1, 12)], np.mod),
     ("_greater", {}, [ROWS, ROWS], np.greater),
     ("_lesser_scalar", {"scalar": "0.25"}, [ROWS], lambda x: x < 0.25),
     ("logical_not", {}, [MASK], np.logical_not),

@@ -52,7 +52,7 @@ def _arange(step: MxnetStep) -> relax.Expr:
     if not stride:
         raise ValueError("its step is 0")
     _check_size([max(0, math.ceil((stop - start) / stride))])
-    numbers = np.arange(start, stop, stride, _element_type(step))
+    numbers = np.arange(start, stop, stride).astype(_element_type(step))
     return relax.const(np.repeat(numbers, attrs.integer("repeat", 1, least=1)))
 
 

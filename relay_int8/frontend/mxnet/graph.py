@@ -22,6 +22,7 @@ from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, 
 from relay_int8.frontend.mxnet.step import MxnetStep
 from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Symbol, SymbolNode
 from relay_int8.frontend.options import Shapes
+from relay_int8.graph.dataflow import operator
 from relay_int8.notices import notice
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ class MxnetImporter:
         self._writer = ImportWriter()
         self._params: list[relax.Var] = []
         self._values: dict[Entry, relax.Expr] = {}
-        self._constants: list[relax.Expr] = []
+        self._constants: set[relax.Expr] = set()
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -109,7 +110,7 @@ class MxnetImporter:
     def _variable(self, node: SymbolNode) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
             weight = relax.const(float32_weight(node.name, self._weights[node.name]))
-            self._constants.append(weight)
+            self._constants.add(weight)
             return weight
         if any(str(param.name) == node.name for param in self._params):
             raise FrontendError(f"two inputs of the model are called {node.name}")
@@ -163,6 +164,9 @@ class MxnetImporter:
     def _bound(self, name: str, value: relax.Expr) -> relax.Expr:
         """Bind a call; what is computed of numbers alone, of shapes for instance, is one."""
         known = folded(value, self._constants)
+        if known is None and operator(value) == "reshape":  # parts of the vector of an RNN
+            known = folded(value)
+            self._constants |= set() if known is None else {known}
         return self._writer.bound(name, value) if known is None else known
 
     def _operand(self, node: SymbolNode, entry: Entry) -> relax.Expr:

@@ -108,9 +108,10 @@ def _weights(
 def _weight_vector(step: MxnetStep) -> relax.Expr:
     """Join weights, one behind the other."""
     parts = [constant(part) for part in step.inputs]
-    if any(part is None for part in parts):
+    known = [np.reshape(part, -1) for part in parts if part is not None]
+    if len(known) != len(parts):
         raise NotImplementedError("weights that are computed, not constant")
-    return relax.const(np.concatenate([np.reshape(part, -1) for part in parts]))
+    return relax.const(np.concatenate(known))
 
 
 RECURRENT: dict[str, Converter] = {"RNN": _rnn, "_rnn_param_concat": _weight_vector}

@@ -42,7 +42,7 @@ def _range(step: TfliteStep) -> Result:
     if not stride or not all(map(math.isfinite, (start, limit, stride))):
         raise ValueError(f"numbers from {start} to {limit} in steps of {stride}")
     _check_size([math.ceil((limit - start) / stride)])
-    return relax.const(np.arange(start, limit, stride, step.outputs[0].dtype))
+    return relax.const(np.arange(start, limit, stride).astype(step.outputs[0].dtype))
 
 
 def _zeros_like(step: TfliteStep) -> Result:

@@ -97,7 +97,7 @@ def _with_batch(graph: TfliteGraph, batch: int) -> TfliteGraph:
 
 def _written_shapes(graph: TfliteGraph) -> dict[str, list[Extent]]:
     """Return the extents of every input as the file has them; its batch is what the file runs."""
-    written = {}
+    written: dict[str, list[Extent]] = {}
     for tensor in (graph.tensors[index] for index in graph.inputs):
         if tensor.name in written:
             raise FrontendError(f"two inputs of the model are called {tensor.name}")

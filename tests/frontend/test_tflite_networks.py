@@ -5,7 +5,8 @@ import pytest
 
 import relay_int8
 from relay_int8.api.preview import preview
-from relay_int8.graph.dataflow import is_quantized, results
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.dataflow import calls, is_quantized, operator, results
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.config import QuantConfig
 from tests import reference
@@ -138,3 +139,26 @@ def test_artifact_of_a_float_file(tmp_path):
     found = loaded.run(np.concatenate(images[:3]))["label"]
     assert np.abs(found - expected).max() < 0.1
     np.testing.assert_array_equal(loaded.run(images[1])["label"], found[1:2])
+
+
+def test_a_norm_over_the_channels_of_an_image(tmp_path):
+    """As Keras writes LayerNormalization behind a convolution."""
+    net = TfliteModel(15)
+    x = net.conv(net.input("image", IMAGE), 8, 3, 3)
+    mean = net.op("MEAN", x, net.constant((3,)), options="ReducerOptions", keepDims=True)
+    squares = net.op("SQUARED_DIFFERENCE", x, mean, options="SquaredDifferenceOptions")
+    spread = net.op("MEAN", squares, net.constant((3,)), options="ReducerOptions", keepDims=True)
+    epsilon = net.constant(np.float32(1e-3), "float32")
+    inverse = net.op("RSQRT", net.op("ADD", spread, epsilon, options="AddOptions"))
+    factor = net.op("MUL", inverse, net.weights(8, scale=0.5), options="MulOptions")
+    shift = net.op("MUL", net.op("NEG", mean, options="NegOptions"), factor, options="MulOptions")
+    shift = net.op("ADD", shift, net.weights(8, scale=0.5), options="AddOptions")
+    y = net.op("MUL", x, factor, options="MulOptions")
+    y = net.op("ADD", y, shift, options="AddOptions")
+    net.finish(net.conv(net.op("ADD", y, x, options="AddOptions"), 4, 1, 8))
+    mod = normalize()(net.imported(tmp_path))
+    kinds = [operator(call) for _, call in calls(mod["main"])]
+    assert "nn.layer_norm" in kinds and "rsqrt" not in kinds and kinds.count("permute_dims") == 4
+    inputs = net.inputs()
+    (found,) = run_fast(mod, *inputs)
+    np.testing.assert_allclose(found, run_interpreter(net, inputs)[0], rtol=0, atol=1e-4)

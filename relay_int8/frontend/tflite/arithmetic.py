@@ -118,7 +118,11 @@ def _l2_normalization(step: TfliteStep) -> Result:
 
 
 def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
-    """Reduce along axes; height and width of an image in NCHW, as pooling of the whole."""
+    """Reduce along axes; height and width of an image in NCHW, as pooling of the whole.
+
+    What is reduced along its channels is no image any longer, so that the rest of a norm has the
+    file's order, in which the channels are the last axis.
+    """
 
     def _convert(step: TfliteStep) -> Result:
         (x,), _ = step.together(0)
@@ -129,6 +133,8 @@ def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
                 return Image(y)
             n, c, _, _ = shape(step.image(0))
             return relax.op.reshape(step.quantized(y), (n, c))
+        if axes == [len(shape(x)) - 1] and 0 in step.held:
+            step.held[0].is_image = False
         return reduce(step.plain(0), axes, keepdims=bool(step.options["keep_dims"]))
 
     return _convert

@@ -188,3 +188,14 @@ def test_open_extents_by_options(tmp_path):
     path.write_bytes(fully_convolutional().written())
     options = relay_int8.ImportOptions(inputs={"image": (1, 8, 8, 3)})
     assert relay_int8.load_model(path, options).inputs[0].shape == (1, 8, 8, 3)
+
+
+def test_wide_integers_stay_wide(tmp_path):
+    """Of shapes and of constants; TVM makes int32 of int64 where it is not told so."""
+    net = TfliteModel(8)
+    x = net.input("x", (2, 3))
+    sizes = net.op("SHAPE", x, options="ShapeOptions", outType=4, dtype="int64")
+    twice = net.op("MUL", sizes, net.constant([2], "int64"), options="MulOptions", dtype="int64")
+    net.finish(twice, net.op("NEG", x, options="NegOptions"))
+    found, _ = run_fast(net.imported(tmp_path), *net.inputs())
+    assert found.dtype == np.int64 and found.tolist() == [4, 6]

@@ -36,7 +36,8 @@ def _filled(value: float | None) -> Converter:
         sizes = [extent or 0 for extent in step.attributes.integers("shape")]
         _check_size(sizes)
         fill = step.attributes.real("value") if value is None else value
-        return relax.const(np.full(sizes, fill, _element_type(step)))
+        kind = _element_type(step)
+        return relax.const(np.full(sizes, fill, kind), kind)
 
     return _convert
 
@@ -52,8 +53,8 @@ def _arange(step: MxnetStep) -> relax.Expr:
     if not stride:
         raise ValueError("its step is 0")
     _check_size([max(0, math.ceil((stop - start) / stride))])
-    numbers = np.arange(start, stop, stride).astype(_element_type(step))
-    return relax.const(np.repeat(numbers, attrs.integer("repeat", 1, least=1)))
+    numbers, kind = np.arange(start, stop, stride), _element_type(step)
+    return relax.const(np.repeat(numbers, attrs.integer("repeat", 1, least=1)).astype(kind), kind)
 
 
 def _arange_like(step: MxnetStep) -> relax.Expr:

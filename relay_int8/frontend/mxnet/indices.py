@@ -16,10 +16,10 @@ def _integers(step: MxnetStep, x: relax.Expr, size: int, mode: str) -> relax.Exp
         x = step.emit("integers", relax.op.astype(x, "int32"))
     kind = dtype(x)
     if mode == "wrap":
-        return step.emit("wrapped", relax.op.floor_mod(x, relax.const(np.array(size, kind))))
+        return step.emit("wrapped", relax.op.floor_mod(x, relax.const(np.array(size, kind), kind)))
     if mode not in ("clip", "raise"):
         raise ValueError(f"its mode is {mode!r}, not clip, wrap or raise")
-    low, high = (relax.const(np.array(bound, kind)) for bound in (0, size - 1))
+    low, high = (relax.const(np.array(bound, kind), kind) for bound in (0, size - 1))
     least = step.emit("least", relax.op.maximum(x, low))
     return step.emit("clipped", relax.op.minimum(least, high))
 

@@ -72,7 +72,9 @@ def is_within(step: MxnetStep, lengths: relax.Expr, size: int, rank: int, axis: 
     others = [extent for extent in shape(lengths)]
     others += [1] * (rank - 1 - len(others))
     column = step.emit("lengths", relax.op.reshape(lengths, [*others[:axis], 1, *others[axis:]]))
-    return step.emit("within", relax.op.less(relax.const(places.astype(dtype(lengths))), column))
+    return step.emit(
+        "within", relax.op.less(relax.const(places.astype(dtype(lengths)), dtype(lengths)), column)
+    )
 
 
 def _sequence_mask(step: MxnetStep) -> relax.Expr:

@@ -99,7 +99,7 @@ def _reshape_like(step: MxnetStep) -> relax.Expr:
 
 
 def _shape_array(step: MxnetStep) -> relax.Expr:
-    return relax.const(np.array(shape(step.x), "int64"))
+    return relax.const(np.array(shape(step.x), "int64"), "int64")
 
 
 def _expand_dims(step: MxnetStep) -> relax.Expr:

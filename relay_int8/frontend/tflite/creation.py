@@ -15,17 +15,17 @@ from relay_int8.frontend.tflite.tensors import Result
 
 
 def _shape(step: TfliteStep) -> Result:
-    return relax.const(np.array(step.shape(0), step.outputs[0].dtype))
+    return _constant(step, np.array(step.shape(0)))
 
 
 def _rank(step: TfliteStep) -> Result:
-    return relax.const(np.array(len(step.shape(0)), step.outputs[0].dtype))
+    return _constant(step, np.array(len(step.shape(0))))
 
 
 def _broadcast_args(step: TfliteStep) -> Result:
     """Return the shape that two shapes are broadcast to."""
     shapes = [step.integers(index, "shape") for index in (0, 1)]
-    return relax.const(np.array(np.broadcast_shapes(*shapes), step.outputs[0].dtype))
+    return _constant(step, np.array(np.broadcast_shapes(*shapes)))
 
 
 def _fill(step: TfliteStep) -> Result:
@@ -33,7 +33,7 @@ def _fill(step: TfliteStep) -> Result:
     sizes = step.integers(0, "shape")
     _check_size(sizes)
     if (value := step.known(1)) is not None:
-        return relax.const(np.full(sizes, value.reshape(()), step.outputs[0].dtype))
+        return _constant(step, np.full(sizes, value.reshape(())))
     return relax.op.broadcast_to(step.plain(1), list(sizes))
 
 
@@ -42,13 +42,19 @@ def _range(step: TfliteStep) -> Result:
     if not stride or not all(map(math.isfinite, (start, limit, stride))):
         raise ValueError(f"numbers from {start} to {limit} in steps of {stride}")
     _check_size([math.ceil((limit - start) / stride)])
-    return relax.const(np.arange(start, limit, stride).astype(step.outputs[0].dtype))
+    return _constant(step, np.arange(start, limit, stride))
 
 
 def _zeros_like(step: TfliteStep) -> Result:
     sizes = step.shape(0)
     _check_size(sizes)
-    return relax.const(np.zeros(sizes, step.outputs[0].dtype))
+    return _constant(step, np.zeros(sizes))
+
+
+def _constant(step: TfliteStep, array: Array) -> relax.Expr:
+    """Return a constant of the type of the result; TVM makes int32 of int64 if not told so."""
+    kind = step.outputs[0].dtype
+    return relax.const(array.astype(kind), kind)
 
 
 def _number(step: TfliteStep, index: int) -> float:

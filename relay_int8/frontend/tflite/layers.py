@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from relay_int8.frontend.onnx.auto_pad import auto_pad
+from relay_int8.frontend.tflite.dilation import PADS
 from relay_int8.frontend.tflite.schema import PADDINGS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
@@ -42,7 +43,8 @@ def _convolved(step: TfliteStep, x: relax.Expr, w: relax.Expr, groups: int) -> R
         x,
         w,
         strides=strides,
-        padding=padding(step, shape(x)[2:], shape(w)[2:], strides, dilation),
+        padding=step.options.get(PADS)
+        or padding(step, shape(x)[2:], shape(w)[2:], strides, dilation),
         dilation=dilation,
         groups=groups,
     )

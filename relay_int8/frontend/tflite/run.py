@@ -19,6 +19,7 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import ImportWriter, converting, refuse_operators
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
+from relay_int8.frontend.tflite.dilation import join_dilated
 from relay_int8.frontend.tflite.file import (
     TfliteGraph,
     TfliteModel,
@@ -95,7 +96,7 @@ class GraphRun:
             if wanted.intersection(operator.outputs):
                 wanted.update(operator.inputs)
                 needed.append(operator)
-        return needed[::-1]
+        return join_dilated(needed[::-1], self._graph)
 
     def _convert(self, operator: TfliteOperator) -> None:
         """Bind the results of an operator."""

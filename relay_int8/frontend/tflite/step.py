@@ -140,7 +140,7 @@ class TfliteStep:
         if quantization is None or not self._reads_integers:
             is_real = quantization is not None or tensor.dtype.startswith("float")
             values = self.reals(index) if is_real else tensor.values
-            return relax.const(ordered(values, lead, order))
+            return relax.const(ordered(values, lead, order), values.dtype.name)
         q = relax.const(ordered(tensor.values, lead, order))
         by_channel = quantization.scale.size > 1
         axis = list(order).index(quantization.axis + lead) if by_channel else 0

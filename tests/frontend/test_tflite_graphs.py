@@ -108,6 +108,37 @@ def test_graphs_that_run_themselves_are_refused(tmp_path):
         net.imported(tmp_path)
 
 
+def branch(*, is_computed: bool = False) -> TfliteModel:
+    """Negate, or square, by a condition."""
+    net = TfliteModel(3)
+    x = net.input("x", (2, 3))
+    for kind, options in (("NEG", "NegOptions"), ("SQUARE", "SquareOptions")):
+        side = inner(net)
+        y = side.op(kind, side.input("a", (2, 3)), options=options)
+        side.graph.outputs = [y]
+        typed(side, {y: (2, 3)})
+    condition = net.constant([False], "bool")
+    if is_computed:
+        largest = net.op("REDUCE_MAX", x, net.constant((0, 1)), options="ReducerOptions")
+        zero = net.constant(np.float32(0), "float32")
+        condition = net.op("GREATER", largest, zero, options="GreaterOptions", dtype="bool")
+    y = net.op("IF", condition, x, options="IfOptions", thenSubgraphIndex=1, elseSubgraphIndex=2)
+    net.graph.outputs = [net.op("TANH", y)]
+    typed(net, {y: (2, 3), net.graph.outputs[0]: (2, 3)})
+    return net
+
+
+def test_a_branch_by_a_constant_is_taken(tmp_path):
+    net = branch()
+    (x,) = net.inputs()
+    np.testing.assert_allclose(run_fast(net.imported(tmp_path), x)[0], np.tanh(x * x), atol=1e-5)
+
+
+def test_a_branch_by_an_input_is_refused(tmp_path):
+    with pytest.raises(UnsupportedOpError, match="a branch by a condition that is computed from"):
+        branch(is_computed=True).imported(tmp_path)
+
+
 def lstm(*, clip: float = 0.0, time_major: bool = False, peepholes: bool = False) -> TfliteModel:
     net = TfliteModel(4)
     x = net.input("x", (5, 2, 6) if time_major else (2, 5, 6))

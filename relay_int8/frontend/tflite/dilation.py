@@ -78,7 +78,7 @@ def _is_plain(conv: TfliteOperator) -> bool:
     """Whether a convolution has neither padding nor strides nor dilation."""
     ones = ("stride_h", "stride_w", "dilation_h", "dilation_w")
     is_single = all(conv.options[name] == 1 for name in ones)
-    return is_single and conv.options["padding"] == PADDINGS.index("VALID")
+    return bool(is_single and conv.options["padding"] == PADDINGS.index("VALID"))
 
 
 def _numbers(graph: TfliteGraph, index: int) -> tuple[int, ...]:

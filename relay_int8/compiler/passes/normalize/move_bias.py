@@ -40,7 +40,8 @@ def _moved(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         if bias is None or operator(cut) != "reshape" or shape(heads) != shape(value):
             continue
         rows = cut.args[0]
-        if operator(scope.value(rows)) != "matmul":
+        product = scope.value(rows)
+        if operator(product) != "matmul" or constant(product.args[1]) is None:
             continue
         parts = _parts(shape(value), shape(rows)[-1])
         if parts < 2:

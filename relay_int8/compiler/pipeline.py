@@ -29,6 +29,7 @@ from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeN
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
+from relay_int8.compiler.passes.normalize.canonicalize_repeat import CanonicalizeRepeat
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.compiler.passes.normalize.canonicalize_tokens import CanonicalizeTokens
@@ -65,6 +66,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeVideo(),
         CanonicalizeProduct(),
         CanonicalizeQdq(),
+        CanonicalizeRepeat(),
         RemoveIdentity(),
         CanonicalizePool(),
         CanonicalizeReshape(),

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from relay_int8.frontend.tflite.file import TfliteGraph, TfliteOperator
 from relay_int8.frontend.tflite.schema import PADDINGS
 
@@ -94,4 +96,4 @@ def _have_one_scale(graph: TfliteGraph, a: int, b: int) -> bool:
     p, q = (graph.tensors[index].quantization for index in (a, b))
     if p is None or q is None:
         return p is q
-    return p.scale.tolist() == q.scale.tolist() and p.zero.tolist() == q.zero.tolist()
+    return np.array_equal(p.scale, q.scale) and np.array_equal(p.zero, q.zero)

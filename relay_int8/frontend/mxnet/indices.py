@@ -47,6 +47,9 @@ def _gather_nd(step: MxnetStep) -> relax.Expr:
     return relax.op.gather_nd(x, step.emit("integers", relax.op.astype(turned, "int64")))
 
 
+_ONE_HOT = (("on_value", 1.0), ("off_value", 0.0))
+
+
 def _one_hot(step: MxnetStep) -> relax.Expr:
     attrs = step.attributes
     depth = attrs.integer("depth", least=1)
@@ -55,9 +58,6 @@ def _one_hot(step: MxnetStep) -> relax.Expr:
     indices = step.emit("integers", relax.op.astype(step.x, "int32"))
     values = (relax.prim_value(attrs.real(name, default)) for name, default in _ONE_HOT)
     return relax.op.one_hot(indices, *values, depth, -1)
-
-
-_ONE_HOT = (("on_value", 1.0), ("off_value", 0.0))
 
 
 def _pick(step: MxnetStep) -> relax.Expr:

@@ -55,9 +55,13 @@ def _has_axes(value: relax.Expr, axes: list[int]) -> bool:
 
 
 def _resized(scope: Scope, value: relax.Expr) -> relax.Expr | None:
-    tile = scope.value(value.args[0]) if operator(value) == "reshape" else None
-    cut = scope.value(tile.args[0]) if operator(tile) == "tile" else None
-    if cut is None or operator(cut) not in RESHAPES:
+    if operator(value) != "reshape":
+        return None
+    tile = scope.value(value.args[0])
+    if operator(tile) != "tile":
+        return None
+    cut = scope.value(tile.args[0])
+    if operator(cut) not in RESHAPES:
         return None
     x = cut.args[0]
     axis, count = _repeated(shape(x), shape(tile), [int(n) for n in tile.attrs.repeats])

@@ -12,6 +12,8 @@ Exact:  bit-identical.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tvm
 from tvm import IRModule, relax
 
@@ -65,11 +67,11 @@ def _resized(scope: Scope, value: relax.Expr) -> relax.Expr | None:
         return None
     x = cut.args[0]
     axis, count = _repeated(shape(x), shape(tile), [int(n) for n in tile.attrs.repeats])
-    if not axis or not all(isinstance(size, int) for size in shape(x)):
+    if not axis:
         return None
     sizes = list(shape(x))
     sizes[axis] *= count
-    if tuple(sizes) != shape(value):
+    if not _are_alike(sizes, shape(value)):
         return None
     image = _turned(scope, x)
     if axis == 3 or (axis == 2 and image is None):
@@ -86,8 +88,14 @@ def _repeated(dims: tuple[int, ...], tiled: tuple[int, ...], repeats: list[int])
         return 0, 0
     (place,) = axes
     axis, count = place - 1, repeats[place]
-    is_new = (*dims[:place], count, *dims[place:]) == tiled
-    return (axis, count) if is_new and axis > 0 else (0, 0)
+    is_new = axis > 0 and _are_alike((*dims[:place], count, *dims[place:]), tiled)
+    return (axis, count) if is_new else (0, 0)
+
+
+def _are_alike(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes are known and the same; the batch may be open, and is not compared."""
+    sizes = (*a[1:], *b[1:])
+    return all(isinstance(size, int) for size in sizes) and list(a[1:]) == list(b[1:])
 
 
 def _nearest(image: relax.Expr, sizes: list[int]) -> relax.Call:

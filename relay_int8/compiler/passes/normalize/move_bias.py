@@ -37,14 +37,14 @@ def _moved(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         return None
     for heads, other in (value.args, list(reversed(value.args))):
         bias, cut = constant(other), scope.value(heads)
-        if bias is None or operator(cut) != "reshape" or shape(heads) != shape(value):
+        if bias is None or operator(cut) != "reshape" or bias.ndim > len(shape(heads)):
             continue
         rows = cut.args[0]
         product = scope.value(rows)
         if operator(product) != "matmul" or constant(product.args[1]) is None:
             continue
         parts = _parts(shape(value), shape(rows)[-1])
-        if parts < 2:
+        if parts < 2 or shape(heads)[-parts:] != shape(value)[-parts:]:
             continue
         if not (scope.used_once(heads) and scope.used_once(rows)):
             return Declined(f"its bias is not that of {rows.name}, which something else reads too")
@@ -59,6 +59,9 @@ def _moved(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
 def _parts(dims: tuple[int, ...], channels: int) -> int:
     """Return how many of the last axes the channels are cut into; 0 if they are not."""
     for count in range(1, len(dims) + 1):
+        sizes = (*dims[-count:], channels)
+        if not all(isinstance(size, int) for size in sizes):  # the batch is open
+            return 0
         if math.prod(dims[-count:]) == channels:
             return count
     return 0

@@ -230,3 +230,18 @@ def test_wide_integers_stay_wide(tmp_path):
     net.finish(twice, net.op("NEG", x, options="NegOptions"))
     found, _ = run_fast(net.imported(tmp_path), *net.inputs())
     assert found.dtype == np.int64 and found.tolist() == [4, 6]
+
+
+def test_a_quantized_fill_is_of_reals(tmp_path):
+    """The first state of a quantized recurrent layer is written so."""
+    net = TfliteModel(9)
+    x, value = net.input("x", (2, 3)), net.constant(5, "int8")
+    filled = net.op("FILL", net.constant((2, 3)), value, options="FillOptions", dtype="int8")
+    for index in (value, filled):
+        net.graph.tensors[index].quantization = schema.QuantizationParametersT(
+            scale=[0.5], zeroPoint=[1]
+        )
+    reals = net.op("DEQUANTIZE", filled, options="DequantizeOptions")
+    net.finish(net.op("ADD", x, reals, options="AddOptions"))
+    (given,) = net.inputs()
+    np.testing.assert_allclose(run_fast(net.imported(tmp_path), given)[0], given + 2, atol=1e-6)

@@ -11,7 +11,7 @@ from tvm import relax
 from relay_int8.frontend.folding import MOST_ELEMENTS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tables import Array
-from relay_int8.frontend.tflite.tensors import Result
+from relay_int8.frontend.tflite.tensors import Result, quantization_of
 
 
 def _shape(step: TfliteStep) -> Result:
@@ -33,6 +33,8 @@ def _fill(step: TfliteStep) -> Result:
     sizes = step.integers(0, "shape")
     _check_size(sizes)
     if (value := step.known(1)) is not None:
+        if quantization_of(step.outputs[0]):
+            value = step.reals(1)
         return _constant(step, np.full(sizes, value.reshape(())))
     return relax.op.broadcast_to(step.plain(1), list(sizes))
 
@@ -52,8 +54,11 @@ def _zeros_like(step: TfliteStep) -> Result:
 
 
 def _constant(step: TfliteStep, array: Array) -> relax.Expr:
-    """Return a constant of the type of the result; TVM makes int32 of int64 if not told so."""
-    kind = step.outputs[0].dtype
+    """Return a constant of the type of the result, reals of a quantized one.
+
+    TVM makes int32 of int64 if it is not told the type.
+    """
+    kind = "float32" if quantization_of(step.outputs[0]) else step.outputs[0].dtype
     return relax.const(array.astype(kind), kind)
 
 

@@ -18,9 +18,12 @@ from relay_int8.frontend.tflite import import_tflite
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter")
 
-TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
+TYPES = {
+    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9,
+}  # fmt: skip
 SAME = {
-    "BATCH_TO_SPACE_ND": (0,), "SPACE_TO_BATCH_ND": (0,),
+    "BATCH_TO_SPACE_ND": (0,), "SPACE_TO_BATCH_ND": (0,), "BROADCAST_TO": (0,), "GATHER": (0,),
+    "GATHER_ND": (0,), "REVERSE_V2": (0,), "TILE": (0,),
     "AVERAGE_POOL_2D": (0,), "DEPTH_TO_SPACE": (0,), "EXPAND_DIMS": (0,), "MAX_POOL_2D": (0,),
     "MIRROR_PAD": (0,), "PAD": (0,), "PADV2": (0,), "REDUCE_MAX": (0,),
     "REDUCE_MIN": (0,), "RESHAPE": (0,),
@@ -39,6 +42,10 @@ FIXED = {
 """Operator -> scale and zero point of its result, whatever the data: TFLite's rule."""
 WEIGHTED = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0}
 """Operator with weights, its operand 1 -> their axis of output channels."""
+
+
+VERSIONS = {"BROADCAST_TO": 2, "STRIDED_SLICE": 8}
+"""Operator -> its version, where that is not the first."""
 
 
 def packed(model: Any) -> bytes:
@@ -94,6 +101,7 @@ class TfliteModel:
         codes = [entry.builtinCode for entry in self.model.operatorCodes]
         if code not in codes:
             entry = schema.OperatorCodeT(deprecatedBuiltinCode=min(code, 127), builtinCode=code)
+            entry.version = VERSIONS.get(kind, 1)
             self.model.operatorCodes.append(entry)
             codes.append(code)
         operator = schema.OperatorT(opcodeIndex=codes.index(code), inputs=list(inputs))

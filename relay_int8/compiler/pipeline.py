@@ -29,6 +29,7 @@ from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeN
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
+from relay_int8.compiler.passes.normalize.canonicalize_repeat import CanonicalizeRepeat
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.compiler.passes.normalize.canonicalize_tokens import CanonicalizeTokens
@@ -42,6 +43,7 @@ from relay_int8.compiler.passes.normalize.join_masks import JoinMasks
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
+from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
@@ -65,10 +67,12 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeVideo(),
         CanonicalizeProduct(),
         CanonicalizeQdq(),
+        CanonicalizeRepeat(),
         RemoveIdentity(),
         CanonicalizePool(),
         CanonicalizeReshape(),
         CanonicalizeTokens(),
+        MoveBias(),
         DropExpand(),
         CanonicalizeActivation(),
         FoldPad(),

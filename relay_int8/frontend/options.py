@@ -32,13 +32,6 @@ class ImportOptions:
     params: Path | None = None
 
 
-def refuse_options(path: Path, options: ImportOptions) -> None:
-    """Raise ConfigError for shapes or a file of weights, where the model itself holds both."""
-    refuse_params(path, options)
-    if options.inputs:
-        raise ConfigError(f"{path} holds itself what --input says; leave --input out")
-
-
 def refuse_params(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for a file of weights, where the model itself holds them."""
     if options.params:

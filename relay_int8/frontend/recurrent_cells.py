@@ -146,6 +146,8 @@ class LstmCell(_OneProductCell):
         it), in this order: (hidden,) each.
     is_coupled
         Whether f is ``1 - i``.
+    memory_limit
+        What the memory is kept within, of zero; None for no limit.
     """
 
     order: str
@@ -154,6 +156,7 @@ class LstmCell(_OneProductCell):
     shown: Activation = tanh
     peepholes: tuple[relax.Expr, relax.Expr, relax.Expr] | None = None
     is_coupled: bool = False
+    memory_limit: float | None = None
     gates: int = 4
 
     def step(
@@ -171,6 +174,8 @@ class LstmCell(_OneProductCell):
             else:
                 f = self.gate(emit, self._peeped(emit, gates["f"], c, 1))
             new = _sum(emit, emit("old", relax.op.multiply(f, c)), new)
+        if self.memory_limit is not None:
+            new = emit("limited", _clip(new, -self.memory_limit, self.memory_limit))
         o = self.gate(emit, self._peeped(emit, gates["o"], new, 2))
         return [emit("hidden", relax.op.multiply(o, self.shown(emit, new))), new]
 

@@ -8,13 +8,17 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.mxnet.converters import CONVERTERS
 from relay_int8.frontend.mxnet.reshapes import reshaped
 from tests.frontend.mxnet_operators import IMAGE, PLAIN, WEIGHTED
+from tests.frontend.mxnet_sequence_operators import SEQUENCES
 from tests.mxnet_models import MxnetModel, run_fast
 from tests.onnx_models import model, run_onnx
 
 
 def arrays(*shapes):
     rng = np.random.default_rng(sum(map(len, shapes)))
-    return [rng.normal(size=shape).astype("float32") for shape in shapes]
+    return [
+        shape if isinstance(shape, np.ndarray) else rng.normal(size=shape).astype("float32")
+        for shape in shapes
+    ]
 
 
 def weights(*shapes):
@@ -63,6 +67,49 @@ def test_operators(tmp_path, op, attrs, shapes, reference):
     check(found, np.asarray(reference(*inputs)))
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes", "reference"),
+    SEQUENCES,
+    ids=[f"{row[0]}-{place}" for place, row in enumerate(SEQUENCES)],
+)
+def test_operators_on_sequences(tmp_path, op, attrs, shapes, reference):
+    inputs = arrays(*shapes)
+    (found,) = computed(tmp_path, op, inputs, attrs)
+    check(found, np.asarray(reference(*inputs), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "expected"),
+    [
+        ("_arange", {"start": 1, "stop": 7, "step": 2}, [1, 3, 5]),
+        ("_arange", {"start": 2, "repeat": 2}, [0, 0, 1, 1]),
+        ("_full", {"shape": (3,), "value": 0.5}, [0.5, 0.5, 0.5]),
+        ("_ones", {"shape": (2,)}, [1, 1]),
+        ("_zeros", {"shape": "(3,)", "dtype": "float16"}, [0, 0, 0]),
+    ],
+)
+def test_numbers_alone(tmp_path, op, attrs, expected):
+    net = MxnetModel()
+    y = net.op("broadcast_add", "y", net.variable("x"), net.op(op, "numbers", **attrs))
+    x = np.float32([[0.25]])
+    check(run_fast(net.imported(tmp_path, y, x=x.shape), x)[0], x + np.float32(expected))
+
+
+def test_anchor_boxes(tmp_path):
+    """Around each pixel all sizes of the first ratio, then the other ratios."""
+    x = np.zeros((1, 3, 2, 4), "float32")
+    attrs = {"sizes": (0.5, 0.25), "ratios": (1, 4), "clip": "True"}
+    net = MxnetModel()
+    data = net.variable("x")
+    boxes = net.op("_contrib_MultiBoxPrior", "boxes", data, **attrs)
+    found, _ = run_fast(net.imported(tmp_path, boxes, data, x=x.shape), x)
+    assert found.shape == (1, 2 * 4 * 3, 4)
+    halves = np.array([[0.125, 0.25], [0.0625, 0.125], [0.25, 0.125]])
+    center = np.array([1.5 / 4, 0.5 / 2])
+    wanted = np.concatenate([center - halves, center + halves], 1).clip(0, 1)
+    check(found[0, 3:6], wanted.astype("float32"))
+
+
 @pytest.mark.parametrize("op", ["log", "rsqrt", "sqrt"])
 def test_functions_of_positive_numbers(tmp_path, op):
     (x,) = weights(IMAGE)
@@ -91,6 +138,47 @@ def test_bilinear_resize_puts_corners_on_corners(tmp_path):
     x = np.arange(4, dtype="float32").reshape(1, 1, 2, 2)
     (found,) = computed(tmp_path, "_contrib_BilinearResize2D", [x], {"height": 3, "width": 3})
     check(found[0, 0], np.array([[0, 0.5, 1], [1, 1.5, 2], [2, 2.5, 3]], "float32"))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "size"),
+    [
+        ({"mode": "like"}, (5, 4)),
+        ({"mode": "odd_scale", "scale_height": 2, "scale_width": 2}, (13, 16)),
+        ({"mode": "to_even_up"}, (8, 8)),
+        ({"mode": "to_odd_down"}, (7, 7)),
+    ],
+)
+def test_bilinear_resize_to_other_sizes(tmp_path, attrs, size):
+    """Centers on centers, as ONNX's half_pixel, where corners are not aligned."""
+    inputs = arrays((1, 2, 7, 8), (1, 3, 5, 4))[: 2 if attrs["mode"] == "like" else 1]
+    attrs = {**attrs, "align_corners": "False"}
+    (found,) = computed(tmp_path, "_contrib_BilinearResize2D", inputs, attrs)
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")
+    weights = {"sizes": np.array([1, 2, *size])}
+    check(found, run_onnx(model([node], {"x": (1, 2, 7, 8)}, {"y": None}, weights), inputs[0])[0])
+
+
+@pytest.mark.parametrize(
+    ("attrs", "shapes", "expected"),
+    [
+        ({}, [(2, 6), (3, 4)], (3, 4)),
+        ({"lhs_begin": 1, "rhs_begin": 1, "rhs_end": 3}, [(2, 12), (5, 3, 4)], (2, 3, 4)),
+        ({"lhs_begin": 0, "lhs_end": 2, "rhs_begin": 0, "rhs_end": 1}, [(2, 3, 4), (6, 9)], (6, 4)),
+    ],
+)
+def test_reshape_like_of_some_axes(tmp_path, attrs, shapes, expected):
+    inputs = arrays(*shapes)
+    (found,) = computed(tmp_path, "reshape_like", inputs, attrs)
+    np.testing.assert_array_equal(found, inputs[0].reshape(expected))
+
+
+def test_group_norm(tmp_path):
+    (x,), (gamma, beta) = arrays(IMAGE), weights((6,), (6,))
+    (found,) = computed(tmp_path, "GroupNorm", [x], {"num_groups": 3}, [gamma, beta])
+    rows = x.reshape(2, 3, -1)
+    normal = (rows - rows.mean(2, keepdims=True)) / np.sqrt(rows.var(2, keepdims=True) + 1e-5)
+    check(found, normal.reshape(x.shape) * gamma[:, None, None] + beta[:, None, None])
 
 
 def boxes():
@@ -180,10 +268,12 @@ TESTED_ELSEWHERE = {
     "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
     "BatchNorm_v1", "BlockGrad", "BroadcastAxis", "CuDNNBatchNorm", "IdentityAttachKLSparseReg",
     "LinearRegressionOutput", "MAERegressionOutput", "MakeLoss", "ROIPooling",
-    "_contrib_BilinearResize2D", "_contrib_ROIAlign",
+    "_contrib_BilinearResize2D", "_contrib_MultiBoxPrior", "_contrib_ROIAlign",
+    "_contrib_SyncBatchNorm", "GroupNorm", "MultiBoxPrior", "RNN", "_arange", "_full", "_ones",
+    "_rnn_param_concat", "_zeros", "masked_log_softmax",
     "_copy", "_split_v2", "amp_cast", "broadcast_axes", "cast", "elemwise_sum", "_sum", "flatten",
     "identity", "log", "make_loss", "max", "min_axis", "reshape", "rsqrt", "sigmoid", "split",
-    "SliceChannel", "sqrt", "stop_gradient", "sum_axis", "swapaxes",
+    "SliceChannel", "cumsum", "flip", "repeat", "reverse", "shape_array", "sqrt", "topk", "stop_gradient", "sum_axis", "swapaxes",
 }  # fmt: skip
 """Other names of what the tables above hold, and operators with a test of their own."""
 
@@ -191,8 +281,11 @@ TESTED_ELSEWHERE = {
 @pytest.mark.fast
 def test_every_operator_is_tested():
     arithmetic = {name for name in CONVERTERS if name.lower().startswith(("_r", "elemwise_"))}
-    endings = ("add", "plus", "div", "maximum", "minimum", "mul", "power", "sub", "minus")
+    endings = ("add", "plus", "div", "maximum", "minimum", "mod", "mul", "power", "sub", "minus")
     spelled = tuple(name + more for name in endings for more in ("", "_scalar", "scalar"))
     arithmetic |= {name for name in CONVERTERS if name.lower().endswith(spelled)}
-    rows = {row[0] for row in (*WEIGHTED, *PLAIN)}
-    assert set(CONVERTERS) - arithmetic - rows - TESTED_ELSEWHERE == set()
+    endings = ("equal", "equal_scalar", "greater", "greater_scalar", "lesser", "lesser_scalar")
+    arithmetic |= {name for name in CONVERTERS if name.endswith(endings)}
+    rows = {row[0] for row in (*WEIGHTED, *PLAIN, *SEQUENCES)}
+    of_numpy = {name for name in CONVERTERS if name.startswith(("_np_", "_npi_", "_npx_"))}
+    assert set(CONVERTERS) - arithmetic - rows - of_numpy - TESTED_ELSEWHERE == set()

@@ -5,7 +5,8 @@ import pytest
 
 import relay_int8
 from relay_int8.api.preview import preview
-from relay_int8.graph.dataflow import is_quantized, results
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.dataflow import calls, is_quantized, operator, results
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.config import QuantConfig
 from tests import reference
@@ -138,3 +139,76 @@ def test_artifact_of_a_float_file(tmp_path):
     found = loaded.run(np.concatenate(images[:3]))["label"]
     assert np.abs(found - expected).max() < 0.1
     np.testing.assert_array_equal(loaded.run(images[1])["label"], found[1:2])
+
+
+def test_a_norm_over_the_channels_of_an_image(tmp_path):
+    """As Keras writes LayerNormalization behind a convolution."""
+    net = TfliteModel(15)
+    x = net.conv(net.input("image", IMAGE), 8, 3, 3)
+    mean = net.op("MEAN", x, net.constant((3,)), options="ReducerOptions", keepDims=True)
+    squares = net.op("SQUARED_DIFFERENCE", x, mean, options="SquaredDifferenceOptions")
+    spread = net.op("MEAN", squares, net.constant((3,)), options="ReducerOptions", keepDims=True)
+    epsilon = net.constant(np.float32(1e-3), "float32")
+    inverse = net.op("RSQRT", net.op("ADD", spread, epsilon, options="AddOptions"))
+    factor = net.op("MUL", inverse, net.weights(8, scale=0.5), options="MulOptions")
+    shift = net.op("MUL", net.op("NEG", mean, options="NegOptions"), factor, options="MulOptions")
+    shift = net.op("ADD", shift, net.weights(8, scale=0.5), options="AddOptions")
+    y = net.op("MUL", x, factor, options="MulOptions")
+    y = net.op("ADD", y, shift, options="AddOptions")
+    net.finish(net.conv(net.op("ADD", y, x, options="AddOptions"), 4, 1, 8))
+    mod = normalize()(net.imported(tmp_path))
+    kinds = [operator(call) for _, call in calls(mod["main"])]
+    assert "nn.layer_norm" in kinds and "rsqrt" not in kinds and kinds.count("permute_dims") == 4
+    inputs = net.inputs()
+    (found,) = run_fast(mod, *inputs)
+    np.testing.assert_allclose(found, run_interpreter(net, inputs)[0], rtol=0, atol=1e-4)
+
+
+def blocked(kind, *, padded=(2, 3, 2, 2), cropped=(0, 1, 0, 0), stride=1):
+    """A convolution of dilation 2, as Keras writes it, with a batch norm behind."""
+    net = TfliteModel(16)
+    x = net.input("image", (1, 9, 8, 6))
+    block = net.constant((2, 2))
+    x = net.op("SPACE_TO_BATCH_ND", x, block, net.constant(np.reshape(padded, (2, 2))),
+               options="SpaceToBatchNDOptions")  # fmt: skip
+    write = (
+        net.depthwise if kind == "depthwise" else lambda *rest, **more: net.conv(*rest, 6, **more)
+    )
+    x = write(x, 6, 3, padding=1, strideW=stride, strideH=stride)
+    x = net.op("BATCH_TO_SPACE_ND", x, block, net.constant(np.reshape(cropped, (2, 2))),
+               options="BatchToSpaceNDOptions")  # fmt: skip
+    x = net.op("MUL", x, net.weights(6, scale=0.5), options="MulOptions")
+    return net.finish(net.op("ADD", x, net.weights(6, scale=0.5), options="AddOptions"))
+
+
+@pytest.mark.parametrize("kind", ["conv", "depthwise"])
+def test_a_convolution_of_blocks_is_a_dilated_one(tmp_path, kind):
+    net = blocked(kind)
+    mod = normalize()(net.imported(tmp_path))
+    kinds = [operator(call) for _, call in calls(mod["main"])]
+    assert kinds == ["permute_dims", "nn.conv2d", "add", "permute_dims"]
+    inputs = net.inputs()
+    (found,) = run_fast(mod, *inputs)
+    np.testing.assert_allclose(found, run_interpreter(net, inputs)[0], rtol=0, atol=1e-4)
+
+
+def test_a_quantized_convolution_of_blocks_is_a_dilated_one(tmp_path):
+    net = quantized(blocked("conv"))
+    mod = net.imported(tmp_path)
+    assert [c.attrs.dilation for _, c in calls(mod["main"]) if operator(c) == "nn.conv2d"] == [
+        [2, 2]
+    ]
+    adopted, inputs = adopt(mod).mod, net.inputs()
+    tensors = reference.run(adopted, {"image": inputs[0]})
+    (name,) = reference.output_names(adopted, {"image": inputs[0]})
+    wanted = run_interpreter(net, inputs, "xnnpack")[0]
+    np.testing.assert_allclose(tensors[name].astype(int), wanted.astype(int), rtol=0, atol=1)
+
+
+def test_other_convolutions_of_blocks_stay(tmp_path):
+    net = blocked("conv", stride=2, padded=(2, 5, 2, 4), cropped=(0, 0, 0, 0))
+    mod = net.imported(tmp_path)
+    assert "reshape" in {operator(call) for _, call in calls(mod["main"])}
+    inputs = net.inputs()
+    (found,) = run_fast(mod, *inputs)
+    np.testing.assert_allclose(found, run_interpreter(net, inputs)[0], rtol=0, atol=1e-4)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
+from relay_int8.frontend.mxnet.logic import is_within, truth
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.graph.dataflow import shape
 
@@ -81,12 +83,42 @@ def _elu(step: MxnetStep, slope: float) -> relax.Expr:
 def _softmax(op: Callable[..., relax.Expr], *, negate: bool = False) -> Converter:
     def _convert(step: MxnetStep) -> relax.Expr:
         attrs = step.attributes
-        (x,) = step.operands("data")
+        has_length = attrs.flag("use_length", False)
+        x, *lengths = step.operands("data", *(["length"] if has_length else []))
         axis = axis_of(attrs.integer("axis", -1), len(shape(x)))
-        temperature = attrs.real("temperature", 1.0)
-        if temperature != 1.0:
-            x = step.emit("divide", relax.op.divide(x, step.number(temperature)))
-        return op(step.emit("negative", relax.op.negative(x)) if negate else x, axis)
+        x = _tempered(step, x)
+        x = step.emit("negative", relax.op.negative(x)) if negate else x
+        if not lengths:
+            return op(x, axis)
+        inside = is_within(step, lengths[0], shape(x)[axis], len(shape(x)), axis)
+        return _of_those(step, op, x, inside, axis)
+
+    return _convert
+
+
+def _tempered(step: MxnetStep, x: relax.Expr) -> relax.Expr:
+    """Divide by the temperature."""
+    temperature = step.attributes.real("temperature", 1.0)
+    if temperature == 1.0:
+        return x
+    return step.emit("divide", relax.op.divide(x, step.number(temperature)))
+
+
+def _of_those(
+    step: MxnetStep, op: Callable[..., relax.Expr], x: relax.Expr, inside: relax.Expr, axis: int
+) -> relax.Expr:
+    """Return a softmax over the places that count; the others get 0 (of a logarithm -inf)."""
+    masked = step.emit("masked", relax.op.where(inside, x, step.number(-np.inf)))
+    return op(masked, axis)
+
+
+def _masked_softmax(op: Callable[..., relax.Expr]) -> Converter:
+    """Softmax over the places where a mask is not zero."""
+
+    def _convert(step: MxnetStep) -> relax.Expr:
+        x, mask = step.operands("data", "mask")
+        axis = axis_of(step.attributes.integer("axis", -1), len(shape(x)))
+        return _of_those(step, op, _tempered(step, x), truth(step, mask), axis)
 
     return _convert
 
@@ -124,6 +156,8 @@ NONLINEAR: dict[str, Converter] = {
     "clip": _clip,
     "hard_sigmoid": _hard_sigmoid,
     "log_softmax": _softmax(relax.op.nn.log_softmax),
+    "masked_log_softmax": _masked_softmax(relax.op.nn.log_softmax),
+    "masked_softmax": _masked_softmax(relax.op.nn.softmax),
     "softmax": _softmax(relax.op.nn.softmax),
     "softmin": _softmax(relax.op.nn.softmax, negate=True),
     "softsign": _softsign,

@@ -147,6 +147,7 @@ _ARITHMETIC: dict[Binary, tuple[str, ...]] = {
     relax.op.divide: ("div",),
     relax.op.maximum: ("maximum",),
     relax.op.minimum: ("minimum",),
+    relax.op.floor_mod: ("mod",),
     relax.op.multiply: ("mul",),
     relax.op.power: ("power",),
     relax.op.subtract: ("sub", "minus"),

@@ -27,6 +27,11 @@ class Attributes:
     def __contains__(self, name: str) -> bool:
         return name in self._texts
 
+    def renamed(self, names: Mapping[str, str], defaults: Mapping[str, str]) -> Attributes:
+        """Return the attributes under other names, over defaults."""
+        texts = {names.get(name, name): text for name, text in self._texts.items()}
+        return Attributes({**defaults, **texts})
+
     def text(self, name: str, default: str | None = None) -> str:
         """Return an attribute as it is."""
         text = self._texts.get(name, default)
@@ -51,6 +56,12 @@ class Attributes:
         if not math.isfinite(number):
             raise ValueError(f"its {name} is {text!r}, not a number")
         return number
+
+    def reals(self, name: str) -> tuple[float, ...]:
+        """Return a tuple of numbers; a single one is a tuple too, as is nothing."""
+        inside = self.text(name, "").strip("()[] ")
+        parts = [part.strip() for part in inside.split(",") if part.strip()]
+        return tuple(Attributes({name: part}).real(name) for part in parts)
 
     def integer(self, name: str, default: int | None = None, *, least: int = -LARGEST) -> int:
         """Return an integer of at least ``least``."""

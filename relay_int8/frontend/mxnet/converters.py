@@ -4,40 +4,53 @@ from __future__ import annotations
 
 from relay_int8.frontend.mxnet.activations import NONLINEAR
 from relay_int8.frontend.mxnet.arithmetic import ARITHMETIC
+from relay_int8.frontend.mxnet.attention import ATTENTION
+from relay_int8.frontend.mxnet.creation import CREATION
 from relay_int8.frontend.mxnet.deformable import DEFORMABLE
 from relay_int8.frontend.mxnet.images import IMAGES
+from relay_int8.frontend.mxnet.indices import INDICES
 from relay_int8.frontend.mxnet.layers import LAYERS
+from relay_int8.frontend.mxnet.logic import LOGIC
 from relay_int8.frontend.mxnet.movement import MOVES
+from relay_int8.frontend.mxnet.numpy_names import NETWORKS, numpy_operators
+from relay_int8.frontend.mxnet.recurrent import RECURRENT
 from relay_int8.frontend.mxnet.regions import REGIONS
 from relay_int8.frontend.mxnet.reshapes import RESHAPES
 from relay_int8.frontend.mxnet.slices import SLICES
 from relay_int8.frontend.mxnet.step import Converter
 from relay_int8.frontend.mxnet.symbol import Entry, SymbolNode
 
-CONVERTERS: dict[str, Converter] = {
+OPERATORS: dict[str, Converter] = {
     **ARITHMETIC,
+    **ATTENTION,
+    **CREATION,
     **DEFORMABLE,
     **IMAGES,
+    **INDICES,
     **LAYERS,
+    **LOGIC,
     **MOVES,
     **NONLINEAR,
+    **RECURRENT,
     **REGIONS,
     **RESHAPES,
     **SLICES,
 }
+CONVERTERS: dict[str, Converter] = {**OPERATORS, **numpy_operators(OPERATORS)}
 
+KEEPS = "which boxes it keeps depends on values: make its inputs the results of the model"
 REFUSED = {
     "Custom": "Python code of the model's author",
-    "Embedding": "integer inputs",
-    "RNN": "recurrent networks",
     "_contrib_DeformablePSROIPooling": "position-sensitive pooling of regions",
+    "_contrib_MultiBoxDetection": KEEPS,
     "_contrib_MultiProposal": "region proposals: cut the model there, and make boxes an input",
     "_contrib_PSROIPooling": "position-sensitive pooling of regions",
     "_contrib_Proposal": "region proposals: cut the model there, and make boxes an input",
+    "_contrib_box_nms": KEEPS,
 }
 """Operator -> what stands in the way."""
 
-WEIGHTED = frozenset(
+WEIGHTED_LAYERS = frozenset(
     (
         "BatchNorm",
         "BatchNorm_v1",
@@ -45,14 +58,18 @@ WEIGHTED = frozenset(
         "Convolution_v1",
         "CuDNNBatchNorm",
         "Deconvolution",
+        "Embedding",
         "FullyConnected",
+        "GroupNorm",
         "InstanceNorm",
         "LayerNorm",
         "LeakyReLU",
         "_contrib_DeformableConvolution",
         "_contrib_ModulatedDeformableConvolution",
+        "_contrib_SyncBatchNorm",
     )
 )
+WEIGHTED = WEIGHTED_LAYERS | {f"_npx_{n}" for n, op in NETWORKS.items() if op in WEIGHTED_LAYERS}
 """Operators whose later operands are weights."""
 
 LABELLED = (

@@ -9,6 +9,7 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import (
     ImportWriter,
     check_inputs,
@@ -21,6 +22,7 @@ from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, 
 from relay_int8.frontend.mxnet.step import MxnetStep
 from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Symbol, SymbolNode
 from relay_int8.frontend.options import Shapes
+from relay_int8.graph.dataflow import operator
 from relay_int8.notices import notice
 
 Array = np.ndarray[Any, Any]
@@ -48,6 +50,7 @@ class MxnetImporter:
         self._writer = ImportWriter()
         self._params: list[relax.Var] = []
         self._values: dict[Entry, relax.Expr] = {}
+        self._constants: set[relax.Expr] = set()
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -106,7 +109,9 @@ class MxnetImporter:
 
     def _variable(self, node: SymbolNode) -> relax.Expr:
         if node.name in self._weights and node.name not in self._inputs:
-            return relax.const(float32_weight(node.name, self._weights[node.name]))
+            weight = relax.const(float32_weight(node.name, self._weights[node.name]))
+            self._constants.add(weight)
+            return weight
         if any(str(param.name) == node.name for param in self._params):
             raise FrontendError(f"two inputs of the model are called {node.name}")
         param = relax.Var(node.name, relax.TensorType(self._input_shape(node), "float32"))
@@ -145,16 +150,24 @@ class MxnetImporter:
         step = MxnetStep(
             inputs=operands,
             attributes=Attributes(node.attributes),
-            emit=lambda name, value: self._writer.emit(f"{node.name}/{name}", value),
+            emit=lambda name, value: self._bound(f"{node.name}/{name}", value),
         )
         with converting(node.title):
             result = CONVERTERS[node.op](step)
             values = list(result) if isinstance(result, list | tuple) else [result]
             bound = [
-                self._writer.bound(f"{node.name}_output{output}" if output else node.name, value)
+                self._bound(f"{node.name}_output{output}" if output else node.name, value)
                 for output, value in enumerate(values)
             ]
         return bound
+
+    def _bound(self, name: str, value: relax.Expr) -> relax.Expr:
+        """Bind a call; what is computed of numbers alone, of shapes for instance, is one."""
+        known = folded(value, self._constants)
+        if known is None and operator(value) == "reshape":  # parts of the vector of an RNN
+            known = folded(value)
+            self._constants |= set() if known is None else {known}
+        return self._writer.bound(name, value) if known is None else known
 
     def _operand(self, node: SymbolNode, entry: Entry) -> relax.Expr:
         if entry not in self._values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tvm import relax
 
@@ -115,7 +116,7 @@ def up_sampling(step: MxnetStep) -> relax.Expr:
         rows, columns = _image(x)
         if height % rows or width % columns or height // rows != width // columns:
             raise ValueError(f"an input of {rows} x {columns} does not reach {height} x {width}")
-        parts.append(step.emit("resize", _resized(x, height, width, "nearest_neighbor")))
+        parts.append(step.emit("resize", _resized(x, height, width, "asymmetric")))
     if len(parts) == 1:
         return parts[0]
     if attrs.text("multi_input_mode", "concat") == "concat":
@@ -143,32 +144,64 @@ def _image(x: relax.Expr) -> tuple[int, int]:
     return dims[2], dims[3]
 
 
-def _resized(x: relax.Expr, height: int, width: int, method: str) -> relax.Expr:
-    corners = "align_corners" if method == "linear" else "asymmetric"
+def _resized(x: relax.Expr, height: int, width: int, coordinates: str) -> relax.Expr:
+    """Interpolate, or repeat pixels where coordinates are asymmetric."""
+    is_nearest = coordinates == "asymmetric"
     return relax.op.image.resize2d(
         x,
         (height, width),
         layout="NCHW",
-        method=method,
-        coordinate_transformation_mode=corners,
-        rounding_method="" if method == "linear" else "floor",
+        method="nearest_neighbor" if is_nearest else "linear",
+        coordinate_transformation_mode=coordinates,
+        rounding_method="floor" if is_nearest else "",
     )
 
 
 def bilinear_resize(step: MxnetStep) -> relax.Expr:
-    """Interpolate to a given size or by given factors, corners on corners."""
+    """Interpolate to the size that the mode says, corners on corners or centers on centers."""
     attrs = step.attributes
     mode = attrs.text("mode", "size")
-    if mode != "size" or not attrs.flag("align_corners", True) or len(step.inputs) != 1:
-        raise NotImplementedError(f"bilinear resizing, mode {mode}, other than corners on corners")
-    height, width = _image(step.x)
-    if "scale_height" in attrs:
-        height = math.floor(height * attrs.real("scale_height"))
-        width = math.floor(width * attrs.real("scale_width", 1.0))
+    if mode not in MODES:
+        raise ValueError(f"its mode is {mode!r}, not one of {', '.join(MODES)}")
+    x, *like = step.operands("data", *(["like"] if mode == "like" else []))
+    if like:
+        height, width = _image(like[0])
     else:
-        height = attrs.integer("height", height, least=1)
-        width = attrs.integer("width", width, least=1)
-    return _resized(step.x, height, width, "linear")
+        height, width = (MODES[mode](step, side) for side in _sides(step))
+    is_cornered = attrs.flag("align_corners", True)
+    return _resized(x, height, width, "align_corners" if is_cornered else "half_pixel")
+
+
+def _sides(step: MxnetStep) -> tuple[tuple[str, int], tuple[str, int]]:
+    height, width = _image(step.x)
+    return ("height", height), ("width", width)
+
+
+def _given(step: MxnetStep, side: tuple[str, int]) -> int:
+    """Return a size by its factor, or as it is written."""
+    name, size = side
+    if "scale_height" in step.attributes:
+        return math.floor(size * step.attributes.real(f"scale_{name}", 1.0))
+    return step.attributes.integer(name, size, least=1)
+
+
+def _odd_scale(step: MxnetStep, side: tuple[str, int]) -> int:
+    """Return a size by its factor, of an odd one without its first pixel, which is added."""
+    name, size = side
+    scale = step.attributes.real(f"scale_{name}", 1.0)
+    return math.floor(size * scale) if size % 2 == 0 else math.floor((size - 1) * scale) + 1
+
+
+MODES: dict[str, Callable[[MxnetStep, tuple[str, int]], int]] = {
+    "like": _given,
+    "odd_scale": _odd_scale,
+    "size": _given,
+    "to_even_down": lambda _, side: side[1] - side[1] % 2,
+    "to_even_up": lambda _, side: side[1] + side[1] % 2,
+    "to_odd_down": lambda _, side: side[1] - 1 + side[1] % 2,
+    "to_odd_up": lambda _, side: side[1] + 1 - side[1] % 2,
+}
+"""Mode of ``BilinearResize2D`` -> what a side becomes."""
 
 
 def adaptive_average_pooling(step: MxnetStep) -> relax.Expr:

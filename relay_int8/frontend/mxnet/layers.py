@@ -156,6 +156,17 @@ def layer_norm(step: MxnetStep) -> relax.Expr:
     return relax.op.nn.layer_norm(x, gamma, beta, [axis], epsilon)
 
 
+def group_norm(step: MxnetStep) -> relax.Expr:
+    """Normalize groups of channels of each image by their own mean and variance."""
+    x, gamma, beta = step.operands("data", "gamma", "beta")
+    groups, channels = step.attributes.integer("num_groups", 1, least=1), shape(x)[1]
+    if channels % groups:
+        raise ValueError(f"{channels} channels are no {groups} groups")
+    axes = list(range(2, len(shape(x))))
+    epsilon = step.attributes.real("eps", 1e-5)
+    return relax.op.nn.group_norm(x, gamma, beta, groups, 1, axes, epsilon)
+
+
 def l2_normalization(step: MxnetStep) -> relax.Expr:
     """Divide by the root of the sum of squares: of an image, of a channel, or across channels."""
     x, attrs = step.x, step.attributes
@@ -194,8 +205,10 @@ LAYERS: dict[str, Converter] = {
     "CuDNNBatchNorm": batch_norm,
     "Deconvolution": deconvolution,
     "FullyConnected": fully_connected,
+    "GroupNorm": group_norm,
     "InstanceNorm": instance_norm,
     "L2Normalization": l2_normalization,
     "LRN": local_response_norm,
     "LayerNorm": layer_norm,
+    "_contrib_SyncBatchNorm": batch_norm,
 }

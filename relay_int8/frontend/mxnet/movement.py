@@ -79,6 +79,29 @@ def _tile(step: MxnetStep) -> relax.Expr:
     return relax.op.tile(step.x, reps)
 
 
+def _repeat(step: MxnetStep) -> relax.Expr:
+    """Repeat each element along an axis, or of the whole tensor."""
+    count = step.attributes.integer("repeats", least=1)
+    if "axis" not in step.attributes:
+        return relax.op.repeat(step.x, count)
+    axis = axis_of(step.attributes.integer("axis"), len(shape(step.x)))
+    return relax.op.repeat(step.x, count, axis)
+
+
+def _reverse(step: MxnetStep) -> relax.Expr:
+    """Turn axes around."""
+    x = step.x
+    for axis in step.attributes.integers("axis"):
+        x = step.emit("reversed", relax.op.flip(x, axis_of(axis or 0, len(shape(x)))))
+    return x
+
+
+def _cumulative_sum(step: MxnetStep) -> relax.Expr:
+    if "axis" not in step.attributes:
+        raise NotImplementedError("a sum over the whole tensor")
+    return relax.op.cumsum(step.x, axis_of(step.attributes.integer("axis"), len(shape(step.x))))
+
+
 def _depth_to_space(step: MxnetStep) -> relax.Expr:
     """Move blocks of channels into space, the block's position slowest."""
     block = step.attributes.integer("block_size", least=1)
@@ -112,8 +135,12 @@ MOVES: dict[str, Converter] = {
     "broadcast_like": _broadcast_like,
     "broadcast_to": _broadcast_to,
     "concat": _concat,
+    "cumsum": _cumulative_sum,
     "depth_to_space": _depth_to_space,
+    "flip": _reverse,
     "pad": _pad,
+    "repeat": _repeat,
+    "reverse": _reverse,
     "space_to_depth": _space_to_depth,
     "stack": _stack,
     "swapaxes": _swap_axes,

@@ -46,7 +46,40 @@ def roi_align(step: MxnetStep) -> relax.Expr:
     return relax.op.vision.roi_align(x, boxes, size, scale, samples, aligned)
 
 
+def anchor_boxes(step: MxnetStep) -> relax.Expr:
+    """Return the corners of boxes around each pixel: all sizes of the first ratio, then the others.
+
+    Coordinates are shares of the image, (1, rows * columns * boxes, 4); widths of a box of size s
+    and ratio r are ``s * sqrt(r)`` of the image's height, as MXNet has it.
+    """
+    attrs, dims = step.attributes, shape(step.x)
+    if len(dims) != 4:
+        raise ValueError(f"its input is {list(dims)}, not a batch of images")
+    rows, columns = dims[2:]
+    sizes, ratios = attrs.reals("sizes") or (1.0,), attrs.reals("ratios") or (1.0,)
+    steps, offsets = attrs.reals("steps") or (-1.0, -1.0), attrs.reals("offsets") or (0.5, 0.5)
+    if min((*sizes, *ratios)) <= 0 or len(steps) != 2 or len(offsets) != 2:
+        raise ValueError(f"its sizes are {sizes}, its ratios {ratios}, its steps {steps}")
+    step_y, step_x = steps if min(steps) > 0 else (1 / rows, 1 / columns)
+    root = np.sqrt(np.array(ratios))
+    shapes = [(size, root[0]) for size in sizes] + [(sizes[0], ratio) for ratio in root[1:]]
+    halves = np.array(
+        [(size * rows / columns * ratio / 2, size / ratio / 2) for size, ratio in shapes]
+    )
+    y, x = np.meshgrid(
+        (np.arange(rows) + offsets[0]) * step_y,
+        (np.arange(columns) + offsets[1]) * step_x,
+        indexing="ij",
+    )
+    centers = np.stack([x, y], -1)[:, :, None]
+    boxes = np.concatenate([centers - halves, centers + halves], -1).reshape(1, -1, 4)
+    boxes = boxes.clip(0, 1) if attrs.flag("clip", False) else boxes
+    return relax.const(boxes.astype("float32"))
+
+
 REGIONS: dict[str, Converter] = {
     "ROIPooling": roi_pooling,
+    "MultiBoxPrior": anchor_boxes,
+    "_contrib_MultiBoxPrior": anchor_boxes,
     "_contrib_ROIAlign": roi_align,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
@@ -79,10 +80,26 @@ def _flatten(step: MxnetStep) -> relax.Expr:
 
 
 def _reshape_like(step: MxnetStep) -> relax.Expr:
+    """Take extents of another tensor: all, or those between two places in place of one's own."""
     x, like = step.operands("lhs", "rhs")
-    if any(name in step.attributes for name in ("lhs_begin", "rhs_begin")):
-        raise NotImplementedError("reshape_like of a part of the axes")
-    return relax.op.reshape(x, shape(like))
+    dims, others = shape(x), shape(like)
+    own, wanted = (
+        slice(
+            *(
+                step.attributes.integer(f"{side}_{end}", default)
+                for end, default in (("begin", 0), ("end", len(extents)))
+            )
+        ).indices(len(extents))[:2]
+        for side, extents in (("lhs", dims), ("rhs", others))
+    )
+    target = (*dims[: own[0]], *others[slice(*wanted)], *dims[own[1] :])
+    if math.prod(target) != math.prod(dims):
+        raise ValueError(f"a reshape of {list(dims)} to {list(target)}")
+    return relax.op.reshape(x, target)
+
+
+def _shape_array(step: MxnetStep) -> relax.Expr:
+    return relax.const(np.array(shape(step.x), "int64"), "int64")
 
 
 def _expand_dims(step: MxnetStep) -> relax.Expr:
@@ -105,5 +122,6 @@ RESHAPES: dict[str, Converter] = {
     "flatten": _flatten,
     "reshape": _reshape,
     "reshape_like": _reshape_like,
+    "shape_array": _shape_array,
     "squeeze": _squeeze,
 }

@@ -27,7 +27,7 @@ class MxnetStep:
 
     inputs: Sequence[relax.Expr]
     attributes: Attributes
-    emit: Callable[[str, relax.Expr], relax.Var]
+    emit: Callable[[str, relax.Expr], relax.Expr]
 
     @property
     def x(self) -> relax.Expr:

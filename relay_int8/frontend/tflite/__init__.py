@@ -12,8 +12,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
-from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.options import ImportOptions, refuse_options
+from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.graph import TfliteImporter
 from relay_int8.frontend.weights import check_finite
@@ -21,26 +20,31 @@ from relay_int8.frontend.weights import check_finite
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a TFLite file as ``frontend.model`` wants it."""
-    refuse_options(path, options)
-    return import_tflite(path, batch=options.batch)
+    refuse_params(path, options)
+    return import_tflite(path, inputs=options.inputs, batch=options.batch)
 
 
-def import_tflite(source: str | Path, *, batch: int | None = None) -> IRModule:
+def import_tflite(
+    source: str | Path, *, inputs: Shapes | None = None, batch: int | None = None
+) -> IRModule:
     """Return the Relax module of a TFLite file.
 
     Parameters
     ----------
     source
         The file.
+    inputs
+        Name -> shape of inputs of which the file leaves more open than the batch.
     batch
         Leading extent of every input, in place of the file's.
 
     Raises
     ------
+    ConfigError
+        ``inputs`` or ``batch`` contradict the file.
     FrontendError
-        The file is damaged, or its parts do not fit together.
+        The file is damaged, its parts do not fit together, or an extent stays open.
     UnsupportedOpError
         Operators, types or encodings that cannot be imported.
     """
-    check_batch(batch)
-    return check_finite(TfliteImporter(read_model(Path(source)), batch).run())
+    return check_finite(TfliteImporter(read_model(Path(source)), inputs or {}, batch).run())

@@ -81,7 +81,7 @@ def _prelu(step: TfliteStep) -> Result:
     if len(shape(x)) == 4:
         x, wrap = step.image(0), Image
     axis, dims = 1 if wrap is Image else len(shape(x)) - 1, step.tensor(1).shape
-    if step.tensor(1).values is not None and math.prod(dims) in (1, *dims[-1:]):
+    if step.known(1) is not None and math.prod(dims) in (1, *dims[-1:]):
         row = np.broadcast_to(step.reals(1).reshape(-1), (shape(x)[axis],))
         return wrap(relax.op.nn.prelu(x, relax.const(np.ascontiguousarray(row)), axis))
     slopes = step.image(1) if wrap is Image else step.plain(1)
@@ -118,7 +118,11 @@ def _l2_normalization(step: TfliteStep) -> Result:
 
 
 def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
-    """Reduce along axes; height and width of an image in NCHW, as pooling of the whole."""
+    """Reduce along axes; height and width of an image in NCHW, as pooling of the whole.
+
+    What is reduced along its channels is no image any longer, so that the rest of a norm has the
+    file's order, in which the channels are the last axis.
+    """
 
     def _convert(step: TfliteStep) -> Result:
         (x,), _ = step.together(0)
@@ -129,6 +133,8 @@ def _reduction(reduce: Callable[..., relax.Expr]) -> Converter:
                 return Image(y)
             n, c, _, _ = shape(step.image(0))
             return relax.op.reshape(step.quantized(y), (n, c))
+        if axes == [len(shape(x)) - 1] and 0 in step.held:
+            step.held[0].is_image = False
         return reduce(step.plain(0), axes, keepdims=bool(step.options["keep_dims"]))
 
     return _convert
@@ -182,6 +188,7 @@ UNARY: dict[str, Unary] = {
     "RELU_0_TO_1": clip(0.0, 1.0),
     "ROUND": relax.op.round,
     "RSQRT": relax.op.rsqrt,
+    "SIGN": relax.op.sign,
     "SIN": relax.op.sin,
     "SQRT": relax.op.sqrt,
     "SQUARE": relax.op.square,
@@ -196,6 +203,8 @@ ARITHMETIC: dict[str, Converter] = {
     "DEQUANTIZE": _dequantize,
     "DIV": _binary(relax.op.divide),
     "ELU": _elu,
+    "FLOOR_DIV": _binary(relax.op.floor_divide, fused=False),
+    "FLOOR_MOD": _binary(relax.op.floor_mod, fused=False),
     "GELU": _gelu,
     "HARD_SWISH": _hard_swish,
     "L2_NORMALIZATION": _l2_normalization,
@@ -210,6 +219,7 @@ ARITHMETIC: dict[str, Converter] = {
     "QUANTIZE": _quantize,
     "REDUCE_MAX": _reduction(relax.op.max),
     "REDUCE_MIN": _reduction(relax.op.min),
+    "REDUCE_PROD": _reduction(relax.op.prod),
     "SOFTMAX": _softmax,
     "SQUARED_DIFFERENCE": _squared_difference,
     "SUB": _binary(relax.op.subtract),

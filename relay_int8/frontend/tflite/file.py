@@ -12,6 +12,7 @@ import numpy as np
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
+    GRAPHS,
     IDENTIFIER,
     INTEGERS,
     OPERATORS,
@@ -37,13 +38,19 @@ class Quantization:
 
 @dataclass(frozen=True)
 class TfliteTensor:
-    """One tensor; ``values`` of a constant, None of what is computed."""
+    """One tensor; ``values`` of a constant, None of what is computed.
+
+    ``open_axes`` are those whose extent the file leaves open; ``shape`` has 1 there. A state
+    is kept between runs, and zero before the first.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     values: Array | None = None
     quantization: Quantization | None = None
+    open_axes: frozenset[int] = frozenset()
+    is_state: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,8 @@ class TfliteOperator:
 
 
 @dataclass(frozen=True)
-class TfliteModel:
-    """The graph of a file; ``operators`` in an order in which they can run."""
+class TfliteGraph:
+    """A graph of a file; ``operators`` in an order in which they can run."""
 
     tensors: tuple[TfliteTensor, ...]
     operators: tuple[TfliteOperator, ...]
@@ -66,15 +73,22 @@ class TfliteModel:
     outputs: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class TfliteModel:
+    """The graphs of a file: the first is the model's, the others are run by operators."""
+
+    graphs: tuple[TfliteGraph, ...]
+
+
 def read_model(path: Path) -> TfliteModel:
-    """Return the graph of a TFLite file.
+    """Return the graphs of a TFLite file.
 
     Raises
     ------
     FrontendError
         There is no such file, it is no whole TFLite model, or its parts do not fit together.
     UnsupportedOpError
-        It has several graphs, or tensors of a type or encoding that cannot be read.
+        It has several entry points, or tensors of a type or encoding that cannot be read.
     """
     if not path.is_file():
         raise FrontendError(f"{path}: no such file; expected a TFLite model")
@@ -98,25 +112,36 @@ class _Reader:
         self._buffers = list(root.tables(4))
 
     def model(self) -> TfliteModel:
-        """Return the only graph; UnsupportedOpError for the several that control flow makes."""
-        graphs = list(self._root.tables(2))
+        """Return all graphs; UnsupportedOpError for one that no other runs."""
+        graphs = tuple(self._graph(table) for table in self._root.tables(2))
         if not graphs:
             raise self._fault("it has no graph")
-        if len(graphs) > 1:
+        run = {
+            int(operator.options[option])  # type: ignore[arg-type]
+            for graph in graphs
+            for operator in graph.operators
+            for option in GRAPHS
+            if option in operator.options
+        }
+        apart = sorted(set(range(1, len(graphs))) - run)
+        if apart:
             raise UnsupportedOpError(
-                f"{self._path}: {len(graphs)} graphs (branches, loops or states); only models of "
-                "one can be imported: convert it without control flow"
+                f"{self._path}: {len(graphs)} graphs, of which graph {apart[0]} is run by no "
+                "operator that can be imported: an entry point of its own, or what fills a state; "
+                "convert the model with one signature and without states"
             )
-        (graph,) = graphs
-        tensors = tuple(self._tensor(i, table) for i, table in enumerate(graph.tables(0)))
-        operators = tuple(self._operator(table, len(tensors)) for table in graph.tables(3))
+        if not graphs[0].inputs or not graphs[0].outputs:
+            raise self._fault("it has no inputs or no outputs")
+        return TfliteModel(graphs)
+
+    def _graph(self, table: FlatbufferTable) -> TfliteGraph:
+        tensors = tuple(self._tensor(i, entry) for i, entry in enumerate(table.tables(0)))
+        operators = tuple(self._operator(entry, len(tensors)) for entry in table.tables(3))
         inputs, outputs = (
-            self._indices(graph.array(field, "i4"), len(tensors), "an input or output of the model")
+            self._indices(table.array(field, "i4"), len(tensors), "an input or output of a graph")
             for field in (1, 2)
         )
-        if not inputs or not outputs:
-            raise self._fault("it has no inputs or no outputs")
-        return TfliteModel(tensors, operators, inputs, outputs)
+        return TfliteGraph(tensors, operators, inputs, outputs)
 
     def _fault(self, fault: str) -> FrontendError:
         return FrontendError(f"{self._path}: {fault}; check the download")
@@ -144,7 +169,8 @@ class _Reader:
         known = OPTIONS.get(kind)
         if known is None:
             return {}
-        number, options = int(table.number(3, "B")), table.table(4)
+        kind_field, field = (11, 12) if known.is_new else (3, 4)
+        number, options = int(table.number(kind_field, "B")), table.table(field)
         if options is not None and number != known.number:
             raise self._fault(f"{kind} has options of type {number}, not {known.number}")
         return {name: _option(options, *field) for name, field in known.fields.items()}
@@ -152,9 +178,8 @@ class _Reader:
     def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"
         code = int(table.number(1, "b"))
-        if table.table(6) is not None or bool(table.number(5, "?")):
-            what = "sparse" if table.table(6) is not None else "a state kept between runs"
-            raise UnsupportedOpError(f"tensor {name} is {what}; only dense tensors can be imported")
+        if table.table(6) is not None:
+            raise UnsupportedOpError(f"tensor {name} is sparse; only dense tensors can be imported")
         shape = tuple(int(extent) for extent in self._dims(name, table.array(0, "i4")))
         if code not in TYPES:
             kind = OTHER_TYPES.get(code, f"type {code}")
@@ -165,6 +190,8 @@ class _Reader:
             dtype=TYPES[code],
             values=self._values(name, int(table.number(2, "I")), shape, TYPES[code]),
             quantization=self._quantization(name, table.table(4), shape, TYPES[code]),
+            open_axes=frozenset(np.flatnonzero(table.array(7, "i4")[: len(shape)] < 0).tolist()),
+            is_state=bool(table.number(5, "?")),
         )
 
     def _dims(self, name: str, dims: Array) -> Array:

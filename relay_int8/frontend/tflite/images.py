@@ -34,7 +34,7 @@ def _resize(method: str) -> Converter:
     def _convert(step: TfliteStep) -> Result:
         corners, half = step.options["align_corners"], step.options["half_pixel"]
         size = step.outputs[0].shape[1:3]
-        if step.tensor(1).values is not None:
+        if step.known(1) is not None:
             size = step.integers(1, "size")
         if len(size) != 2 or min(size) < 1 or (corners and half):
             raise ValueError(f"its size is {list(size)}, or it has two kinds of coordinates")
@@ -83,6 +83,8 @@ def _space_to_depth(step: TfliteStep) -> Result:
 
 def _space_to_batch(step: TfliteStep) -> Result:
     """Pad with zero, then make an image of every position within blocks, positions slowest."""
+    if len(step.shape(0)) == 3:
+        return _steps_to_batch(step)
     rows, columns, widths = _blocks(step)
     x = step.emit("padded", relax.op.nn.pad(step.image(0), [0, 0, 0, 0, *widths]))
     n, c, h, w = shape(x)
@@ -96,6 +98,8 @@ def _space_to_batch(step: TfliteStep) -> Result:
 
 def _batch_to_space(step: TfliteStep) -> Result:
     """Put images together that are the positions within blocks, then crop."""
+    if len(step.shape(0)) == 3:
+        return _batch_to_steps(step)
     rows, columns, (top, bottom, left, right) = _blocks(step)
     images, c, h, w = shape(step.image(0))
     if images % (rows * columns) or top + bottom >= h * rows or left + right >= w * columns:
@@ -108,6 +112,41 @@ def _batch_to_space(step: TfliteStep) -> Result:
         return Image(y)
     ends = [h * rows - bottom, w * columns - right]
     return Image(relax.op.strided_slice(step.emit("whole", y), [2, 3], [top, left], ends))
+
+
+def _steps_to_batch(step: TfliteStep) -> Result:
+    """Make a sequence of every position within blocks of steps, positions slowest."""
+    block, (before, after) = _row_block(step)
+    x = step.emit("padded", relax.op.nn.pad(step.plain(0), [0, 0, before, after, 0, 0]))
+    n, length, c = shape(x)
+    if length % block:
+        raise ValueError(f"{length} steps are no multiple of {block}")
+    x = step.emit("blocks", relax.op.reshape(x, (n, length // block, block, c)))
+    x = step.emit("moved", relax.op.permute_dims(x, [2, 0, 1, 3]))
+    return relax.op.reshape(x, (block * n, length // block, c))
+
+
+def _batch_to_steps(step: TfliteStep) -> Result:
+    """Put sequences together that are the positions within blocks of steps, then crop."""
+    block, (before, after) = _row_block(step)
+    count, length, c = step.shape(0)
+    if count % block or before + after >= length * block:
+        raise ValueError(f"blocks of {block}, cropped, of {count} sequences of {length}")
+    x = relax.op.reshape(step.plain(0), (block, count // block, length, c))
+    x = relax.op.permute_dims(step.emit("blocks", x), [1, 2, 0, 3])
+    x = relax.op.reshape(step.emit("moved", x), (count // block, length * block, c))
+    if not before and not after:
+        return x
+    whole = step.emit("whole", x)
+    return relax.op.strided_slice(whole, [1], [before], [length * block - after])
+
+
+def _row_block(step: TfliteStep) -> tuple[int, tuple[int, ...]]:
+    """Return the length of blocks of steps, and what is padded or cropped on each side."""
+    block, widths = step.integers(1, "block"), step.integers(2, "widths")
+    if len(block) != 1 or len(widths) != 2 or block[0] < 1 or min(widths) < 0:
+        raise ValueError(f"its block is {list(block)}, its widths {list(widths)}")
+    return block[0], widths
 
 
 def _blocks(step: TfliteStep) -> tuple[int, int, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from relay_int8.frontend.onnx.auto_pad import auto_pad
+from relay_int8.frontend.tflite.dilation import PADS
 from relay_int8.frontend.tflite.schema import PADDINGS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
@@ -42,7 +43,8 @@ def _convolved(step: TfliteStep, x: relax.Expr, w: relax.Expr, groups: int) -> R
         x,
         w,
         strides=strides,
-        padding=padding(step, shape(x)[2:], shape(w)[2:], strides, dilation),
+        padding=step.options.get(PADS)
+        or padding(step, shape(x)[2:], shape(w)[2:], strides, dilation),
         dilation=dilation,
         groups=groups,
     )
@@ -86,7 +88,7 @@ def _transposed(step: TfliteStep) -> Result:
     x, w = step.image(2), step.moved(1, (3, 0, 1, 2))
     strides, kernel = sizes(step, "stride"), shape(w)[2:]
     wanted = step.outputs[0].shape
-    if step.tensor(0).values is not None:
+    if step.known(0) is not None:
         wanted = step.integers(0, "shape")
     if len(wanted) != 4:
         raise ValueError(f"its shape is {list(wanted)}")
@@ -122,7 +124,23 @@ def _fully_connected(step: TfliteStep) -> Result:
     return step.activated(y)
 
 
+def _batch_matmul(step: TfliteStep) -> Result:
+    """Multiply matrices of two tensors, each transposed first if its option says so."""
+    operands = []
+    for index, name in enumerate("xy"):
+        x = step.plain(index)
+        order = list(range(len(shape(x))))
+        if len(order) < 2:
+            raise ValueError(f"its operand {name} is {list(shape(x))}, no matrix")
+        if step.options[f"adj_{name}"]:
+            order[-2:] = order[-1], order[-2]
+            x = step.emit(f"transposed_{name}", relax.op.permute_dims(x, order))
+        operands.append(x)
+    return relax.op.matmul(*operands)
+
+
 LAYERS: dict[str, Converter] = {
+    "BATCH_MATMUL": _batch_matmul,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": _fully_connected,

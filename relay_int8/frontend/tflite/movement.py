@@ -16,10 +16,13 @@ def _reshape(step: TfliteStep) -> Result:
     """Reshape to a constant, the option, or what the file says of the result."""
     x = step.plain(0)
     wanted: Sequence[int] = step.options["new_shape"] or step.outputs[0].shape  # type: ignore[assignment]
-    if step.scaled:
-        wanted = step.outputs[0].shape
-    elif step.has(1) and step.tensor(1).values is not None:
+    if step.has(1) and step.known(1) is not None and not (step.scaled and 1 not in step.held):
         wanted = step.integers(1, "shape")
+    elif step.scaled or len(step.outputs[0].open_axes) == 1:
+        wanted = [
+            -1 if axis in step.outputs[0].open_axes else extent
+            for axis, extent in enumerate(step.outputs[0].shape)
+        ]
     dims, size = list(wanted), math.prod(shape(x))
     if dims.count(-1) == 1:
         rest = -math.prod(dims)

@@ -59,9 +59,9 @@ OPERATORS = {
     150: "GELU", 151: "DYNAMIC_UPDATE_SLICE", 152: "RELU_0_TO_1", 153: "UNSORTED_SEGMENT_PROD",
     154: "UNSORTED_SEGMENT_MAX", 155: "UNSORTED_SEGMENT_SUM", 156: "ATAN2",
     157: "UNSORTED_SEGMENT_MIN", 158: "SIGN", 159: "BITCAST", 160: "BITWISE_XOR",
-    161: "RIGHT_SHIFT",
+    161: "RIGHT_SHIFT", 206: "STABLEHLO_COMPOSITE",
 }  # fmt: skip
-"""Number of an operator -> its name; StableHLO's, which come after these, are left out."""
+"""Number of an operator -> its name; StableHLO's single operators are left out."""
 CUSTOM = 32
 
 PADDINGS = ("SAME", "VALID")
@@ -72,10 +72,14 @@ INTEGERS = "ints"
 
 @dataclass(frozen=True)
 class Options:
-    """The table of an operator's options: its number, and (field, form, default) by name."""
+    """The table of an operator's options: its number, and (field, form, default) by name.
+
+    ``is_new`` says that the number is one of the schema's second list of tables.
+    """
 
     number: int
     fields: Mapping[str, tuple[int, str, float]]
+    is_new: bool = False
 
 
 _STRIDES = {"padding": (0, "b", 0), "stride_w": (1, "i", 0), "stride_h": (2, "i", 0)}
@@ -89,6 +93,7 @@ _ALONE = {"activation": (0, "b", 0)}
 OPTIONS = {
     "ADD": Options(11, _ALONE),
     "AVERAGE_POOL_2D": _POOL,
+    "BATCH_MATMUL": Options(101, {"adj_x": (0, "?", 0), "adj_y": (1, "?", 0)}),
     "CONCATENATION": Options(10, {"axis": (0, "i", 0), "activation": (1, "b", 0)}),
     "CONV_2D": Options(
         1,
@@ -99,6 +104,7 @@ OPTIONS = {
             "dilation_h": (5, "i", 1),
         },
     ),
+    "CUMSUM": Options(102, {"exclusive": (0, "?", 0), "reverse": (1, "?", 0)}),
     "DEPTHWISE_CONV_2D": Options(
         2,
         {
@@ -115,16 +121,22 @@ OPTIONS = {
         8,
         {"activation": (0, "b", 0), "weights_format": (1, "b", 0), "keep_num_dims": (2, "?", 0)},
     ),
+    "GATHER": Options(23, {"axis": (0, "i", 0), "batch_dims": (1, "i", 0)}),
     "GELU": Options(116, {"approximate": (0, "?", 0)}),
+    "IF": Options(92, {"then": (0, "i", 0), "otherwise": (1, "i", 0)}),
     "L2_NORMALIZATION": Options(12, _ALONE),
     "LEAKY_RELU": Options(75, {"alpha": (0, "f", 0.0)}),
     "MAX_POOL_2D": _POOL,
     "MEAN": _REDUCER,
     "MIRROR_PAD": Options(77, {"mode": (0, "b", 0)}),
     "MUL": Options(21, _ALONE),
+    "ONE_HOT": Options(61, {"axis": (0, "i", 0)}),
     "PACK": Options(59, {"axis": (1, "i", 0)}),
+    "REDUCE_ALL": _REDUCER,
+    "REDUCE_ANY": _REDUCER,
     "REDUCE_MAX": _REDUCER,
     "REDUCE_MIN": _REDUCER,
+    "REDUCE_PROD": _REDUCER,
     "RESHAPE": Options(17, {"new_shape": (0, INTEGERS, 0)}),
     "RESIZE_BILINEAR": Options(15, {"align_corners": (2, "?", 0), "half_pixel": (3, "?", 0)}),
     "RESIZE_NEAREST_NEIGHBOR": Options(
@@ -133,6 +145,7 @@ OPTIONS = {
     "SOFTMAX": Options(9, {"beta": (0, "f", 0.0)}),
     "SPACE_TO_DEPTH": Options(19, {"block_size": (0, "i", 0)}),
     "SQUEEZE": Options(30, {"axes": (0, INTEGERS, 0)}),
+    "STABLEHLO_COMPOSITE": Options(21, {"graph": (1, "i", 0)}, is_new=True),
     "STRIDED_SLICE": Options(
         32,
         {
@@ -147,6 +160,19 @@ OPTIONS = {
     "SUB": Options(28, _ALONE),
     "SUM": _REDUCER,
     "TRANSPOSE_CONV": Options(49, {**_STRIDES, "activation": (3, "b", 0)}),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
+        71,
+        {
+            "activation": (0, "b", 0),
+            "cell_clip": (1, "f", 0.0),
+            "projection_clip": (2, "f", 0.0),
+            "time_major": (3, "?", 0),
+        },
+    ),
     "UNPACK": Options(64, {"num": (0, "i", 0), "axis": (1, "i", 0)}),
+    "WHILE": Options(93, {"condition": (0, "i", 0), "body": (1, "i", 0)}),
 }
 """Operators whose options have fields that count here."""
+
+GRAPHS = ("body", "condition", "graph", "otherwise", "then")
+"""Options that are numbers of graphs."""

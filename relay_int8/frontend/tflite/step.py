@@ -30,7 +30,7 @@ from relay_int8.frontend.tflite.tensors import (
     quantization_of,
     quantize,
 )
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import constant, shape
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class TfliteStep:
     operator: TfliteOperator
     inputs: Sequence[TfliteTensor | None]
     outputs: Sequence[TfliteTensor]
-    bind: Callable[[str, relax.Expr], relax.Var]
+    bind: Callable[[str, relax.Expr], relax.Expr]
     held: Mapping[int, Held] = field(default_factory=dict)
     scaled: bool = False
 
-    def emit(self, name: str, value: relax.Expr) -> relax.Var:
+    def emit(self, name: str, value: relax.Expr) -> relax.Expr:
         """Bind a value on the way to the result, as ``<result>/<name>``."""
         return self.bind(f"{self.outputs[0].name}/{name}", value)
 
@@ -85,9 +85,16 @@ class TfliteStep:
             raise ValueError(f"it has no operand {index}")
         return tensor
 
+    def known(self, index: int) -> Array | None:
+        """Return the elements of an operand that is constant, or computed of constants alone."""
+        held = self.held.get(index)
+        if held is None or held.plain is None:
+            return self.tensor(index).values
+        return constant(held.plain)
+
     def integers(self, index: int, what: str) -> tuple[int, ...]:
         """Return a constant operand of integers."""
-        values = self.tensor(index).values
+        values = self.known(index)
         if values is None:
             raise NotImplementedError(f"its {what} is computed, not constant")
         if values.dtype.kind not in "iu" or values.size > 64:
@@ -133,14 +140,17 @@ class TfliteStep:
         if quantization is None or not self._reads_integers:
             is_real = quantization is not None or tensor.dtype.startswith("float")
             values = self.reals(index) if is_real else tensor.values
-            return relax.const(ordered(values, lead, order))
+            return relax.const(ordered(values, lead, order), values.dtype.name)
         q = relax.const(ordered(tensor.values, lead, order))
-        axis = list(order).index(quantization.axis + lead)
+        by_channel = quantization.scale.size > 1
+        axis = list(order).index(quantization.axis + lead) if by_channel else 0
         return self._emit(index, "dq", dequantize(q, tensor, axis))
 
     def reals(self, index: int) -> Array:
         """Return what a constant operand stands for, float32."""
         tensor = self.tensor(index)
+        if index in self.held and (known := self.known(index)) is not None:
+            return known.astype(np.float32)
         values, quantization = tensor.values, tensor.quantization
         if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int32")):
             raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
@@ -159,8 +169,20 @@ class TfliteStep:
 
     @property
     def is_image(self) -> bool:
-        """Whether an operand was computed in NCHW."""
-        return any(held.is_image for held in self.held.values())
+        """Whether an operand was computed in NCHW, and the others can be broadcast to it."""
+        if not any(held.is_image for held in self.held.values()):
+            return False
+        return all(tensor is None or len(tensor.shape) <= 4 for tensor in self.inputs)
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Return the shape of an operand in the order of the file."""
+        held = self.held.get(index)
+        if held is None:
+            return self.tensor(index).shape
+        if held.plain is not None:
+            return shape(held.plain)
+        n, c, h, w = shape(held.image)
+        return n, h, w, c
 
     def together(self, *indices: int) -> tuple[list[relax.Expr], Callable[[relax.Expr], Result]]:
         """Return operands in one order, NCHW if one has it, and what says so of a result."""
@@ -183,7 +205,7 @@ class TfliteStep:
             raise NotImplementedError(f"a fused activation {name}")
         return FUSED[name](self.emit("linear", value))
 
-    def quantized(self, value: relax.Expr) -> relax.Var:
+    def quantized(self, value: relax.Expr) -> relax.Expr:
         """Return ``value``, bound, rounded to the integers of the first result if it has such."""
         real = self.emit("kept", value)
         if quantization_of(self.outputs[0]) is None:
@@ -196,7 +218,7 @@ class TfliteStep:
         """Whether it computes with integers; float operators take weights as reals."""
         return any(quantization_of(self.tensor(index)) for index in self.held)
 
-    def _emit(self, index: int, what: str, value: relax.Expr) -> relax.Var:
+    def _emit(self, index: int, what: str, value: relax.Expr) -> relax.Expr:
         return self.bind(f"{self.tensor(index).name}/{what}", value)
 
     @staticmethod

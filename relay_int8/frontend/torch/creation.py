@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.folding import MOST_ELEMENTS
 from relay_int8.frontend.torch.file import DTYPES
 from relay_int8.frontend.torch.promotion import NUMBERS
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype, shape
-
-MOST_ELEMENTS = 1 << 22  # elements, a mask of 2048 x 2048; more come from a damaged file
 
 
 def element_type(step: TorchStep, default: str) -> str:

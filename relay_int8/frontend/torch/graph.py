@@ -12,6 +12,7 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.extents import fixed_batch, input_shapes
+from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import (
     ImportWriter,
     check_inputs,
@@ -22,7 +23,6 @@ from relay_int8.frontend.importing import (
 from relay_int8.frontend.options import Shapes
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
-from relay_int8.frontend.torch.folding import folded
 from relay_int8.frontend.torch.indexing import overwritten
 from relay_int8.frontend.torch.memory import TensorAliases, reads
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref

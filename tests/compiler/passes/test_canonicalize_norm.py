@@ -107,6 +107,27 @@ def tensorflow(net: Writer) -> relax.Var:
     return net.emit("y", relax.op.add(product, net.emit("shift", shift)))
 
 
+def keras(net: Writer, *, negative: bool = True, centred: bool = True) -> relax.Var:
+    """As Keras 3 writes it: the mean's negative is added."""
+    mean, d = net.mean(net.x), net.centred()
+    inverse = net.emit("inverse", relax.op.rsqrt(net.variance(d)))
+    factor = net.emit("factor", relax.op.multiply(inverse, net.constant(12)))
+    shift = net.emit("negative", relax.op.negative(mean)) if negative else mean
+    shift = net.emit("mg", relax.op.multiply(shift, factor))
+    if centred:
+        shift = net.emit("shift", relax.op.add(shift, net.constant(12)))
+    product = net.emit("xg", relax.op.multiply(net.x, factor))
+    return net.emit("y", relax.op.add(product, shift))
+
+
+def keras_uncentred(net: Writer) -> relax.Var:
+    return keras(net, centred=False)
+
+
+def keras_of_the_mean_itself(net: Writer) -> relax.Var:
+    return keras(net, negative=False)
+
+
 def two_axes(net: Writer) -> relax.Var:
     d = net.centred(1, 2)
     return net.scaled(net.emit("n", relax.op.divide(d, net.root(d, 1, 2))), 5, 12)
@@ -118,6 +139,8 @@ LAYERS: dict[str, Written] = {
     "variance": by_variance,
     "powers": by_power,
     "TensorFlow": tensorflow,
+    "Keras": keras,
+    "Keras without beta": keras_uncentred,
     "two axes": two_axes,
 }  # fmt: skip
 
@@ -370,6 +393,7 @@ def shifted_rows(net: Writer) -> relax.Var:
         read_twice,
         shifted_rms,
         shifted_rows,
+        keras_of_the_mean_itself,
     ],
 )
 def test_others_stay(written, expect_rewrite):

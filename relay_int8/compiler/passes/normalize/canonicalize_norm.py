@@ -6,7 +6,7 @@
 Without the mean it is an RMSNorm, an L2 norm too: the root of a sum is a factor of gamma. With
 gamma and beta of channels, over all axes behind these, it is an InstanceNorm; that between two
 reshapes which cut the channels a GroupNorm. Factors may come in any order, roots as powers. As
-TensorFlow writes it: ``x * g + (beta - mean(x) * g)`` with g the factor.
+TensorFlow writes it: ``x * g + (beta - mean(x) * g)`` with g the factor, or with ``-mean(x)``.
 
 Place:  after FoldConstants, before CanonicalizeSequence and FoldAffine, which take means and
         constants for themselves.
@@ -120,21 +120,43 @@ def _scaled(scope: Scope, operand: relax.Expr) -> Iterator[Scaled]:
 def _shifted_product(scope: Scope, value: relax.Call) -> NormCall | Declined | None:
     """Return the norm that ``x * g + (beta - mean(x) * g)`` is."""
     for product, rest in (value.args, reversed(value.args)):
-        shift = scope.value(rest)
-        beta = constant(shift.args[0]) if operator(shift) == "subtract" else None
-        if beta is None or operator(scope.value(product)) != "multiply":
+        if operator(scope.value(product)) != "multiply":
             continue
-        for x, factor in _factors(scope, product):
-            deviation, gamma = _inverse(scope, factor)
-            if deviation is None or not (deviation.centred and is_same(x, deviation.x)):
-                continue
-            means = [
-                mean_of(scope, m) for m, g in _factors(scope, shift.args[1]) if is_same(g, factor)
-            ]
-            if any(mean and is_same(mean[0], x) and mean[1] == deviation.axes for mean in means):
-                norm = _norm(deviation, gamma)
-                return norm.added(beta) if isinstance(norm, NormCall) else norm
+        for beta, subtrahend, is_negative in _shifts(scope, rest):
+            for x, factor in _factors(scope, product):
+                deviation, gamma = _inverse(scope, factor)
+                if deviation is None or not (deviation.centred and is_same(x, deviation.x)):
+                    continue
+                means = [
+                    mean_of(scope, mean)
+                    for m, g in _factors(scope, subtrahend)
+                    if is_same(g, factor)
+                    for mean in (_negated(scope, m) if is_negative else [m])
+                ]
+                if any(
+                    mean and is_same(mean[0], x) and mean[1] == deviation.axes for mean in means
+                ):
+                    norm = _norm(deviation, gamma)
+                    return norm.added(beta) if isinstance(norm, NormCall) else norm
     return None
+
+
+def _shifts(scope: Scope, operand: relax.Expr) -> Iterator[tuple[np.ndarray, relax.Expr, bool]]:
+    """Yield beta and what is taken from it, or added to it where that is a negative."""
+    value = scope.value(operand)
+    if operator(value) == "subtract" and (beta := constant(value.args[0])) is not None:
+        yield beta, value.args[1], False
+    if operator(value) == "add":
+        for other, shift in (value.args, reversed(value.args)):
+            if (beta := constant(other)) is not None:
+                yield beta, shift, True
+    yield np.zeros(()), operand, True
+
+
+def _negated(scope: Scope, operand: relax.Expr) -> list[relax.Expr]:
+    """Return what an operand is the negative of; nothing if it is none."""
+    value = scope.value(operand)
+    return [value.args[0]] if operator(value) == "negative" else []
 
 
 def _factors(scope: Scope, operand: relax.Expr) -> Iterator[tuple[relax.Expr, relax.Expr]]:

@@ -1,4 +1,4 @@
-"""Compute calls on constants with NumPy while a program is read.
+"""Compute calls on constants with NumPy while a file is read.
 
 Masks and positions are written as a dozen operators on numbers alone; what they come to is needed
 to read the operators behind them. Weights are left alone: FoldConstants computes with those, in
@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.torch.creation import MOST_ELEMENTS
-from relay_int8.frontend.torch.file import Array
 from relay_int8.graph.dataflow import arguments, constant, dtype, operator, shape, slice_steps
 
+Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
+
+MOST_ELEMENTS = 1 << 22  # elements, a mask of 2048 x 2048; more come from a damaged file
 
 ELEMENTWISE: dict[str, Function] = {
     "abs": np.abs,
@@ -55,7 +56,12 @@ ELEMENTWISE: dict[str, Function] = {
     "trunc": np.trunc,
     "where": np.where,
 }
-REDUCTIONS: dict[str, Function] = {"max": np.max, "min": np.min, "sum": np.sum}
+REDUCTIONS: dict[str, Function] = {
+    "max": np.max,
+    "min": np.min,
+    "prod": np.prod,
+    "sum": np.sum,
+}
 RESHAPES = ("reshape", "expand_dims", "squeeze")
 
 
@@ -75,11 +81,17 @@ def _gathered(call: relax.Call, x: Array, indices: Array) -> Array:
     return np.take_along_axis(x[tuple(kept)], indices, axis)
 
 
+def _summed(call: relax.Call, x: Array) -> Array:
+    """Sum up along an axis; ``exclusive`` leaves out the element itself."""
+    total = np.cumsum(x, int(call.attrs.axis))
+    return total - x if call.attrs.exclusive else total
+
+
 MOVES: dict[str, Function] = {
     "astype": lambda call, x: x.astype(dtype(call)),
     "broadcast_to": lambda call, x: np.broadcast_to(x, shape(call)),
     "concat": lambda call, *parts: np.concatenate(parts, int(call.attrs.axis or 0)),
-    "cumsum": lambda call, x: np.cumsum(x, int(call.attrs.axis)),
+    "cumsum": _summed,
     "flip": lambda call, x: np.flip(x, int(call.attrs.axis)),
     "gather_elements": _gathered,
     "permute_dims": lambda call, x: x.transpose([int(axis) for axis in call.attrs.axes]),
@@ -89,7 +101,7 @@ MOVES: dict[str, Function] = {
 }
 
 
-def folded(value: relax.Expr, weights: Collection[relax.Expr]) -> relax.Expr | None:
+def folded(value: relax.Expr, weights: Collection[relax.Expr] = ()) -> relax.Expr | None:
     """Return a call's result as a constant; None where it reads a tensor or one of ``weights``."""
     if not isinstance(value, relax.Call):
         return None

@@ -1,0 +1,106 @@
+"""TFLite operators that read by indices, or put elements in another order along an axis."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from relay_int8.frontend.tflite.step import Converter, TfliteStep
+from relay_int8.frontend.tflite.tensors import Result, axis_of
+from relay_int8.graph.dataflow import shape
+
+
+def _gather(step: TfliteStep) -> Result:
+    """Take slices along an axis; of batches, each by its own indices."""
+    x, indices = step.plain(0), step.plain(1)
+    axis = axis_of(step.integer("axis"), len(shape(x)))
+    batches = step.integer("batch_dims") % max(len(shape(indices)), 1)
+    if not batches:
+        return relax.op.take(x, indices, axis)
+    if batches > axis or shape(x)[:batches] != shape(indices)[:batches]:
+        raise ValueError(f"{batches} axes of batches of {shape(x)} and {shape(indices)}")
+    if batches < axis:
+        raise NotImplementedError(f"along axis {axis} with {batches} axes of batches")
+    places = step.emit("places", relax.op.expand_dims(indices, len(shape(indices))))
+    return _elements(step, x, places, batches)
+
+
+def _gather_nd(step: TfliteStep) -> Result:
+    return _elements(step, step.plain(0), step.plain(1), 0)
+
+
+def _elements(step: TfliteStep, x: relax.Expr, places: relax.Expr, batches: int) -> relax.Expr:
+    """Return what lies at given coordinates, which TVM wants as int64."""
+    long = step.emit("long", relax.op.astype(places, "int64"))
+    return relax.op.gather_nd(x, long, batches)
+
+
+def _embedding_lookup(step: TfliteStep) -> Result:
+    """Take rows of a table, the second operand."""
+    return relax.op.take(step.plain(1), step.plain(0), 0)
+
+
+def _one_hot(step: TfliteStep) -> Result:
+    """Write one value where the index is, another elsewhere."""
+    (depth,) = step.integers(1, "depth")
+    on, off = (step.known(index) for index in (2, 3))
+    if on is None or off is None or on.size != 1 or off.size != 1:
+        raise NotImplementedError("values that are computed, not constant")
+    indices = step.plain(0)
+    axis, rank = step.integer("axis"), len(shape(indices))
+    if not -1 <= axis <= rank or depth < 1:
+        raise ValueError(f"axis {axis} and depth {depth} of indices {list(shape(indices))}")
+    values = [relax.prim_value(value.reshape(()).item()) for value in (on, off)]
+    return relax.op.one_hot(indices, *values, depth, axis)
+
+
+def _reverse(step: TfliteStep) -> Result:
+    (x,), wrap = step.together(0)
+    axes = [step.axis(axis, len(shape(x))) for axis in step.integers(1, "axes")]
+    for axis in axes:
+        x = step.emit("reversed", relax.op.flip(x, axis))
+    return wrap(x)
+
+
+def _cumulative_sum(step: TfliteStep) -> Result:
+    x = step.plain(0)
+    (axis,) = step.integers(1, "axis")
+    axis = axis_of(axis, len(shape(x)))
+    backward = bool(step.options["reverse"])
+    if backward:
+        x = step.emit("reversed", relax.op.flip(x, axis))
+    y = relax.op.cumsum(x, axis, exclusive=bool(step.options["exclusive"]))
+    return relax.op.flip(step.emit("summed", y), axis) if backward else y
+
+
+def _tile(step: TfliteStep) -> Result:
+    x, counts = step.plain(0), step.integers(1, "counts")
+    if len(counts) != len(shape(x)) or min(counts, default=1) < 1:
+        raise ValueError(f"its counts are {list(counts)} for {list(shape(x))}")
+    return relax.op.tile(x, list(counts))
+
+
+def _broadcast_to(step: TfliteStep) -> Result:
+    return relax.op.broadcast_to(step.plain(0), list(step.integers(1, "shape")))
+
+
+def _top(step: TfliteStep) -> list[Result]:
+    """Return the largest elements of each row and where they are."""
+    (count,) = step.integers(1, "count")
+    x = step.plain(0)
+    if not 0 < count <= shape(x)[-1]:
+        raise ValueError(f"{count} elements of {list(shape(x))}")
+    pair = step.emit("top", relax.op.topk(x, count, -1, "both", True, step.outputs[1].dtype))
+    return [relax.TupleGetItem(pair, place) for place in (0, 1)]
+
+
+INDICES: dict[str, Converter] = {
+    "BROADCAST_TO": _broadcast_to,
+    "CUMSUM": _cumulative_sum,
+    "EMBEDDING_LOOKUP": _embedding_lookup,
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "ONE_HOT": _one_hot,
+    "REVERSE_V2": _reverse,
+    "TILE": _tile,
+    "TOPK_V2": _top,
+}

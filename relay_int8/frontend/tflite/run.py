@@ -1,0 +1,289 @@
+"""One run of a TFLite graph: its operators become Relax, one after the other.
+
+    Before:  y = CONV_2D(x, w, b), all of them integers with scales
+    After:   y = quantize(conv2d(dequantize(x), dequantize(w)) + dequantize(b));  ...
+
+A quantized tensor is its quantize/dequantize pair, with the file's scale and zero point. Loops are
+written out, and what a composite operator stands for is put in its place: both run other graphs
+of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from tvm import relax
+
+from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.folding import folded
+from relay_int8.frontend.importing import ImportWriter, converting, refuse_operators
+from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
+from relay_int8.frontend.tflite.dilation import join_dilated
+from relay_int8.frontend.tflite.file import (
+    TfliteGraph,
+    TfliteModel,
+    TfliteOperator,
+    TfliteTensor,
+)
+from relay_int8.frontend.tflite.step import TfliteStep
+from relay_int8.frontend.tflite.tensors import (
+    QUANTIZED,
+    Held,
+    Image,
+    Result,
+    dequantize,
+    quantization_of,
+    quantize,
+)
+from relay_int8.graph.dataflow import constant, shape
+
+LOOP, BRANCH, COMPOSITE = "WHILE", "IF", "STABLEHLO_COMPOSITE"
+CONTROL = (LOOP, BRANCH, COMPOSITE)
+"""Operators that run other graphs."""
+LOOKUPS = {"EMBEDDING_LOOKUP": 1, "GATHER": 0, "GATHER_ND": 0}
+"""Operators that read a table -> the place of the table among their operands."""
+MOST_RUNS = 4096  # of graphs in graphs; the body of a loop becomes kernels of its own each time
+MOST_DEPTH = 16  # graphs within graphs; more come from a damaged file
+
+
+class GraphRun:
+    """Run a graph of a file on tensors in Relax.
+
+    Parameters
+    ----------
+    model, graph
+        What the file holds, and which of its graphs is run.
+    writer
+        What is bound goes here.
+    scaled
+        Whether the batch is another than the file's.
+    depth, runs
+        How many graphs it stands in, and a count of the runs of these.
+    """
+
+    def __init__(
+        self,
+        model: TfliteModel,
+        graph: TfliteGraph,
+        writer: ImportWriter,
+        *,
+        scaled: bool,
+        depth: int = 0,
+        runs: Iterator[int] | None = None,
+    ) -> None:
+        self._model, self._graph, self._writer = model, graph, writer
+        self._scaled, self._depth = scaled, depth
+        self._runs = count() if runs is None else runs
+        self._held: dict[int, Held] = {}
+
+    def results(self, operands: Sequence[Held]) -> list[Held]:
+        """Return the results of the graph, of constants too."""
+        if len(operands) != len(self._graph.inputs):
+            raise ValueError(f"a graph of {len(self._graph.inputs)} inputs gets {len(operands)}")
+        self._held = dict(zip(self._graph.inputs, operands, strict=True))
+        operators = self._needed()
+        _refuse_unsupported(operators, self._graph.tensors)
+        for operator in operators:
+            self._convert(operator)
+        return [self._result(index) for index in self._graph.outputs]
+
+    def _needed(self) -> list[TfliteOperator]:
+        """Return the operators that the results depend on, in order."""
+        wanted = set(self._graph.outputs)
+        needed = []
+        for operator in reversed(self._graph.operators):
+            if wanted.intersection(operator.outputs):
+                wanted.update(operator.inputs)
+                needed.append(operator)
+        return join_dilated(needed[::-1], self._graph)
+
+    def _convert(self, operator: TfliteOperator) -> None:
+        """Bind the results of an operator."""
+        tensors = self._graph.tensors
+        outputs = [tensors[index] for index in operator.outputs]
+        title = f"{operator.kind} (its result: {outputs[0].name})"
+        step = TfliteStep(
+            operator=operator,
+            inputs=[None if index < 0 else tensors[index] for index in operator.inputs],
+            outputs=outputs,
+            bind=self._emit,
+            held=self._operands(operator, title),
+            scaled=self._scaled,
+        )
+        with converting(title):
+            if operator.kind in CONTROL:
+                self._held.update(zip(operator.outputs, self._run(step), strict=True))
+                return
+            converted = CONVERTERS[operator.kind](step)
+            results = [converted] if isinstance(converted, relax.Expr | Image) else list(converted)
+            if len(results) != len(outputs):
+                raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
+            for index, result in zip(operator.outputs, results, strict=True):
+                self._bind(index, result, is_exact=self._is_table_read(step, index))
+
+    def _is_table_read(self, step: TfliteStep, index: int) -> bool:
+        """Whether a result is rows of a constant table that are only read as reals.
+
+        They need no rounding: a float network whose weights alone are integers has such tables.
+        """
+        readers = {op.kind for op in self._graph.operators if index in op.inputs}
+        place = LOOKUPS.get(step.operator.kind)
+        if place is None or readers != {"DEQUANTIZE"} or index in self._graph.outputs:
+            return False
+        return step.known(place) is not None
+
+    def _run(self, step: TfliteStep) -> list[Held]:
+        """Return what other graphs make of the operands."""
+        operands = [
+            step.held.get(index) or Held(plain=step.plain(index))
+            for index in range(len(step.inputs))
+        ]
+        kind = step.operator.kind
+        if kind == COMPOSITE:
+            return self._inside(step, "graph", operands)
+        if kind == BRANCH:
+            chosen = _truth(operands.pop(0), "a branch by a condition")
+            return self._inside(step, "then" if chosen else "otherwise", operands)
+        while True:
+            (condition,) = self._inside(step, "condition", operands)
+            if not _truth(condition, "a loop as long as a condition"):
+                return operands
+            operands = self._inside(step, "body", operands)
+
+    def _inside(self, step: TfliteStep, option: str, operands: Sequence[Held]) -> list[Held]:
+        """Return the results of another graph, whose number an option is."""
+        number = step.integer(option, 0)
+        if number >= len(self._model.graphs) or self._depth >= MOST_DEPTH:
+            raise ValueError(f"it runs graph {number}, {self._depth} graphs deep")
+        if next(self._runs) >= MOST_RUNS:
+            raise NotImplementedError(f"loops of more than {MOST_RUNS // 2} runs")
+        run = GraphRun(
+            self._model,
+            self._model.graphs[number],
+            self._writer,
+            scaled=self._scaled,
+            depth=self._depth + 1,
+            runs=self._runs,
+        )
+        return run.results(operands)
+
+    def _result(self, index: int) -> Held:
+        """Return a result of the graph."""
+        tensor, held = self._graph.tensors[index], self._held.get(index)
+        if held is None and tensor.values is not None and self._depth:
+            step = TfliteStep(
+                TfliteOperator("RETURN", (index,), (index,)), [tensor], [tensor], self._emit
+            )
+            held = Held(plain=step.plain(0))
+        if held is None:
+            raise FrontendError(f"output {tensor.name} is computed by nothing; check the download")
+        return held
+
+    def _emit(self, name: str, value: relax.Expr) -> relax.Expr:
+        """Bind a value; what is computed of constants alone is one."""
+        known = folded(value)
+        return self._writer.emit(name, value) if known is None else known
+
+    def _operands(self, operator: TfliteOperator, title: str) -> dict[int, Held]:
+        """Return the computed operands by their position; weights and settings are none."""
+        operands = {}
+        for position, index in enumerate(operator.inputs):
+            if index in self._held:
+                operands[position] = self._held[index]
+            elif index not in _data(operator) or self._graph.tensors[index].values is not None:
+                continue
+            elif self._graph.tensors[index].is_state:
+                raise UnsupportedOpError(
+                    f"{title} reads {self._graph.tensors[index].name}, a state kept between runs; "
+                    "make it an input and a result of the model"
+                )
+            else:
+                raise FrontendError(
+                    f"{title} reads {self._graph.tensors[index].name}, which nothing has computed; "
+                    "check the download"
+                )
+        return operands
+
+    def _bind(self, index: int, result: Result, *, is_exact: bool = False) -> None:
+        """Bind a result under its name, through a Q/DQ pair where the file has integers."""
+        tensor = self._graph.tensors[index]
+        if index in self._held or tensor.values is not None:
+            raise ValueError(f"tensor {tensor.name} is computed twice")
+        refuse_wide(tensor)
+        wrap = Image if isinstance(result, Image) else _same
+        value = result.value if isinstance(result, Image) else result
+        if isinstance(value, relax.Call | relax.TupleGetItem):
+            is_moved = index in self._graph.outputs and (quantization_of(tensor) or wrap is Image)
+            value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
+        self._check_shape(tensor, value, wrap is Image)
+        if quantization_of(tensor) is None or is_exact:
+            self._held[index] = Held.of(wrap(value))
+            return
+        q = self._writer.emit(f"{tensor.name}/q", quantize(value, tensor))
+        real = self._writer.emit(f"{tensor.name}/dq", dequantize(q, tensor))
+        self._held[index] = Held.of(wrap(real), wrap(q))
+
+    def _check_shape(self, tensor: TfliteTensor, value: relax.Expr, is_image: bool) -> None:
+        """Compare what was computed with what the file says of it."""
+        result_shape = shape(value)
+        if is_image:
+            result_shape = (result_shape[0], *result_shape[2:], result_shape[1])
+        if not tensor.shape or constant(value) is not None:
+            return
+        axes = [axis for axis in range(len(tensor.shape)) if axis not in tensor.open_axes]
+        alike = len(result_shape) == len(tensor.shape)
+        if not alike or any(result_shape[axis] != tensor.shape[axis] for axis in axes):
+            batch = " with this batch: convert it with that" if self._scaled else ""
+            raise ValueError(
+                f"its result is {list(result_shape)}; the file says {list(tensor.shape)}{batch}"
+            )
+
+
+def _same(value: relax.Expr) -> Result:
+    return value
+
+
+def _truth(held: Held, what: str) -> bool:
+    """Return a condition that depends on no input of the model."""
+    value = None if held.plain is None else constant(held.plain)
+    if value is None or value.size != 1:
+        raise NotImplementedError(f"{what} that is computed from the model's inputs")
+    return bool(value.reshape(()))
+
+
+def _data(operator: TfliteOperator) -> list[int]:
+    """Return the tensors that an operator computes with; its settings are none of them."""
+    settings = SETTINGS.get(operator.kind, ())
+    return [
+        index
+        for position, index in enumerate(operator.inputs)
+        if index >= 0 and position not in settings
+    ]
+
+
+def _refuse_unsupported(
+    operators: Sequence[TfliteOperator], tensors: Sequence[TfliteTensor]
+) -> None:
+    missing: dict[str, list[str]] = {}
+    for operator in operators:
+        if operator.kind not in CONVERTERS and operator.kind not in CONTROL:
+            missing.setdefault(operator.kind, []).append(tensors[operator.outputs[0]].name)
+    refuse_operators(missing, "convert the model without them, or cut it before them")
+
+
+def refuse_wide(tensor: TfliteTensor) -> None:
+    """Refuse quantized tensors that no kernel takes."""
+    quantization = tensor.quantization
+    if quantization is None or tensor.dtype == "float32":
+        return
+    if tensor.dtype not in QUANTIZED:
+        raise UnsupportedOpError(
+            f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8 and uint8 "
+            "can be imported: convert the model with these"
+        )
+    if quantization.scale.size > 1:
+        raise UnsupportedOpError(
+            f"tensor {tensor.name} is an activation with {quantization.scale.size} scales; "
+            "expected one"
+        )

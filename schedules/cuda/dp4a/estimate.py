@@ -9,7 +9,7 @@ A multiprocessor runs its blocks a few at a time, which take
 These overlap, the less the more alike they are: together they are the root of their squares' sum.
 
 Instructions are those that NVIDIA's compiler makes of ``schedules.cuda.dp4a.loops``, counted in
-listings of machine code: estimates of ResNet-50's kernels are within a tenth of them.
+listings of machine code: estimates of most of ResNet-50's kernels are within a tenth of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ ISSUE_WIDTH = 4  # instructions a cycle, one of each scheduler
 ACCESS, BORDER_ACCESS = 7, 26  # instructions that fetch words of x; that may be border
 WEIGHT_ACCESS = 8  # instructions that fetch 16 bytes of weights
 STEP = 8  # instructions of a fetch beside its accesses
-TURN, PART_TURN, FEW_TURNS = 5, 2, 8  # of a word of channels in a loop, in one that is unrolled in
-# part, and how many words have none
-PRAGMA = 128  # dp4a of a step that TVM unrolls
-SHORT, UNROLLED = 576, 1024  # that NVIDIA's compiler unrolls and still reads at once; it does not
+TURN = 5  # instructions that turn the loop over words of channels
+PART_TURN = 2  # the same for each word, where the loop is unrolled in part
+FEW_TURNS = 8  # words whose loop is unrolled whole
+PRAGMA = 128  # most dp4a of a step whose loops TVM unrolls
+SHORT = 576  # most dp4a of unrolled code in which the compiler shares reads among taps
+UNROLLED = 1024  # dp4a of a step from which on the compiler keeps the loop
 START = 60  # instructions of a thread in front of the loops
-END, PART = 7, 2  # instructions behind them: of a result, of a sum that is one of several, and
-DIVIDED_END = 30  # of a result whose column takes a division
+END = 7  # instructions of a result
+DIVIDED_END = 30  # instructions of a result whose column takes a division
+PART = 2  # instructions that store a sum of a slice
 FETCH_CYCLES = 400  # of a fetch, with two barriers
 BUFFERS = 2  # of a fetch: one is read while the other is filled
 PADDED = 8  # words more of an array's row, so that the next begins in other banks

@@ -92,12 +92,20 @@ def _blocks(extents: Extents, split: Split, gpu: Gpu) -> int:
 def shared_bytes(extents: Extents, spec: Conv2d | Dense, split: Split, window: Window) -> int:
     """Return the most bytes of shared memory of a block: its fetches, and sums of slices."""
     words, buffers = window[0] * extents.slices, min(BUFFERS, extents.taps // prod(window))
+    threads = prod(split.threads) * extents.slices
     f, h, w = split.tile
     rows, cols = covered(spec, (h, w), window[1:])
-    x = words * (f // extents.readers(f)) * (rows * (cols + VECTOR) + PADDED)
-    weights = f * (words * window[1] * window[2] * LANES + PADDED) * split.shares_weights
+    x = _array_words(words * (f // extents.readers(f)), rows * (cols + VECTOR), threads)
+    weights = _array_words(f, words * window[1] * window[2] * LANES, threads)
     parts = prod(split.tile) * extents.slices * LANES * SUM_BYTES * (extents.slices > 1)
-    return buffers * LANES * (x + weights) + parts
+    return buffers * LANES * (x + weights * split.shares_weights) + parts
+
+
+def _array_words(rows: int, row: int, threads: int) -> int:
+    """Return the most words of a shared array, which has room for all threads' last accesses."""
+    at_once = threads * VECTOR
+    filled = -(-rows * row // at_once) * at_once
+    return -(-filled // row) * (row + PADDED)
 
 
 def _loads(extents: Extents, spec: Conv2d | Dense, split: Split, window: Window) -> int:

@@ -10,7 +10,7 @@ import tvm
 from tvm.s_tir import Schedule
 
 from schedules.cuda.device.gpus import GPUS
-from schedules.cuda.device.limits import STATIC_BYTES
+from schedules.cuda.device.limits import STATIC_BYTES, exceeded
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.dp4a.default_tiles import best_by_estimate, best_by_score
 from schedules.cuda.dp4a.estimate import issue_cycles, shared_bytes
@@ -22,7 +22,7 @@ from schedules.cuda.toolchain.sass import disassemble
 from schedules.spec import Conv2d
 from tests.cuda.emulator import Emulator, cuda_source
 from tests.cuda.ptx.emulator import PtxEmulator
-from tests.cuda.run_template import SM_61, WANTED, Built, Case, scheduled
+from tests.cuda.run_template import SM_61, SM_80, WANTED, Built, Case, schedule, scheduled
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 PASCAL = GPUS[61]
@@ -42,6 +42,7 @@ RESNET = {
     "pointwise_14": conv(1024, 256, 14, 1),
     "pointwise_7": conv(2048, 512, 7, 1),
 }
+BATCH = conv(256, 256, 14, 3, batch=16)
 SMALL = {
     "slices": conv(192, 32, 28, 1),
     "many_slices": conv(512, 64, 7, 1, x="int8", y="int8"),
@@ -72,6 +73,14 @@ def test_it_takes_clearly_fewer_instructions_and_fits_every_gpu(name):
     issued = [issue_cycles(extents, spec, *tiles, PASCAL) for tiles in (before, after)]
     assert issued[1] < 0.92 * issued[0]
     assert shared_bytes(extents, spec, *after) <= STATIC_BYTES
+
+
+@pytest.mark.parametrize("name", [*RESNET, "batch"])
+def test_defaults_fit_a_block(name):
+    """Arrays have room for the last accesses of all threads."""
+    spec, target = (BATCH, SM_80) if name == "batch" else (RESNET[name], SM_61)
+    kernel = schedule(Case(spec=spec, template=CONV2D_DP4A), target)
+    assert exceeded(Schedule(kernel), target) is None
 
 
 @pytest.mark.fast

@@ -95,15 +95,16 @@ def shared_bytes(extents: Extents, spec: Conv2d | Dense, split: Split, window: W
     threads = prod(split.threads) * extents.slices
     f, h, w = split.tile
     rows, cols = covered(spec, (h, w), window[1:])
-    x = _array_words(words * (f // extents.readers(f)), rows * (cols + VECTOR), threads)
-    weights = _array_words(f, words * window[1] * window[2] * LANES, threads)
+    run = extents.words_an_access(w)
+    margin = VECTOR if extents.kh * extents.kw > 1 else 0  # whole runs of columns
+    x = _array_words(words * (f // extents.readers(f)), rows * (cols + margin), threads * run)
+    weights = _array_words(f, words * window[1] * window[2] * LANES, threads * LANES)
     parts = prod(split.tile) * extents.slices * LANES * SUM_BYTES * (extents.slices > 1)
     return buffers * LANES * (x + weights * split.shares_weights) + parts
 
 
-def _array_words(rows: int, row: int, threads: int) -> int:
+def _array_words(rows: int, row: int, at_once: int) -> int:
     """Return the most words of a shared array, which has room for all threads' last accesses."""
-    at_once = threads * VECTOR
     filled = -(-rows * row // at_once) * at_once
     return -(-filled // row) * (row + PADDED)
 

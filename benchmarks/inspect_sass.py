@@ -82,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = table(console, *columns, right=columns[1:])
         for kernel in codes:
             filling = _filling(fillings.get(kernel.name)) if kernels else ()
-            rows.add_row(*_row(kernel), *filling)
+            usage = kernels[kernel.name]["usage"] if kernel.name in kernels else {}
+            shared_bytes = usage.get(architecture, {}).get("shared_bytes", kernel.shared_bytes)
+            rows.add_row(*_row(kernel, shared_bytes), *filling)
         show(console, architecture, rows)
         console.print()
         _show_medians(console, architecture, fillings)
@@ -191,8 +193,8 @@ def _multiplies_integers(template: ScheduleTemplate) -> bool:
     return template.kind in ("conv2d", "dense") and "float32" not in template.x_types
 
 
-def _row(kernel: KernelCode) -> tuple[str, ...]:
-    numbers = (kernel.registers, kernel.shared_bytes, kernel.dp4a, kernel.mma, kernel.spills)
+def _row(kernel: KernelCode, shared_bytes: int) -> tuple[str, ...]:
+    numbers = (kernel.registers, shared_bytes, kernel.dp4a, kernel.mma, kernel.spills)
     return (kernel.name, *map(str, numbers), str(kernel.stack_bytes))
 
 

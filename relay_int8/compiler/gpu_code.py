@@ -17,6 +17,7 @@ from relay_int8.compiler.memory import memory_of, tensor_bytes
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from relay_int8.machine.gpu import GpuNeeds
+from schedules.cuda.device.limits import asked_shared_bytes
 from schedules.cuda.device.occupancy import occupancy_of
 from schedules.cuda.toolchain.compiler import least_driver
 from schedules.cuda.toolchain.nvrtc import Compiled, KernelUsage
@@ -29,10 +30,21 @@ _KERNEL = re.compile(r"(\w+)_kernel(?:_\d+)?")  # TVM's names of the kernels of 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How many blocks run a kernel, of how many threads; None blocks where the batch is open."""
+    """How a kernel is launched.
+
+    Parameters
+    ----------
+    blocks
+        That run it; None where the batch is open.
+    threads
+        Of a block.
+    shared_bytes
+        Of a block, that the launch asks for.
+    """
 
     blocks: int | None
     threads: int
+    shared_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +98,7 @@ def _launched(
         return {"usage": usage, "launch": {}}
     launched = dataclasses.asdict(launch)
     for architecture, use in usage.items():
+        use["shared_bytes"] += launch.shared_bytes
         filling = occupancy_of(architecture, use, launched)
         use |= {"resident": filling.resident, "waves": filling.waves}
     return {"usage": usage, "launch": launched}
@@ -164,7 +177,11 @@ def launch_of(func: tirx.PrimFunc) -> Launch:
     tvm_ffi.structural_walk(func.body, (tirx.For, _note))
     blocks = [extent for tag, extent in extents.items() if tag.startswith("blockIdx")]
     threads = [extent for tag, extent in extents.items() if tag.startswith("threadIdx")]
-    return Launch(blocks=_product(blocks) or None, threads=_product(threads))
+    return Launch(
+        blocks=_product(blocks) or None,
+        threads=_product(threads),
+        shared_bytes=asked_shared_bytes(func),
+    )
 
 
 def function_of(kernel: str) -> str:

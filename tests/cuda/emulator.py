@@ -47,6 +47,7 @@ COMPILER = (
     "-ffp-contract=off",
     "-U_FORTIFY_SOURCE",  # which takes jumps between stacks for faults
 )
+_ASKED = re.compile(r"extern __shared__ \S+ uchar (\w+)\[\];")  # shared memory of a launch
 _DEFINITION = re.compile(
     r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\) \{(.*?)\n\}', re.S
 )
@@ -241,11 +242,12 @@ def _translated(kernel: Kernel) -> str:
         passed.extend(passes)
         stored.append(f"{name}_{argument} = {value};")
     called = ", ".join(f"{name}_{argument}" for argument in kernel.arguments)
+    body = _ASKED.sub(r"uchar* \1 = (uchar*)asked_bytes();", kernel.body)
     waits = any(call in kernel.body for call in ("__syncthreads", "multiply_", "__shfl_"))
     has_barriers = str(waits).lower()
     return f"""
 {" ".join(kept)}
-__global__ void {name}({", ".join(inside)}) {{{kernel.body}
+__global__ void {name}({", ".join(inside)}) {{{body}
 }}
 extern "C" int run_{name}(const int* size, {", ".join(passed)}) {{
   shim::argument_count = 0;

@@ -14,6 +14,7 @@ typedef int (*Launch)(const int* size, void** arguments);
 struct Function {
   Launch launch;
   int count;  // of its arguments
+  unsigned shared_bytes = 48 << 10;  // that a launch may ask for, unless it was allowed more
 };
 
 struct Captured {

@@ -86,6 +86,7 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
 
 int cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void** extra) {
   Lock lock(mutex);
+  if (config->shared_bytes > function->shared_bytes) return kInvalid;
   Captured kept{*function};
   for (int i = 0; i < 6; ++i) kept.size[i] = config->size[i];
   for (int i = 0; i < function->count; ++i) kept.arguments.push_back(*(uint64_t*)arguments[i]);
@@ -99,7 +100,12 @@ int cuLaunchKernelEx(const Config* config, Function* function, void** arguments,
   return run(kept);
 }
 
-int cuFuncSetAttribute(void* function, int attribute, int value) { return kNone; }
+int cuFuncSetAttribute(Function* function, int attribute, int value) {
+  const int kMostSharedBytes = 8;
+  if (attribute != kMostSharedBytes || value > 99 << 10) return kInvalid;
+  function->shared_bytes = value;
+  return kNone;
+}
 int cuTensorMapEncodeTiled() { return kInvalid; }
 
 int cuGetErrorName(int error, const char** text) {

@@ -1,15 +1,19 @@
 """Tensor-core convolution on the emulated GPU: equal to NumPy, by default and sampled; refusals."""
 
+import importlib.util
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
 from tvm import tirx
+from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.cuda.device.devices import compute_capability
+from schedules.cuda.device.limits import asked_shared_bytes, exceeded
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA, gemm
 from schedules.cuda.mma.gemm import gemm_kernel
 from schedules.cuda.mma.tiles import MmaTiles
@@ -18,6 +22,9 @@ from schedules.spec import Conv2d
 from schedules.template import Layouts
 from tests.cuda.conv2d_cases import WINDOWS
 from tests.cuda.emulator import EmulationError, Emulator, cuda_source, kernels
+from tests.cuda.ptx import emulator as ptx_emulator
+from tests.cuda.ptx.emulator import PtxEmulator
+from tests.cuda.ptx.errors import PtxError
 from tests.cuda.run_template import SM_80, Built, Case, build
 from tests.schedules.numpy_kernels import random_arrays, reference
 
@@ -89,6 +96,11 @@ SHARED_OUT: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         {"kernel": (1, 1)},
         MANY_THREADS | {"warp_rows": 2, "slabs": 4, "stages": 4},
     ),
+    "shared_memory_that_is_asked_for": (
+        {"in_channels": 512, "kernel": (1, 1)},
+        {"rows": 2, "blocks": 2, "warp_rows": 2, "warp_blocks": 1, "warp_slabs": 2}
+        | {"slabs": 4, "stages": 4},
+    ),
     "more_blocks_than_channels": ({"out_channels": 96}, FEW_THREADS | {"slabs": 2, "stages": 3}),
     "window_of_64_bits": (
         {"kernel": (1, 33), "padding": (0, 16, 0, 16)},
@@ -98,20 +110,48 @@ SHARED_OUT: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 """What differs from the base, and tiles: how slabs, taps and pixels fall to threads and copies."""
 
 
-@pytest.mark.parametrize("target", [SM_75, SM_80], ids=["sm_75", "sm_80"])
-def test_every_way_to_share_out_the_copies(target):
+def tiled(
+    names: Iterable[str], target: Target, emulator: Callable[[str], Emulator | PtxEmulator]
+) -> Built:
+    """Return kernels of ``SHARED_OUT``, compiled from CUDA C by ``emulator``."""
     cases, kernels_of = {}, {}
-    for name, (fields, tiles) in SHARED_OUT.items():
+    for name in names:
+        fields, tiles = SHARED_OUT[name]
         spec = Conv2d(**(BASE | {"height": 5, "width": 4} | fields))
         cases[name] = Case(spec=spec, template=CONV2D_MMA, wanted=WANTED)
         func = gemm_kernel(spec, gemm(spec), MmaTiles(**tiles))
         kernels_of[name] = func.with_attr("global_symbol", name)
     mod = tvm.IRModule(kernels_of)
     source = cuda_source(mod, target)
-    emulator = Emulator(source, capability=compute_capability(target) or 0)
-    built = Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)
-    for name in cases:
+    return Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator(source))
+
+
+@pytest.mark.parametrize("target", [SM_75, SM_80], ids=["sm_75", "sm_80"])
+def test_every_way_to_share_out_the_copies(target):
+    capability = compute_capability(target) or 0
+    built = tiled(SHARED_OUT, target, lambda source: Emulator(source, capability=capability))
+    for name in SHARED_OUT:
         assert_equal(built, name)
+
+
+ASKED = "shared_memory_that_is_asked_for"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+@pytest.mark.parametrize("target", [SM_75, SM_80], ids=["sm_75", "sm_80"])
+def test_shared_memory_that_a_launch_asks_for(target):
+    built = tiled([ASKED], target, lambda source: PtxEmulator(source, str(target.attrs["arch"])))
+    assert asked_shared_bytes(built.mod[ASKED]) == 64 << 10
+    assert exceeded(Schedule(built.mod[ASKED].without_attr("global_symbol")), target) is None
+    assert_equal(built, ASKED)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+def test_a_byte_more_than_was_asked_for_is_an_error(monkeypatch):
+    built = tiled([ASKED], SM_80, lambda source: PtxEmulator(source, "sm_80"))
+    monkeypatch.setattr(ptx_emulator, "asked_shared_bytes", lambda _: (64 << 10) - 1)
+    with pytest.raises(PtxError, match="reaches outside of shared memory"):
+        assert_equal(built, ASKED)
 
 
 def test_symbolic_batch():

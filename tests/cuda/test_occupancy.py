@@ -54,10 +54,36 @@ SASS = """
 """
 
 
-def test_the_main_loop_is_the_shortest_with_the_products():
+def test_the_main_loop_is_the_outermost_with_the_products():
+    """Turns that are not seen, as those of a loop without a counter, are taken for one."""
     loop = main_loop(SASS)
-    assert loop.opcodes == Counter(IDP=3, LDS=1, BRA=1)
-    assert loop.share == pytest.approx(3 / 5)
+    assert loop.opcodes == Counter(
+        {"IDP.4A": 3, "LDS": 1, "BRA": 2, "MOV": 1, "IADD3": 1, "NOP": 1}
+    )
+    assert loop.share == pytest.approx(3 / 8)
+
+
+NESTED = """
+        /*0000*/                   LDG.E R4, [R2.64] ;                    /* 0x00 */
+        /*0010*/                   LDS R5, [R6] ;                         /* 0x00 */
+        /*0020*/                   IADD3 R8, R8, 0x4, RZ ;                /* 0x00 */
+        /*0030*/                   ISETP.NE.AND P1, PT, R8, 0x20, PT ;    /* 0x00 */
+        /*0040*/                   IDP.4A.S8.S8 R0, R1, R2, R0 ;          /* 0x00 */
+        /*0050*/               @P1 BRA 0x10 ;                             /* 0x00 */
+        /*0060*/                   IDP.2A.LO.U16.U8 R3, R1, R2, R3 ;      /* 0x00 */
+        /*0070*/                   ISETP.GE.U32.AND P0, PT, R9, 0x7, PT ; /* 0x00 */
+        /*0080*/              @!P0 BRA 0x0 ;                              /* 0x00 */
+        /*0090*/                   IDP.4A.S8.S8 R0, R1, R2, R0 ;          /* 0x00 */
+        /*00a0*/                   ISETP.NE.AND P0, PT, R9, 0x8, PT ;     /* 0x00 */
+        /*00b0*/               @P0 BRA 0x90 ;                             /* 0x00 */
+"""
+
+
+def test_inner_loops_count_as_often_as_they_turn():
+    """The second loop is shorter, but runs 8 of the 64 products; IDP.2A is none of them."""
+    loop = main_loop(NESTED)
+    assert loop.products == 8
+    assert loop.instructions == 1 + 8 * 5 + 3
 
 
 def test_code_without_loops_is_one_pass():
@@ -68,9 +94,9 @@ def test_code_without_loops_is_one_pass():
 
 def test_shares_of_the_peak():
     filled = occupancy("sm_80", threads=256, registers=64, shared_bytes=0, blocks=108 * 4)
-    half = MainLoop(Counter(IDP=50, LDS=50))
+    half = MainLoop(Counter({"IDP.4A": 50, "LDS": 50}))
     assert share_of_peak("sm_80", half, filled) == 1.0  # dp4a starts every other clock there
-    assert share_of_peak("sm_80", MainLoop(Counter(IDP=25, LDS=75)), filled) == 0.5
+    assert share_of_peak("sm_80", MainLoop(Counter({"IDP.4A": 25, "LDS": 75})), filled) == 0.5
     pascal = occupancy("sm_61", threads=256, registers=64, shared_bytes=0, blocks=10)
     assert share_of_peak("sm_61", half, pascal) == 0.25  # every clock, and half the cores idle
     # 16x8x32 products, 2048 a clock: an instruction every other clock, of four that start in one

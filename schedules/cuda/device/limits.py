@@ -7,10 +7,10 @@ import math
 import tvm
 import tvm_ffi
 from tvm import tirx
-from tvm.s_tir import Schedule, transform
+from tvm.s_tir import SBlock, Schedule, transform
 from tvm.target import Target
 
-from schedules.cuda.device.gpus import KIB, gpu_of
+from schedules.cuda.device.gpus import GPUS, KIB, capability, gpu_of
 
 MAX_THREADS = 1024  # of a block, on every GPU
 REGISTERS, THREAD_REGISTERS = 65536, 255  # of 32 bits: of a block and of a thread, on every GPU
@@ -37,6 +37,27 @@ def exceeded(sch: Schedule, target: Target) -> str | None:
         if shared[scope] > limit:
             return f"{shared[scope]} bytes of {scope} memory in a block, {arch} has {limit} at most"
     return None
+
+
+def most_shared_bytes(target: Target) -> int:
+    """Return the bytes of a block that every GPU grants which runs code for ``target``.
+
+    More than ``STATIC_BYTES`` of them are memory that a launch asks for.
+    """
+    oldest = capability(str(target.attrs.get("arch", "")))
+    return KIB * min(gpu.block_kib for number, gpu in GPUS.items() if number >= oldest)
+
+
+def asked_shared_bytes(func: tirx.PrimFunc) -> int:
+    """Return the bytes of shared memory that a launch of a scheduled function asks for."""
+    asked = 0
+
+    def _note(block: SBlock) -> None:
+        nonlocal asked
+        asked += sum(_bytes(one) for one in block.alloc_buffers if one.scope() == DYNAMIC)
+
+    tvm_ffi.structural_walk(func.body, (SBlock, _note))
+    return asked
 
 
 def too_many_threads(threads: int) -> str | None:

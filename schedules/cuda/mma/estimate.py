@@ -18,6 +18,7 @@ from tvm.target import Target
 
 from schedules.cuda.device.devices import gpu_for
 from schedules.cuda.device.gpus import KIB
+from schedules.cuda.device.limits import STATIC_BYTES, most_shared_bytes
 from schedules.cuda.mma.place import Gemm
 from schedules.cuda.mma.sources import in_one_tap
 from schedules.cuda.mma.tiles import WARP, MmaTiles, all_tiles
@@ -34,6 +35,8 @@ WARP_CYCLES = 2  # between instructions of one warp
 START_CYCLES = 2000  # launch, first fetch, epilogue
 REGISTERS = 65536  # of a multiprocessor
 MOST_RESIDENT = 16  # blocks
+CLEAR_GAIN = 0.1  # of the estimated time
+SYSTEM_BYTES = KIB  # of each block's shared memory, from sm_80 on
 
 
 def estimated_us(gemm: Gemm, tiles: MmaTiles, target: Target) -> float:
@@ -80,8 +83,22 @@ def _instructions(gemm: Gemm, tiles: MmaTiles) -> int:
 
 
 def default_tiles(gemm: Gemm, target: Target) -> MmaTiles:
-    """Return the tiles that are estimated to take the least time; of equals, the fewest bytes."""
-    return min(
-        all_tiles(gemm.rows, gemm.blocks),
-        key=lambda tiles: (estimated_us(gemm, tiles, target), tiles.shared_bytes),
-    )
+    """Return the tiles that are estimated to take the least time; of equals, the fewest bytes.
+
+    They have more shared memory than a launch has unasked only for a clear gain: larger tiles are
+    fewer blocks.
+    """
+
+    def _best(most_bytes: int) -> tuple[float, int, MmaTiles]:
+        tiles = all_tiles(gemm.rows, gemm.blocks, most_bytes)
+        times = ((estimated_us(gemm, one, target), one.shared_bytes, one) for one in tiles)
+        return min(times, key=lambda time: time[:2])
+
+    unasked, asked = _best(STATIC_BYTES), _best(_default_bytes(target))
+    return asked[2] if asked[0] < (1 - CLEAR_GAIN) * unasked[0] else unasked[2]
+
+
+def _default_bytes(target: Target) -> int:
+    """Return the most shared memory of a default's block: two are to share a multiprocessor."""
+    half = gpu_for(target).shared_kib * KIB // 2 - SYSTEM_BYTES
+    return max(STATIC_BYTES, min(half, most_shared_bytes(target)))

@@ -40,6 +40,7 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import declare_arguments
 from schedules.bodies.prim_func import prim_func
+from schedules.cuda.device.limits import DYNAMIC, STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.mma.place import Gemm, Place, call, where
 from schedules.cuda.mma.sums import join, sum_slabs
@@ -61,7 +62,7 @@ def gemm_kernel(
             with _grid(gemm, tiles) as (image, *loops):
                 # 32 bits are enough, and half of the instructions.
                 column, tile, warp, lane = (tirx.Cast("int32", loop) for loop in loops)
-                staged = T.bind(call(f"shared_bytes<{tiles.shared_bytes}>", dtype="handle"))
+                staged = T.bind(_shared_memory(tiles.shared_bytes))
                 IRBuilder.name("staged", staged)
                 place = Place(
                     spec=spec,
@@ -80,6 +81,15 @@ def gemm_kernel(
                 with where([place.warp_slab < 1] if tiles.warp_slabs > 1 else []):
                     Writer.of(place, acc).write()
     return for_cuda(builder.get())
+
+
+def _shared_memory(size: int) -> Any:
+    """Return the address of ``size`` bytes of shared memory; those of many a launch asks for."""
+    if size <= STATIC_BYTES:
+        return call(f"shared_bytes<{size}>", dtype="handle")
+    memory = T.sblock_alloc_buffer((T.int64(size),), "uint8", scope=DYNAMIC, layout=None)
+    IRBuilder.name("asked", memory)
+    return memory.data
 
 
 @contextmanager

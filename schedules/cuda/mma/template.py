@@ -13,6 +13,7 @@ from tvm.target import Target
 from schedules.bodies.arguments import constants, fold_zero_point
 from schedules.bodies.epilogue import type_refusal
 from schedules.cuda.device.devices import refuses_mma
+from schedules.cuda.device.limits import most_shared_bytes
 from schedules.cuda.mma.estimate import default_tiles
 from schedules.cuda.mma.gemm import apply, gemm_kernel
 from schedules.cuda.mma.place import VECTOR_WORDS, Gemm, Index
@@ -51,7 +52,8 @@ def mma_template(
 
     def _space(sch: Schedule, spec: Any, target: Target) -> None:
         product = gemm(spec)
-        apply(sch, spec, product, sampled(sch, product.rows, product.blocks))
+        most_bytes = most_shared_bytes(target)
+        apply(sch, spec, product, sampled(sch, product.rows, product.blocks, most_bytes))
 
     def _kernel(spec: Any, _layouts: Layouts) -> tirx.PrimFunc:
         return gemm_kernel(spec, gemm(spec))

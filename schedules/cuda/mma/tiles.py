@@ -13,7 +13,6 @@ from schedules.cuda.mma.weights import BLOCK
 
 WARP = 32
 MMA_ROWS = 16  # pixels of an mma
-SHARED_BYTES = 48 * 1024  # of a block, on every GPU, without asking for more
 MOST_SUMS = 128  # of 255 registers of a thread
 MOST_WARPS = 8
 MOST_COPIES = 12  # of one thread in one fetch: on sm_75 each waits in four registers
@@ -87,10 +86,10 @@ class MmaTiles:
         others = self.warp_rows * self.warp_blocks * (self.warp_slabs - 1)
         return max(self.stages * self.stage_bytes, others * self.sums * 4 * WARP)
 
-    def fits(self) -> bool:
-        """Say whether a GPU has room for them."""
+    def fits(self, most_bytes: int) -> bool:
+        """Say whether a GPU has room for them, with ``most_bytes`` of shared memory in a block."""
         return (
-            self.shared_bytes <= SHARED_BYTES
+            self.shared_bytes <= most_bytes
             and self.sums <= MOST_SUMS
             and self.warps <= MOST_WARPS
             and sum(self.copies) <= MOST_COPIES
@@ -104,21 +103,26 @@ SMALLEST_TILES = MmaTiles(
 _CHOICES = ((1, 2, 4), (1, 2), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (2, 3, 4))
 
 
-def all_tiles(rows: int, blocks: int) -> Iterator[MmaTiles]:
+def all_tiles(rows: int, blocks: int, most_bytes: int) -> Iterator[MmaTiles]:
     """Yield the tiles that fit a GPU, for ``rows`` pixels and ``blocks`` blocks of channels.
 
     Those are left out of which half, or a block of channels, would be past the last.
+
+    Parameters
+    ----------
+    most_bytes
+        Of shared memory, that a block may have.
     """
     sixteens = -(-rows // MMA_ROWS)
-    for tiles in _fitting():
+    for tiles in _fitting(most_bytes):
         if tiles.pixels // MMA_ROWS < 2 * sixteens and tiles.channel_blocks <= blocks:
             yield tiles
 
 
 @cache
-def _fitting() -> tuple[MmaTiles, ...]:
+def _fitting(most_bytes: int) -> tuple[MmaTiles, ...]:
     """Return the tiles that fit a GPU: the same for every product, needed for every point."""
-    return tuple(tiles for tiles in map(_tiles, product(*_CHOICES)) if tiles.fits())
+    return tuple(tiles for tiles in map(_tiles, product(*_CHOICES)) if tiles.fits(most_bytes))
 
 
 _AXES = tuple(field.name for field in fields(MmaTiles))
@@ -132,9 +136,9 @@ def _numbers(tiles: MmaTiles) -> tuple[int, ...]:
     return tuple(getattr(tiles, axis) for axis in _AXES)
 
 
-def sampled(sch: Schedule, rows: int, blocks: int) -> MmaTiles:
-    """Return tiles that MetaSchedule samples, one number after the other."""
-    left = [_numbers(tiles) for tiles in all_tiles(rows, blocks)]
+def sampled(sch: Schedule, rows: int, blocks: int, most_bytes: int) -> MmaTiles:
+    """Return some of ``all_tiles`` that MetaSchedule samples, one number after the other."""
+    left = [_numbers(tiles) for tiles in all_tiles(rows, blocks, most_bytes)]
     for axis in range(len(_CHOICES)):
         options = sorted({tiles[axis] for tiles in left})
         chosen = sch.sample_categorical(options, [1 / len(options)] * len(options))

@@ -38,7 +38,7 @@ def share_of_peak(architecture: str, loop: MainLoop, occupancy: Occupancy) -> fl
 def needed_share(architecture: str, loop: MainLoop) -> float:
     """Return the part of all instructions that products must be for their unit to have no pause."""
     gpu = gpu_of(architecture)
-    if loop.opcodes["IDP"]:
+    if loop.opcodes["IDP.4A"]:
         return gpu.dp4a / WARP / ISSUE_WIDTH
     return _mma_a_clock(gpu, architecture) / ISSUE_WIDTH
 

@@ -21,6 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from schedules.cuda.toolchain.fat_binary import MAGIC
+from schedules.cuda.toolchain.main_loop import name_of
 from schedules.template import ScheduleError
 
 TOOL, DISASSEMBLER = "cuobjdump", "nvdisasm"
@@ -57,13 +58,13 @@ class KernelCode:
 
     @cached_property
     def opcodes(self) -> Counter[str]:
-        """Return how often each instruction occurs, by its name without modifiers."""
-        return Counter(opcode.partition(".")[0] for opcode in _OPCODE.findall(self.text))
+        """Return how often each instruction occurs, by ``main_loop.name_of``."""
+        return Counter(map(name_of, _OPCODE.findall(self.text)))
 
     @property
     def dp4a(self) -> int:
         """Return the instructions that add four products of bytes."""
-        return self.opcodes["IDP"]
+        return self.opcodes["IDP.4A"]
 
     @property
     def mma(self) -> int:

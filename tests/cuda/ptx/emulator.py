@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import tirx
 
+from schedules.cuda.device.limits import asked_shared_bytes
 from schedules.cuda.toolchain.nvrtc import Nvrtc
 from tests.cuda import emulator
 from tests.cuda.ptx.decode import Decoder
@@ -21,15 +22,17 @@ from tests.cuda.ptx.types import DTYPES
 
 MOST_LANES = 1 << 14  # at once, so that their registers stay in the cache
 MOST_SHARED_BYTES = 48 << 10  # of a block, without being asked for
+MOST_ASKED_BYTES = 99 << 10  # of a block, on every GPU from sm_80 on
 WIDEST_BYTES = 16  # of an access
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Extents of the grid and of a block."""
+    """Extents of the grid and of a block, and the shared memory that a block asks for."""
 
     grid: tuple[int, ...]
     block: tuple[int, ...]
+    shared_bytes: int = 0
 
 
 class PtxModule:
@@ -53,7 +56,7 @@ class PtxModule:
         if kernel.most_threads is not None and threads > kernel.most_threads:
             raise PtxError(f"{name}: {threads} threads, compiled for {kernel.most_threads}")
         memory = GlobalMemory([item for item in arguments if isinstance(item, np.ndarray)])
-        addresses, sizes = _placed(kernel)
+        addresses, sizes = _placed(kernel, size.shared_bytes)
         program = Decoder(kernel, addresses).program()
         parameters = _parameters(kernel, memory, arguments)
         padded = -(-threads // 32) * 32
@@ -107,7 +110,8 @@ class PtxEmulator:
         values |= {str(var.name): int(size) for var, size in symbolic.items()}
         declared = self._declared[name].arguments
         passed = [values[argument] for argument in declared]
-        copies = iter(self._module.launch(name, Launch(extents[:3], extents[3:]), passed))
+        size = Launch(extents[:3], extents[3:], asked_shared_bytes(func))
+        copies = iter(self._module.launch(name, size, passed))
         after = {key: next(copies) for key in declared if isinstance(values[key], np.ndarray)}
         return [after.get(key, values[key]) for key in names]
 
@@ -124,19 +128,29 @@ def _parameters(
     return found
 
 
-def _placed(kernel: Kernel) -> tuple[dict[str, int], dict[str, int]]:
-    """Return addresses of variables in their memory, and how many bytes each memory has."""
+def _placed(kernel: Kernel, asked_bytes: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Return addresses of variables in their memory, and how many bytes each memory has.
+
+    An array without a size is the shared memory that the launch asks for, behind all other.
+    """
     sizes = {"shared": 0, "local": 0}
     # The compiler reads on to where the next variable may begin.
     alignment = max((variable.alignment for variable in kernel.variables.values()), default=1)
     addresses = {}
+    asked = [one for one in kernel.variables.values() if one.count is None]
     for variable in kernel.variables.values():
+        if variable in asked and variable.space == "shared":
+            continue
         if variable.space not in sizes or variable.count is None or variable.is_initialized:
             raise UnknownPtxError(f"{kernel.name}: no meaning of {variable} is known")
         addresses[variable.name] = sizes[variable.space]
         sizes[variable.space] += -(-_bytes(variable) // alignment) * alignment
     if sizes["shared"] > MOST_SHARED_BYTES:
         raise PtxError(f"{kernel.name}: {sizes['shared']} bytes of shared memory in a block")
+    if asked_bytes > MOST_ASKED_BYTES or (asked_bytes and not asked):
+        raise PtxError(f"{kernel.name}: a launch asks for {asked_bytes} bytes of shared memory")
+    addresses |= {one.name: sizes["shared"] for one in asked}
+    sizes["shared"] += asked_bytes
     return addresses, sizes
 
 

@@ -28,13 +28,14 @@ from relay_int8.tuning.search import Search
 from relay_int8.tuning.trial_log import Trial
 from relay_int8.tuning.winner import fastest_s
 from schedules import space
-from schedules.catalog import select
+from schedules.catalog import TEMPLATES
 from schedules.layout import NCHW16C
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
 from schedules.targets import target_config
 from schedules.task import Task
 from schedules.template import Layouts
+from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 
 LAYERS = {
     "conv2": (64, 56, 1),
@@ -82,7 +83,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def task_of(name: str, target: Target) -> Task:
-    """Return the convolution ``name`` of :data:`LAYERS`."""
+    """Return the convolution ``name`` of :data:`LAYERS`, of direct products.
+
+    Winograd's algorithm may take less time, but leaves little to search.
+    """
     channels, size, stride = LAYERS[name]
     spec = Conv2d(
         batch=1,
@@ -96,7 +100,12 @@ def task_of(name: str, target: Target) -> Task:
         x="uint8",
         y="uint8",
     )
-    template = select(spec, target)
+    winograd = {each.name for each in (WINOGRAD_VNNI, WINOGRAD_AVXVNNI, WINOGRAD_AVX2)}
+    template = next(
+        each
+        for each in TEMPLATES.values()
+        if each.kind == spec.kind and each.name not in winograd and not each.refuses(spec, target)
+    )
     layouts = template.layouts(spec, Layouts(inputs=(NCHW16C,), output=NCHW16C))
     names = (*(layout.name for layout in layouts.inputs), layouts.output.name)
     return Task(template=template.name, spec=to_json(spec), layouts=names)

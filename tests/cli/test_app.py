@@ -96,7 +96,7 @@ def test_options_stand_in_groups_the_everyday_ones_first(invoke):
         "Arguments:",
         "Options:",
         "How integers are chosen:",
-        "What accuracy is demanded:",
+        "What accuracy is, and what is demanded:",
         "What the model file leaves open:",
         "For the target:",
         "Report and files:",

@@ -55,8 +55,9 @@ def test_shapes_that_are_none(invoke, folder, shape):
 
 
 @pytest.mark.fast
-def test_a_model_that_holds_its_shapes(invoke, tmp_path):
-    (tmp_path / "m.tflite").write_bytes(b"x")
-    code, _, err = invoke("inspect", tmp_path / "m.tflite", "--input", "data=1,3,8,8")
+def test_a_model_that_holds_its_weights(invoke, tmp_path):
+    for name in ("m.tflite", "w.params"):
+        (tmp_path / name).write_bytes(b"x")
+    code, _, err = invoke("inspect", tmp_path / "m.tflite", "--params", tmp_path / "w.params")
     assert code == 1
-    assert "holds itself what --input says; leave --input out" in err
+    assert "holds itself what --params says; leave --params out" in err

@@ -37,8 +37,9 @@ from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.auto import SearchResult, choose_config
 from relay_int8.quantization.refine.depthwise import scalable_channels, with_factors
 from relay_int8.quantization.refine.equalize import equalize
-from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.simulation import Simulation
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
 from relay_int8.quantization.refusals import out_of_range, plan_without, require_integers
 from schedules.targets import native_target

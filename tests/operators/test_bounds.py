@@ -14,7 +14,8 @@ from relay_int8.graph.groups import find_groups
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import Simulation
 from relay_int8.quantization.signs import non_negative
 from schedules.rounding import ROUNDINGS, Requantize
 from schedules.targets import named_target

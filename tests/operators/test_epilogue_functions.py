@@ -14,7 +14,8 @@ from relay_int8.graph.plan import Plan
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig, Tools
-from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import Simulation
 from schedules.targets import named_target
 from tests import reference
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle

@@ -13,7 +13,8 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import Simulation
 from schedules.rounding import ROUNDINGS, Rounding
 from schedules.targets import named_target
 from tests import reference

@@ -17,7 +17,8 @@ from relay_int8.graph.plan import LayerPlan
 from relay_int8.numerics.qparams import activation
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import Simulation
 from schedules.targets import named_target
 from tests.mxnet_models import run_lowered
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle

@@ -22,12 +22,8 @@ from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.quantize import planned_with_floats
 from relay_int8.quantization.quantized_model import QuantizedModel
-from relay_int8.quantization.refine.network import (
-    Arrays,
-    NumpyNetwork,
-    Simulation,
-    weights_of,
-)
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import Arrays, Simulation, weights_of
 
 SAMPLES = 16
 

@@ -22,8 +22,9 @@ from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.observe import UNSCALED, Runner, Statistics
 from relay_int8.data.dataset import Image
 from relay_int8.numerics.channel_means import averaged
-from relay_int8.quantization.refine.network import Arrays, NumpyNetwork
+from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.parallel import in_parallel
+from relay_int8.quantization.refine.simulation import Arrays
 
 Array = npt.NDArray[Any]
 KEPT_BYTES = 2**29  # of tensors that are kept, not computed again

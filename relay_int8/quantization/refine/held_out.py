@@ -10,8 +10,8 @@ from relay_int8.data.dataset import Image
 from relay_int8.numerics.judgement import Judgement
 from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.refine.float_tensors import FloatTensors
-from relay_int8.quantization.refine.network import Arrays
 from relay_int8.quantization.refine.parallel import in_parallel
+from relay_int8.quantization.refine.simulation import Arrays
 from relay_int8.quantization.refine.trial_result import TrialResult
 
 

@@ -28,20 +28,19 @@ from relay_int8.numerics.rounding import ROUNDINGS, Rounding, nearest
 from relay_int8.operators.images import rows
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.refine.float_tensors import FloatTensors
-from relay_int8.quantization.refine.network import (
+from relay_int8.quantization.refine.network import NumpyNetwork, read_last
+from relay_int8.quantization.refine.parallel import in_parallel
+from relay_int8.quantization.refine.simulation import (
     Arrays,
-    NumpyNetwork,
     Simulation,
     Weights,
     fake_quantize,
     of_integers,
     params_of,
     quantized,
-    read_last,
     scale_of,
     weights_of,
 )
-from relay_int8.quantization.refine.parallel import in_parallel
 
 Array = npt.NDArray[Any]
 MEMORY_BYTES = 2**30  # of activations that live at a time

@@ -27,7 +27,8 @@ from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.registry import linear_of
-from relay_int8.quantization.refine.network import NumpyNetwork, fake_quantize
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import fake_quantize
 
 Array = npt.NDArray[Any]
 METHODS_TRIED = ("max", "percentile", "mse", "aciq-laplace", "aciq-gauss")

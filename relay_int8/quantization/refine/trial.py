@@ -28,15 +28,10 @@ from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.refine.equalize import Equalized, equalized_by, maxima_of
 from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
 from relay_int8.quantization.refine.held_out import HeldOut
-from relay_int8.quantization.refine.network import (
-    Array,
-    Arrays,
-    NumpyNetwork,
-    Simulation,
-    with_rounded,
-)
+from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.parallel import in_parallel
 from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.simulation import Array, Arrays, Simulation, with_rounded
 from relay_int8.quantization.refine.trial_result import TrialResult
 
 IMAGES = 64  # at most, that constants are made of, in halves
@@ -190,7 +185,7 @@ class _Fit:
             made = simulation
             if tools.correction == "empirical":
                 made = self._reconstructed(simulation, planned.floats, tools.rounding)
-            made = with_rounded(network, made)
+            made = with_rounded(network.layers, made)
             return lambda images: network.run(images, made)
 
         return _made

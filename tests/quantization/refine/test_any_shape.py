@@ -20,8 +20,9 @@ from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.equalize import channel_maxima
 from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
-from relay_int8.quantization.refine.network import NumpyNetwork, Simulation
+from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.simulation import Simulation
 from schedules.targets import native_target
 from tests.onnx_models import UNOPTIMIZED
 from tests.small_networks import NetworkWriter, any_params, images, nn

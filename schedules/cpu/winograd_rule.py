@@ -14,7 +14,7 @@ from schedules.bodies.toom_cook import OUTPUTS, POINTS, TAPS
 from schedules.cpu.dot import LANES
 from schedules.spec import Conv2d
 
-STRIP_BYTES = 2 << 20  # of a strip's pixels at all points
+STRIP_BYTES = 2 << 20  # of a strip's pixels at all points, and of its sums
 TALLEST = 7  # tiles that are multiplied at once: 14 sums in registers, with two blocks
 SHORTEST = 5  # fewer tiles do not hide the latency of a multiplication
 READ, WRITTEN = 13.0, 20.0  # what a tile costs beside products, for each channel of x and of y
@@ -84,8 +84,8 @@ def default_strips(tiling: Tiling, cores: int, tallest: int = TALLEST) -> Strips
 
 def sizes(tiling: Tiling) -> list[int]:
     """Return the sizes of strips worth trying, ascending."""
-    point_bytes = 2 * POINTS**2 * tiling.channels
-    most = min(tiling.count, max(TALLEST, STRIP_BYTES // point_bytes))
+    tile_bytes = POINTS**2 * (2 * tiling.channels + 4 * LANES * tiling.blocks)
+    most = min(tiling.count, max(TALLEST, STRIP_BYTES // tile_bytes))
     shares = {-(-tiling.count // strips) for strips in range(1, tiling.count + 1)}
     return sorted(size for size in shares if size <= most and size >= min(most, SHORTEST))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.target import Target, codegen
 
+from schedules.compact import COMPACT
 from schedules.cores import usable_cores
 from schedules.cuda.device.devices import ARCHITECTURES, JETSON
 from schedules.template import ScheduleError
@@ -171,6 +172,12 @@ def machine(target: Target) -> str:
     """Return what ``uname -m`` says on the computers that code for ``target`` runs on."""
     triple = _cpu_of(target).attrs.get("mtriple") or codegen.llvm_get_system_triple()
     return str(triple).partition("-")[0]
+
+
+def compact(target: Target) -> Target:
+    """Return ``target`` for networks whose weights take no more memory than they must."""
+    config = target_config(target)
+    return Target(config | {"keys": [*(key for key in config["keys"] if key != COMPACT), COMPACT]})
 
 
 def target_config(target: Target) -> dict[str, Any]:

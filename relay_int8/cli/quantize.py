@@ -26,6 +26,7 @@ from relay_int8.cli.options import (
 )
 from relay_int8.cli.quantize_options import (
     Architectures,
+    Compact,
     CudaGraphs,
     Float16,
     MaxBatch,
@@ -94,6 +95,7 @@ def quantize(
     arch: Architectures = "",
     cuda_graphs: CudaGraphs = True,
     float16: Float16 = False,
+    compact: Compact = False,
     samples: Samples = 8,
     sensitivity: SensitivitySamples = 0,
     save_table: TableFile = None,
@@ -145,6 +147,7 @@ def quantize(
         arch=arch,
         cuda_graphs=cuda_graphs,
         float16=float16,
+        compact=compact,
         max_batch=max_batch,
         pixels=layout,
         threads=threads,

@@ -54,6 +54,14 @@ Float16 = Annotated[
         rich_help_panel=TARGET,
     ),
 ]
+Compact = Annotated[
+    bool,
+    typer.Option(
+        "--compact",
+        help="For CPUs: weights take no more memory than they must; 3x3 convolutions take longer.",
+        rich_help_panel=TARGET,
+    ),
+]
 PlanFile = Annotated[
     Path | None,
     typer.Option(

@@ -9,6 +9,7 @@ from tvm.target import Target
 
 from schedules.bodies.epilogue import type_refusal
 from schedules.bodies.toom_cook import TAPS
+from schedules.compact import is_compact
 from schedules.cpu.conv_arguments import blocked
 from schedules.cpu.dot import Dot
 from schedules.cpu.winograd import SPEC, STRIP, kernel, pack
@@ -30,6 +31,8 @@ def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
     name = f"winograd_{dot.name}"
 
     def _refuses(spec: Conv2d, target: Target) -> str | None:
+        if is_compact(target):
+            return "weights take 8 times their memory; the target says that they must not"
         return dot.refuses("int16", target) or refusal(spec, direct, tallest)
 
     def _written(spec: Conv2d, strips: Strips) -> tirx.PrimFunc:

@@ -171,6 +171,11 @@ def test_preview_needs_no_data():
             ConfigError,
             "'x86-mmx' is unknown; choose one of native",
         ),
+        (
+            {"options": BuildOptions(target="sm_80", compact=True)},
+            ConfigError,
+            "the target is cuda, whose kernels have no others",
+        ),
         ({"data": CalibrationTable(entries={})}, CalibrationError, "does not fit the model"),
     ],
 )

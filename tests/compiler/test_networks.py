@@ -12,7 +12,7 @@ from benchmarks import zoo
 from relay_int8.compiler.build import kernel_calls
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
-from schedules.targets import TARGETS
+from schedules.targets import TARGETS, compact
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.x86_targets import X86
 
@@ -93,4 +93,6 @@ def test_winograd_layers(target: str):
     network = quantized(import_onnx(zoo.build("resnet18", image_size=128, depth="cut")))
     calls = kernel_calls(network.mod, Target(TARGETS[target]))
     assert any(call.template.startswith("winograd") for call in calls)
+    compactly = kernel_calls(network.mod, compact(Target(TARGETS[target])))
+    assert not any(call.template.startswith("winograd") for call in compactly)
     assert_equals_oracle(network, Target(TARGETS[target]))

@@ -15,6 +15,7 @@ from schedules.catalog import select
 from schedules.cpu import winograd_rule, winograd_template
 from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, sizes
 from schedules.spec import Conv2d
+from schedules.targets import compact
 from schedules.x86.vnni import CONV2D_VNNI
 from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 from tests.schedules.numpy_kernels import random_arrays, reference
@@ -185,6 +186,13 @@ def test_large_images_take_it(size, channels, template, monkeypatch):
     monkeypatch.undo()
     shape = {"height": size, "width": size, "in_channels": channels, "out_channels": channels}
     assert select(spec_of(shape), VNNI) == template
+
+
+@pytest.mark.fast
+def test_compact_weights_are_those_of_direct_products(monkeypatch):
+    monkeypatch.undo()
+    shape = {"height": 56, "width": 56, "in_channels": 64, "out_channels": 64}
+    assert select(spec_of(shape), compact(VNNI)) == CONV2D_VNNI
 
 
 @pytest.mark.fast

@@ -43,6 +43,9 @@ class Elements:
         -> that of ``gru``.
     load, store
         Read and write what is kept.
+    scope
+        Of memory for values: "local" is a register on GPUs; on CPUs, where it would be fetched from
+        a pool, that is "global".
     """
 
     inputs: Callable[[int], Expr]
@@ -50,10 +53,39 @@ class Elements:
     bias: Callable[[], Expr]
     load: Callable[[Held], Expr]
     store: Callable[[Held, Expr], None]
+    scope: str
 
     def gate(self, index: int) -> Expr:
         """Return inputs and products of a gate."""
         return self.added(index, self.inputs(index))
+
+    def sigmoid(self, x: Expr) -> Expr:
+        """Return the logistic function of float32 lanes; keeps parts of it."""
+        x, one, zero = self.kept(x), _number(1, x), _number(0, x)
+        e = self._exponential(tirx.min(x, zero - x))
+        return self.kept(tirx.Select(x >= zero, one, e) / (one + e))
+
+    def tanh(self, x: Expr) -> Expr:
+        """Return the hyperbolic tangent of float32 lanes; keeps parts of it."""
+        x, one, zero = self.kept(x), _number(1, x), _number(0, x)
+        negative = tirx.min(x, zero - x)
+        e = self._exponential(negative + negative)
+        t = self.kept((one - e) / (one + e))
+        return self.kept(tirx.Select(x >= zero, t, zero - t))
+
+    def kept(self, value: Expr) -> Expr:
+        """Return lanes from memory: TVM 0.27 puts the value of a bound variable in its place.
+
+        Of functions of functions that makes more code than LLVM can take.
+        """
+        count, dtype = lanes(value), str(value.ty.dtype.with_lanes(1))
+        buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope=self.scope, layout=None)
+        T.buffer_store(buffer, value, [ramp(count)])
+        return T.Bind(buffer[ramp(count)])
+
+    def _exponential(self, a: Expr) -> Expr:
+        least = _number(LEAST_EXP_ARGUMENT, a)
+        return self.kept(exp(self.kept(tirx.max(a, least)), held=self.kept))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,22 +102,6 @@ def refuses(spec: Recurrence) -> str | None:
     return depth_refusal(spec.hidden) if spec.quantized else None
 
 
-def sigmoid(x: Expr) -> Expr:
-    """Return the logistic function of float32 lanes; keeps parts of it."""
-    x, one, zero = _kept(x), _number(1, x), _number(0, x)
-    e = _exponential(tirx.min(x, zero - x))
-    return _kept(tirx.Select(x >= zero, one, e) / (one + e))
-
-
-def tanh(x: Expr) -> Expr:
-    """Return the hyperbolic tangent of float32 lanes; keeps parts of it."""
-    x, one, zero = _kept(x), _number(1, x), _number(0, x)
-    negative = tirx.min(x, zero - x)
-    e = _exponential(negative + negative)
-    t = _kept((one - e) / (one + e))
-    return _kept(tirx.Select(x >= zero, t, zero - t))
-
-
 def added(acc: Expr, scale: Expr, step: Expr, addend: Expr) -> Expr:
     """Return ``addend`` plus sums of integer products; a ``step`` of the state is worth that."""
     return fma(cast(acc, "float32") * scale, broadcast(step, lanes(acc)), addend)
@@ -93,31 +109,31 @@ def added(acc: Expr, scale: Expr, step: Expr, addend: Expr) -> Expr:
 
 def _lstm(at: Elements) -> None:
     i, f, g, o = (at.gate(index) for index in range(4))
-    c = _kept(fma(sigmoid(f), at.load("c"), sigmoid(i) * tanh(g)))
+    c = at.kept(fma(at.sigmoid(f), at.load("c"), at.sigmoid(i) * at.tanh(g)))
     at.store("c", c)
-    at.store("h", sigmoid(o) * tanh(c))
+    at.store("h", at.sigmoid(o) * at.tanh(c))
 
 
 def _gru(at: Elements) -> None:
-    r, z = (sigmoid(at.gate(index)) for index in (0, 1))
-    n = tanh(fma(r, at.added(2, at.bias()), at.inputs(2)))
+    r, z = (at.sigmoid(at.gate(index)) for index in (0, 1))
+    n = at.tanh(fma(r, at.added(2, at.bias()), at.inputs(2)))
     h = at.load("h")
     at.store("h", fma(z, h - n, n))
 
 
 def _gru_gates(at: Elements) -> None:
-    r, z = (sigmoid(at.gate(index)) for index in (0, 1))
+    r, z = (at.sigmoid(at.gate(index)) for index in (0, 1))
     at.store("update", z)
     at.store("reset", r * at.load("h"))
 
 
 def _gru_content(at: Elements) -> None:
-    n, h = tanh(at.gate(2)), at.load("h")
+    n, h = at.tanh(at.gate(2)), at.load("h")
     at.store("h", fma(at.load("update"), h - n, n))
 
 
 def _rnn(at: Elements) -> None:
-    at.store("h", tanh(at.gate(0)))
+    at.store("h", at.tanh(at.gate(0)))
 
 
 PHASES: dict[Cell, tuple[Phase, ...]] = {
@@ -156,22 +172,6 @@ def rounded(h: Expr, top: Expr) -> Expr:
     """Return elements of a state as int32 steps."""
     inverse = tirx.const(STATE_STEPS, "float32") / top
     return rint(h * broadcast(inverse, lanes(h)))
-
-
-def _exponential(a: Expr) -> Expr:
-    least = _number(LEAST_EXP_ARGUMENT, a)
-    return _kept(exp(_kept(tirx.max(a, least)), held=_kept))
-
-
-def _kept(value: Expr) -> Expr:
-    """Return lanes from memory: TVM 0.27 puts the value of a bound variable in its place.
-
-    Of functions of functions that makes more code than LLVM can take.
-    """
-    count, dtype = lanes(value), str(value.ty.dtype.with_lanes(1))
-    buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope="local", layout=None)
-    T.buffer_store(buffer, value, [ramp(count)])
-    return T.Bind(buffer[ramp(count)])
 
 
 def _number(value: float, like: Expr) -> Expr:

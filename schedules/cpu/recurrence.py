@@ -164,6 +164,7 @@ class _Emitter:
             bias=lambda: _constant("bias", 0),
             load=lambda name: T.Bind(self.held[name][tuple(here)]),
             store=lambda name, value: T.buffer_store(self.held[name], value, here),
+            scope="global",
         )
 
     def _inputs_of(self, row: Expr, gate: int, block: Expr) -> Expr:

@@ -233,7 +233,7 @@ def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
 
 
 def _registers(count: int, dtype: str) -> Any:
-    return T.sblock_alloc_buffer((T.int64(count),), dtype, scope="local", layout=None)
+    return T.sblock_alloc_buffer((T.int64(count),), dtype, layout=None)
 
 
 def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:

@@ -195,6 +195,7 @@ class _Emitter:
             bias=lambda: self.buffers["bias"][element],
             load=lambda name: T.Bind(self.held[name][turn]),
             store=lambda name, value: T.buffer_store(self.held[name], value, [turn]),
+            scope="local",
         )
 
     def _multiply_next(self, state: Any) -> None:

@@ -49,7 +49,7 @@ from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.graph.declined import Declined, collecting_declined
-from schedules.catalog import stores_unsigned
+from schedules.targets import stores_unsigned
 from schedules.template import not_measured
 
 CUDA_GRAPHS = "relax.backend.use_cuda_graph"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from tvm.target import Target
 
-from schedules.catalog import comparable
 from schedules.layout import LAYOUTS
+from schedules.selection import comparable
 from schedules.task import Task
 from schedules.template import Layouts
 

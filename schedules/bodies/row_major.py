@@ -11,10 +11,10 @@ from tvm.target import Target
 
 from schedules.layout import ROW
 from schedules.spec import Spec
-from schedules.template import Kernel, Layouts, ScheduleTemplate
+from schedules.template import AnySpec, Layouts, ScheduleTemplate
 
 
-def as_built(sch: Schedule, spec: Kernel, target: Target) -> None:
+def as_built(sch: Schedule, spec: AnySpec, target: Target) -> None:
     """Schedule nothing: the loops stay as the kernel has them."""
 
 

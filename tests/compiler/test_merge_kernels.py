@@ -15,8 +15,8 @@ from relay_int8.compiler.lower_kernels import plain_loops
 from relay_int8.compiler.merge_kernels import merged_kernels
 from relay_int8.compiler.passes.lower.place_concats import at_any_offset
 from relay_int8.graph.attributes import SPEC, TEMPLATE
-from schedules.catalog import select
 from schedules.layout import NCHW16C
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Conv2d, Spec, to_json
 from schedules.targets import TARGETS

@@ -13,7 +13,7 @@ from relay_int8.tuning.bench import Measured
 from relay_int8.tuning.records import Records
 from relay_int8.tuning.tasks import tasks_of
 from relay_int8.tuning.trial_log import Log, Manifest, Trial
-from schedules.catalog import select
+from schedules.selection import select
 from schedules.space import version
 from schedules.spec import Conv2d
 from schedules.targets import target_config

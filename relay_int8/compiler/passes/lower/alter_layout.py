@@ -30,8 +30,9 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import operands, spec_of
-from schedules.catalog import of_any_size, select
+from schedules.any_size import of_any_size
 from schedules.layout import NHWC, ROW, Layout
+from schedules.selection import select
 from schedules.spec import LAST, DType, Move, Spec, sized, to_json
 from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
 

@@ -89,7 +89,7 @@ def test_networks_after_it_run_the_kernels_that_others_were_merged_into(monkeypa
     network = QuantizedNetwork.make(widening())
     with sharing_kernels():
         first, second = (
-            compile_module(network.mod, TARGET, shared=shared) for shared in (False, True)
+            compile_module(network.mod, TARGET, transient=transient) for transient in (False, True)
         )
     assert any("conv2d" in name for name in compiled[0])
     assert not any("conv2d" in name for name in compiled[1])

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from relay_int8.tuning.bench import Timing
-from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.batch import Timing
+from relay_int8.tuning.local_measurer import LocalMeasurer
 from schedules.spec import to_json
 from schedules.targets import native_target, target_config
 from tests.tuning import planted

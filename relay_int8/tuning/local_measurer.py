@@ -10,9 +10,10 @@ from tvm.target import Target
 from relay_int8.errors import DeployError
 from relay_int8.machine.gpu import installed_gpus
 from relay_int8.machine.host import clocks, cpu_name
-from relay_int8.tuning.bench import Batch, Measured, serve
+from relay_int8.tuning.batch import Batch, Measured
+from relay_int8.tuning.bench import serve
 from relay_int8.tuning.device_fault import DeviceFault
-from relay_int8.tuning.gpu_runner import compile_libraries, run_libraries
+from relay_int8.tuning.gpu_worker import compile_libraries, run_libraries
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.cores import usable_cores

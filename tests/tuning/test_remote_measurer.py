@@ -7,9 +7,9 @@ import pytest
 from relay_int8.errors import DeployError
 from relay_int8.machine.host import cpu_name
 from relay_int8.remote.address import Endpoint
-from relay_int8.tuning.bench import Timing
+from relay_int8.tuning.batch import Timing
 from relay_int8.tuning.measurer import ROUNDS
-from relay_int8.tuning.remote import RemoteDevices
+from relay_int8.tuning.remote_measurer import RemoteMeasurer
 from schedules.targets import native_target, target_config
 from tests.remote.processes import server, tvm_process, until
 from tests.tuning import planted
@@ -41,7 +41,7 @@ def rack(tmp_path_factory):
 
 
 def devices(rack, **options):
-    return RemoteDevices(
+    return RemoteMeasurer(
         options.pop("target", target_config(native_target())),
         rack,
         **{"timing": Timing(repeats=2, repeat_ms=1), "catalog": "tests.tuning.planted", **options},

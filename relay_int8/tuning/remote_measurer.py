@@ -14,10 +14,10 @@ from relay_int8.compiler.build import cross_linker
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.device import Device
-from relay_int8.tuning.bench import Batch, Measured
+from relay_int8.tuning.batch import Batch, Measured
 from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice, WorkerMeasurer, part_of
-from relay_int8.tuning.rack import READY, NoDevice, SessionLost, serve
+from relay_int8.tuning.remote_worker import READY, NoDevice, SessionLost, serve
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
 from schedules.task import Task
@@ -28,8 +28,8 @@ RETRY_S = 1.0
 MARGIN_S, GPU_MARGIN_S = 10.0, 60.0
 
 
-class RemoteDevices(WorkerMeasurer):
-    """Measures on the devices of a rack; use it as a context.
+class RemoteMeasurer(WorkerMeasurer):
+    """Measures on devices that run ``relay-int8 serve``; use it as a context.
 
     A candidate that ends its session is tried once more, on whatever device is free then: if that
     one ends as well it is the candidate, else it was the device.
@@ -38,7 +38,7 @@ class RemoteDevices(WorkerMeasurer):
     ----------
     target
         As ``schedules.targets.target_config`` gives it.
-    rack
+    endpoint
         Where the devices are.
     devices
         How many to use at once.
@@ -56,15 +56,15 @@ class RemoteDevices(WorkerMeasurer):
     def __init__(
         self,
         target: Mapping[str, Any],
-        rack: Endpoint,
+        endpoint: Endpoint,
         *,
         devices: int = 1,
         patience_s: float = 600.0,
         **how: Any,
     ) -> None:
         cross_linker(Target(dict(target)))
-        super().__init__(target, [Worker(partial(serve, rack)) for _ in range(devices)], **how)
-        self._rack, self._patience_s = rack, patience_s
+        super().__init__(target, [Worker(partial(serve, endpoint)) for _ in range(devices)], **how)
+        self._endpoint, self._patience_s = endpoint, patience_s
         self._seen_s = time.monotonic()  # when any worker last heard from a device
 
     def describe(self) -> MeasuringDevice:
@@ -75,8 +75,8 @@ class RemoteDevices(WorkerMeasurer):
             worker.receive(self._start_s)
         except WorkerLostError as error:
             raise DeployError(
-                f"{self._rack}: the process that compiles for it did not start: it {error}; try "
-                "again when this computer is less busy"
+                f"{self._endpoint}: the process that compiles for it did not start: it {error}; "
+                "try again when this computer is less busy"
             ) from error
         device: Device = self._await_device(worker, self._target)
         if self._target["kind"] == "cuda":
@@ -157,7 +157,8 @@ class RemoteDevices(WorkerMeasurer):
             return Measured(verdict="lost", reason=f"running {lost}")
         if fault_of(lost.reason):
             raise DeployError(
-                f"{self._rack}: {lost.reason}; what was measured is in the log, go on with --resume"
+                f"{self._endpoint}: {lost.reason}; what was measured is in the log, go on with "
+                "--resume"
             )
         return Measured(verdict="lost", reason=lost.reason)
 
@@ -205,11 +206,11 @@ class RemoteDevices(WorkerMeasurer):
                 return answer
             reason = answer.reason
             if answer.final:
-                raise DeployError(f"{self._rack}: {reason}")
+                raise DeployError(f"{self._endpoint}: {reason}")
             time.sleep(RETRY_S)
             worker.send(request)
         worker.stop()
         raise DeployError(
-            f"{self._rack}: no device for {self._patience_s:g} s ({reason}); what was measured is "
-            "in the log; look at the devices, then go on with --resume"
+            f"{self._endpoint}: no device for {self._patience_s:g} s ({reason}); what was measured "
+            "is in the log; look at the devices, then go on with --resume"
         )

@@ -21,14 +21,8 @@ from tvm.target import Target
 from relay_int8.machine.cuda_driver import Driver
 from relay_int8.machine.kernel_clock import flushed_seconds, kernel_seconds
 from relay_int8.runtime.tvm_runtime import load_gpu_runtime
-from relay_int8.tuning.bench import (
-    Batch,
-    Measured,
-    Timing,
-    compile_batch,
-    last_line,
-    measure_module,
-)
+from relay_int8.tuning.batch import Batch, Measured, Timing
+from relay_int8.tuning.bench import compile_batch, last_line, measure_module
 from relay_int8.tuning.device_fault import DeviceFault, fault_of
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests

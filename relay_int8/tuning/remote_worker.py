@@ -1,7 +1,7 @@
 """Compile candidates here, check and time them on a device that is connected, or lent by a tracker.
 
-Runs in a worker process of :class:`relay_int8.tuning.remote.RemoteDevices`, which kills it if a
-candidate takes too long; the device then ends the session at its own deadline.
+Runs in a worker process of :class:`relay_int8.tuning.remote_measurer.RemoteMeasurer`, which
+kills it if a candidate takes too long; the device then ends the session at its own deadline.
 """
 
 from __future__ import annotations
@@ -24,14 +24,8 @@ from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.client import describe
 from relay_int8.remote.device import Device, Needs, misfit
-from relay_int8.tuning.bench import (
-    Batch,
-    Contender,
-    Measured,
-    compile_batch,
-    last_line,
-    measured,
-)
+from relay_int8.tuning.batch import Batch, Measured
+from relay_int8.tuning.bench import Contender, compile_batch, last_line, measured
 from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
@@ -42,7 +36,7 @@ READY = "ready"
 MEET_S = 60.0  # of a session that only asks a device what it is; GPUs may take half of it to start
 
 
-def connect(rack: Endpoint, session_s: float) -> tuple[rpc.RPCSession, Device]:
+def connect(endpoint: Endpoint, session_s: float) -> tuple[rpc.RPCSession, Device]:
     """Wait for a device that is free; return a session that it ends after ``session_s``.
 
     Raises
@@ -50,15 +44,15 @@ def connect(rack: Endpoint, session_s: float) -> tuple[rpc.RPCSession, Device]:
     DeployError, OSError, RuntimeError
         If nothing answers, or the device is lost at once.
     """
-    host, port = rack.address.host, rack.address.port
-    if rack.tracker:
-        rack.address.check_listening("tracker", "start one: python -m tvm.exec.rpc_tracker")
+    host, port = endpoint.address.host, endpoint.address.port
+    if endpoint.tracker:
+        endpoint.address.check_listening("tracker", "start one: python -m tvm.exec.rpc_tracker")
         tracker = rpc.connect_tracker(host, port)
-        session = tracker.request(rack.key, session_timeout=session_s)
+        session = tracker.request(endpoint.key, session_timeout=session_s)
     else:
-        rack.address.check_listening("device", "start relay-int8 serve there")
-        session = rpc.connect(host, port, rack.key, session_s)
-    return session, describe(session, rack.address)
+        endpoint.address.check_listening("device", "start relay-int8 serve there")
+        session = rpc.connect(host, port, endpoint.key, session_s)
+    return session, describe(session, endpoint.address)
 
 
 @dataclass(frozen=True)
@@ -87,8 +81,8 @@ def needs(target: Mapping[str, Any]) -> Needs:
     )
 
 
-def serve(rack: Endpoint, connection: Connection) -> None:
-    """Answer the requests of :mod:`relay_int8.tuning.remote`.
+def serve(endpoint: Endpoint, connection: Connection) -> None:
+    """Answer the requests of :mod:`relay_int8.tuning.remote_measurer`.
 
     A batch is compiled and answered with None, or with why it does not compile. A number runs it,
     in a session of so many seconds: the answer is None when there is a device, else
@@ -108,10 +102,10 @@ def serve(rack: Endpoint, connection: Connection) -> None:
             elif request == READY:
                 connection.send(None)
             elif isinstance(request, dict):
-                connection.send(_fitting(rack, MEET_S, request)[1])
+                connection.send(_fitting(endpoint, MEET_S, request)[1])
             else:
                 assert compiled is not None
-                _run(rack, request, compiled, connection)
+                _run(endpoint, request, compiled, connection)
 
 
 @dataclass(frozen=True)
@@ -133,11 +127,11 @@ def _compile(batch: Batch, library: Path, before: _Compiled | None) -> _Compiled
 
 
 def _fitting(
-    rack: Endpoint, session_s: float, target: Mapping[str, Any]
+    endpoint: Endpoint, session_s: float, target: Mapping[str, Any]
 ) -> tuple[rpc.RPCSession | None, Device | NoDevice]:
     """Return a session and its device, or why there is none that can run the target's code."""
     try:
-        session, device = connect(rack, session_s)
+        session, device = connect(endpoint, session_s)
     except (DeployError, OSError, RuntimeError) as error:
         return None, NoDevice(last_line(error))
     reason = misfit(needs(target), device)
@@ -150,8 +144,8 @@ def _fitting(
     return session, NoDevice(reason, final=True) if reason else device
 
 
-def _run(rack: Endpoint, session_s: float, compiled: _Compiled, connection: Connection) -> None:
-    session, device = _fitting(rack, session_s, compiled.batch.target)
+def _run(endpoint: Endpoint, session_s: float, compiled: _Compiled, connection: Connection) -> None:
+    session, device = _fitting(endpoint, session_s, compiled.batch.target)
     connection.send(device if isinstance(device, NoDevice) else None)
     if session is None or isinstance(device, NoDevice):
         return

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.segmentation import mean_iou, read_labels
+from benchmarks.accuracy.segmentation import mean_iou, read_labels
 
 pytestmark = pytest.mark.fast
 LABELS = np.array([[[0, 0, 1, 1], [1, 1, 2, 2]]], "uint8")  # 2 is no class

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.torch_random FOLDER [NAME ...]
+    python -m benchmarks.accuracy.torch_random FOLDER [NAME ...]
 
 Each network is ``NAME.onnx``, ``NAME.calib.npz`` and ``NAME.test.npz``, as
 ``scripts/bench_random --folder`` reads them. That Python has torch, torchvision, onnx and
@@ -21,7 +21,7 @@ import torch
 import torchvision  # type: ignore[import-not-found]
 from torch import nn
 
-from benchmarks.torch_detector import Detector
+from benchmarks.accuracy.torch_detector import Detector
 
 models = torchvision.models
 CALIBRATION_IMAGES, TEST_IMAGES, SETTLING_IMAGES = 8, 4, 16

@@ -1,6 +1,6 @@
 """Runs under PyTorch: programs of operators that sort, write at places, resize, pool and choose.
 
-Each returns several results, as those of ``benchmarks.torch_transformers`` do.
+Each returns several results, as those of ``benchmarks.parity.torch_transformers`` do.
 """
 
 from __future__ import annotations

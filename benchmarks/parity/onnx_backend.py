@@ -126,7 +126,7 @@ def _run_share(names: Sequence[str], found: Queue[Outcome]) -> None:
     left = [(name, variant) for name in names for variant in VARIANTS]
     while left:
         with tempfile.TemporaryFile("w+") as errors:
-            command = [sys.executable, "-m", "benchmarks.onnx_backend", "--worker"]
+            command = [sys.executable, "-m", "benchmarks.parity.onnx_backend", "--worker"]
             with subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
             ) as process:

@@ -20,7 +20,7 @@ import tvm
 from tvm import IRModule, relax
 from tvm.target import Target
 
-from benchmarks.mxnet_parity import TOLERANCE, Array, difference, read
+from benchmarks.parity.mxnet_parity import TOLERANCE, Array, difference, read
 from relay_int8 import float_network, import_torch, load_model
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import finalize, lower, normalize
@@ -28,7 +28,7 @@ from relay_int8.graph import dataflow
 from relay_int8.quantization.adopt import adopt
 from schedules.targets import TARGETS
 
-EXPORTER = "benchmarks.torch_exporter"
+EXPORTER = "benchmarks.parity.torch_exporter"
 STEPS = 2
 DECOMPOSED_ONLY = ("lstm_projected",)
 """Programs that are read as run_decompositions() writes them, and refused as they are."""
@@ -39,7 +39,7 @@ def export(torch: Path, folder: Path, *arguments: str) -> None:
     """Run the exporter under PyTorch's Python, which finds it in the folder that it starts in."""
     done = subprocess.run(
         [str(torch.absolute()), "-m", EXPORTER, str(folder.absolute()), *arguments],
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,

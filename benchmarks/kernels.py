@@ -1,6 +1,6 @@
 """Time the default schedule of each convolution of a network on one core, as a share of peak.
 
-    TVM_NUM_THREADS=1 taskset -c 1 python scripts/bench_kernels.py --network resnet50
+    TVM_NUM_THREADS=1 taskset -c 1 scripts/bench_kernels --network resnet50
 
 Only multiplications inside the image count. Peak is measured by a loop of the same instruction
 without loads, compiled by the same TVM. The last lines are the mean over the compute-bound
@@ -14,6 +14,7 @@ import argparse
 import os
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import tvm
@@ -25,7 +26,7 @@ from schedules.cpu.f32 import CONV2D_F32
 from schedules.cpu.plain import CONV2D_PLAIN
 from schedules.layout import NCHW16C
 from schedules.peak import peak
-from schedules.spec import Conv2d
+from schedules.spec import Conv2d, DType
 from schedules.targets import native_target
 from schedules.template import Layouts, ScheduleTemplate
 from schedules.x86.avx2 import CONV2D_AVX2
@@ -122,7 +123,7 @@ NETWORKS: dict[str, list[Layer]] = {
 }
 
 
-def spec_of(layer: Layer, x: str) -> Conv2d:
+def spec_of(layer: Layer, x: DType) -> Conv2d:
     """Return the convolution of one layer, unsigned in and out (or float)."""
     ic, size, oc, kernel, stride, dilation, (ph, pw), _ = layer
     return Conv2d(
@@ -140,7 +141,7 @@ def spec_of(layer: Layer, x: str) -> Conv2d:
     )
 
 
-def median_s(run: tvm.runtime.Module, args: list, repeats: int) -> tuple[float, float]:
+def median_s(run: tvm.runtime.Module, args: list[Any], repeats: int) -> tuple[float, float]:
     """Return median and interquartile range of the seconds a call takes.
 
     Seconds of this process, which has one thread: other processes that take the core away do not
@@ -205,7 +206,7 @@ def main() -> None:
         parser.error("set TVM_NUM_THREADS=1: the peak is that of one core")
     template, dot = TEMPLATES[options.flavour]
     target = native_target()
-    x = "float32" if dot.float32 else "uint8"
+    x: DType = "float32" if dot.float32 else "uint8"
     top = peak(dot, target)
     print(f"{template.name} on {target.attrs['mcpu']}: peak {top / 1e9:.1f} GMAC/s")
     header = ["ic", "h", "w", "oc", "kernel", "stride", "dil", "times", "ms", "+-", "GMAC/s"]
@@ -226,11 +227,13 @@ def main() -> None:
             counts = macs >= COMPUTE_BOUND
             if counts:
                 scores.append((share, macs * layer[-1]))
-            kernel = "x".join(map(str, spec.kernel))
-            cells = (spec.in_channels, spec.height, spec.width, spec.out_channels, kernel)
-            cells += (spec.strides[0], spec.dilation[0], layer[-1], f"{median * 1e3:.3f}")
-            cells += (f"{spread * 1e3:.3f}", f"{macs / median / 1e9:.1f}", f"{share:.3f}")
-            line = " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+            columns = [
+                *(spec.in_channels, spec.height, spec.width, spec.out_channels),
+                *("x".join(map(str, spec.kernel)), spec.strides[0], spec.dilation[0], layer[-1]),
+                *(f"{median * 1e3:.3f}", f"{spread * 1e3:.3f}"),
+                *(f"{macs / median / 1e9:.1f}", f"{share:.3f}"),
+            ]
+            line = " ".join(f"{text:>{width}}" for text, width in zip(columns, widths, strict=True))
             print(line + ("" if counts else "  not counted"), flush=True)
     shares, weights = np.array(scores).T
     print(f"\nmean {np.average(shares, weights=weights):.3f}, minimum {shares.min():.3f}", end="")

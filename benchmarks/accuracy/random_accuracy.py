@@ -3,7 +3,7 @@
 Each tool gets the same float32 network and calibration inputs, and has its defaults. Scores are of
 other inputs: the signal-to-noise ratio of the least exact output against ONNX Runtime's float32
 network, and the seconds of quantizing, from the file on. Networks are the zoo's at small sizes and,
-with ``--folder``, those of files (``benchmarks/torch_random.py`` writes some).
+with ``--folder``, those of files (``benchmarks/accuracy/torch_random.py`` writes some).
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks import apart, zoo
-from benchmarks.random_networks import CALIBRATED, SIZES, RandomNetwork, open_folder, open_zoo
+from benchmarks.accuracy.random_networks import (
+    CALIBRATED,
+    SIZES,
+    RandomNetwork,
+    open_folder,
+    open_zoo,
+)
 from benchmarks.subject import Inputs
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
@@ -79,7 +85,7 @@ def here(model: Path, inputs: Iterable[Inputs], *, auto: bool = False) -> Callab
 
 def of_peer(name: str, model: Path, inputs: Iterable[Inputs]) -> Callable[[], Run]:
     """Return what gives another tool's network."""
-    from benchmarks.accuracy_peers import PEERS
+    from benchmarks.accuracy.peers import PEERS
 
     run = PEERS[name](model, inputs)
     return lambda: run

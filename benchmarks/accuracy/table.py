@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.accuracy import Score, Subject, open_networks
-from benchmarks.accuracy_cells import Cells
+from benchmarks.accuracy.scores_file import ScoresFile
+from benchmarks.accuracy.trained_network import Score, TrainedNetwork, open_networks
 from relay_int8 import QuantConfig
 from relay_int8.calibration import METHODS
 from relay_int8.quantization.config import Tools
@@ -44,7 +44,7 @@ ROWS: Mapping[str, QuantConfig] = {
 }
 """What this project can do; methods and tools one by one, beside ``PLAIN``."""
 PEERS = ("ONNX Runtime MinMax", "ONNX Runtime Entropy", "NNCF")
-"""Other tools, with their defaults (``benchmarks.accuracy_peers``)."""
+"""Other tools, with their defaults (``benchmarks.accuracy.peers``)."""
 DIRECTIONS = (("calib", "eval"), ("eval", "calib"))
 """Whose images calibrate, and whose are scored."""
 BRIEF = (
@@ -69,17 +69,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = options.networks or list(networks)
     rows = (FP32, *ROWS, *PEERS) if options.all else (FP32, *options.rows)
     directions = DIRECTIONS[: 2 if options.swap else 1]
-    cells = Cells(options.cells)
+    cells = ScoresFile(options.cells)
     if not options.known:
         for splits in directions:
             for name in names:
-                measure(cells, name, Subject(networks[name], splits), splits[1], rows)
+                measure(cells, name, TrainedNetwork(networks[name], splits), splits[1], rows)
     scored = [splits[1] for splits in directions]
     print("\n".join(table(cells.find, names, rows, scored)))
     return 0
 
 
-def measure(cells: Cells, name: str, subject: Subject, scored: str, rows: Sequence[str]) -> None:
+def measure(
+    cells: ScoresFile, name: str, subject: TrainedNetwork, scored: str, rows: Sequence[str]
+) -> None:
     """Measure the rows of a network that ``cells`` does not know, and keep them there."""
     for row in rows:
         if cells.find(name, scored, row) is not None:
@@ -112,7 +114,7 @@ def _cell(scores: Sequence[Score | None], row: str) -> str:
     return f"{metrics}; {ratios} dB; {seconds} s"
 
 
-def _score(subject: Subject, row: str) -> Score:
+def _score(subject: TrainedNetwork, row: str) -> Score:
     if row == FP32:
         return subject.score(subject.fp32)
     if row in PEERS:

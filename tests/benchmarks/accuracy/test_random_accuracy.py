@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from benchmarks.random_accuracy import AUTO, HERE, TOOLS, ToolScore, main, measure, table
-from benchmarks.random_networks import RandomNetwork, open_folder, open_zoo
+from benchmarks.accuracy.random_accuracy import AUTO, HERE, TOOLS, ToolScore, main, measure, table
+from benchmarks.accuracy.random_networks import RandomNetwork, open_folder, open_zoo
 from relay_int8.errors import ConfigError
 
 ORT, NNCF = TOOLS[1:]

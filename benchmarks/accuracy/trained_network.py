@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from benchmarks.segmentation import mean_iou, read_labels
+from benchmarks.accuracy.segmentation import mean_iou, read_labels
 from relay_int8 import ImportOptions, QuantConfig, float_network, import_onnx, load_model
 from relay_int8.calibration import open_data
 from relay_int8.compiler.build import compile_module, virtual_machine
@@ -68,7 +68,7 @@ class TimedRun:
     seconds: float
 
 
-class Subject:
+class TrainedNetwork:
     """One network of the folder with its images and what FP32 makes of them.
 
     Parameters
@@ -112,7 +112,7 @@ class Subject:
 
     def of_peer(self, name: str) -> TimedRun:
         """Return another tool's network; its seconds are from the file to what runs."""
-        quantize_peer = import_module("benchmarks.accuracy_peers").PEERS[name]
+        quantize_peer = import_module("benchmarks.accuracy.peers").PEERS[name]
         inputs = ({self.input: image} for image in self.calibration())
         start = time.perf_counter()
         run = quantize_peer(self.model, inputs)

@@ -2,19 +2,19 @@
 
 import pytest
 
-from benchmarks.accuracy import Score, TimedRun
-from benchmarks.accuracy_cells import Cells
-from benchmarks.accuracy_table import FP32, main, measure, table
+from benchmarks.accuracy.scores_file import ScoresFile
+from benchmarks.accuracy.table import FP32, main, measure, table
+from benchmarks.accuracy.trained_network import Score, TimedRun
 
 HALF = Score(metric=0.5, snr_db=20.25, seconds=3.4)
 
 
 @pytest.mark.fast
 def test_cells_outlive_the_process(tmp_path):
-    cells, beside = (Cells(tmp_path / "cells.json") for _ in range(2))
+    cells, beside = (ScoresFile(tmp_path / "cells.json") for _ in range(2))
     cells.keep("net", "eval", FP32, Score(metric=0.75, snr_db=float("inf")))
     beside.keep("net", "eval", "auto", HALF)
-    read = Cells(tmp_path / "cells.json")
+    read = ScoresFile(tmp_path / "cells.json")
     assert read.find("net", "eval", FP32) == Score(metric=0.75, snr_db=float("inf"))
     assert read.find("net", "eval", "auto") == HALF
     assert read.find("net", "calib", "auto") is None
@@ -56,7 +56,7 @@ class FakeSubject:
 
 @pytest.mark.fast
 def test_what_is_known_is_not_measured_again():
-    cells = Cells(None)
+    cells = ScoresFile(None)
     cells.keep("net", "eval", "auto", HALF)
     rows = [FP32, "auto", "accurate", "auto by metric", "NNCF"]
     measure(cells, "net", FakeSubject(), "eval", rows)
@@ -71,7 +71,7 @@ def test_what_is_known_is_not_measured_again():
 @pytest.mark.fast
 def test_known_cells_alone(tmp_path, capsys):
     (tmp_path / "evaluate.py").write_text("NETWORKS = {'net': None}")
-    Cells(tmp_path / "cells.json").keep("net", "eval", "auto", HALF)
+    ScoresFile(tmp_path / "cells.json").keep("net", "eval", "auto", HALF)
     arguments = [str(tmp_path), "--cells", str(tmp_path / "cells.json"), "--known"]
     assert main([*arguments, "--rows", "auto", "NNCF"]) == 0
     assert "| auto | 0.500; 20.2 dB; 3 s |\n| NNCF | - |" in capsys.readouterr().out

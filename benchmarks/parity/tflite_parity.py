@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.tflite_parity FILE.tflite ... [--inputs INPUTS.npy]
+    python -m benchmarks.parity.tflite_parity FILE.tflite ... [--inputs INPUTS.npy]
 
 A line for each file and each set of kernels that TFLite has: the share of results that are equal,
 the largest difference (of integers: in steps), the share of rows whose largest element is the same;

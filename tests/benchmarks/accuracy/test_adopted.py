@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.accuracy import Subject, open_networks
+from benchmarks.accuracy.trained_network import TrainedNetwork, open_networks
 from benchmarks.rounds import Rules
 
 
@@ -11,8 +11,8 @@ def test_a_quantized_network_here_and_there(shared_data, tmp_path, full):
     if not full:
         pytest.skip("quantizes and builds a network twice; --full runs it")
     pytest.importorskip("onnxruntime")
-    adopted = pytest.importorskip("benchmarks.adopted")
-    subject = Subject(open_networks(shared_data)["vww"])
+    adopted = pytest.importorskip("benchmarks.accuracy.adopted")
+    subject = TrainedNetwork(open_networks(shared_data)["vww"])
     systems = (adopted.HERE, adopted.THERE)
     rules = Rules(systems=systems, rounds=1, turn_s=0.01, folder=tmp_path)
     (row,) = adopted.measured("vww", subject, [1], rules)

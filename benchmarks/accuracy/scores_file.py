@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.accuracy import Score
+from benchmarks.accuracy.trained_network import Score
 from relay_int8.files import write_atomic
 
 
-class Cells:
+class ScoresFile:
     """Scores by network, scored split and row of the table.
 
     Parameters

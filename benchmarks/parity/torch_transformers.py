@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.torch_functions import functions
+from benchmarks.parity.torch_functions import functions
 
 Results = list[torch.Tensor]
 

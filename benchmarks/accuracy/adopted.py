@@ -18,7 +18,7 @@ import numpy as np
 from onnxruntime import quantization
 
 import relay_int8
-from benchmarks.accuracy import Array, Subject, compiled, open_networks
+from benchmarks.accuracy.trained_network import Array, TrainedNetwork, compiled, open_networks
 from benchmarks.compare_systems import cores_for
 from benchmarks.onnxruntime_int8 import run_file
 from benchmarks.relay_int8_system import write_artifacts
@@ -70,12 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rules = Rules(
                 systems=(HERE, THERE), rounds=options.rounds, turn_s=0.25, folder=Path(folder)
             )
-            for row in measured(name, Subject(networks[name]), options.threads, rules):
+            for row in measured(name, TrainedNetwork(networks[name]), options.threads, rules):
                 print(_line(row), flush=True)
     return 0
 
 
-def measured(name: str, subject: Subject, threads: Sequence[int], rules: Rules) -> Iterator[Row]:
+def measured(
+    name: str, subject: TrainedNetwork, threads: Sequence[int], rules: Rules
+) -> Iterator[Row]:
     """Yield a row for every number of threads."""
     file, artifact = rules.folder / "qdq.onnx", rules.folder / "network.ri8"
     reader = ImageReader(subject.input, subject.calibration())

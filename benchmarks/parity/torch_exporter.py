@@ -2,10 +2,11 @@
 
 ::
 
-    python -m benchmarks.torch_exporter FOLDER --operators     a program of one operator each
-    python -m benchmarks.torch_exporter FOLDER --transformers  their operators, and recurrent layers
-    python -m benchmarks.torch_exporter FOLDER --networks      small ones, float and PT2E-quantized
-    python -m benchmarks.torch_exporter FOLDER --torchvision   whole ones, where torchvision is
+    python -m benchmarks.parity.torch_exporter FOLDER --operators
+
+``--operators``: a program of one operator each; ``--transformers``: their operators, and recurrent
+layers; ``--networks``: small ones, float and PT2E-quantized; ``--torchvision``: whole ones, where
+torchvision is.
 
 Each program is ``NAME.pt2`` and ``NAME.npz``: the inputs under their names, the results as
 ``output0`` and so on. That Python has PyTorch, torchao and NumPy, and not this project: start it in
@@ -23,11 +24,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.torch_deformable import Deformed
-from benchmarks.torch_networks import NETWORKS
-from benchmarks.torch_operators import FUNCTIONS, LAYERS, Wrapped
-from benchmarks.torch_sequence import Spoken
-from benchmarks.torch_transformers import programs
+from benchmarks.parity.torch_deformable import Deformed
+from benchmarks.parity.torch_networks import NETWORKS
+from benchmarks.parity.torch_operators import FUNCTIONS, LAYERS, Wrapped
+from benchmarks.parity.torch_sequence import Spoken
+from benchmarks.parity.torch_transformers import programs
 
 TORCHVISION = (
     "alexnet",

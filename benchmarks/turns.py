@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.systems import System
 from benchmarks.turn import Turn
 
-Start = tuple[System, Path, Any, int, Sequence[int]]
+if TYPE_CHECKING:  # it needs onnx, which is not where a GPU is
+    from benchmarks.systems import System
+
+Start = tuple["System", Path, Any, int, Sequence[int]]
 """What a :class:`Racer` is made from; the inputs, third, are as its system wants them."""
 WARM_UP_S = 0.03  # of every turn, not counted
 

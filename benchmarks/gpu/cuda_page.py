@@ -1,7 +1,7 @@
 """The excerpts of docs/cuda.md: one convolution from ONNX node to machine code, as made today.
 
-    python -m benchmarks.gpu.walk             print them
-    python -m benchmarks.gpu.walk --write     put them into docs/cuda.md
+    python -m benchmarks.gpu.cuda_page             print them
+    python -m benchmarks.gpu.cuda_page --write     put them into docs/cuda.md
 
 The convolution is ResNet-18's first 3x3, ``layer1.0.conv1``, in a network of its own.
 """
@@ -56,7 +56,7 @@ _SECTION = re.compile(r"(<!-- begin (\w+) -->\n)(.*?)(<!-- end \2 -->\n)", re.S)
 
 
 @dataclass(frozen=True)
-class Walk:
+class ConvolutionForms:
     """Every form that the convolution takes."""
 
     model: onnx.ModelProto
@@ -118,7 +118,7 @@ class Walk:
         return kernel
 
 
-def walk() -> Walk:
+def convolution_forms() -> ConvolutionForms:
     """Return the convolution, quantized with the same numbers everywhere."""
     net = Network(batch=1, seed=0)
     x = net.input(CHANNELS, SIZE)
@@ -133,29 +133,30 @@ def walk() -> Walk:
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         Path(file.name).write_bytes(model.SerializeToString())
         mod = import_onnx(file.name)
-    return Walk(model, quantize(mod, data, QuantConfig(method="max")), named_target(ARCHITECTURE))
+    quantized = quantize(mod, data, QuantConfig(method="max"))
+    return ConvolutionForms(model, quantized, named_target(ARCHITECTURE))
 
 
-def stable(found: Walk) -> dict[str, str]:
+def stable(forms: ConvolutionForms) -> dict[str, str]:
     """Return the excerpts that say the same until the compiler's form or the contract changes."""
     return {
-        "node": _node(found.model),
-        "qdq": "\n".join(_qdq(found.quantized)),
-        "integers": "\n".join(_integers(found)),
-        "spec": to_json(found.integers[0]).replace(', "', ',\n "'),
-        "layouts": "\n".join(_layouts(found)),
+        "node": _node(forms.model),
+        "qdq": "\n".join(_qdq(forms.quantized)),
+        "integers": "\n".join(_integers(forms)),
+        "spec": to_json(forms.integers[0]).replace(', "', ',\n "'),
+        "layouts": "\n".join(_layouts(forms)),
     }
 
 
-def generated(found: Walk) -> dict[str, str]:
+def generated(forms: ConvolutionForms) -> dict[str, str]:
     """Return the excerpts that change when loops are improved."""
     return {
-        "tiles": "\n".join(_tiles(found.tiles)),
-        "loops": "\n".join(_nest(found.function.body, 0)),
-        "cuda": _cuda(found.source),
-        "ptx": "\n".join(_lines(found.ptx, "dp4a.", 4)),
-        "sass": "\n".join(_sass(found.code)),
-        "resources": _resources(found.code),
+        "tiles": "\n".join(_tiles(forms.tiles)),
+        "loops": "\n".join(_nest(forms.function.body, 0)),
+        "cuda": _cuda(forms.source),
+        "ptx": "\n".join(_lines(forms.ptx, "dp4a.", 4)),
+        "sass": "\n".join(_sass(forms.code)),
+        "resources": _resources(forms.code),
     }
 
 
@@ -202,16 +203,16 @@ def _short(argument: relax.Expr) -> str:
     return f"{array.reshape(-1)[0]:.4g}" if array.size == 1 else f"constant {array.shape}"
 
 
-def _integers(found: Walk) -> Iterator[str]:
-    _, params = found.integers
+def _integers(forms: ConvolutionForms) -> Iterator[str]:
+    _, params = forms.integers
     for name, array in params.items():
         first = ", ".join(f"{value:.4g}" for value in array.reshape(-1)[:3])
         more = ", ..." if array.size > 3 else ""
         yield f"{name:<6} {array.dtype!s:<8} {array.shape!s:<16} {first}{more}"
 
 
-def _layouts(found: Walk) -> Iterator[str]:
-    spec, params = found.integers
+def _layouts(forms: ConvolutionForms) -> Iterator[str]:
+    spec, params = forms.integers
     packed = TEMPLATES[NAME].pack(spec, params)
     for name in ("x", "y"):
         shape = spec.shape(name)
@@ -254,9 +255,8 @@ def _loop(node: Any) -> str:
 def _cuda(source: str) -> str:
     """Return the innermost sums and their surroundings."""
     lines = source.splitlines()
-    places = [place for place, line in enumerate(lines) if "__dp4a(" in line and "=" in line]
-    first = max(places[0] - 6, 0)
-    return "\n".join(line[:180] for line in lines[first : places[0] + 6])
+    dp4a = next(i for i, line in enumerate(lines) if "__dp4a(" in line and "=" in line)
+    return "\n".join(line[:180] for line in lines[max(dp4a - 6, 0) : dp4a + 6])
 
 
 def _lines(text: str, word: str, count: int) -> list[str]:
@@ -266,8 +266,8 @@ def _lines(text: str, word: str, count: int) -> list[str]:
 def _sass(code: KernelCode) -> Iterator[str]:
     """Yield the first dp4a and what stands beside them, encodings left out."""
     lines = [line.partition(";")[0].strip() for line in code.text.splitlines() if ";" in line]
-    place = next(i for i, line in enumerate(lines) if "IDP" in line)
-    yield from (re.sub(r"\s{2,}", "  ", line) for line in lines[max(place - 2, 0) :][:SASS_LINES])
+    first = next(i for i, line in enumerate(lines) if "IDP" in line)
+    yield from (re.sub(r"\s{2,}", "  ", line) for line in lines[max(first - 2, 0) :][:SASS_LINES])
 
 
 def _resources(code: KernelCode) -> str:
@@ -283,8 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"into {PAGE}")
     options = parser.parse_args(arguments)
-    found = walk()
-    excerpts = stable(found) | generated(found)
+    forms = convolution_forms()
+    excerpts = stable(forms) | generated(forms)
     if options.write:
         PAGE.write_text(written(PAGE.read_text(), excerpts))
     else:

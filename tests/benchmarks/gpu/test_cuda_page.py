@@ -5,15 +5,22 @@ import importlib.util
 
 import pytest
 
-from benchmarks.gpu.walk import PAGE, excerpts_of, generated, stable, walk, written
+from benchmarks.gpu.cuda_page import (
+    PAGE,
+    convolution_forms,
+    excerpts_of,
+    generated,
+    stable,
+    written,
+)
 from schedules.cuda.dp4a.tiles import Tiles
 
-COMMAND = "python -m benchmarks.gpu.walk --write"
+COMMAND = "python -m benchmarks.gpu.cuda_page --write"
 
 
 @pytest.fixture(scope="module")
 def found():
-    return walk()
+    return convolution_forms()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Kernels that could take the place of those a network has: what a measured choice is among."""
+"""Kernels of other templates that could replace a network's; builds choose by time."""
 
 from __future__ import annotations
 

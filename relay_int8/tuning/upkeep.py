@@ -1,4 +1,4 @@
-"""Logs put together, and logs made small."""
+"""Merge tuning logs, and prune them to the trials that decide what builds use."""
 
 from __future__ import annotations
 

@@ -84,8 +84,6 @@ class ScheduleTemplate:
     general
         ``(spec, layouts)`` -> those of the kernel that computes it for tensors of any size, in the
         same memory, so that calls of many sizes are compiled once; by default itself.
-    x_types
-        The types of x its instruction can take.
     crowded
         The choices of a point -> why no block of a GPU can hold what they ask for, or None where
         that is seen only in the loops: spares making loops that cannot run.
@@ -102,6 +100,5 @@ class ScheduleTemplate:
     space: Callable[[Schedule, AnySpec, Target], None]
     pack: Callable[[AnySpec, Arrays], Arrays] = field(default=_as_it_is)
     general: Callable[[AnySpec, Layouts], tuple[AnySpec, Layouts]] = field(default=_of_one_size)
-    x_types: tuple[str, ...] = ("uint8", "int8", "float32")
     crowded: Callable[[Sequence[Any]], str | None] = field(default=_not_known)
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=_as_scheduled)

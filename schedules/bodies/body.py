@@ -37,15 +37,12 @@ class Body:
         ``template_name(kind)``.
     refuses
         ``spec`` -> why no target computes it so, or None.
-    x_types
-        The types of x it computes.
     """
 
     kind: str
     layouts: Callable[[AnySpec, Layouts], Layouts]
     kernel: Callable[[AnySpec, Layouts], tirx.PrimFunc]
     refuses: Callable[[AnySpec], str | None] = symbolic_axis
-    x_types: tuple[str, ...] = ("uint8", "int8", "float32")
 
 
 def template_name(kind: str) -> str:

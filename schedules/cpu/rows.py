@@ -245,8 +245,6 @@ def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
 
 
 NORMALIZE_CPU = row_major_template(
-    "normalize", template_name("normalize"), refuses, kernel, ("float32",), _schedule
+    "normalize", template_name("normalize"), refuses, kernel, _schedule
 )
-SOFTMAX_CPU = row_major_template(
-    "softmax", template_name("softmax"), refuses, kernel, ("float32",), _schedule
-)
+SOFTMAX_CPU = row_major_template("softmax", template_name("softmax"), refuses, kernel, _schedule)

@@ -70,7 +70,6 @@ def mma_template(
         default=_default,
         space=_space,
         pack=_pack,
-        x_types=("uint8", "int8"),
     )
 
 

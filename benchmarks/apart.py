@@ -1,4 +1,4 @@
-"""Work in a process that ends with it: memory and threads of one system never meet another's."""
+"""Run a function in a process of its own, so that systems share no memory and no threads."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from benchmarks.measurement import Clock, Measurement
 from benchmarks.rounds import Rules, cosine, snr_db, take_rounds
 from benchmarks.subject import Inputs, Subject
 from benchmarks.systems import SYSTEMS
-from benchmarks.turns import Turn, racers
+from benchmarks.turn import Turn
+from benchmarks.turns import racers
 from relay_int8.files import write_atomic
 
 Say = Callable[[str], None]

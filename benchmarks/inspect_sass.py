@@ -25,6 +25,7 @@ from relay_int8.cli.terminal import show, table, terminal
 from relay_int8.errors import ArtifactError
 from relay_int8.runtime.artifact import LIBRARY, read_manifest
 from schedules.catalog import TEMPLATES
+from schedules.cuda.choice import ESTIMATES
 from schedules.cuda.device.occupancy import Occupancy, occupancy_of
 from schedules.cuda.toolchain.main_loop import MainLoop, main_loop
 from schedules.cuda.toolchain.prediction import share_of_peak
@@ -175,7 +176,8 @@ def faults_of(kernel: KernelCode) -> list[str]:
     """Say what should not be as it is in a kernel."""
     where, template = f"{kernel.architecture}, {kernel.name}", template_of(kernel.name)
     faults = []
-    if template is not None and _multiplies_integers(template) and not kernel.dp4a + kernel.mma:
+    # Those with an estimate are the convolutions and dense layers by dp4a and by tensor cores.
+    if template is not None and template.name in ESTIMATES and not kernel.dp4a + kernel.mma:
         faults.append(f"{where}: neither IDP.4A nor IMMA; {template.name} is made for them")
     if kernel.spills:
         faults.append(f"{where}: {kernel.spills} loads and stores of spilled registers (LDL, STL)")
@@ -186,11 +188,6 @@ def template_of(kernel: str) -> ScheduleTemplate | None:
     """Return the template that a kernel is named after; None for one of a float island."""
     match = _NAME.fullmatch(kernel)
     return TEMPLATES.get(match[1]) if match else None
-
-
-def _multiplies_integers(template: ScheduleTemplate) -> bool:
-    """Whether it is a convolution or dense layer of an instruction that takes integers alone."""
-    return template.kind in ("conv2d", "dense") and "float32" not in template.x_types
 
 
 def _row(kernel: KernelCode, shared_bytes: int) -> tuple[str, ...]:

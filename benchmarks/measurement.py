@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.systems import SYSTEMS, Family, Goal
-from benchmarks.turns import Turn
+from benchmarks.turn import Turn
 
 Clock = Literal["wall", "cpu"]
 

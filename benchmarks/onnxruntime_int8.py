@@ -14,7 +14,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from benchmarks.static_quantization import InputReader, write_qdq
 from benchmarks.subject import BATCH, Inputs, Subject
-from benchmarks.turns import Turn, run_for, run_together
+from benchmarks.turn import Turn, run_for, run_together
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:

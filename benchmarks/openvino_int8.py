@@ -13,7 +13,7 @@ import openvino
 
 from benchmarks.macs import has_attention
 from benchmarks.subject import Inputs, Subject
-from benchmarks.turns import Stopwatch, Turn, run_for
+from benchmarks.turn import Stopwatch, Turn, run_for
 
 Hint = Literal["LATENCY", "THROUGHPUT"]
 

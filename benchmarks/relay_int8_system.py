@@ -10,7 +10,7 @@ import numpy as np
 
 import relay_int8
 from benchmarks.subject import Inputs, Subject
-from benchmarks.turns import Stopwatch, Turn
+from benchmarks.turn import Stopwatch, Turn
 
 ONE_THREAD = ".one-thread"
 

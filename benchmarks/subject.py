@@ -146,7 +146,9 @@ def files(folder: Path) -> list[FileSubject]:
     """
     models = sorted(folder.glob("*.onnx"))
     if not models:
-        raise ConfigError(f"{folder}: found no NAME.onnx; write some with benchmarks.torch_random")
+        raise ConfigError(
+            f"{folder}: found no NAME.onnx; write some with benchmarks.accuracy.torch_random"
+        )
     return [FileSubject(network=model.stem, image_size=0, file=model) for model in models]
 
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, cast
 import numpy as np
 
 from benchmarks.subject import Inputs, Subject
-from benchmarks.turns import Turn
+from benchmarks.turn import Turn
 
 Family = Literal["relay-int8", "ONNX Runtime", "OpenVINO", "float32"]
 Goal = Literal["latency", "throughput"]

@@ -20,9 +20,9 @@ from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import Int8Error
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.machine.host import cpu_name
+from relay_int8.tuning.log_folders import log_folder, logs
 from relay_int8.tuning.network import network_tasks
-from relay_int8.tuning.records import logs
-from relay_int8.tuning.session import TuneOptions, log_folder, tune_tasks
+from relay_int8.tuning.session import TuneOptions, tune_tasks
 from relay_int8.tuning.upkeep import prune
 
 

@@ -21,9 +21,9 @@ from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
 from relay_int8.machine.host import cpu_name
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
 from relay_int8.tuning.cost_model import CostModel
-from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.local_measurer import LocalMeasurer
 from relay_int8.tuning.search import Search
 from relay_int8.tuning.trial_log import Trial
 from relay_int8.tuning.winner import fastest_s

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from relay_int8.runtime.module import Module
     from relay_int8.runtime.profiling import random_inputs
     from relay_int8.runtime.streams import Streams
-    from relay_int8.tuning.bench import Timing
+    from relay_int8.tuning.batch import Timing
     from relay_int8.tuning.session import TuneOptions
     from relay_int8.tuning.tuner import TrialListener, TrialProgress
 
@@ -190,7 +190,7 @@ _HOMES = {
     "TableComparison": "api.tables",
     "TableConversion": "api.tables",
     "TableFile": "api.tables",
-    "Timing": "tuning.bench",
+    "Timing": "tuning.batch",
     "TrialListener": "tuning.tuner",
     "TrialProgress": "tuning.tuner",
     "TuneOptions": "tuning.session",

@@ -1,1 +1,1 @@
-"""Hand-written schedule templates for the kernels relay_int8 lowers to: see ``catalog``."""
+"""Hand-written schedule templates of the kernels that relay_int8 lowers to: see ``catalog``."""

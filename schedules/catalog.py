@@ -1,9 +1,6 @@
-"""Every template, in order of preference, and the choice among them."""
+"""Every template, in order of preference."""
 
 from __future__ import annotations
-
-from tvm.target import Target
-from tvm.target.codegen import target_has_features
 
 from schedules.arm.products import (
     ATTENTION_SDOT,
@@ -17,7 +14,6 @@ from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
-from schedules.cpu import arithmetic, conv2d_open, pack_open, pool2d_open, unpack_open
 from schedules.cpu.arithmetic import ARITHMETIC_CPU
 from schedules.cpu.channel_extremes import CHANNEL_EXTREMES_CPU
 from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
@@ -61,7 +57,6 @@ from schedules.cpu.rows import NORMALIZE_CPU, SOFTMAX_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cpu.unpack_open import UNPACK_OPEN
 from schedules.cuda.attention import ATTENTION_CUDA
-from schedules.cuda.choice import ESTIMATES, fastest
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.dp4a.conv2d_f16 import CONV2D_F16_CUDA
@@ -87,25 +82,7 @@ from schedules.cuda.product import PRODUCT_CUDA
 from schedules.cuda.recurrence import RECURRENCE_CUDA
 from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
-from schedules.layout import NCHW16C, ROW
-from schedules.spec import (
-    Binary,
-    Conv2d,
-    Dequantize,
-    Gelu,
-    Move,
-    Pool2d,
-    Rescale,
-    Sigmoid,
-    Spec,
-)
-from schedules.template import (
-    Layouts,
-    Measured,
-    ScheduleError,
-    ScheduleTemplate,
-    not_measured,
-)
+from schedules.template import ScheduleTemplate
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
 from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
@@ -247,89 +224,4 @@ _ORDER = (
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}
-"""By name, in order of preference: the first of a kind that does not refuse is used, or, where the
-time of several can be measured or estimated, the fastest of these."""
-
-
-_ARITHMETIC = (RESCALE_CPU, BINARY_CPU, SIGMOID_CPU, GELU_CPU)
-
-
-def select(spec: Spec, target: Target, measured: Measured = not_measured) -> ScheduleTemplate:
-    """Return the preferred template for ``spec`` on ``target``.
-
-    Parameters
-    ----------
-    measured
-        ``(template, spec)`` -> seconds on the target, None where they are not known.
-
-    Raises
-    ------
-    ScheduleError
-        With the reason of each template, if all refuse.
-    """
-    able, reasons = _able(spec, target)
-    if not able:
-        raise ScheduleError(
-            f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
-        )
-    known = comparable(spec, target)
-    return (
-        TEMPLATES[fastest([each.name for each in known], spec, target, measured)]
-        if known
-        else able[0]
-    )
-
-
-def of_any_size(
-    template: ScheduleTemplate, spec: Spec, layouts: Layouts, target: Target
-) -> tuple[ScheduleTemplate, Spec, Layouts]:
-    """Return the kernel that computes ``spec`` for tensors of any size, with the same bits.
-
-    It is compiled once for all layers of its kind, and may take longer to run. The kernel itself is
-    returned where there is none. Constants are those that ``template`` packs.
-    """
-    found: tuple[ScheduleTemplate, Spec | None] = template, None
-    if template in (CONV2D_F32, DEPTHWISE_F32) and isinstance(spec, Conv2d):
-        found = CONV2D_OPEN_F32, conv2d_open.opened(spec, target)
-    elif template is POOL2D_CPU and isinstance(spec, Pool2d):
-        found = POOL2D_OPEN_F32, pool2d_open.opened(spec, layouts)
-    elif template is MOVE_CPU and layouts.output == NCHW16C and isinstance(spec, Move):
-        found = PACK_OPEN, pack_open.opened(spec, layouts)
-    elif template in (MOVE_CPU, DEQUANTIZE_CPU) and isinstance(spec, Move | Dequantize):
-        found = UNPACK_OPEN, unpack_open.opened(spec, layouts)
-    elif template in _ARITHMETIC and isinstance(spec, Rescale | Binary | Sigmoid | Gelu):
-        found = ARITHMETIC_CPU, arithmetic.opened(spec, layouts)
-    general_template, general = found
-    if general is None:
-        return template, spec, layouts
-    rows = Layouts(inputs=(ROW,) * len(general.tensors), output=ROW)  # its shapes are memory's
-    return general_template, general, rows
-
-
-def comparable(spec: Spec, target: Target) -> tuple[ScheduleTemplate, ...]:
-    """Return the templates that compete by time for ``spec``; none where the order decides."""
-    able, _ = _able(spec, target)
-    if not able or able[0].name not in ESTIMATES:
-        return ()
-    return tuple(template for template in able if template.name in ESTIMATES)
-
-
-def _able(spec: Spec, target: Target) -> tuple[list[ScheduleTemplate], list[str]]:
-    """Return the templates that compute ``spec``, in order, and why the others do not."""
-    reasons, able = [], []
-    for template in TEMPLATES.values():
-        if template.kind != spec.kind:
-            continue
-        reason = template.refuses(spec, target)
-        if reason is None:
-            able.append(template)
-        else:
-            reasons.append(f"{template.name}: {reason}")
-    return able, reasons
-
-
-def stores_unsigned(target: Target) -> bool:
-    """Say whether the instructions of ``target`` multiply u8 by s8, so that s8 is kept as u8."""
-    return target.kind.name == "llvm" and any(
-        target_has_features(feature, target) for feature in ("avx512vnni", "avxvnni")
-    )
+"""By name, in order of preference (``schedules.selection`` chooses)."""

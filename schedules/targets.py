@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tvm.target import Target, codegen
+from tvm.target.codegen import target_has_features
 
 from schedules.compact import COMPACT
 from schedules.cores import usable_cores
@@ -198,3 +199,10 @@ def _plain(options: Any) -> dict[str, Any]:
 def _features(target: Target) -> list[str]:
     """Return LLVM's names of the features of ``target``."""
     return sorted(str(feature) for feature in codegen.llvm_get_cpu_features(_cpu_of(target)))
+
+
+def stores_unsigned(target: Target) -> bool:
+    """Say whether the instructions of ``target`` multiply u8 by s8, so that s8 is kept as u8."""
+    return target.kind.name == "llvm" and any(
+        target_has_features(feature, target) for feature in ("avx512vnni", "avxvnni")
+    )

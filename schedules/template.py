@@ -15,8 +15,8 @@ from tvm_ffi import register_error
 from schedules.layout import Layout
 
 Arrays = dict[str, np.ndarray]
-Kernel = Any  # the one class of schedules.spec that a template's kind names
-Measured = Callable[[str, Kernel], float | None]
+AnySpec = Any  # the one class of schedules.spec that a template's kind names
+Measured = Callable[[str, AnySpec], float | None]
 """``(template, spec)`` -> seconds on some target, None where they are not known."""
 
 
@@ -36,7 +36,7 @@ class Layouts:
     output: Layout
 
 
-def not_measured(_template: str, _spec: Kernel) -> None:
+def not_measured(_template: str, _spec: AnySpec) -> None:
     """Return that no time is known."""
 
 
@@ -44,11 +44,11 @@ def _not_known(_choices: Sequence[Any]) -> None:
     """Return that choices alone do not show whether a block is too large."""
 
 
-def _as_it_is(spec: Kernel, params: Arrays) -> Arrays:
+def _as_it_is(spec: AnySpec, params: Arrays) -> Arrays:
     return params
 
 
-def _of_one_size(spec: Kernel, layouts: Layouts) -> tuple[Kernel, Layouts]:
+def _of_one_size(spec: AnySpec, layouts: Layouts) -> tuple[AnySpec, Layouts]:
     return spec, layouts
 
 
@@ -84,8 +84,6 @@ class ScheduleTemplate:
     general
         ``(spec, layouts)`` -> those of the kernel that computes it for tensors of any size, in the
         same memory, so that calls of many sizes are compiled once; by default itself.
-    x_types
-        The types of x its instruction can take.
     crowded
         The choices of a point -> why no block of a GPU can hold what they ask for, or None where
         that is seen only in the loops: spares making loops that cannot run.
@@ -95,13 +93,12 @@ class ScheduleTemplate:
 
     name: str
     kind: str
-    refuses: Callable[[Kernel, Target], str | None]
-    layouts: Callable[[Kernel, Layouts], Layouts]
-    kernel: Callable[[Kernel, Layouts], tirx.PrimFunc]
-    default: Callable[[Schedule, Kernel, Target], None]
-    space: Callable[[Schedule, Kernel, Target], None]
-    pack: Callable[[Kernel, Arrays], Arrays] = field(default=_as_it_is)
-    general: Callable[[Kernel, Layouts], tuple[Kernel, Layouts]] = field(default=_of_one_size)
-    x_types: tuple[str, ...] = ("uint8", "int8", "float32")
+    refuses: Callable[[AnySpec, Target], str | None]
+    layouts: Callable[[AnySpec, Layouts], Layouts]
+    kernel: Callable[[AnySpec, Layouts], tirx.PrimFunc]
+    default: Callable[[Schedule, AnySpec, Target], None]
+    space: Callable[[Schedule, AnySpec, Target], None]
+    pack: Callable[[AnySpec, Arrays], Arrays] = field(default=_as_it_is)
+    general: Callable[[AnySpec, Layouts], tuple[AnySpec, Layouts]] = field(default=_of_one_size)
     crowded: Callable[[Sequence[Any]], str | None] = field(default=_not_known)
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=_as_scheduled)

@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm import tirx
 
-from schedules.catalog import select
 from schedules.layout import ROW
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Binary
 from schedules.targets import native_target

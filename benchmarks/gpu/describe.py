@@ -11,7 +11,6 @@ from tvm.target import Target
 from benchmarks.gpu.bundle import Kernel, digest
 from benchmarks.macs import taps
 from relay_int8.compiler.kernel_calls import KernelCall
-from relay_int8.tuning.problem import is_static
 from schedules.layout import LAYOUTS
 from schedules.space import version
 from schedules.spec import Conv2d, Dense, Spec, to_json
@@ -65,7 +64,7 @@ def _described(
     call: KernelCall, target: Target, oracle: Mapping[str, np.ndarray], versions: dict[str, str]
 ) -> Kernel:
     spec = call.spec
-    if spec is None or not is_static(spec):
+    if spec is None or not spec.is_static:
         return Kernel(tensor=call.name, function=call.function, title=call.function)
     task = Task(template=call.template, spec=to_json(spec), layouts=call.layouts)
     if task.key not in versions:

@@ -17,10 +17,11 @@ from typing import Any
 from tvm.target import Target
 
 from relay_int8.errors import RecordError
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
+from relay_int8.tuning.log_folders import device_folder, slug
+from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.metaschedule_database import Database
-from relay_int8.tuning.session import device_folder, results, slug
-from relay_int8.tuning.trial_log import Log, Manifest, Trial
+from relay_int8.tuning.trial_log import Log, LogManifest, Trial
 from schedules.task import Task
 
 
@@ -50,7 +51,7 @@ def _record(cell: Mapping[str, Any], content: Mapping[str, Any], folder: Path) -
     layers = [layer for layer in layers if not layer["kernel"]["tuned"]]
     counts = Counter(layer["kernel"]["key"] for layer in layers)
     peak = content["measured"]["dp4a_macs_s"]
-    manifest = Manifest(
+    manifest = LogManifest(
         device=content["facts"]["device"],
         clocks=content["facts"].get("clocks", ""),
         peak_macs_s=peak,
@@ -85,6 +86,6 @@ def _measured(key: str, layers: list[Any], wrong: Mapping[str, str]) -> Measured
     return Measured(verdict="ok", seconds=seconds)
 
 
-def _with_results(log: Log) -> Manifest:
-    found = {**log.manifest.results, **results(log.manifest, log.trials)}
+def _with_results(log: Log) -> LogManifest:
+    found = {**log.manifest.results, **log_summary(log.manifest, log.trials)}
     return dataclasses.replace(log.manifest, results=found)

@@ -17,10 +17,11 @@ from benchmarks.zoo.densenet import DenseNet
 from benchmarks.zoo.drn import DRN
 from benchmarks.zoo.fcn import FCN_RESNET_50
 from benchmarks.zoo.gated import EfficientNet, MobileNetV3
+from benchmarks.zoo.graph_writer import Cost, Tensor
 from benchmarks.zoo.inception import InceptionV3
 from benchmarks.zoo.mobilenet import MobileNetV2
 from benchmarks.zoo.mobilevit import MOBILEVIT_S
-from benchmarks.zoo.network import Cost, Network, Tensor
+from benchmarks.zoo.network import Network
 from benchmarks.zoo.resnet import RESNET_18, RESNET_50, RESNEXT_50
 from benchmarks.zoo.segformer import SEGFORMER_B0
 from benchmarks.zoo.swin import SWIN_T

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.zoo.network import Network, Tensor
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import Network
 from benchmarks.zoo.resnet import ResNet
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.zoo.network import Network, Tensor
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import Network
 from benchmarks.zoo.resnet import ResNet
 
 DILATION = {"layer3.0": 1, "layer3": 2, "layer4.0": 2, "layer4": 4}  # of a first block, of others

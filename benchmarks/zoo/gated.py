@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.zoo.network import Activation, Network, Tensor, convolution
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import Activation, Network, convolution
 from benchmarks.zoo.resnet import BRANCH_GAIN
 
 # Kernel, hidden channels, channels, gate, activation, stride.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.zoo.network import Network, Pair, Tensor
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import Network, Pair
 
 Module = Callable[[Network, Tensor, str], Tensor]
 EPSILON = 1e-3

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.zoo.attention import BRANCH_GAIN, merge_heads, perceptron, split_heads
-from benchmarks.zoo.network import Tensor
+from benchmarks.zoo.graph_writer import Tensor
 from benchmarks.zoo.tokens import ATTENDED, SHARPNESS, TokenNetwork, Tokens
 
 HEADS, PATCH, EXPANSION = 4, 2, 4

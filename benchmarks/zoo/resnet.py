@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.zoo.network import Network, Tensor
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import Network
 
 BRANCH_GAIN = 0.5  # trained residual branches are weaker than what they are added to
 

@@ -10,7 +10,7 @@ from benchmarks.zoo.attention import (
     BRANCH_GAIN,
     attention_of_layers,
 )
-from benchmarks.zoo.network import Tensor
+from benchmarks.zoo.graph_writer import Tensor
 from benchmarks.zoo.tokens import TokenNetwork, Tokens
 
 PATCHES = ((7, 4), (3, 2), (3, 2), (3, 2))  # kernel and stride of what embeds them

@@ -16,7 +16,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from benchmarks.zoo.network import SWISHED, Network, Tensor
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import SWISHED, Network
 from relay_int8.errors import ConfigError
 
 IR_VERSION = 10

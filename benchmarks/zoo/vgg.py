@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.zoo.network import Network, Tensor
+from benchmarks.zoo.graph_writer import Tensor
+from benchmarks.zoo.network import Network
 
 STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))  # channels, convolutions
 

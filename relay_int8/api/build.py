@@ -24,7 +24,8 @@ from relay_int8.report.assembly import report_of
 from relay_int8.report.contents import Report
 from relay_int8.runtime.artifact import LIBRARY, save_artifact
 from relay_int8.runtime.manifest import Manifest
-from relay_int8.tuning.records import Records, shipped_logs
+from relay_int8.tuning.log_folders import shipped_logs
+from relay_int8.tuning.records import Records
 from schedules.targets import compact, machine, needed_flags, target_config
 
 KERNEL_BYTES = 4_000_000  # machine code of a large network's kernels, object file and library

@@ -11,7 +11,8 @@ import numpy as np
 from relay_int8.compiler.run_recorder import record_runs
 from relay_int8.errors import ConfigError
 from relay_int8.machine.host import cpu_flags
-from relay_int8.report.profile import Profile, Rates, footprint_bytes, profile_of
+from relay_int8.report.profile import Profile, Rates
+from relay_int8.report.profile_parts import footprint_bytes, profile_of
 from relay_int8.runtime.artifact import extracted
 from relay_int8.runtime.inputs import Inputs
 from relay_int8.runtime.kernel_entry import KernelEntry
@@ -37,7 +38,7 @@ def profile(
     """Return where the time of a run goes: products, waiting, memory, and what is between kernels.
 
     The parts add up to the whole run. What they mean, and what they cannot see, is said in
-    :mod:`relay_int8.report.profile`. The peak of the CPU's instruction and its bandwidth are
+    :mod:`relay_int8.report.profile_parts`. The peak of the CPU's instruction and its bandwidth are
     measured first, which takes some seconds and the compiler.
 
     Parameters

@@ -12,8 +12,8 @@ from relay_int8.api.model import Model
 from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import ConfigError
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.tuning.log_folders import LOGS
 from relay_int8.tuning.network import network_tasks, seconds_of
-from relay_int8.tuning.records import LOGS
 from relay_int8.tuning.session import TuneOptions, obstacle, tune_tasks
 from relay_int8.tuning.tuner import TrialListener
 from schedules.space import size

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from relay_int8.errors import RecordError
 from relay_int8.tuning import upkeep
-from relay_int8.tuning.records import logs
-from relay_int8.tuning.session import results
-from relay_int8.tuning.trial_log import Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.log_folders import logs
+from relay_int8.tuning.log_summary import log_summary
+from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import Choices
 from schedules.task import Task
@@ -130,13 +130,13 @@ def _read(path: Path) -> TuningLog:
         network=manifest.network,
         device=manifest.device,
         tvm=manifest.tvm,
-        totals=results(manifest, trials),
+        totals=log_summary(manifest, trials),
         refusal=manifest.refusal(),
         kernels=tuple(_kernel(manifest, key, each) for key, each in by_task(trials).items()),
     )
 
 
-def _kernel(manifest: Manifest, key: str, trials: Sequence[Trial]) -> TunedKernel:
+def _kernel(manifest: LogManifest, key: str, trials: Sequence[Trial]) -> TunedKernel:
     best = winner(trials)
     return TunedKernel(
         kernel=Task.from_key(key).title,

@@ -4,14 +4,13 @@ from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.histogram import Grid, Histogram, Range
 from relay_int8.calibration.methods import METHODS, Max, Method, Percentile
-from relay_int8.calibration.observe import ArrayRunner, Progress, Runner
+from relay_int8.calibration.observe import Progress, Runner
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.dataset import Dataset, Image, open_data
 from relay_int8.data.preprocessing import Preprocessing
 
 __all__ = [
     "METHODS",
-    "ArrayRunner",
     "CalibrationTable",
     "Dataset",
     "Entry",

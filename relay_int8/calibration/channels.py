@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
-from relay_int8.graph.dataflow import IMAGE
 from relay_int8.numerics.equalization import equal_range_factors, least_noise_factors
 
 Array = npt.NDArray[Any]
@@ -124,22 +123,8 @@ def scaled_range(observed: Range, extremes: Array, factors: Array) -> Range:
     return replace(observed, low=low.min(), high=high.max())
 
 
-def channel_extremes(values: Array) -> npt.NDArray[np.float32]:
-    """Return float32 (2, channels): the least and the greatest value of each channel."""
-    axis = 1 if values.ndim == IMAGE else -1
-    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-    return np.stack([rows.min(axis=1), rows.max(axis=1)]).astype(np.float32)
-
-
 def merged_extremes(before: Array | None, after: Array) -> Array:
     """Return least and greatest values over the images of both."""
     if before is None:
         return np.array(after)
     return np.stack([np.minimum(before[0], after[0]), np.maximum(before[1], after[1])])
-
-
-def scaled(values: Array, factors: Array | None) -> Array:
-    """Return a tensor times the factors of its channels; as it is without any."""
-    if factors is None:
-        return values
-    return values * (factors[:, None, None] if values.ndim == IMAGE else factors)

@@ -82,8 +82,8 @@ class CalibrationNetwork:
     def _executable(self) -> tvm.runtime.Executable:
         """The compiled network, compiled when the first image comes."""
         with self._target:
-            final = finalize()(lower(self._target, brief=True)(self._observed))
-            return linked(final, self._target).executable
+            final = finalize()(lower(self._target, transient=True)(self._observed))
+            return linked(final, self._target, transient=True).executable
 
     def _machine(self) -> Callable[..., Any]:
         """Return a virtual machine that no other thread uses."""

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from relay_int8.cli.terminal import show, table
-from relay_int8.report.contents import ELSEWHERE, Hazard, LayerReport, Report
+from relay_int8.report.contents import INT16_SATURATION, Hazard, LayerReport, Report
 from relay_int8.report.reasons import first_names
 from relay_int8.report.wording import decibels, demand_rows, gpu_rows
 
@@ -31,7 +31,9 @@ def print_summary(
         for reason, names in report.floats.items():
             rows.add_row(str(len(names)), reason, first_names(names))
         show(console, "In float, and why", rows)
-    print_hazards([item for item in report.hazards if exported or item.kind != ELSEWHERE], console)
+    print_hazards(
+        [item for item in report.hazards if exported or item.kind != INT16_SATURATION], console
+    )
 
 
 def print_declined(report: Report, console: Console) -> None:

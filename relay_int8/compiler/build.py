@@ -96,7 +96,7 @@ def compile_module(
     *,
     cuda_graphs: bool = True,
     float16: bool = False,
-    shared: bool = False,
+    transient: bool = False,
     weights_apart: bool = False,
 ) -> Built:
     """Compile a QDQ module, or a normalized float one, for ``target``.
@@ -105,7 +105,7 @@ def compile_module(
     For a GPU the library holds machine code of all ``architectures``, as in ``sm_80``; of the
     target's own if none are named. With ``cuda_graphs`` all launches between the first kernel and
     the last are one, from the second run on. With ``float16``, for GPUs alone, convolutions and
-    dense layers that stay in float multiply float16. With ``shared`` the network runs in this call
+    dense layers that stay in float multiply float16. A ``transient`` network runs in this call
     alone: it shares kernels with those before it, and takes some that serve tensors of any size.
     With ``weights_apart``, on CPUs, large constants are arguments of ``main``; GPUs have copies of
     them anyway, and their graphs do not take arguments.
@@ -120,7 +120,7 @@ def compile_module(
     """
     check_float16(float16, target)
     with collecting_declined() as declined:
-        lowered = _lowered(mod, target, records, float16, brief=shared)
+        lowered = _lowered(mod, target, records, float16, transient=transient)
     on_gpu = target.kind.name == "cuda"
     try:
         with target, device_code(target, architectures) as compiled:
@@ -130,7 +130,7 @@ def compile_module(
             network = (
                 Linked(executable=tvm.compile(whole, target=target, relax_pipeline=None))
                 if on_gpu
-                else linked(whole, target, alone=not shared)
+                else linked(whole, target, transient=transient)
             )
             gpu = gpu_code(final, compiled)
     except ScheduleError as error:
@@ -181,11 +181,11 @@ def _lowered(
     records: TunedSchedules | None = None,
     float16: bool = False,
     *,
-    brief: bool = False,
+    transient: bool = False,
 ) -> IRModule:
     with target:
         try:
-            return lower(target, records, float16, brief=brief)(mod)
+            return lower(target, records, float16, transient=transient)(mod)
         except ScheduleError as error:
             raise UnsupportedOpError(str(error)) from error
 

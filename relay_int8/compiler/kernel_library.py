@@ -135,7 +135,7 @@ def share_library(executable: tvm.runtime.Executable, path: Path) -> None:
         library.run_from(machine_code, executable)
 
 
-def linked(final: IRModule, target: Target, *, alone: bool = False) -> Linked:
+def linked(final: IRModule, target: Target, *, transient: bool) -> Linked:
     """Return the executable of a module that phase 6 is done with, for a CPU.
 
     Parameters
@@ -144,26 +144,27 @@ def linked(final: IRModule, target: Target, *, alone: bool = False) -> Linked:
         The module: scheduled kernels, and functions of the virtual machine.
     target
         What kernels are compiled for.
-    alone
-        Compile every kernel anew and optimize it fully, as for a library that is exported and holds
-        its own kernels alone; kernels that differ in numbers of channels are one. Networks after it
-        share them.
+    transient
+        The network runs in this call alone: it takes kernels from those before it, and what it
+        compiles is optimized less. Without it every kernel is compiled anew and optimized fully, as
+        for a library that is exported and holds its own kernels alone; kernels that differ in
+        numbers of channels are one. Networks after either share them.
     """
     library = _shared.get() or KernelLibrary()
     kernels = dict(_kernels(final))
-    known = {} if alone else _known(kernels, target, library)
+    known = _known(kernels, target, library) if transient else {}
     missing = {gvar: func for gvar, func in kernels.items() if gvar not in known}
-    checked = _reading_inputs(final) if alone else frozenset()
-    compiled = _compiled(missing, target, library, alone, checked)
+    checked = frozenset() if transient else _reading_inputs(final)
+    compiled = _compiled(missing, target, library, transient, checked)
     every = {**compiled, **known}
     modules = list(dict.fromkeys(kernel.module for kernel in compiled.values()))
     others = dict.fromkeys(kernel.module for kernel in known.values())
-    if not alone:
+    if transient:
         _load({kernel.module: kernel.symbol for kernel in every.values()})
     # The root gets the others as imports, so it is of this network alone. Names are looked up in
     # it and its own first: kernels of float islands have the same names in many networks.
     root, *imports = [*(modules or [_empty_module(target)]), *others]
-    if alone and compiled and runs_in_team(final, target):
+    if not transient and compiled and runs_in_team(final, target):
         imports.append(team_module(target))
     symbols = {gvar.name_hint: kernel.symbol for gvar, kernel in every.items()}
     builder = relax.ExecBuilder()
@@ -229,7 +230,7 @@ def _compiled(
     kernels: Kernels,
     target: Target,
     library: KernelLibrary,
-    alone: bool,
+    transient: bool,
     checked: Collection[str],
 ) -> dict[tvm.ir.GlobalVar, CompiledKernel]:
     """Return the code of ``kernels``; all cores compile.
@@ -237,11 +238,12 @@ def _compiled(
     Those named ``checked`` check their arguments. Of the others that would be half of their code:
     the virtual machine makes their arguments, and has checked the shapes and types of its inputs.
     """
-    machine = target if alone else Target({**target_config(target), "opt-level": QUICK_LEVEL})
+    quick = {"opt-level": QUICK_LEVEL}
+    machine = Target({**target_config(target), **quick}) if transient else target
     loops = as_loops(kernels, target)
     outer = {gvar: loops.pop(gvar) for gvar in kernels if gvar.name_hint in checked}
-    inner, sources = merged_kernels(loops) if alone else (loops, {})
-    most = min(CHUNKS if alone else FEW_CHUNKS, -(-len(inner) // CHUNK_KERNELS))
+    inner, sources = (loops, {}) if transient else merged_kernels(loops)
+    most = min(FEW_CHUNKS if transient else CHUNKS, -(-len(inner) // CHUNK_KERNELS))
     chunks = [dict([*inner.items()][first::most]) for first in range(most)]
     checks = [False] * len(chunks) + [True] * len(outer)
     chunks += [{gvar: func} for gvar, func in outer.items()]

@@ -49,7 +49,7 @@ from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.graph.declined import Declined, collecting_declined
-from schedules.catalog import stores_unsigned
+from schedules.targets import stores_unsigned
 from schedules.template import not_measured
 
 CUDA_GRAPHS = "relax.backend.use_cuda_graph"
@@ -84,17 +84,17 @@ def normalize_passes() -> list[Pass]:
     ]
 
 
-def kernel_passes(target: Target, float16: bool = False, *, brief: bool = False) -> list[Pass]:
+def kernel_passes(target: Target, float16: bool = False, *, transient: bool = False) -> list[Pass]:
     """Phase 3, graph: operators become calls of specs; what has no spec stays Relax.
 
-    With ``float16`` products of floats are of float16, where ``target`` has such kernels. With
-    ``brief`` arithmetic of floats has kernels that serve tensors of any size, on CPUs.
+    With ``float16`` products of floats are of float16, where ``target`` has such kernels. In a
+    ``transient`` network arithmetic of floats has kernels that serve tensors of any size, on CPUs.
     """
     return [
         Realize(),
         LowerFloat(),
         JoinQuantize(),
-        *([LowerArithmetic()] if brief and target.kind.name == "llvm" else []),
+        *([LowerArithmetic()] if transient and target.kind.name == "llvm" else []),
         *([HalveFloats(target)] if float16 else []),
         *([ShiftSigns()] if stores_unsigned(target) else []),
     ]
@@ -115,13 +115,13 @@ def island_passes() -> list[Pass]:
 
 
 def schedule_passes(
-    target: Target, records: TunedSchedules | None = None, *, brief: bool = False
+    target: Target, records: TunedSchedules | None = None, *, transient: bool = False
 ) -> list[Pass]:
     """Phase 5, kernels: specs become scheduled PrimFuncs in packed layouts."""
     measured = records.seconds if records else not_measured
     on_gpu = target.kind.name == "cuda"
     return [
-        AlterLayout(target, measured, brief=brief),
+        AlterLayout(target, measured, transient=transient),
         ScheduleKernels(target, records),
         *(_island_threads() if on_gpu else [ScheduleIslands(), ParallelIslands()]),
         CheckKernels(),
@@ -164,17 +164,17 @@ def lower(
     records: TunedSchedules | None = None,
     float16: bool = False,
     *,
-    brief: bool = False,
+    transient: bool = False,
 ) -> Pass:
     """Return phases 3 to 5: from a QDQ or float module to scheduled kernels.
 
-    With ``brief``, for a network that runs so few times that compiling it takes longer, kernels
-    that serve tensors of any size are taken where they give the same bits.
+    A ``transient`` network runs so few times that compiling it takes longer: it has kernels that
+    serve tensors of any size where they give the same bits.
     """
     passes = [
-        *kernel_passes(target, float16, brief=brief),
+        *kernel_passes(target, float16, transient=transient),
         *island_passes(),
-        *schedule_passes(target, records, brief=brief),
+        *schedule_passes(target, records, transient=transient),
     ]
     return tvm.transform.Sequential(passes, name="lower")
 

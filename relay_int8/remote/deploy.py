@@ -8,11 +8,6 @@ whose floats do by more than rounding; if there is none, the outputs differ by f
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,36 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from relay_int8.errors import ConfigError, DeployError
-from relay_int8.remote.address import Address, Endpoint
+from relay_int8.errors import ConfigError
+from relay_int8.remote.address import Endpoint
+from relay_int8.remote.client_call import ClientCall
+from relay_int8.remote.comparison import Comparison, check_outputs, compare
 from relay_int8.remote.device import Device
 from relay_int8.remote.kernel_check import KernelCheck, check_kernels, expected_results
 from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
-from relay_int8.runtime.artifact import (
-    LIBRARY,
-    WEIGHTS,
-    extract,
-    extracted,
-    load,
-    read_manifest,
-)
+from relay_int8.runtime.artifact import extracted, load, read_manifest
 from relay_int8.runtime.inputs import checked_inputs
 from relay_int8.runtime.manifest import Manifest
 from relay_int8.runtime.module import refusal
 from relay_int8.runtime.profiling import random_inputs
 
 Array = np.ndarray[Any, Any]
-RTOL, ATOL = 1e-5, 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """How an output differs from what was expected; ``largest`` is a difference of values."""
-
-    name: str
-    elements: int
-    different: int
-    largest: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,14 +108,14 @@ def deploy(
         endpoint.address.check_listening(
             "tracker", "start one: python -m tvm.exec.rpc_tracker, or mend the address"
         )
-    client = _Client(endpoint, artifact, manifest, inputs, repeats, timeout_s)
+    client = ClientCall(endpoint, artifact, manifest, inputs, repeats, timeout_s)
     answer, arrays = client.ask()
     outputs = {info.name: arrays[str(i)] for i, info in enumerate(manifest.outputs)}
     comparisons = tuple(compare(name, outputs[name], expected[name]) for name in expected)
     kernels = None
     if judge and any(comparison.different for comparison in comparisons):
         kernels = _compared_kernels(client, judge)
-        _check(comparisons, kernels, outputs, expected, manifest, endpoint.address)
+        check_outputs(comparisons, kernels, outputs, expected, manifest, endpoint.address)
     return Deployment(
         device=Device.of(answer["device"]),
         outputs=outputs,
@@ -148,40 +127,7 @@ def deploy(
     )
 
 
-@dataclass(frozen=True)
-class _Client:
-    """What a process that talks to the device is told."""
-
-    endpoint: Endpoint
-    artifact: Path
-    manifest: Manifest
-    inputs: Mapping[str, Array]
-    repeats: int
-    timeout_s: float
-
-    def ask(
-        self, expected: Mapping[str, Array] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return what the device is and its outputs, or what its kernels wrote otherwise."""
-        with tempfile.TemporaryDirectory(prefix="relay-int8-deploy-") as name:
-            folder = Path(name)
-            extract(self.artifact, folder / LIBRARY, folder / WEIGHTS)
-            (folder / "manifest.json").write_text(self.manifest.to_json())
-            np.savez(folder / "inputs.npz", allow_pickle=False, **self.inputs)
-            if expected is not None:
-                np.savez(folder / "expected.npz", allow_pickle=False, **expected)
-            request = {
-                **dataclasses.asdict(self.endpoint.address),
-                "tracker": self.endpoint.tracker,
-                "key": self.endpoint.key,
-                "repeats": self.repeats,
-                "timeout_s": self.timeout_s,
-            }
-            (folder / "request.json").write_text(json.dumps(request))
-            return _ask(folder, self.endpoint.address, self.timeout_s)
-
-
-def _compared_kernels(client: _Client, judge: Path) -> KernelCheck | None:
+def _compared_kernels(client: ClientCall, judge: Path) -> KernelCheck | None:
     """Return how kernels compare, each by itself; None where a batch is open."""
     with extracted(judge) as contents:
         reference = contents.manifest
@@ -205,21 +151,6 @@ def _is_comparable(manifest: Manifest) -> bool:
     return all(kernel.shape is not None for kernel in manifest.kernels)
 
 
-def compare(name: str, actual: Array, expected: Array) -> Comparison:
-    """Compare two outputs bit for bit; of other shape or type, every element differs."""
-    if actual.shape != expected.shape or actual.dtype != expected.dtype:
-        return Comparison(name=name, elements=actual.size, different=actual.size, largest=np.inf)
-    bits = f"V{actual.itemsize}"
-    different = np.ascontiguousarray(actual).view(bits) != np.ascontiguousarray(expected).view(bits)
-    apart = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
-    return Comparison(
-        name=name,
-        elements=actual.size,
-        different=int(np.count_nonzero(different)),
-        largest=float(apart[different.reshape(apart.shape)].max(initial=0.0)),
-    )
-
-
 def _judge(artifact: Path, manifest: Manifest, reference: Path | str | None) -> Path | None:
     """Return the artifact that says on this computer what the outputs have to be, if any does."""
     if reference is None:
@@ -232,106 +163,3 @@ def _judge(artifact: Path, manifest: Manifest, reference: Path | str | None) -> 
             "table with another --target"
         )
     return Path(reference)
-
-
-def _ask(
-    folder: Path, address: Address, timeout_s: float
-) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return what the client process answers, or end it when time is over."""
-    command = [sys.executable, "-m", "relay_int8.remote.client", str(folder)]
-    complaints = folder / "stderr"
-    with (
-        complaints.open("wb") as stderr,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, bufsize=0) as process,
-    ):
-        assert process.stdout
-        said = process.stdout.readline()  # the device's time begins when the client has started
-        try:
-            process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            said += process.communicate()[0]
-            raise DeployError(
-                f"{address}: gave up after {timeout_s:g} s, waiting for it to "
-                f"{said.decode().splitlines()[-1]}; the device hangs, is out of reach, or busy "
-                "with sessions of others; look at it, or allow more with --timeout"
-            ) from error
-    if not (folder / "answer.json").exists():
-        last = complaints.read_text(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        raise DeployError(
-            f"{address}: the client ended with {process.returncode} ({last[0]}); "
-            "the packages of relay-int8[remote] are needed; try again if they are there"
-        )
-    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text())
-    if "error" in answer:
-        raise DeployError(answer["error"])
-    with np.load(folder / "outputs.npz", allow_pickle=False) as arrays:
-        return answer, dict(arrays)
-
-
-def _check(
-    comparisons: tuple[Comparison, ...],
-    kernels: KernelCheck | None,
-    outputs: Mapping[str, Array],
-    expected: Mapping[str, Array],
-    manifest: Manifest,
-    address: Address,
-) -> None:
-    """Refuse outputs that differ by more than float rounding."""
-    reason = (
-        _without_kernels(comparisons, outputs, expected, manifest)
-        if kernels is None
-        else _wrong_kernel(kernels, len(manifest.kernels))
-    )
-    if reason:
-        first = next(comparison for comparison in comparisons if comparison.different)
-        raise DeployError(
-            f"{address}: output {first.name}: {first.different} of {first.elements} values differ "
-            f"from those expected, by up to {first.largest:.3g}; {reason}"
-        )
-
-
-def _wrong_kernel(kernels: KernelCheck, calls: int) -> str | None:
-    """Say which kernel is wrong, or None where what differs is float rounding."""
-    fault = kernels.fault
-    if fault is None and kernels.differences:
-        return None
-    if fault is None:
-        return (
-            f"but {kernels.compared} of its {calls} kernels, each with the inputs it has here, "
-            "gave equal bits: the device does not compute the same each time; do not use it, and "
-            "look at its memory and clocks"
-        )
-    return (
-        f"the first kernel that is wrong is {fault.result.function} (call {fault.index + 1} of "
-        f"{calls}, tensor {fault.result.name}): with the inputs it has here, {fault.different} of "
-        f"{fault.elements} values differ, by up to {fault.largest:.3g}; do not use this device "
-        "for it, and report it: such a kernel computes the same everywhere"
-    )
-
-
-def _without_kernels(
-    comparisons: tuple[Comparison, ...],
-    outputs: Mapping[str, Array],
-    expected: Mapping[str, Array],
-    manifest: Manifest,
-) -> str | None:
-    """Say what is wrong with outputs alone: an artifact of an open batch lists no kernels."""
-    near = all(
-        comparison.largest < np.inf
-        and np.allclose(
-            outputs[comparison.name],
-            expected[comparison.name],
-            rtol=RTOL,
-            atol=ATOL,
-            equal_nan=True,
-        )
-        for comparison in comparisons
-    )
-    if near and manifest.coverage.get("float_layers"):
-        return None
-    return (
-        "which kernel is wrong is not known, as the batch of the artifact or of its reference is "
-        "open; build both again with a fixed batch, or do not use this device for it: an integer "
-        "network computes the same everywhere"
-    )

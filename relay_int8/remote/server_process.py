@@ -165,7 +165,7 @@ def _confined(folder: TempDirectory, name: str) -> str:
 
 
 def describe() -> str:
-    """Return what this computer is, as JSON; :class:`relay_int8.remote.deploy.Device` reads it."""
+    """Return what this computer is, as JSON; :class:`relay_int8.remote.device.Device` reads it."""
     return json.dumps(
         {
             "cpu": cpu_name(),

@@ -164,7 +164,7 @@ def with_times(
 def _float_ms(reference: IRModule) -> float:
     """Return the median milliseconds of the FP32 network on random inputs."""
     target = native_target(cpu_flags())
-    main = virtual_machine(compile_module(reference, target, shared=True))["main"]
+    main = virtual_machine(compile_module(reference, target, transient=True))["main"]
     inputs = [tvm.runtime.tensor(x) for x in random_inputs(inputs_of(reference)).values()]
     times_ms: list[float] = []
     while len(times_ms) < WARM_UP + _repeats(min(times_ms, default=0)):

@@ -73,7 +73,7 @@ class OutputReport:
     max_error: float
 
 
-ELSEWHERE = "int16-saturation"
+INT16_SATURATION = "int16-saturation"
 """The hazard that no kernel of this project has: it matters to who exports a network."""
 
 

@@ -145,7 +145,7 @@ class _Exposed:
         self._names = list(dict.fromkeys(names))
         mod = _returning(of_one_image(mod), self._names)
         self._inputs = [str(param.name) for param in mod["main"].params]
-        self._main = virtual_machine(compile_module(mod, target, shared=True))["main"]
+        self._main = virtual_machine(compile_module(mod, target, transient=True))["main"]
 
     def run(self, image: Image) -> list[np.ndarray]:
         """Return the tensors of one image, in the order of the names."""

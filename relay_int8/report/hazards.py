@@ -25,7 +25,7 @@ from relay_int8.graph.layers import linear_layers
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
-from relay_int8.report.contents import ELSEWHERE, Hazard
+from relay_int8.report.contents import INT16_SATURATION, Hazard
 from schedules.x86 import saturating
 
 Array = npt.NDArray[Any]
@@ -118,7 +118,7 @@ def _of_pairs(shares: dict[str, float]) -> Iterator[Hazard]:
         return
     count = sum(share > 0 for share in shares.values())
     yield Hazard(
-        kind=ELSEWHERE,
+        kind=INT16_SATURATION,
         name="",
         message=f"in {count} of {len(shares)} layers ({worst}: {shares[worst]:.1%} of the pairs of "
         f"weights) u8 times s8 can saturate int16 in {saturating.NAME}; kernels of this project do "

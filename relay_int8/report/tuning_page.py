@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from relay_int8.report.pages.page import HEIGHT_PX, Section, figure, paragraph, table, write_page
-from relay_int8.tuning.session import results
-from relay_int8.tuning.trial_log import Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.log_summary import log_summary
+from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.tuner import BATCH
 from relay_int8.tuning.winner import Winner, by_task, fastest_s, winner
 from schedules.task import Task
@@ -52,8 +52,8 @@ def write_tuning_page(log: str | Path, output: str | Path) -> None:
     write_page(output, title, _facts(manifest, trials), sections)
 
 
-def _facts(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, str]:
-    totals = results(manifest, trials)
+def _facts(manifest: LogManifest, trials: Sequence[Trial]) -> dict[str, str]:
+    totals = log_summary(manifest, trials)
     untuned_us, tuned_us = totals["untuned_us"], totals["tuned_us"]
     return {
         "Device": f"{manifest.device}; {manifest.clocks}".rstrip("; "),
@@ -70,7 +70,7 @@ def _facts(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, str]:
 class _Kernel:
     """One kernel in the log."""
 
-    def __init__(self, manifest: Manifest, key: str, trials: Sequence[Trial]) -> None:
+    def __init__(self, manifest: LogManifest, key: str, trials: Sequence[Trial]) -> None:
         self.task = Task.from_key(key, manifest.occurrences.get(key, 1))
         self.trials = trials
         self.winner: Winner = winner(trials)
@@ -97,14 +97,14 @@ class _Kernel:
         return [round(best * 1e6, 3) for best in accumulate(times, min)]
 
 
-def _kernels(manifest: Manifest, trials: Sequence[Trial]) -> list[_Kernel]:
+def _kernels(manifest: LogManifest, trials: Sequence[Trial]) -> list[_Kernel]:
     """Return the kernels whose default is right, those that take most time first."""
     kernels = [_Kernel(manifest, key, of_task) for key, of_task in by_task(trials).items()]
     right = [kernel for kernel in kernels if kernel.winner.default_s < float("inf")]
     return sorted(right, key=lambda kernel: -kernel.seconds)
 
 
-def _standing(manifest: Manifest, kernels: Sequence[_Kernel]) -> Section:
+def _standing(manifest: LogManifest, kernels: Sequence[_Kernel]) -> Section:
     total = sum(kernel.seconds for kernel in kernels)
     numbers = ("calls", "of the time", "default us", "tuned us", "gain", "of peak", "trials")
     rows = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay_int8.report.contents import ELSEWHERE, LayerReport, Report
+from relay_int8.report.contents import INT16_SATURATION, LayerReport, Report
 from relay_int8.report.reasons import first_names
 from relay_int8.report.wording import decibels
 
@@ -94,6 +94,6 @@ def _floats(report: Report) -> str:
 def _hazards(report: Report) -> str:
     kinds: dict[str, int] = {}
     for hazard in report.hazards:
-        if hazard.kind != ELSEWHERE:
+        if hazard.kind != INT16_SATURATION:
             kinds[hazard.kind] = kinds.get(hazard.kind, 0) + 1
     return ", ".join(f"{kind} ({count})" for kind, count in kinds.items())

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
 import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ import numpy as np
 
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
+from relay_int8.runtime.aligned_zip import content_begin, zip_bytes
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 from relay_int8.runtime.module import Module
 from relay_int8.runtime.tvm_runtime import ALIGNMENT
@@ -42,10 +42,6 @@ Array = np.ndarray[Any, Any]
 LIBRARY, WEIGHTS = "library.so", "weights.bin"
 MANIFEST, MANIFEST_HASH = "manifest.json", "manifest.sha256"
 _CHUNK_BYTES = 1 << 20  # for a GPU a library holds all weights: it never is in memory as a whole
-# Of a member's local header (APPNOTE.TXT, 4.3.7, 4.5.3): its size without name and extra fields,
-# where the sizes of these are, and the size of the field that members beyond 4 GB need.
-_HEADER_BYTES, _LENGTHS, _ZIP64_BYTES = 30, slice(26, 30), 20
-_PADDING = 0xD935  # the extra field by which Android's zipalign aligns members
 # Everything zipfile raises for a file that is damaged rather than absent.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -94,7 +90,7 @@ def save_artifact(
         **({WEIGHTS: content} if entries else {}),
     }
     try:
-        write_atomic(path, _zip(members))
+        write_atomic(path, zip_bytes(members, aligned=WEIGHTS))
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be written: {error}") from error
     return manifest
@@ -234,7 +230,7 @@ def _mapped_weights(
     if not manifest.weights:
         return np.empty(0, np.uint8)
     member = archive.getinfo(WEIGHTS)
-    begin = _begin(file, member)
+    begin = content_begin(file, member)
     if member.compress_type != zipfile.ZIP_STORED or begin % ALIGNMENT:
         raise ArtifactError(
             f"{path}: {WEIGHTS} is compressed, or not at a multiple of {ALIGNMENT} bytes, so that "
@@ -249,13 +245,6 @@ def _mapped_weights(
         ) from error
     _check_digest(path, WEIGHTS, hashlib.sha256(memory.data).hexdigest(), manifest.weights_sha256)
     return memory
-
-
-def _begin(file: IO[bytes], member: zipfile.ZipInfo) -> int:
-    """Return the byte of the file where the content of a member begins."""
-    file.seek(member.header_offset)
-    name, extra = struct.unpack("<HH", file.read(_HEADER_BYTES)[_LENGTHS])
-    return member.header_offset + _HEADER_BYTES + int(name + extra)
 
 
 def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
@@ -324,24 +313,3 @@ def _check_digest(path: Path, member: str, digest: str, expected: str) -> None:
             f"{path}: {member} was altered: its sha256 is {digest[:16]}..., not "
             f"{expected[:16]}...; copy or build the artifact again"
         )
-
-
-def _zip(members: Mapping[str, bytes]) -> memoryview:
-    """Return a stored zip; equal members give equal bytes (every date is the same)."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in members.items():
-            info = zipfile.ZipInfo(name)
-            if name == WEIGHTS:
-                info.extra = _padding(buffer.tell() + _HEADER_BYTES + len(name) + _ZIP64_BYTES)
-            # The field of large members is there in any case, so that the header's size is known.
-            with archive.open(info, "w", force_zip64=name == WEIGHTS) as member:
-                member.write(content)
-    return buffer.getbuffer()
-
-
-def _padding(end: int) -> bytes:
-    """Return an extra field of a zip by which a header that would end there ends aligned."""
-    field = struct.Struct("<HH")
-    size = -(end + field.size) % ALIGNMENT
-    return field.pack(_PADDING, size) + bytes(size)

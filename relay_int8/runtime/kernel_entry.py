@@ -1,4 +1,4 @@
-"""What an artifact says of its kernel calls: it explains their times, and judges other devices."""
+"""A manifest's entry of a kernel call, from which profiles and checks are made."""
 
 from __future__ import annotations
 

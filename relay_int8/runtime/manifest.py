@@ -107,8 +107,7 @@ def _weight_entry(item: Mapping[str, Any]) -> WeightEntry:
 
 
 def _tensor_info(item: Mapping[str, Any]) -> TensorInfo:
-    """Return a tensor of a manifest; older ones know nothing of indices."""
-    valid = item.get("index_range")
+    valid = item["index_range"]
     return TensorInfo(
         name=item["name"],
         shape=tuple(item["shape"]),

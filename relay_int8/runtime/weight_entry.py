@@ -1,4 +1,4 @@
-"""What a manifest says of each array of weights."""
+"""A manifest's entry of an array of weights: where it lies, its shape and type."""
 
 from __future__ import annotations
 

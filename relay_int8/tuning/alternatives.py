@@ -1,4 +1,4 @@
-"""Kernels that could take the place of those a network has: what a measured choice is among."""
+"""Kernels of other templates that could replace a network's; builds choose by time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from tvm.target import Target
 
-from schedules.catalog import comparable
 from schedules.layout import LAYOUTS
+from schedules.selection import comparable
 from schedules.task import Task
 from schedules.template import Layouts
 

@@ -2,105 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import Any
 
 import tvm
 from tvm.target import Target
 
+from relay_int8.tuning.batch import Batch, Measured, Timing
 from relay_int8.tuning.device_fault import fault_of
 from relay_int8.tuning.problem import Problem, problem
 from relay_int8.tuning.worker import requests
-from schedules import catalog
 from schedules.cuda.toolchain.compiler import device_code
-from schedules.space import Choices, Kernel, point
-from schedules.task import Task
-from schedules.template import ScheduleError, ScheduleTemplate
+from schedules.space import Kernel, point
+from schedules.template import ScheduleError
 
-Verdict = Literal["ok", "wrong", "refused", "failed", "lost"]
-CATALOG = catalog.__name__
 FLUSH = "cache_flush_cpu_non_first_arg"
-COLD_BYTES = 1 << 18  # of constants; where a kernel has more, a network reads them from memory
 HOPELESS = 1.25  # times as slow as the best: further repeats would not change that
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """How a candidate is timed: ``repeats`` times, each of at least ``repeat_ms``.
-
-    A candidate whose first ``probes`` repeats are all ``HOPELESS`` gets no more of them. With
-    ``flush`` every run starts with empty caches, and each repeat is one run.
-    """
-
-    repeats: int = 12
-    repeat_ms: int = 3
-    probes: int = 3
-    flush: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What became of a candidate.
-
-    ok: right, with the mean seconds of each repeat; wrong: other outputs than the reference;
-    refused: no such schedule; failed: does not compile; lost: it took its process with it, or hung.
-    """
-
-    verdict: Verdict
-    seconds: tuple[float, ...] = ()
-    reason: str = ""
-
-    @property
-    def best_s(self) -> float:
-        """Seconds of its fastest repeat: whatever else ran meanwhile only adds time."""
-        return min(self.seconds) if self.verdict == "ok" else float("inf")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Candidates of one task: choices in its space, or None for the default schedule.
-
-    Parameters
-    ----------
-    best_s
-        Seconds of the fastest that is known.
-    rounds
-        0 to time one candidate after the other; else they take turns so many times, and the seconds
-        of each are those of its rounds: what differs between candidates is then not the moment.
-    catalog
-        The module whose ``TEMPLATES`` are meant.
-    """
-
-    task: Task
-    target: Mapping[str, Any]
-    candidates: tuple[Choices | None, ...]
-    timing: Timing = Timing()
-    best_s: float = float("inf")
-    rounds: int = 0
-    catalog: str = CATALOG
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether candidates run on a GPU."""
-        return bool(self.target["kind"] == "cuda")
-
-    @property
-    def templates(self) -> Mapping[str, ScheduleTemplate]:
-        """The templates that are meant, by name."""
-        templates: Mapping[str, ScheduleTemplate] = importlib.import_module(self.catalog).TEMPLATES
-        return templates
-
-    def timing_of(self, given: Problem) -> Timing:
-        """Return how candidates are timed on a problem: those with large weights on cold ones.
-
-        In a network the weights of other layers have been in the caches since, and how well a
-        schedule hides that is a part of its time. GPUs' caches are emptied only if asked.
-        """
-        is_cold = not self.on_gpu and given.constant_bytes >= COLD_BYTES
-        return replace(self.timing, flush=self.timing.flush or is_cold)
 
 
 Compiled = tuple[Kernel, Any, list[str]]
@@ -253,7 +171,7 @@ def _in_turns(contenders: Sequence[Contender], batch: Batch) -> list[Measured]:
 
 
 def serve(connection: Connection) -> None:
-    """Answer the requests of :mod:`relay_int8.tuning.measure`.
+    """Answer the requests of :mod:`relay_int8.tuning.local_measurer`.
 
     A batch is compiled and answered with None, or with why it does not compile; "run" measures it:
     one answer for each candidate.

@@ -1,4 +1,4 @@
-"""What a GPU's runtime reports that no candidate is to blame for: the run stops, nothing is noted.
+"""Errors of a GPU's runtime that are no candidate's fault: they stop a run of the tuner.
 
 CUDA says it in two ways: the runtime in a sentence (cudaGetErrorString), the driver by the name of
 the error (cuGetErrorName). TVM quotes either.

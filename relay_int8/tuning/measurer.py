@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from relay_int8.machine.gpu import Gpu
-from relay_int8.tuning.bench import CATALOG, Batch, Measured, Timing
+from relay_int8.tuning.batch import CATALOG, Batch, Measured, Timing
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from schedules.space import Choices
 from schedules.task import Task

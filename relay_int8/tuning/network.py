@@ -23,7 +23,7 @@ from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.tuning.alternatives import alternatives
-from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.local_measurer import LocalMeasurer
 from relay_int8.tuning.tasks import tasks_of
 from schedules.targets import target_config
 from schedules.task import Task

@@ -11,14 +11,14 @@ from collections.abc import Collection
 from tvm.target import Target
 
 from relay_int8.machine.gpu import Gpus
-from relay_int8.tuning.trial_log import Manifest
+from relay_int8.tuning.trial_log import LogManifest
 from schedules.cuda.device.gpus import capability
 
 Model = tuple[str, int]
 """A GPU's name and its number of multiprocessors."""
 
 
-def model_of(manifest: Manifest) -> Model:
+def model_of(manifest: LogManifest) -> Model:
     """Return the GPU that a log is of."""
     return manifest.device, manifest.multiprocessors
 

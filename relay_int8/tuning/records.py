@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +12,15 @@ from tvm.target import Target
 
 from relay_int8.errors import RecordError
 from relay_int8.machine.gpu import Gpus, installed_gpus
+from relay_int8.tuning.log_folders import logs
 from relay_int8.tuning.recorded_gpu import Model, model_of, other_gpu, present_models
-from relay_int8.tuning.trial_log import MANIFEST, Manifest, read_manifest, read_trials
+from relay_int8.tuning.trial_log import LogManifest, read_manifest, read_trials
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
 from schedules.spec import Spec, to_json
 from schedules.targets import target_config
 from schedules.task import Task
 
-LOGS = "tuning_logs"
 DECISIVE = ("kind", "mcpu", "mtriple", "num-cores", "arch")
 
 
@@ -90,7 +90,7 @@ class Records:
     def _read(
         self,
         path: Path,
-        manifest: Manifest,
+        manifest: LogManifest,
         records: dict[str, list[Record]],
         recorded: Collection[Model] | None = None,
     ) -> None:
@@ -149,23 +149,7 @@ class Records:
         return record
 
 
-def shipped_logs() -> Path | None:
-    """Return the folder of the logs that come with the project, None if there is none.
-
-    It lies in the installed package, or at the root of the repository.
-    """
-    package = Path(__file__).parents[1]
-    folders = (package / LOGS, package.parent / LOGS)
-    return next((folder for folder in folders if any(logs(folder))), None)
-
-
-def logs(folder: Path) -> Iterator[Path]:
-    """Yield the folders of the logs in ``folder``, itself or below, in order of their names."""
-    for path in sorted(folder.rglob(MANIFEST)):
-        yield path.parent
-
-
-def _add(folder: Path, manifest: Manifest, records: dict[str, list[Record]]) -> None:
+def _add(folder: Path, manifest: LogManifest, records: dict[str, list[Record]]) -> None:
     """Add the winners of a log; those of a kernel are kept in order, the fastest first."""
     for key, trials in by_task(read_trials(folder)).items():
         record = Record(winner=winner(trials), version=manifest.kernels.get(key, ""), folder=folder)
@@ -173,7 +157,7 @@ def _add(folder: Path, manifest: Manifest, records: dict[str, list[Record]]) -> 
         records[key] = sorted(known, key=lambda record: record.winner.seconds)
 
 
-def _other_target(manifest: Manifest, config: dict[str, object]) -> str | None:
+def _other_target(manifest: LogManifest, config: dict[str, object]) -> str | None:
     """Say in what that matters for speed the recorded target is another, or None.
 
     Features of the same CPU that a virtual machine hides are not among it: those that kernels use

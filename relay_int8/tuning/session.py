@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +15,15 @@ from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
 from relay_int8.remote.address import Endpoint
-from relay_int8.tuning.bench import Timing
-from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.batch import Timing
+from relay_int8.tuning.local_measurer import LocalMeasurer
+from relay_int8.tuning.log_folders import LOGS, log_folder, logs
+from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.measurer import MeasuringDevice
-from relay_int8.tuning.records import LOGS, logs
-from relay_int8.tuning.remote import RemoteDevices
-from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.remote_measurer import RemoteMeasurer
+from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.tuner import TrialListener, Tuner
-from relay_int8.tuning.winner import by_task, winner
+from relay_int8.tuning.winner import by_task
 from schedules.space import version
 from schedules.targets import needed_flags, target_config
 from schedules.task import Task
@@ -108,12 +108,14 @@ def tune_tasks(
             )
             tuner.run(options.trials, seconds=options.seconds)
         finally:
-            log.save(dataclasses.replace(log.manifest, results=results(log.manifest, log.trials)))
+            log.save(
+                dataclasses.replace(log.manifest, results=log_summary(log.manifest, log.trials))
+            )
             log.close()
     return where
 
 
-def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDevices:
+def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteMeasurer:
     config = target_config(target)
     if options.rack is not None:
         if options.timing.flush and target.kind.name == "cuda":
@@ -121,7 +123,7 @@ def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteDev
                 "the cache of another computer's GPU cannot be emptied before a run; leave --flush "
                 "out, or tune where the GPU is"
             )
-        return RemoteDevices(
+        return RemoteMeasurer(
             config,
             options.rack,
             devices=options.devices,
@@ -152,46 +154,11 @@ def obstacle(target: Target) -> str | None:
     )
 
 
-def results(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
-    """Return how many trials there are, and the network's kernels' microseconds then and now."""
-    winners = {key: winner(of_task) for key, of_task in by_task(trials).items()}
-    known = [(manifest.occurrences.get(key, 1), best) for key, best in winners.items()]
-    finite = [(count, best) for count, best in known if best.default_s < float("inf")]
-    return {
-        "trials": len(trials),
-        "wrong": sum(trial.measured.verdict == "wrong" for trial in trials),
-        "untuned_us": round(sum(count * best.default_s for count, best in finite) * 1e6, 2),
-        "tuned_us": round(sum(count * best.seconds for count, best in finite) * 1e6, 2),
-    }
-
-
-def slug(name: str) -> str:
-    """Return ``name`` as part of a path: lower case letters, digits and single dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
-
-
-def log_folder(
-    folder: Path, target: Target, device: str, network: str, multiprocessors: int = 0
-) -> Path:
-    """Return where in ``folder`` the log of a network that was tuned on a device lies."""
-    mcpu = str(target_config(target).get("mcpu", ""))
-    return folder / device_folder(device, multiprocessors, mcpu) / slug(network)
-
-
-def device_folder(name: str, multiprocessors: int = 0, mcpu: str = "") -> str:
-    """Return the folder of a device's logs.
-
-    GPUs of one name may differ in multiprocessors, and processors in what they are: virtual ones of
-    several generations are all called "AMD EPYC". ``mcpu`` is a CPU's, as the target has it.
-    """
-    return slug(f"{name} {multiprocessors} sm" if multiprocessors else f"{name} {mcpu}")
-
-
 def _manifest(
     tasks: Sequence[Task], target: Target, name: str, options: TuneOptions, device: MeasuringDevice
-) -> Manifest:
+) -> LogManifest:
     keys = sorted(task.key for task in tasks)
-    return Manifest(
+    return LogManifest(
         device=device.name,
         clocks=device.clocks,
         peak_macs_s=device.peak_macs_s,

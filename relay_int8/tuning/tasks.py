@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from relay_int8.compiler.kernel_calls import KernelCall
-from relay_int8.tuning.problem import is_static
 from schedules.spec import to_json
 from schedules.task import Task
 
@@ -17,7 +16,7 @@ def tasks_of(calls: Iterable[KernelCall]) -> tuple[Task, ...]:
     """
     layers: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for call in calls:
-        if call.spec is not None and is_static(call.spec):
+        if call.spec is not None and call.spec.is_static:
             kernel = (call.template, to_json(call.spec), call.layouts)
             layers.setdefault(kernel, []).append(call.tensor or call.name)
     return tuple(

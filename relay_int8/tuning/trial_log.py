@@ -23,7 +23,7 @@ from typing import Any
 
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
 from schedules.space import Choices
 
 FORMAT = 1
@@ -70,7 +70,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class LogManifest:
     """What the trials of a log are trials of.
 
     ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls;
@@ -123,7 +123,7 @@ class Log:
         kernels, or a line that is not the last is damaged.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, *, resume: bool = False) -> None:
+    def __init__(self, folder: Path, manifest: LogManifest, *, resume: bool = False) -> None:
         self.folder = folder
         self.manifest = manifest
         folder.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ class Log:
         os.fsync(self._file.fileno())
         self.trials.append(trial)
 
-    def save(self, manifest: Manifest) -> None:
+    def save(self, manifest: LogManifest) -> None:
         """Replace the manifest."""
         self.manifest = manifest
         write_atomic(self.folder / MANIFEST, manifest.to_json().encode())
@@ -155,7 +155,7 @@ class Log:
         self._file.close()
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> LogManifest:
     """Return the manifest of a log; RecordError if it is none of ours."""
     path = folder / MANIFEST
     try:
@@ -165,7 +165,7 @@ def read_manifest(folder: Path) -> Manifest:
             raise RecordError(
                 f"{path}: format {format_name}, expected {FORMAT}; use a newer relay-int8"
             )
-        return Manifest(**fields)
+        return LogManifest(**fields)
     except FileNotFoundError as error:
         raise RecordError(f"{folder} has no {MANIFEST}; it is no tuning log") from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -208,7 +208,7 @@ def _parsed(folder: Path) -> tuple[list[Trial], int]:
     return trials, whole
 
 
-def _check(folder: Path, manifest: Manifest) -> None:
+def _check(folder: Path, manifest: LogManifest) -> None:
     """Refuse to go on with trials of something else."""
     written = read_manifest(folder)
     reason = written.refusal()

@@ -1,4 +1,4 @@
-"""Logs put together, and logs made small."""
+"""Merge tuning logs, and prune them to the trials that decide what builds use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tvm.target import Target
 
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
+from relay_int8.tuning.log_folders import logs
+from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.metaschedule_database import FILES, Database
-from relay_int8.tuning.records import logs
-from relay_int8.tuning.session import results
 from relay_int8.tuning.trial_log import (
     MANIFEST,
     TRIALS,
-    Manifest,
+    LogManifest,
     Trial,
     read_manifest,
     read_trials,
@@ -27,7 +27,7 @@ from schedules.task import Task
 from schedules.template import ScheduleError
 
 
-def merge(sources: Sequence[Path], output: Path) -> Manifest:
+def merge(sources: Sequence[Path], output: Path) -> LogManifest:
     """Write one log at ``output`` with the trials of the logs ``sources``.
 
     A trial that several logs have (one is a copy of the other) is there once. The kernels of all
@@ -57,7 +57,7 @@ def merge(sources: Sequence[Path], output: Path) -> Manifest:
         },
     )
     trials = list(lines.values())
-    return _write(output, dataclasses.replace(merged, results=results(merged, trials)), trials)
+    return _write(output, dataclasses.replace(merged, results=log_summary(merged, trials)), trials)
 
 
 def prune(folder: Path, *, database: bool = True) -> int:
@@ -78,9 +78,9 @@ def prune(folder: Path, *, database: bool = True) -> int:
     return dropped
 
 
-def _spent(manifest: Manifest, trials: Sequence[Trial]) -> dict[str, float]:
+def _spent(manifest: LogManifest, trials: Sequence[Trial]) -> dict[str, float]:
     """Return the results of a log, its numbers of trials as they were before it was pruned."""
-    summary = results(manifest, trials)
+    summary = log_summary(manifest, trials)
     return summary | {
         name: max(summary[name], manifest.results.get(name, 0)) for name in ("trials", "wrong")
     }
@@ -92,8 +92,8 @@ def _decisive(trials: Sequence[Trial]) -> Iterable[Trial]:
 
 
 def _write(
-    folder: Path, manifest: Manifest, trials: Sequence[Trial], *, database: bool = True
-) -> Manifest:
+    folder: Path, manifest: LogManifest, trials: Sequence[Trial], *, database: bool = True
+) -> LogManifest:
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{trial.to_json()}\n" for trial in trials)
     write_atomic(folder / TRIALS, text.encode())
@@ -109,7 +109,7 @@ def _write(
     return manifest
 
 
-def _is_current(manifest: Manifest, key: str, target: Target) -> bool:
+def _is_current(manifest: LogManifest, key: str, target: Target) -> bool:
     """Whether the templates still make the kernels that were measured."""
     if manifest.refusal():
         return False
@@ -119,7 +119,7 @@ def _is_current(manifest: Manifest, key: str, target: Target) -> bool:
         return False
 
 
-def _misfit(one: Manifest, other: Manifest) -> str | None:
+def _misfit(one: LogManifest, other: LogManifest) -> str | None:
     for name in ("device", "multiprocessors", "target", "tvm"):
         if getattr(one, name) != getattr(other, name):
             return f"its {name} is {getattr(other, name)}, not {getattr(one, name)}"

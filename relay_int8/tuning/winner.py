@@ -1,4 +1,4 @@
-"""Which candidate of a kernel its trials speak for."""
+"""The winner among a kernel's trials: its default, or a right candidate that is faster."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from schedules.spec import Spec
-from schedules.template import Kernel, Layouts, ScheduleError
+from schedules.template import AnySpec, Layouts, ScheduleError
 
 
 def symbolic_axis(spec: Spec) -> str | None:
@@ -37,15 +37,12 @@ class Body:
         ``template_name(kind)``.
     refuses
         ``spec`` -> why no target computes it so, or None.
-    x_types
-        The types of x it computes.
     """
 
     kind: str
-    layouts: Callable[[Kernel, Layouts], Layouts]
-    kernel: Callable[[Kernel, Layouts], tirx.PrimFunc]
-    refuses: Callable[[Kernel], str | None] = symbolic_axis
-    x_types: tuple[str, ...] = ("uint8", "int8", "float32")
+    layouts: Callable[[AnySpec, Layouts], Layouts]
+    kernel: Callable[[AnySpec, Layouts], tirx.PrimFunc]
+    refuses: Callable[[AnySpec], str | None] = symbolic_axis
 
 
 def template_name(kind: str) -> str:

@@ -28,4 +28,4 @@ def _dequantize(point: OutputElement) -> Expr:
     return centred(point.here("x"), point.param("z")).astype("float32") * point.param("s")
 
 
-DEQUANTIZE = Body(kind="dequantize", layouts=any_layouts, kernel=kernel, x_types=("uint8", "int8"))
+DEQUANTIZE = Body(kind="dequantize", layouts=any_layouts, kernel=kernel)

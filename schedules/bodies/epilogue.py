@@ -46,8 +46,8 @@ def fma(a: Expr, b: Expr, c: Expr) -> Expr:
 def type_refusal(spec: Conv2d | Dense, *, half: bool = False) -> str | None:
     """Say why a kernel, of ``half`` products or not, cannot join the types of ``spec``."""
     if spec.half != half:
-        wanted, own = ("float16", "another type") if spec.half else ("another type", "float16")
-        return f"the products are to be of {wanted}, not of {own}"
+        wanted, actual = ("float16", "another type") if spec.half else ("another type", "float16")
+        return f"the products are to be of {wanted}, not of {actual}"
     floats = {name: spec.dtype(name) == "float32" for name in (*spec.tensors, "y")}
     if floats["x"] and not floats["y"]:
         return f"x is float32 and y {spec.y}; quantize apart"

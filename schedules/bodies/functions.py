@@ -54,7 +54,7 @@ def _body(kind: str, function: Callable[[Expr], Expr]) -> Body:
     def _kernel(spec: Sigmoid | Gelu, layouts: Layouts) -> tirx.PrimFunc:
         return elementwise_kernel(spec, layouts, _value)
 
-    return Body(kind=kind, layouts=any_layouts, kernel=_kernel, x_types=("float32",))
+    return Body(kind=kind, layouts=any_layouts, kernel=_kernel)
 
 
 SIGMOID = _body("sigmoid", sigmoid)

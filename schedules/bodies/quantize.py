@@ -29,4 +29,4 @@ def _quantize(point: OutputElement) -> Expr:
     return to_integer(t, point.param("z"), point.bounds, point.spec.dtype("y"))
 
 
-QUANTIZE = Body(kind="quantize", layouts=any_layouts, kernel=kernel, x_types=("float32",))
+QUANTIZE = Body(kind="quantize", layouts=any_layouts, kernel=kernel)

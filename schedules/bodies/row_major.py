@@ -11,10 +11,10 @@ from tvm.target import Target
 
 from schedules.layout import ROW
 from schedules.spec import Spec
-from schedules.template import Kernel, Layouts, ScheduleTemplate
+from schedules.template import AnySpec, Layouts, ScheduleTemplate
 
 
-def as_built(sch: Schedule, spec: Kernel, target: Target) -> None:
+def as_built(sch: Schedule, spec: AnySpec, target: Target) -> None:
     """Schedule nothing: the loops stay as the kernel has them."""
 
 
@@ -23,7 +23,6 @@ def row_major_template(
     name: str,
     refuses: Callable[[Any, Target], str | None],
     kernel: Callable[[Any], tirx.PrimFunc],
-    x_types: tuple[str, ...],
     schedule: Callable[[Schedule, Any, Target], None] = as_built,
 ) -> ScheduleTemplate:
     """Return a template whose default is the only point of its space."""
@@ -35,7 +34,6 @@ def row_major_template(
         kernel=lambda spec, _layouts: kernel(spec),
         default=schedule,
         space=schedule,
-        x_types=x_types,
     )
 
 

@@ -41,4 +41,4 @@ def _lookup(point: OutputElement) -> Expr:
     )
 
 
-TABLE = Body(kind="table", layouts=layouts, kernel=kernel, x_types=("uint8", "int8"))
+TABLE = Body(kind="table", layouts=layouts, kernel=kernel)

@@ -222,5 +222,4 @@ ARITHMETIC_CPU = ScheduleTemplate(
     default=share_outermost,
     space=share_outermost,
     general=general,
-    x_types=("float32",),
 )

@@ -67,7 +67,7 @@ def attention_template(dot: Dot) -> ScheduleTemplate:
     def _kernel(spec: Attention) -> tirx.PrimFunc:
         return kernel(dot, name, spec)
 
-    return row_major_template("attention", name, _refuses, _kernel, ("uint8", "int8"))
+    return row_major_template("attention", name, _refuses, _kernel)
 
 
 def kernel(dot: Dot, name: str, spec: Attention) -> tirx.PrimFunc:

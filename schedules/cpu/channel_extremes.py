@@ -72,5 +72,4 @@ CHANNEL_EXTREMES_CPU = ScheduleTemplate(
     default=share_outermost,
     space=share_outermost,
     general=general,
-    x_types=("float32",),
 )

@@ -67,5 +67,4 @@ CHANNEL_MEANS_CPU = ScheduleTemplate(
     default=share_outermost,
     space=share_outermost,
     general=general,
-    x_types=("float32",),
 )

@@ -150,7 +150,6 @@ def _template(dot: Dot, name: str) -> ScheduleTemplate:
         default=default,
         space=default,
         pack=pack,
-        x_types=dot.x_types,
     )
 
 

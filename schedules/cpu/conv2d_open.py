@@ -322,5 +322,4 @@ CONV2D_OPEN_F32 = ScheduleTemplate(
     kernel=kernel,
     default=default,
     space=default,
-    x_types=("float32",),
 )

@@ -81,7 +81,6 @@ def on_cpu(
         kernel=body.kernel,
         default=default,
         space=space,
-        x_types=body.x_types,
     )
 
 

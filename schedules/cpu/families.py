@@ -53,6 +53,5 @@ def _template(
         default=_default,
         space=_space,
         pack=partial(operator.pack, dot),
-        x_types=dot.x_types,
         finish=lambda func: dot.finish(prefetched(func)),
     )

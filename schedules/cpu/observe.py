@@ -246,5 +246,4 @@ OBSERVE_CPU = ScheduleTemplate(
     default=default,
     space=space,
     general=general,
-    x_types=("float32",),
 )

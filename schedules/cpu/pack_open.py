@@ -73,5 +73,4 @@ PACK_OPEN = ScheduleTemplate(
     kernel=kernel,
     default=share_outermost,
     space=share_outermost,
-    x_types=("float32",),
 )

@@ -122,5 +122,4 @@ POOL2D_OPEN_F32 = ScheduleTemplate(
     kernel=kernel,
     default=share_outermost,
     space=share_outermost,
-    x_types=("float32",),
 )

@@ -59,8 +59,7 @@ def product_template(dot: Dot) -> ScheduleTemplate:
     def _kernel(spec: Product) -> tirx.PrimFunc:
         return kernel(dot, name, spec)
 
-    types = ("float32",) if dot.float32 else ("uint8", "int8")
-    return row_major_template("product", name, _refuses, _kernel, types)
+    return row_major_template("product", name, _refuses, _kernel)
 
 
 def kernel(dot: Dot, name: str, spec: Product) -> tirx.PrimFunc:

@@ -63,7 +63,7 @@ def recurrence_template(dot: Dot) -> ScheduleTemplate:
     def _pack(spec: Recurrence, params: Arrays) -> Arrays:
         return pack(dot, spec, params)
 
-    template = row_major_template("recurrence", name, _refuses, _kernel, ("float32",))
+    template = row_major_template("recurrence", name, _refuses, _kernel)
     return replace(template, pack=_pack)
 
 

@@ -106,11 +106,11 @@ class _Row:
         T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTIAL_SUMS), [everywhere])
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
-            own = ramp(count, T.int64(lane))
+            lanes = ramp(count, T.int64(lane))
             value = self.x[self.indices(first, count)] if source is None else source(first, count)
             if seen:
                 value = _without(value, seen, start)
-            T.buffer_store(parts, step(value, parts[own]), [own])
+            T.buffer_store(parts, step(value, parts[lanes]), [lanes])
 
         each_piece(self.spec.size, _add)
         return _tree(parts[everywhere], join)
@@ -245,8 +245,6 @@ def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
 
 
 NORMALIZE_CPU = row_major_template(
-    "normalize", template_name("normalize"), refuses, kernel, ("float32",), _schedule
+    "normalize", template_name("normalize"), refuses, kernel, _schedule
 )
-SOFTMAX_CPU = row_major_template(
-    "softmax", template_name("softmax"), refuses, kernel, ("float32",), _schedule
-)
+SOFTMAX_CPU = row_major_template("softmax", template_name("softmax"), refuses, kernel, _schedule)

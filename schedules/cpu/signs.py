@@ -23,8 +23,8 @@ def row_type(dot: Dot) -> str:
 def moved(value: Expr, dtype: str) -> Expr:
     """Return integer lanes as ``dtype``, those of the other sign moved by 128; floats as is."""
     count = int(value.ty.dtype.lanes)
-    own = str(value.ty.dtype.with_lanes(1)) if count > 1 else str(value.ty.dtype)
-    if own == dtype:
+    lane_type = str(value.ty.dtype.with_lanes(1)) if count > 1 else str(value.ty.dtype)
+    if lane_type == dtype:
         return value
     flipped = tirx.reinterpret(vector("uint8", count), value) ^ broadcast(
         tirx.const(SIGN, "uint8"), count

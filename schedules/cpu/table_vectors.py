@@ -75,7 +75,6 @@ def table_template(lookup: Lookup) -> ScheduleTemplate:
         kernel=partial(_kernel, lookup),
         default=partial(_schedule, lookup),
         space=partial(_schedule, lookup),
-        x_types=("uint8", "int8"),
     )
 
 

@@ -7,17 +7,17 @@ a vector: on Zen 4 one takes a cycle, on Zen 5 half of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 
 from tvm.s_tir.schedule import ExprRV
 from tvm.target import Target
 
+from schedules.cpu.core_figures import CORES, ZEN4, CoreFigures
 from schedules.cpu.dot import LANES, accumulators
 
 ACCUMULATOR_BYTES, STACK_BYTES = 64, 1024
-L1_SHARE = 24 << 10  # bytes of weights that stay in the first cache, beside x
 MOST_BLOCKS = 8  # streams of weights that the hardware follows
 STAGED_ROWS = 4  # rows of a task that share most of the rows it copies
 SKIPPING = 1.04  # factor on the cycles of tiles where the last one is cut
@@ -25,61 +25,6 @@ MOST_CUT = 2  # columns of a last tile that is cut; with more all tiles took up 
 MOST_PACKED = 16  # steps of the instruction; with more, rounding is a small part of a tile
 FETCHED = 20.0  # multiplications that a vector of weights takes from memory unless it was asked for
 IDLE = 0.125  # share of the time that cores may wait for the busiest, to have longer tasks
-
-
-@dataclass(frozen=True, kw_only=True)
-class Core:
-    """What limits tiles on a processor, in multiplications of a vector.
-
-    Parameters
-    ----------
-    latency
-        Accumulators that hide the latency of a multiplication.
-    weights
-        What loading a vector of weights takes: for each number of bytes that a task's weights may
-        have (those of the caches), ascending.
-    x
-        What broadcasting four values of x takes.
-    alone
-        What broadcasting them for one multiplication alone costs beside that.
-    far, behind
-        What a step waits, over the blocks, for more bytes of weights than ``behind``.
-    overlapped
-        The most accumulators of a tile whose epilogue runs beside the next tile.
-    reuse
-        Output columns, over the rows of a task, that pay for fetching the weights.
-    """
-
-    latency: float
-    weights: Mapping[float, float]
-    x: float
-    alone: float
-    far: float = 0.0
-    behind: float = inf
-    overlapped: float
-    reuse: int
-
-
-ZEN4 = Core(
-    latency=4.6,
-    weights={L1_SHARE: 1.0, inf: 2.5},
-    x=0.5,
-    alone=0.4,
-    far=2.0,
-    behind=256 << 10,
-    overlapped=4.6,
-    reuse=64,
-)
-ZEN5 = Core(
-    latency=10,
-    weights={L1_SHARE: 1.0, 700 << 10: 3.2, inf: 5.8},
-    x=1.0,
-    alone=1.0,
-    overlapped=0,
-    reuse=256,
-)
-CORES = {"znver5": ZEN5}
-"""By LLVM's name of the processor; all others are taken for Zen 4, until somebody measures."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +108,7 @@ def has_registers(blocks: int, columns: int) -> bool:
     return blocks * columns * ACCUMULATOR_BYTES < STACK_BYTES
 
 
-def _core(target: Target, shape: Shape, row: OutputRow) -> Core:
+def _core(target: Target, shape: Shape, row: OutputRow) -> CoreFigures:
     """Return what limits tiles on a processor.
 
     Tiles of short sums follow each other so closely that they hide latency together: rounded by
@@ -184,7 +129,7 @@ def _candidates(shape: Shape, limit: int, row: OutputRow) -> Iterator[tuple[int,
                 yield blocks, columns
 
 
-def _cycles(core: Core, shape: Shape, blocks: int, columns: int, packed: bool) -> float:
+def _cycles(core: CoreFigures, shape: Shape, blocks: int, columns: int, packed: bool) -> float:
     """Estimate what a row of y takes for all channels, with tiles of blocks by columns.
 
     A short tile waits for the latency of the multiplication, many blocks wait for weights, few
@@ -192,14 +137,14 @@ def _cycles(core: Core, shape: Shape, blocks: int, columns: int, packed: bool) -
     """
     weights_bytes = blocks * LANES * 4 * shape.steps
     load = next(cost for limit, cost in core.weights.items() if weights_bytes <= limit)
-    alone = core.alone if blocks == 1 else 0.0
-    far = core.far / blocks if weights_bytes > core.behind else 0.0
+    single_use = core.single_use if blocks == 1 else 0.0
+    wait = core.wait / blocks if weights_bytes > core.large_bytes else 0.0
     total = 0.0
     whole, rest = divmod(shape.columns, columns)
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width
         loads = blocks * load + width * core.x
-        step = max(tile, core.latency, loads) + blocks * load / 20 + far + alone
+        step = max(tile, core.latency, loads) + blocks * load / 20 + wait + single_use
         if packed and shape.steps <= MOST_PACKED and not rest:
             epilogue = blocks * _packed_epilogue(width, tile)
         else:
@@ -216,8 +161,8 @@ def _packed_epilogue(columns: int, tile: int) -> float:
     left = columns % 4
     if tile <= ZEN4.overlapped:
         return 2.6 * (columns - left) + 3.0 * left
-    together, alone = (2.6, 4.5) if tile <= 8 else (3.6, 5.0)
-    return together * (columns - left) + alone * left
+    by_fours, one_by_one = (2.6, 4.5) if tile <= 8 else (3.6, 5.0)
+    return by_fours * (columns - left) + one_by_one * left
 
 
 def _rows(shape: Shape, blocks: int, cores: int, reuse: int) -> int:

@@ -245,7 +245,7 @@ class _Emitter:
             w = self.buffers["w"][c, tap.vector, ramp(kernel.elements)]
             order = kernel.order(tap.select)
             for part, first in enumerate(firsts):
-                own = range(first * width, (first + count) * width)
-                x_part, w_part = shuffle(x, [order[i] for i in own]), shuffle(w, own)
+                elements = range(first * width, (first + count) * width)
+                x_part, w_part = shuffle(x, [order[i] for i in elements]), shuffle(w, elements)
                 sums[part] = lanes.step(sums[part], x_part, w_part)
         return sums[0] if lanes.parts == 1 else tirx.Shuffle(sums, list(range(LANES)))

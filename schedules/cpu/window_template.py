@@ -68,6 +68,5 @@ def window_template(
         default=_default,
         space=_space,
         pack=_pack,
-        x_types=lanes.dot.x_types,
         finish=lambda func: lanes.finish(rows_first(func)),
     )

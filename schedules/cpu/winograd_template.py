@@ -65,7 +65,6 @@ def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
         default=_default,
         space=_space,
         pack=pack,
-        x_types=direct.x_types,
         finish=_finish,
     )
 

@@ -183,4 +183,4 @@ def _barrier() -> None:
     T.evaluate(T.tvm_storage_sync("shared"))
 
 
-ATTENTION_CUDA = row_major_template("attention", NAME, refuses, kernel, ("uint8", "int8"))
+ATTENTION_CUDA = row_major_template("attention", NAME, refuses, kernel)

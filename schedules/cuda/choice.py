@@ -1,4 +1,4 @@
-"""Which instruction multiplies a layer on a GPU that has several: what takes less.
+"""The choice between dp4a and tensor cores for a layer: what takes least time.
 
 Times are those of tuning records where there are some of every template that is able, else
 estimates: a measured time and an estimated one do not compare.

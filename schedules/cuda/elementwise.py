@@ -48,7 +48,6 @@ def on_cuda(body: Body) -> ScheduleTemplate:
         kernel=_kernel,
         default=partial(default, name),
         space=partial(space, name),
-        x_types=body.x_types,
     )
 
 

@@ -83,5 +83,4 @@ def refuses(spec: Product, target: Target) -> str | None:
     return refuses_cuda(target) or product_refusal(spec)
 
 
-X_TYPES = ("uint8", "int8", "float32")
-PRODUCT_CUDA = row_major_template("product", NAME, refuses, kernel, X_TYPES)
+PRODUCT_CUDA = row_major_template("product", NAME, refuses, kernel)

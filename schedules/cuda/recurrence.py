@@ -273,6 +273,4 @@ def _barrier() -> None:
     T.evaluate(T.tvm_storage_sync("shared"))
 
 
-RECURRENCE_CUDA = replace(
-    row_major_template("recurrence", NAME, refuses, kernel, ("float32",)), pack=pack
-)
+RECURRENCE_CUDA = replace(row_major_template("recurrence", NAME, refuses, kernel), pack=pack)

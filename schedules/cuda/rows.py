@@ -179,5 +179,5 @@ def _memory(count: int, scope: str) -> Any:
     return T.sblock_alloc_buffer((T.int64(count),), "float32", scope=scope, layout=None)
 
 
-NORMALIZE_CUDA = row_major_template("normalize", "normalize_cuda", refuses, kernel, ("float32",))
-SOFTMAX_CUDA = row_major_template("softmax", "softmax_cuda", refuses, kernel, ("float32",))
+NORMALIZE_CUDA = row_major_template("normalize", "normalize_cuda", refuses, kernel)
+SOFTMAX_CUDA = row_major_template("softmax", "softmax_cuda", refuses, kernel)

@@ -1,9 +1,9 @@
-"""Sample an image at moved places on a GPU: a place for a thread, several blocks of channels.
+"""CUDA kernel of deformable sampling: one output position per thread, several channel blocks each.
 
 What it computes is in ``schedules.bodies.sample2d``; here are the loops:
 
     blockIdx.x threadIdx.x    n  group,tap  c/b/8  oh  ow      neighbours in a row: coalesced
-      corners, weights        4 of one place, in registers
+      corners, weights        4 of one position, in registers
       8 blocks of channels    4 loads, 1 product, 3 fma a channel; a word stored at once
 
 Where channels are not blocked, or blocks straddle taps, a thread has one element.
@@ -29,7 +29,7 @@ from schedules.template import Layouts, ScheduleTemplate
 
 NAME = "sample2d_cuda"
 WARP = 32
-CHANNEL_BLOCKS = 8  # of channels that one thread computes for its place
+CHANNEL_BLOCKS = 8  # of channels that one thread computes for its position
 
 
 def refuses(spec: Sample2d, target: Target) -> str | None:
@@ -57,45 +57,47 @@ def _apply(sch: Schedule, spec: Sample2d, threads: ExprRV | int | None, *, sampl
     (block,) = template_blocks(sch)
     sch.unannotate(block, "template")
     sch.annotate(block, "template", NAME)
-    own = None
+    words = None
     if int(sch.get(block).annotations["run"]):
         stored = sch.cache_write(block, 0, "local")
-        places, own = _places(sch, spec, block, sampled)
+        positions, words = _positions(sch, spec, block, sampled)
     else:
-        places = sch.fuse(*sch.get_loops(block))
-    threads = _threads(sch, places) if threads is None else threads
-    grid, thread = sch.split(places, [None, threads])
+        positions = sch.fuse(*sch.get_loops(block))
+    threads = _threads(sch, positions) if threads is None else threads
+    grid, thread = sch.split(positions, [None, threads])
     sch.bind(grid, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
     for name in STAGES:
         stage = sch.get_sblock(name)
         sch.compute_at(stage, thread)
         sch.set_scope(stage, 0, "local")
-    if own is not None:
-        sch.reverse_compute_at(stored, own, preserve_unit_loops=True)
+    if words is not None:
+        sch.reverse_compute_at(stored, words, preserve_unit_loops=True)
         sch.vectorize(sch.get_loops(stored)[-1])
 
 
-def _places(sch: Schedule, spec: Sample2d, block: SBlockRV, sampled: bool) -> tuple[LoopRV, LoopRV]:
-    """Return the loop over places, and that over the words which a thread stores one by one."""
+def _positions(
+    sch: Schedule, spec: Sample2d, block: SBlockRV, sampled: bool
+) -> tuple[LoopRV, LoopRV]:
+    """Return the loop over positions, and that over the words which a thread stores one by one."""
     n, column, row, col, lane = sch.get_loops(block)
     blocks = spec.channels // spec.groups // int(sch.get(lane).extent)
     tap, channels = sch.split(column, [None, blocks])
     tiles = [blocks // divisor(blocks), divisor(blocks)]
     if sampled:
         tiles = sch.sample_perfect_tile(channels, n=2, max_innermost_factor=2 * CHANNEL_BLOCKS)
-    some, several = sch.split(channels, tiles)
+    outer, inner = sch.split(channels, tiles)
     words, lane = sch.split(lane, [None, LANES])
-    sch.reorder(n, tap, some, row, col, several, words, lane)
-    return sch.fuse(n, tap, some, row, col), words
+    sch.reorder(n, tap, outer, row, col, inner, words, lane)
+    return sch.fuse(n, tap, outer, row, col), words
 
 
-def _threads(sch: Schedule, places: LoopRV) -> int:
-    """Return the most threads that divide the places, if these are warps, else ``THREADS``.
+def _threads(sch: Schedule, positions: LoopRV) -> int:
+    """Return the most threads that divide the positions, if these are warps, else ``THREADS``.
 
-    Without a rest TVM sees that a thread looks at one place, and keeps its corners in registers.
+    Without a rest TVM sees that a thread looks at one position, and keeps its corners in registers.
     """
-    extent = sch.get(places).extent
+    extent = sch.get(positions).extent
     count = int(extent) if isinstance(extent, tirx.IntImm) else 1
     return next((size for size in range(THREADS, 0, -WARP) if count % size == 0), THREADS)
 

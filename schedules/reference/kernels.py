@@ -93,10 +93,10 @@ def _rescale(spec: Rescale, tensors: Arrays, params: Arrays) -> np.ndarray:
             x = np.where(x < 0, x * params["alpha"].reshape(per_channel), x)
         return clamp(x, params["clamp"])
     z_x, z_y = params["z"]
-    acc, own = x.astype(np.int32) - z_x, factors(spec, params, "m")
+    acc, multiplier = x.astype(np.int32) - z_x, factors(spec, params, "m")
     if spec.leaky:
-        own = by_sign(acc, own, factors(spec, params, "m_neg", per_channel))
-    return scale(spec, acc, own, z_y, params["clamp"])
+        multiplier = by_sign(acc, multiplier, factors(spec, params, "m_neg", per_channel))
+    return scale(spec, acc, multiplier, z_y, params["clamp"])
 
 
 def _table(spec: Table, tensors: Arrays, params: Arrays) -> np.ndarray:

@@ -55,8 +55,8 @@ def add(spec: Binary, a: np.ndarray, b: np.ndarray, params: Arrays) -> np.ndarra
         product = _wide(a) * params["m_a"] + _wide(b) * params["m_b"]
     else:
         scaled = (
-            shift_right((_wide(q) << HEADROOM) * m, own, spec.rounding)
-            for q, (m, own) in (
+            shift_right((_wide(q) << HEADROOM) * m, right, spec.rounding)
+            for q, (m, right) in (
                 (a, factors(spec, params, "m_a")),
                 (b, factors(spec, params, "m_b")),
             )
@@ -77,15 +77,15 @@ def epilogue(
         product = product + _wide(r) * params["m_add"].reshape(shape)
         shift = params["shift"].reshape(shape)
         return requantize_fixed(product, shift, z_y, bounds, spec.y, spec.rounding)
-    own = factors(spec, params, "m", shape)
+    multiplier = factors(spec, params, "m", shape)
     if spec.leaky:
-        own = by_sign(acc, own, factors(spec, params, "m_neg", shape))
+        multiplier = by_sign(acc, multiplier, factors(spec, params, "m_neg", shape))
     if spec.activation:
-        t = activated(spec.activation, acc.astype(np.float32) * own[0]) * params["m_y"]
+        t = activated(spec.activation, acc.astype(np.float32) * multiplier[0]) * params["m_y"]
         return to_integer(t, z_y, bounds, spec.y)
     if r is None:
-        return scale(spec, acc, own, z_y, bounds)
-    t = fma(r.astype(np.float32), params["m_r"], acc.astype(np.float32) * own[0])
+        return scale(spec, acc, multiplier, z_y, bounds)
+    t = fma(r.astype(np.float32), params["m_r"], acc.astype(np.float32) * multiplier[0])
     return to_integer(t, z_y, bounds, spec.y)
 
 

@@ -63,8 +63,8 @@ class Binary(Requantizing):
             return (*self.scaled_by("m"), "z", "clamp")
         if self.rounding == "tpu-mlir" and self.operator == "add":
             return ("m_a", "m_b", "shift", "z", "clamp")
-        own = ("m",) if self.rounding and self.operator == "add" else ()
-        return (*self.scaled_by("m_a", "m_b", *own), "z", "clamp")
+        of_sum = ("m",) if self.rounding and self.operator == "add" else ()
+        return (*self.scaled_by("m_a", "m_b", *of_sum), "z", "clamp")
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("a", "b" or "y")."""

@@ -70,8 +70,8 @@ class Normalize(OperatorSpec):
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        own = () if self.y == "float32" else QUANTIZE_PARAMS
-        return ("gamma", "beta", "epsilon", "count", *own)
+        of_quantize = () if self.y == "float32" else QUANTIZE_PARAMS
+        return ("gamma", "beta", "epsilon", "count", *of_quantize)
 
     def shape(self, name: str) -> Shape:
         """Logical shape of x and y."""

@@ -60,6 +60,12 @@ class OperatorSpec:
         """
         return 0
 
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known, and none symbolic."""
+        shapes = [self.shape(name) for name in (*self.tensors, "y")]
+        return all(isinstance(size, int) for shape in shapes for size in shape)
+
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name``, one of ``tensors`` or "y"."""
         raise NotImplementedError

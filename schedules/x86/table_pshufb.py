@@ -27,8 +27,8 @@ def _find(instruction: str, lanes: int, x: Expr, parts: Sequence[Expr]) -> Expr:
     entries = byte_everywhere(0, lanes)
     for number, part in enumerate(parts):
         repeated = shuffle(part, list(range(PART)) * (lanes // PART))
-        own = x ^ byte_everywhere(PART * number, lanes)
-        entry = tirx.call_llvm_pure_intrin(dtype, "llvm.uadd.sat", own, limit)
+        relative = x ^ byte_everywhere(PART * number, lanes)
+        entry = tirx.call_llvm_pure_intrin(dtype, "llvm.uadd.sat", relative, limit)
         entries = entries | tirx.call_llvm_pure_intrin(dtype, instruction, repeated, entry)
     return entries
 

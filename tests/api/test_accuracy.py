@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy import Outputs, Subject, open_networks
+from benchmarks.accuracy.trained_network import Outputs, TrainedNetwork, open_networks
 from relay_int8 import ImportOptions, QuantConfig, Report, compile_model, load
 from relay_int8.numerics.snr import snr_db
 
@@ -40,7 +40,7 @@ class Compiled:
     """A network quantized by default, what its artifact gives for each image, and its QDQ file."""
 
     name: str
-    subject: Subject
+    subject: TrainedNetwork
     report: Report
     outputs: Outputs
     qdq: Path
@@ -52,7 +52,7 @@ def compiled(request, shared_data, tmp_path_factory, full) -> Compiled:
     if not full and name != QUICKEST:
         pytest.skip("half a minute a network; --full runs it")
     folder = tmp_path_factory.mktemp(name)
-    subject = Subject(open_networks(shared_data)[name])
+    subject = TrainedNetwork(open_networks(shared_data)[name])
     report = compile_model(
         subject.model,
         subject.calibration,
@@ -108,7 +108,7 @@ LEAST_AUTO = {
 def test_accuracy_when_all_is_chosen(shared_data, name, full):
     if not full:
         pytest.skip("minutes a network; --full runs it")
-    subject = Subject(open_networks(shared_data)[name])
+    subject = TrainedNetwork(open_networks(shared_data)[name])
     score = subject.score(subject.outputs(subject.quantized(QuantConfig(preset="auto")).run))
     least, least_snr_db = LEAST_AUTO[name]
     assert score.metric >= least

@@ -4,7 +4,7 @@ import threading
 import time
 
 from benchmarks.systems import System
-from benchmarks.turns import run_for
+from benchmarks.turn import run_for
 
 
 class Spinner:

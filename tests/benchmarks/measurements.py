@@ -1,7 +1,7 @@
 """Cells with made-up times."""
 
 from benchmarks.measurement import Measurement
-from benchmarks.turns import Turn
+from benchmarks.turn import Turn
 
 
 def cell(times_ms, **changes):

@@ -20,7 +20,7 @@ def conv(x, w, **attributes):
         [numpy_helper.from_array(np.ones(w, "float32"), "w")],
     )
     return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=zoo.network.IR_VERSION
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=zoo.graph_writer.IR_VERSION
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.tuning import GOALS, LAYERS, poorest, report, task_of, trials_needed
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
 from relay_int8.tuning.trial_log import Trial
 from schedules import space
 from tests.tuning.fake_device import VNNI, seconds

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.compare_systems import cores_for
-from benchmarks.turns import racers, run_for, run_together
+from benchmarks.turn import run_for, run_together
+from benchmarks.turns import racers
 from tests.benchmarks.fake_systems import system
 
 pytestmark = pytest.mark.fast

@@ -5,7 +5,6 @@ import pytest
 
 from relay_int8.calibration import (
     METHODS,
-    ArrayRunner,
     CalibrationTable,
     Method,
     calibrate,
@@ -15,6 +14,7 @@ from relay_int8.calibration.methods import find_method
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.numerics.qparams import SMALLEST_THRESHOLD
+from tests.calibration.array_runner import ArrayRunner
 
 pytestmark = pytest.mark.fast
 F = np.float32

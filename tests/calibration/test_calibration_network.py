@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.calibration import ArrayRunner, calibrate
+from relay_int8.calibration import calibrate
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.network import CalibrationNetwork, CalibrationRecipe
 from relay_int8.compiler.pipeline import lower
 from relay_int8.errors import CalibrationError
 from schedules.targets import named_target, native_target
+from tests.calibration.array_runner import ArrayRunner
 from tests.small_networks import NetworkWriter
 
 pytestmark = pytest.mark.fast

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.calibration import ArrayRunner, calibrate
+from relay_int8.calibration import calibrate
 from relay_int8.calibration.channels import ScalableChannels
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.methods import METHODS, find_method
 from relay_int8.calibration.network import CalibrationRecipe
 from relay_int8.numerics.equalization import HEADROOM, LARGEST
 from schedules.targets import native_target
+from tests.calibration.array_runner import ArrayRunner
 from tests.small_networks import NetworkWriter
 
 pytestmark = pytest.mark.fast

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relay_int8.calibration import ArrayRunner, calibrate
+from relay_int8.calibration import calibrate
 from relay_int8.calibration.cluster import DaskMapper, connected, shards
 from relay_int8.errors import CalibrationError, ConfigError
+from tests.calibration.array_runner import ArrayRunner
 
 F = np.float32
 TENSORS = {"x": "s8", "h": "u8", "y": "asymmetric"}

@@ -7,11 +7,11 @@ import pytest
 
 from relay_int8.calibration.means import ChannelMeans
 from relay_int8.calibration.network import CalibrationNetwork
-from relay_int8.calibration.observe import ArrayRunner
-from relay_int8.numerics.channel_means import LAST_AXIS, channel_means
+from relay_int8.numerics.channel_means import LAST_AXIS
 from relay_int8.quantization.refine.float_tensors import FloatTensors, KnownRunner
 from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import native_target
+from tests.calibration.array_runner import ArrayRunner, channel_means
 from tests.small_networks import NetworkWriter
 
 F = np.float32

@@ -6,7 +6,6 @@ import tvm
 from tvm import relax
 
 from relay_int8.calibration.methods import find_method
-from relay_int8.calibration.observe import channel_means
 from relay_int8.calibration.observe_tensors import ObserveTensors
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.graph import dataflow
@@ -14,6 +13,7 @@ from relay_int8.graph.layers import LAST_AXIS
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.reference.kernels import reference
 from schedules.spec import MAGNITUDE, SIGNED
+from tests.calibration.array_runner import channel_means
 from tests.small_networks import NetworkWriter, nn
 
 pytestmark = pytest.mark.fast

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from relay_int8.calibration import ArrayRunner, Grid, Histogram, Range, calibrate, open_data
+from relay_int8.calibration import Grid, Histogram, Range, calibrate, open_data
 from relay_int8.calibration.growing import covering, merge_growing
 from relay_int8.calibration.methods import METHODS, find_method
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
+from tests.calibration.array_runner import ArrayRunner
 
 pytestmark = pytest.mark.fast
 F = np.float32

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from relay_int8.calibration import METHODS, ArrayRunner, Histogram, Range, calibrate
+from relay_int8.calibration import METHODS, Histogram, Range, calibrate
 from relay_int8.calibration.methods import kl_mxnet
+from tests.calibration.array_runner import ArrayRunner
 from tests.calibration.test_published_searches import SAMPLES, histogram, magnitudes
 
 F = np.float32

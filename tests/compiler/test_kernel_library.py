@@ -50,7 +50,7 @@ def test_second_network_compiles_nothing(compiled):
     alone = _run(compile_module(mod, TARGET))
     with sharing_kernels():
         first, second, third = (
-            compile_module(mod, TARGET, shared=shared) for shared in (False, True, True)
+            compile_module(mod, TARGET, transient=transient) for transient in (False, True, True)
         )
     assert compiled[0] == compiled[1]
     assert compiled[0]
@@ -62,7 +62,7 @@ def test_second_network_compiles_nothing(compiled):
 def test_without_a_context_nothing_is_remembered(compiled):
     mod = residual()
     for _ in range(2):
-        compile_module(mod, TARGET, shared=True)
+        compile_module(mod, TARGET, transient=True)
     assert compiled[0] == compiled[1]
     assert compiled[0]
 
@@ -81,12 +81,12 @@ def test_a_function_is_made_once_for_its_key_in_a_context():
     assert len(made) == 4 and again == made[2:]
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_any_number_of_modules_computes_the_same(monkeypatch, shared):
+@pytest.mark.parametrize("transient", [False, True])
+def test_any_number_of_modules_computes_the_same(monkeypatch, transient):
     found = {}
     for most in (1, 2, kernel_library.CHUNKS):
-        monkeypatch.setattr(kernel_library, "FEW_CHUNKS" if shared else "CHUNKS", most)
-        built = compile_module(residual(), TARGET, shared=shared)
+        monkeypatch.setattr(kernel_library, "FEW_CHUNKS" if transient else "CHUNKS", most)
+        built = compile_module(residual(), TARGET, transient=transient)
         found[most] = _run(built), 1 + len(built.executable.mod.imports)
     assert len({outputs for outputs, _ in found.values()}) == 1
     counts = [modules for _, modules in found.values()]
@@ -97,7 +97,7 @@ def test_an_exported_library_has_all_its_kernels(compiled, tmp_path):
     mod = residual()
     compile_module(mod, TARGET)
     with sharing_kernels():
-        compile_module(mod, TARGET, shared=True)
+        compile_module(mod, TARGET, transient=True)
         built = compile_module(mod, TARGET)
     built.export(tmp_path / "library.so")
     assert compiled[0] == compiled[2]
@@ -112,11 +112,11 @@ def test_networks_run_the_kernels_of_a_linked_library(compiled, tmp_path):
     mod = QuantizedNetwork.make(residual(), any_params).mod
     with sharing_kernels():
         built = compile_module(mod, TARGET)
-        in_memory = _run(compile_module(mod, TARGET, shared=True))
+        in_memory = _run(compile_module(mod, TARGET, transient=True))
         built.export(tmp_path / "library.so")
         share_library(built.executable, tmp_path / "library.so")
         (tmp_path / "library.so").unlink()
-        again = compile_module(mod, TARGET, shared=True)
+        again = compile_module(mod, TARGET, transient=True)
         assert {module.kind for module in again.executable.mod.imports} == {"library", "llvm"}
         assert _run(again) == in_memory == _run(built)
     assert not compiled[2]

@@ -15,8 +15,8 @@ from relay_int8.compiler.lower_kernels import plain_loops
 from relay_int8.compiler.merge_kernels import merged_kernels
 from relay_int8.compiler.passes.lower.place_concats import at_any_offset
 from relay_int8.graph.attributes import SPEC, TEMPLATE
-from schedules.catalog import select
 from schedules.layout import NCHW16C
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Conv2d, Spec, to_json
 from schedules.targets import TARGETS
@@ -89,7 +89,7 @@ def test_networks_after_it_run_the_kernels_that_others_were_merged_into(monkeypa
     network = QuantizedNetwork.make(widening())
     with sharing_kernels():
         first, second = (
-            compile_module(network.mod, TARGET, shared=shared) for shared in (False, True)
+            compile_module(network.mod, TARGET, transient=transient) for transient in (False, True)
         )
     assert any("conv2d" in name for name in compiled[0])
     assert not any("conv2d" in name for name in compiled[1])

@@ -9,9 +9,9 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.catalog import select
 from schedules.cuda.device.devices import compute_capability
 from schedules.layout import NCHW4C
+from schedules.selection import select
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 from tests.cuda.emulator import Emulator, cuda_source
 from tests.cuda.ptx.emulator import PtxEmulator

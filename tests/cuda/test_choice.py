@@ -9,11 +9,11 @@ from relay_int8.compiler.build import kernel_calls
 from relay_int8.compiler.pipeline import lower
 from relay_int8.graph.attributes import SPEC, TEMPLATE
 from relay_int8.tuning.alternatives import alternatives
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
 from relay_int8.tuning.records import Records
 from relay_int8.tuning.tasks import tasks_of
-from relay_int8.tuning.trial_log import Log, Manifest, Trial
-from schedules.catalog import select
+from relay_int8.tuning.trial_log import Log, LogManifest, Trial
+from schedules.selection import select
 from schedules.space import version
 from schedules.spec import Conv2d
 from schedules.targets import target_config
@@ -74,7 +74,7 @@ def test_measured_times_decide_where_all_are_known(microseconds, template: str):
 
 def write_log(folder: Path, tasks: tuple[Task, ...], seconds: Callable[[Task], float]) -> Records:
     """Return the records of a log in which each kernel's default schedule took ``seconds``."""
-    manifest = Manifest(
+    manifest = LogManifest(
         device="none",
         network="any",
         network_digest="0",

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedules.catalog import select
 from schedules.cuda.dp4a.conv2d_f16 import CONV2D_F16_CUDA
 from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
 from schedules.cuda.dp4a.dense import DENSE_F16_CUDA, DENSE_F32_CUDA
+from schedules.selection import select
 from schedules.spec import Conv2d, Dense
 from schedules.targets import native_target
 from schedules.template import Arrays, ScheduleError

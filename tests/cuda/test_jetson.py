@@ -7,9 +7,9 @@ import pytest
 
 from relay_int8.errors import ArtifactError
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.tuning import rack
-from relay_int8.tuning.bench import Batch
-from relay_int8.tuning.remote import RemoteDevices
+from relay_int8.tuning import remote_worker
+from relay_int8.tuning.batch import Batch
+from relay_int8.tuning.remote_measurer import RemoteMeasurer
 from schedules.spec import Conv2d, to_json
 from schedules.targets import named_target, target_config
 from schedules.task import Task
@@ -26,7 +26,7 @@ AARCH64 = 183  # e_machine of an ELF file
 @pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-g++"), reason="needs the cross compiler")
 def test_candidates_for_a_jetson_are_linked_for_its_processor(tmp_path):
     library = tmp_path / "library.so"
-    rack._compile(Batch(task=TASK, target=SM_87, candidates=(None,)), library, None)
+    remote_worker._compile(Batch(task=TASK, target=SM_87, candidates=(None,)), library, None)
     assert int.from_bytes(library.read_bytes()[18:20], "little") == AARCH64
 
 
@@ -35,4 +35,4 @@ def test_without_the_cross_compiler_nothing_is_tuned(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     rack_of_one = Endpoint(address=Address("127.0.0.1", 9090))
     with pytest.raises(ArtifactError, match=r"aarch64-linux-gnu-g\+\+ not found: .* install it"):
-        RemoteDevices(SM_87, rack_of_one)
+        RemoteMeasurer(SM_87, rack_of_one)

@@ -10,7 +10,8 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from relay_int8.tuning import bench
-from relay_int8.tuning.bench import Batch, compile_batch
+from relay_int8.tuning.batch import Batch
+from relay_int8.tuning.bench import compile_batch
 from schedules.cuda.device import limits
 from schedules.cuda.device.limits import exceeded
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A

@@ -5,9 +5,9 @@ from tvm import tirx
 
 from relay_int8.compiler.passes.lower import alter_layout
 from relay_int8.graph.attributes import TEMPLATE
-from schedules.catalog import select
 from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
+from schedules.selection import select
 from tests.cuda.emulator import kernels
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_80

@@ -15,9 +15,9 @@ from benchmarks import zoo
 from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.tuning.network import network_tasks
-from schedules.catalog import select
 from schedules.cuda.toolchain.nvrtc import KernelUsage, Nvrtc
 from schedules.layout import NCHW4C, ROW
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Conv2d, Dense, Sample2d, Spec
 from schedules.task import Task

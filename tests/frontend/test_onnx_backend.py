@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.onnx_backend import (
+from benchmarks.parity.onnx_backend import (
     VARIANTS,
     difference,
     node_cases,

@@ -15,7 +15,7 @@ from tests.frontend.torch_programs import program_results
 from tests.mxnet_models import run_fast, run_lowered
 from tests.onnx_models import assert_close
 
-# Programs of benchmarks.torch_transformers; "core" ones went through run_decompositions().
+# Programs of benchmarks.parity.torch_transformers; "core" ones went through run_decompositions().
 PROGRAMS = (
     *("attention", "axes", "created", "encoder", "gru", "logic", "lstm_given", "norms", "places"),
     *("rotary", "bags", "ordered", "resized", "scattered", "synonyms"),

@@ -1,6 +1,6 @@
 """Programs that PyTorch 2.13 and 2.15 exported.
 
-They are of ``benchmarks.torch_exporter``, --networks --size 16 and --transformers.
+They are of ``benchmarks.parity.torch_exporter``, --networks --size 16 and --transformers.
 """
 
 import io

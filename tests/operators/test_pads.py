@@ -9,7 +9,7 @@ from relay_int8.numerics.qparams import QParams, activation, constant_integer
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import quantize
-from relay_int8.quantization.refine.equalize import channel_maxima, equalized
+from relay_int8.quantization.refine.equalize import channel_maxima, equalized_by
 from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
@@ -67,7 +67,8 @@ def test_factors_pass_zeros_alone(value, kept):
     mod = net.module(net.conv("y", p, 4, 2))
     maxima = channel_maxima(NumpyNetwork(mod), [{"x": x} for x in images(mod, 2)])
     assert ("a" in maxima) == kept
-    before, after = (NumpyNetwork(one) for one in (mod, equalized(mod, maxima)))
+    equalized = equalized_by(mod, maxima, "cross-layer", 2).mod
+    before, after = (NumpyNetwork(one) for one in (mod, equalized))
     (x,) = images(mod)
     np.testing.assert_allclose(
         after.run({"x": x})["y"], before.run({"x": x})["y"], rtol=1e-4, atol=1e-5

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from benchmarks.accuracy import Subject, open_networks
+from benchmarks.accuracy.trained_network import TrainedNetwork, open_networks
 from relay_int8 import ImportOptions, QuantConfig, load
 from relay_int8.api.compile import compile_model
 from relay_int8.compiler.build import kernel_calls
@@ -158,7 +158,7 @@ def test_the_artifact_says_so_and_is_as_accurate(tmp_path):
 def test_accuracy_of_a_trained_network(shared_data, rounding: Requantize, full: bool):
     if not full:
         pytest.skip("minutes; --full runs it")
-    subject = Subject(open_networks(shared_data)["resnet8"])
+    subject = TrainedNetwork(open_networks(shared_data)["resnet8"])
     plain, fixed = (
         subject.score(subject.outputs(subject.quantized(QuantConfig(requantize=requantize)).run))
         for requantize in ("float", rounding)

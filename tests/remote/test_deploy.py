@@ -20,7 +20,8 @@ from relay_int8.compiler.build import compile_module
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError, ConfigError, DeployError
 from relay_int8.remote.address import Endpoint
-from relay_int8.remote.deploy import compare, deploy
+from relay_int8.remote.comparison import compare
+from relay_int8.remote.deploy import deploy
 from relay_int8.remote.device import Device, Needs, misfit
 from relay_int8.runtime.artifact import save_artifact
 from relay_int8.runtime.manifest import Manifest

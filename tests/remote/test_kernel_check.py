@@ -5,7 +5,7 @@ import pytest
 
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Address
-from relay_int8.remote.deploy import _check, compare
+from relay_int8.remote.comparison import check_outputs, compare
 from relay_int8.remote.kernel_check import check_kernels, expected_results, of_sign
 from relay_int8.runtime.kernel_entry import KernelEntry
 from relay_int8.runtime.manifest import Manifest
@@ -127,7 +127,7 @@ def verdict(actual_kernels, listed=True):
     outputs, expected = {"y": ulps_off(floats(), 3)}, {"y": floats()}
     comparisons = (compare("y", outputs["y"], expected["y"]),)
     check = check_kernels(KERNELS, EXPECTED, actual_kernels) if listed else None
-    _check(comparisons, check, outputs, expected, manifest(*KERNELS), ADDRESS)
+    check_outputs(comparisons, check, outputs, expected, manifest(*KERNELS), ADDRESS)
 
 
 def test_rounding_is_let_through():

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 from relay_int8.compiler.run_recorder import Recording
-from relay_int8.report.profile import (
-    PARTS,
-    Rates,
-    footprint_bytes,
-    profile_of,
-)
+from relay_int8.report.profile import PARTS, Rates
+from relay_int8.report.profile_parts import footprint_bytes, profile_of
 from relay_int8.runtime.kernel_entry import KernelEntry
 
 pytestmark = pytest.mark.fast

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from relay_int8.report.accuracy import Evaluation
-from relay_int8.report.contents import ELSEWHERE, Hazard, Report
+from relay_int8.report.contents import INT16_SATURATION, Hazard, Report
 from relay_int8.report.verdict import verdict
 from tests.report.test_report import REPORT
 
@@ -67,7 +67,7 @@ def test_floats_have_their_share_and_reasons():
 
 
 def test_hazards_are_counted_but_those_of_other_runtimes():
-    kinds = ("constant", "constant", "few-images", ELSEWHERE)
+    kinds = ("constant", "constant", "few-images", INT16_SATURATION)
     hazards = tuple(Hazard(kind=kind, name="x", message="") for kind in kinds)
     found = verdict(replace(REPORT, hazards=hazards))["To look at"]
     assert found == "constant (2), few-images (1)"

@@ -8,9 +8,9 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.catalog import select
 from schedules.layout import ROW, Layout
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.spec import Spec
 from schedules.targets import native_target
 from schedules.template import Arrays, Layouts

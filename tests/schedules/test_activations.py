@@ -11,10 +11,10 @@ from tvm.target import Target
 
 from relay_int8.graph.gates import activation_of
 from relay_int8.tuning.problem import problem
-from schedules.catalog import select
 from schedules.layout import NCHW16C, ROW
 from schedules.reference.functions import activated
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Activation, Conv2d, Dense, from_json, to_json
 from schedules.targets import named_target

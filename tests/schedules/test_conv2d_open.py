@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tvm
 
-from schedules.catalog import of_any_size, select
+from schedules.any_size import of_any_size
 from schedules.cpu.conv2d_open import CONV2D_OPEN_F32, opened
 from schedules.cpu.depthwise import DEPTHWISE_F32
 from schedules.cpu.f32 import CONV2D_F32
 from schedules.layout import NCHW16C
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Conv2d, from_json, to_json
 from schedules.targets import native_target

@@ -9,10 +9,10 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.catalog import select
 from schedules.cpu.layout_flexible import BINARY_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.spec import Binary, Bound, Dequantize, Quantize, Rescale, Table
 from schedules.targets import named_target
 from schedules.template import Layouts, ScheduleError

@@ -9,10 +9,10 @@ import pytest
 from tvm.target import Target
 
 from relay_int8.numerics.multipliers import fixed_constants
-from schedules.catalog import select
 from schedules.layout import NCHW16C, ROW
 from schedules.reference.exact import shift_right
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.spec import ROUNDINGS, Binary, Bound, Conv2d, Dense, Pool2d, Rescale
 from schedules.targets import named_target
 from schedules.template import ScheduleError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from relay_int8.tuning.problem import random_taps
+from relay_int8.tuning.problem_constants import random_taps
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.spec import Interpolate

@@ -7,10 +7,10 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.catalog import select
 from schedules.cpu.f32 import RECURRENCE_F32
 from schedules.cpu.plain import RECURRENCE_PLAIN
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.spec import Quantize, Recurrence, from_json, to_json
 from schedules.targets import named_target
 from schedules.x86.products import RECURRENCE_AVX2, RECURRENCE_AVXVNNI, RECURRENCE_VNNI

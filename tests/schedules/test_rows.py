@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from schedules.catalog import select
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.spec import Normalize, Quantize, Softmax
 from schedules.targets import named_target
 from schedules.template import Arrays, ScheduleError

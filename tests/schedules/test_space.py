@@ -8,8 +8,8 @@ from tvm.target import Target
 from tvm_ffi import structural_equal
 
 from schedules import space
-from schedules.catalog import select
 from schedules.layout import NCHW16C
+from schedules.selection import select
 from schedules.spec import Conv2d, Rescale
 from schedules.targets import TARGETS
 from schedules.template import Layouts, ScheduleError

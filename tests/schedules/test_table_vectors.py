@@ -4,8 +4,8 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.catalog import select
 from schedules.layout import NCHW16C, ROW
+from schedules.selection import select
 from schedules.spec import Table
 from schedules.targets import named_target, native_target
 from tests.schedules.any_layout_runs import check, random_values

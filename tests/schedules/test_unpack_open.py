@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tvm
 
-from schedules.catalog import of_any_size, select
+from schedules.any_size import of_any_size
 from schedules.cpu.unpack_open import UNPACK_OPEN
 from schedules.layout import NCHW16C, ROW
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import Dequantize, Move, Spec, from_json, to_json
 from schedules.targets import native_target

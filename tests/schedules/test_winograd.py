@@ -11,9 +11,9 @@ from tvm.target import Target
 
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.bodies import toom_cook
-from schedules.catalog import select
 from schedules.cpu import winograd_rule, winograd_template
 from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, sizes
+from schedules.selection import select
 from schedules.spec import Conv2d
 from schedules.targets import compact
 from schedules.x86.vnni import CONV2D_VNNI

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from tvm.target import Target
 
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
 from relay_int8.tuning.measurer import MeasuringDevice
-from relay_int8.tuning.trial_log import Manifest
+from relay_int8.tuning.trial_log import LogManifest
 from schedules.space import Choices
 from schedules.spec import Conv2d, to_json
 from schedules.targets import TARGETS
@@ -76,8 +76,8 @@ class FakeDevice:
         ]
 
 
-def manifest(tasks: Sequence[Task]) -> Manifest:
-    return Manifest(
+def manifest(tasks: Sequence[Task]) -> LogManifest:
+    return LogManifest(
         device="fake",
         network="net",
         network_digest="",

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from relay_int8.errors import RecordError
-from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.batch import Measured
+from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials
 
-MANIFEST = Manifest(
+MANIFEST = LogManifest(
     device="cpu",
     network="net",
     network_digest="d",

@@ -14,13 +14,14 @@ from relay_int8 import ImportOptions, load_model
 from relay_int8.demo import MODEL
 from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.tuning.bench import Batch, Timing, compile_batch
+from relay_int8.tuning.batch import Batch, Timing
+from relay_int8.tuning.bench import compile_batch
 from relay_int8.tuning.device_fault import fault_of
-from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.local_measurer import LocalMeasurer
 from relay_int8.tuning.measurer import ROUNDS, MeasuringDevice
 from relay_int8.tuning.network import network_tasks
-from relay_int8.tuning.rack import SessionLost
-from relay_int8.tuning.remote import RemoteDevices
+from relay_int8.tuning.remote_measurer import RemoteMeasurer
+from relay_int8.tuning.remote_worker import SessionLost
 from relay_int8.tuning.session import TuneOptions, obstacle, tune_tasks
 from schedules.space import first
 from schedules.targets import named_target, target_config
@@ -33,8 +34,8 @@ pytestmark = pytest.mark.skipif(
 )
 MEASURE = """
 import json, sys
-from relay_int8.tuning.bench import Timing
-from relay_int8.tuning.measure import LocalMeasurer
+from relay_int8.tuning.batch import Timing
+from relay_int8.tuning.local_measurer import LocalMeasurer
 from relay_int8.tuning.session import obstacle
 from schedules.task import Task
 from schedules.targets import named_target, target_config
@@ -138,7 +139,7 @@ def device(right, tmp_path, monkeypatch):
 
 def test_over_rpc(batch, device):
     timing = Timing(repeats=2, repeat_ms=1)
-    with RemoteDevices(batch.target, device, timing=timing) as measurer:
+    with RemoteMeasurer(batch.target, device, timing=timing) as measurer:
         assert measurer.describe() == MeasuringDevice(name="Fake GPU", multiprocessors=2)
         apart = measurer.measure(batch.task, batch.candidates)
         both = measurer.compare(batch.task, batch.candidates)
@@ -167,7 +168,7 @@ def test_what_no_candidate_is_to_blame_for(message, remedy):
 @pytest.mark.fast
 def test_a_gpu_of_another_computer_that_cannot_be_used_stops_the_run():
     endpoint = Endpoint(address=Address("127.0.0.1", 9090))
-    measurer = RemoteDevices(target_config(named_target("sm_80")), endpoint)
+    measurer = RemoteMeasurer(target_config(named_target("sm_80")), endpoint)
     with pytest.raises(DeployError, match=r"9090: CUDA: out of memory; .* go on with --resume"):
         measurer._lost(SessionLost("CUDA: out of memory; end it"))
     assert measurer._lost(SessionLost("connection reset")).verdict == "lost"

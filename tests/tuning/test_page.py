@@ -11,7 +11,7 @@ from relay_int8.report.tuning_page import (
     round_correlations,
     write_tuning_page,
 )
-from relay_int8.tuning.session import results
+from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.trial_log import Log, read_manifest, read_trials
 from relay_int8.tuning.tuner import Tuner
 from relay_int8.tuning.winner import by_task, winner
@@ -76,7 +76,7 @@ def test_every_kernel_is_there_with_its_numbers(page, log):
 
 
 def test_totals_are_there(page, log):
-    found = results(read_manifest(log), read_trials(log))
+    found = log_summary(read_manifest(log), read_trials(log))
     assert f"{found['untuned_us']:.1f} us by default, {found['tuned_us']:.1f} us tuned" in page.text
     assert f"{found['trials']}, 0 of them wrong; seed 1" in page.text
 

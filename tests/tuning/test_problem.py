@@ -8,8 +8,8 @@ import tvm
 from tvm.target import Target
 
 from relay_int8.tuning.problem import problem
-from schedules.catalog import select
 from schedules.layout import NCHW16C, ROW
+from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import (
     Binary,

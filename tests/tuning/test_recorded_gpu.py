@@ -6,9 +6,9 @@ import re
 import pytest
 
 from relay_int8.machine.gpu import Gpu, Gpus
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
+from relay_int8.tuning.log_folders import device_folder
 from relay_int8.tuning.records import Records
-from relay_int8.tuning.session import device_folder
 from relay_int8.tuning.trial_log import Log, Trial
 from schedules.space import version
 from schedules.spec import Conv2d, to_json

@@ -12,10 +12,11 @@ from tvm.target import Target
 
 from relay_int8.compiler.build import compile_module, kernel_calls
 from relay_int8.errors import RecordError
-from relay_int8.tuning.bench import Measured
-from relay_int8.tuning.records import Records, shipped_logs
+from relay_int8.tuning.batch import Measured
+from relay_int8.tuning.log_folders import shipped_logs
+from relay_int8.tuning.records import Records
 from relay_int8.tuning.tasks import tasks_of
-from relay_int8.tuning.trial_log import Log, Manifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
 from schedules.targets import TARGETS, target_config
@@ -35,7 +36,7 @@ def network():
 def log(network, tmp_path):
     """A log in which the last point of every kernel's space is twice as fast as the default."""
     tasks = tasks_of(kernel_calls(network.mod, TARGET))
-    manifest = Manifest(
+    manifest = LogManifest(
         device="cpu",
         network="residual",
         network_digest="",

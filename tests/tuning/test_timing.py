@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from relay_int8.tuning.bench import Batch, Measured, Timing, measured
+from relay_int8.tuning.batch import Batch, Measured, Timing
+from relay_int8.tuning.bench import measured
 from tests.tuning.fake_device import conv_task
 
 pytestmark = pytest.mark.fast

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_int8.tuning.bench import Measured
+from relay_int8.tuning.batch import Measured
 from relay_int8.tuning.trial_log import Trial
 from relay_int8.tuning.winner import compared, winner
 

@@ -11,7 +11,7 @@ import pytest
 
 from relay_int8.errors import DeployError, Int8Error
 from relay_int8.remote.address import Address, Endpoint
-from relay_int8.tuning.remote import RemoteDevices
+from relay_int8.tuning.remote_measurer import RemoteMeasurer
 from relay_int8.tuning.worker import Worker, WorkerLostError
 from tests.remote.processes import until
 from tests.tuning.served import START_S, left_by, serve
@@ -65,7 +65,7 @@ def test_a_worker_whose_parent_is_killed_leaves_nothing_behind(number):
 def test_a_worker_that_does_not_start_in_time_is_an_error():
     rack = Endpoint(address=Address("127.0.0.1", 9))
     with (
-        RemoteDevices({"kind": "llvm"}, rack, start_s=0) as devices,
+        RemoteMeasurer({"kind": "llvm"}, rack, start_s=0) as devices,
         pytest.raises(DeployError, match=r"0.1:9: the process .* did not start: it took long"),
     ):
         devices.describe()

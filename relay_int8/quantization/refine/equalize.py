@@ -83,28 +83,6 @@ def equalized_by(
     return (_balanced if how == "cross-layer" else _smoothed)(mod, maxima).equalized(mod)
 
 
-def equalized(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
-    """Return ``mod`` after cross-layer equalization: weights of equal range on both sides.
-
-    Parameters
-    ----------
-    mod
-        Normalized float module.
-    maxima
-        Of :func:`channel_maxima`.
-    """
-    return _balanced(mod, maxima).equalized(mod).mod
-
-
-def smoothed(mod: IRModule, maxima: Mapping[str, Array]) -> IRModule:
-    """Return ``mod`` with outliers of activations moved into the weights that read them.
-
-    Where every reader is depthwise the ranges of the channels become as equal as the headroom lets
-    them (alpha is 1): there each channel has a weight scale of its own, so that it costs nothing.
-    """
-    return _smoothed(mod, maxima).equalized(mod).mod
-
-
 def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Array]:
     """Return of every chain's tensor (channels,): the largest magnitude of each channel."""
     names = {chain.name for chain in find_chains(network.mod["main"])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm.target import Target
 
-from schedules.cuda.device.gpus import Gpu, capability, gpu_of
+from schedules.cuda.device.gpus import GpuFigures, capability, gpu_of
 
 COMMON = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 """One of each generation that is sold, for a library that serves every GPU."""
@@ -26,7 +26,7 @@ def compute_capability(target: Target) -> int | None:
     return capability(_architecture(target)) or None
 
 
-def gpu_for(target: Target) -> Gpu:
+def gpu_for(target: Target) -> GpuFigures:
     """Return the figures of the GPU that stands for ``target``."""
     return gpu_of(_architecture(target))
 

@@ -12,7 +12,7 @@ KIB = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu:
+class GpuFigures:
     """What a GPU has.
 
     Parameters
@@ -48,35 +48,35 @@ class Gpu:
 
 
 GPUS = {
-    61: Gpu(cores=20, mhz=1733, cached=32, shared_kib=96, block_kib=48, dp4a=128),
-    70: Gpu(cores=80, mhz=1530, cached=32, shared_kib=96, block_kib=96),
-    72: Gpu(cores=8, mhz=1377, cached=32, shared_kib=96, block_kib=96),
-    75: Gpu(
+    61: GpuFigures(cores=20, mhz=1733, cached=32, shared_kib=96, block_kib=48, dp4a=128),
+    70: GpuFigures(cores=80, mhz=1530, cached=32, shared_kib=96, block_kib=96),
+    72: GpuFigures(cores=8, mhz=1377, cached=32, shared_kib=96, block_kib=96),
+    75: GpuFigures(
         cores=40, mhz=1590, cached=32, shared_kib=64, block_kib=64, mma_peak=1024,
         threads=1024, blocks=16,
     ),
-    80: Gpu(cores=108, mhz=1410, cached=48, shared_kib=164, block_kib=163, mma_peak=2048),
-    86: Gpu(
+    80: GpuFigures(cores=108, mhz=1410, cached=48, shared_kib=164, block_kib=163, mma_peak=2048),
+    86: GpuFigures(
         cores=84, mhz=1695, cached=32, shared_kib=100, block_kib=99, mma_peak=1024,
         threads=1536, blocks=16,
     ),
-    87: Gpu(
+    87: GpuFigures(
         cores=16, mhz=1300, cached=32, shared_kib=164, block_kib=163, mma_peak=2048,
         threads=1536, blocks=16,
     ),
-    89: Gpu(
+    89: GpuFigures(
         cores=128, mhz=2520, cached=32, shared_kib=100, block_kib=99, mma_peak=1024,
         threads=1536, blocks=24,
     ),
-    90: Gpu(
+    90: GpuFigures(
         cores=132, mhz=1755, cached=40, shared_kib=228, block_kib=227, mma_peak=4096,
         mma_share=5 / 8,
     ),
-    100: Gpu(  # the share is a guess: what mma.sync reaches on sm_90
+    100: GpuFigures(  # the share is a guess: what mma.sync reaches on sm_90
         cores=148, mhz=1965, cached=40, shared_kib=228, block_kib=227, mma_peak=8192,
         mma_share=5 / 16,
     ),
-    120: Gpu(
+    120: GpuFigures(
         cores=170, mhz=2407, cached=32, shared_kib=100, block_kib=99, mma_peak=1024,
         threads=1536, blocks=24,
     ),
@@ -89,7 +89,7 @@ def capability(architecture: str) -> int:
     return int("".join(filter(str.isdigit, architecture)) or 0)
 
 
-def gpu_of(architecture: str) -> Gpu:
+def gpu_of(architecture: str) -> GpuFigures:
     """Return the newest GPU that is not newer than ``architecture``, or else the oldest."""
     known = [number for number in GPUS if number <= capability(architecture)]
     return GPUS[max(known, default=min(GPUS))]

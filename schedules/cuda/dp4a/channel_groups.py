@@ -70,13 +70,13 @@ class ChannelGroups:
 
     def weights(self, spec: Conv2d, w: np.ndarray) -> np.ndarray:
         """Return w (oc, ic/groups, kh, kw) as (blocks, inputs, kh, kw, 4 oc, 4 ic)."""
-        own = w.reshape(spec.groups, -1, *w.shape[1:])  # groups, oc, ic, kh, kw
-        own = np.pad(own, [(0, self.count * self.merged - spec.groups), *[(0, 0)] * 4])
-        _, outputs, inputs = own.shape[:3]
+        grouped = w.reshape(spec.groups, -1, *w.shape[1:])  # groups, oc, ic, kh, kw
+        grouped = np.pad(grouped, [(0, self.count * self.merged - spec.groups), *[(0, 0)] * 4])
+        _, outputs, inputs = grouped.shape[:3]
         all_of = (self.count, self.outputs * LANES, self.inputs * LANES)
         dense = np.zeros((*all_of, *spec.kernel), w.dtype)
         for j in range(self.merged):
             rows, cols = slice(j * outputs, (j + 1) * outputs), slice(j * inputs, (j + 1) * inputs)
-            dense[:, rows, cols] = own[j :: self.merged]
+            dense[:, rows, cols] = grouped[j :: self.merged]
         words = dense.reshape(self.blocks, LANES, self.inputs, LANES, *spec.kernel)
         return np.ascontiguousarray(words.transpose(0, 2, 4, 5, 1, 3))

@@ -146,20 +146,20 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
     names, extents = ("s n f h w c", int64((slices, *spatial))) if slices > 1 else (NAMES, spatial)
     acc = _local("acc", extents, step.acc, "shared" if slices > 1 else "local")
     with T.grid(*extents, *reduction) as loops, T.sblock(DOT):
-        place = axes(names, extents, loops[: len(extents)])
-        *p, c = place[-5:]
+        index = axes(names, extents, loops[: len(extents)])
+        *p, c = index[-5:]
         k_o, *rest, i = axes("k kh kw i", reduction, loops[len(extents) :], reduce=True)
-        k = [k_o * slices + place[0] if slices > 1 else k_o, *rest]
+        k = [k_o * slices + index[0] if slices > 1 else k_o, *rest]
         source, weight = tuple(parts.source(p, k)), (p[1], *k, c)
         T.reads(stage[(*source, i)], w[(*weight, slice(0, LANES))])
-        T.writes(acc[tuple(place)])
+        T.writes(acc[tuple(index)])
         T.sblock_attr(
             {"template": parts.template, RUN: T.int64(parts.run), STRIDES: int64(parts.strides)}
         )
         with T.init():
-            T.buffer_store(acc, tirx.const(0, step.acc), place)
+            T.buffer_store(acc, tirx.const(0, step.acc), index)
         weights = step.load_w(w, (*weight, T.int64(0)), i)
-        T.buffer_store(acc, step.step(acc[tuple(place)], stage[(*source, i)], weights), place)
+        T.buffer_store(acc, step.step(acc[tuple(index)], stage[(*source, i)], weights), index)
     return acc
 
 

@@ -214,9 +214,7 @@ def space(sch: Schedule, spec: Conv2d, target: Target) -> None:
     apply(sch, sampled(sch))
 
 
-def conv2d_template(
-    name: str, refuses: Callable[[Conv2d, Target], str | None], x_types: tuple[str, ...]
-) -> ScheduleTemplate:
+def conv2d_template(name: str, refuses: Callable[[Conv2d, Target], str | None]) -> ScheduleTemplate:
     """Return the template of one instruction."""
     return ScheduleTemplate(
         name=name,
@@ -228,6 +226,5 @@ def conv2d_template(
         space=space,
         crowded=crowded,
         pack=pack,
-        x_types=x_types,
         finish=widened,
     )

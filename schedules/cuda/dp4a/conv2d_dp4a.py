@@ -19,4 +19,4 @@ def refuses(spec: Conv2d, target: Target) -> str | None:
     return refuses_dp4a(spec.x, target) or type_refusal(spec)
 
 
-CONV2D_DP4A = conv2d_template("conv2d_dp4a", refuses, ("uint8", "int8"))
+CONV2D_DP4A = conv2d_template("conv2d_dp4a", refuses)

@@ -21,4 +21,4 @@ def refuses(spec: Conv2d, target: Target) -> str | None:
     return refuses_f32(spec.x, target) or type_refusal(spec, half=True) or refuses_groups(spec)
 
 
-CONV2D_F16_CUDA = conv2d_template("conv2d_f16_cuda", refuses, ("float32",))
+CONV2D_F16_CUDA = conv2d_template("conv2d_f16_cuda", refuses)

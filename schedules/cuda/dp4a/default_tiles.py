@@ -14,7 +14,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.cuda.device.devices import gpu_for
-from schedules.cuda.device.gpus import Gpu
+from schedules.cuda.device.gpus import GpuFigures
 from schedules.cuda.device.limits import STATIC_BYTES
 from schedules.cuda.dp4a.estimate import estimated_cycles, issue_cycles, shared_bytes
 from schedules.cuda.dp4a.intrin import LANES
@@ -57,7 +57,7 @@ def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
     )
 
 
-def best_by_score(extents: Extents, spec: Conv2d | Dense, gpu: Gpu) -> tuple[Split, Window]:
+def best_by_score(extents: Extents, spec: Conv2d | Dense, gpu: GpuFigures) -> tuple[Split, Window]:
     """Return the tiles of the best score; of equals, the widest: a row of pixels is contiguous."""
     split = max(
         splits(extents), key=lambda split: (_score(extents, spec, split, gpu.cores), split.tile[2])
@@ -66,7 +66,7 @@ def best_by_score(extents: Extents, spec: Conv2d | Dense, gpu: Gpu) -> tuple[Spl
 
 
 def best_by_estimate(
-    extents: Extents, spec: Conv2d | Dense, gpu: Gpu, tiles: tuple[Split, Window]
+    extents: Extents, spec: Conv2d | Dense, gpu: GpuFigures, tiles: tuple[Split, Window]
 ) -> tuple[Split, Window]:
     """Return tiles with clearly fewer instructions that are estimated to take the least time.
 

@@ -134,9 +134,7 @@ def space(sch: Schedule, spec: Dense, target: Target) -> None:
     apply(sch, sampled(sch))
 
 
-def _template(
-    name: str, refuses: Callable[[Dense, Target], str | None], x_types: tuple[str, ...]
-) -> ScheduleTemplate:
+def _template(name: str, refuses: Callable[[Dense, Target], str | None]) -> ScheduleTemplate:
     return ScheduleTemplate(
         name=name,
         kind="dense",
@@ -147,22 +145,18 @@ def _template(
         space=space,
         crowded=crowded,
         pack=pack,
-        x_types=x_types,
     )
 
 
 DENSE_DP4A = _template(
     "dense_dp4a",
     lambda spec, target: refuses_dp4a(spec.x, target) or type_refusal(spec),
-    ("uint8", "int8"),
 )
 DENSE_F32_CUDA = _template(
     "dense_f32_cuda",
     lambda spec, target: refuses_f32(spec.x, target) or type_refusal(spec),
-    ("float32",),
 )
 DENSE_F16_CUDA = _template(
     "dense_f16_cuda",
     lambda spec, target: refuses_f32(spec.x, target) or type_refusal(spec, half=True),
-    ("float32",),
 )

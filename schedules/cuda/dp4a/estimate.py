@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import hypot, prod
 
-from schedules.cuda.device.gpus import KIB, Gpu
+from schedules.cuda.device.gpus import KIB, GpuFigures
 from schedules.cuda.dp4a.intrin import LANES
 from schedules.cuda.dp4a.splits import (
     SUM_BYTES,
@@ -50,7 +50,7 @@ VECTOR = 4  # words of the widest load
 
 
 def estimated_cycles(
-    extents: Extents, spec: Conv2d | Dense, split: Split, window: Window, gpu: Gpu
+    extents: Extents, spec: Conv2d | Dense, split: Split, window: Window, gpu: GpuFigures
 ) -> float:
     """Return the cycles of the busiest multiprocessor."""
     blocks = _blocks(extents, split, gpu)
@@ -62,7 +62,7 @@ def estimated_cycles(
 
 
 def issue_cycles(
-    extents: Extents, spec: Conv2d | Dense, split: Split, window: Window, gpu: Gpu
+    extents: Extents, spec: Conv2d | Dense, split: Split, window: Window, gpu: GpuFigures
 ) -> float:
     """Return the cycles in which the busiest multiprocessor starts its instructions."""
     warps = -(-prod(split.threads) * extents.slices // WARP)
@@ -84,7 +84,7 @@ def _ends(extents: Extents, split: Split) -> int:
     return PART * split.sums + end * split.sums // extents.slices
 
 
-def _blocks(extents: Extents, split: Split, gpu: Gpu) -> int:
+def _blocks(extents: Extents, split: Split, gpu: GpuFigures) -> int:
     """Return the blocks of the busiest multiprocessor."""
     return -(-extents.words // prod(split.tile) // gpu.cores)
 
@@ -169,7 +169,7 @@ def _bytes(extents: Extents, spec: Conv2d | Dense, split: Split, window: Window)
 
 
 def _resident(
-    extents: Extents, spec: Conv2d | Dense, split: Split, window: Window, gpu: Gpu
+    extents: Extents, spec: Conv2d | Dense, split: Split, window: Window, gpu: GpuFigures
 ) -> int:
     """Return the blocks that a multiprocessor holds at a time."""
     threads = prod(split.threads) * extents.slices

@@ -1,4 +1,4 @@
-"""What is chosen for a convolution or dense layer on a GPU: tiles and switches.
+"""Tiles and switches of a convolution or dense layer by dp4a, and their search space.
 
 For what they mean see ``schedules.cuda.dp4a.loops``.
 """

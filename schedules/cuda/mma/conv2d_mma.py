@@ -16,7 +16,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.cuda.mma.place import Gemm, Index
+from schedules.cuda.mma.operands import Gemm, Index
 from schedules.cuda.mma.template import gemm_buffers, mma_template
 from schedules.cuda.mma.weights import BLOCK
 from schedules.layout import NCHW32C
@@ -103,8 +103,8 @@ def _outside(
     """Return the bits of the rows and columns that are outside, for a window that begins there."""
     bits, zero = tirx.const(0, dtype), tirx.const(0, dtype)
     for axis, tap, before, behind in border:
-        place = first[axis] + tap * spec.dilation[axis]
-        misses = [place < 0] * before + [place >= (spec.height, spec.width)[axis]] * behind
+        position = first[axis] + tap * spec.dilation[axis]
+        misses = [position < 0] * before + [position >= (spec.height, spec.width)[axis]] * behind
         bit = tirx.const(1 << (axis * spec.kernel[0] + tap), dtype)
         bits = bits | tirx.Select(tirx.any(*misses), bit, zero)
     return bits

@@ -13,8 +13,9 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.cuda.mma.place import Place, call, registers, run, where
 from schedules.cuda.mma.sources import Source, WSources, XSources
+from schedules.cuda.mma.statements import call, registers, run, where
+from schedules.cuda.mma.thread import Thread
 from schedules.cuda.mma.tiles import CHUNK
 
 
@@ -22,19 +23,19 @@ from schedules.cuda.mma.tiles import CHUNK
 class Copies:
     """The copies of one thread; ``held`` are the registers they wait in."""
 
-    place: Place
+    thread: Thread
     held: Any
     x: XSources
     w: WSources
 
     @classmethod
-    def of(cls, place: Place) -> Copies:
+    def of(cls, thread: Thread) -> Copies:
         """Return them, with registers."""
         return cls(
-            place=place,
-            held=registers("held", sum(place.tiles.copies), "int32x4"),
-            x=XSources.of(place),
-            w=WSources.of(place),
+            thread=thread,
+            held=registers("held", sum(thread.tiles.copies), "int32x4"),
+            x=XSources.of(thread),
+            w=WSources.of(thread),
         )
 
     def begin(self, step: Expr) -> None:
@@ -46,13 +47,13 @@ class Copies:
         self._emit(step, ends=True)
 
     def _emit(self, step: Expr, *, ends: bool) -> None:
-        place, first = self.place, 0
-        start = stage(place, step) + place.thread * CHUNK
+        thread, first = self.thread, 0
+        start = stage(thread, step) + thread.number * CHUNK
         for sources in (self.x, self.w):
             with where(sources.chunks.left):
                 for copy in range(sources.chunks.copies):
                     held = tirx.address_of(self.held[first + copy])
-                    to = (held, place.staged, start + copy * place.threads * CHUNK)
+                    to = (held, thread.staged, start + copy * thread.threads * CHUNK)
                     if ends:
                         run("end_copy_16", *to)
                     else:
@@ -70,6 +71,6 @@ def _begin(source: Source, to: tuple[Expr, ...]) -> None:
     run("begin_copy_16", *to, at)
 
 
-def stage(place: Place, step: Expr) -> Expr:
+def stage(thread: Thread, step: Expr) -> Expr:
     """Return where the stage of a step begins in shared memory."""
-    return tirx.floormod(step, place.tiles.stages) * place.tiles.stage_bytes
+    return tirx.floormod(step, thread.tiles.stages) * thread.tiles.stage_bytes

@@ -14,7 +14,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.cuda.mma.place import Gemm, Index
+from schedules.cuda.mma.operands import Gemm, Index
 from schedules.cuda.mma.template import gemm_buffers, mma_template
 from schedules.cuda.mma.tiles import CHUNK
 from schedules.cuda.mma.weights import BLOCK

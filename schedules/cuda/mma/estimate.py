@@ -19,7 +19,7 @@ from tvm.target import Target
 from schedules.cuda.device.devices import gpu_for
 from schedules.cuda.device.gpus import KIB
 from schedules.cuda.device.limits import STATIC_BYTES, most_shared_bytes
-from schedules.cuda.mma.place import Gemm
+from schedules.cuda.mma.operands import Gemm
 from schedules.cuda.mma.sources import in_one_tap
 from schedules.cuda.mma.tiles import WARP, MmaTiles, all_tiles
 from schedules.cuda.mma.weights import BLOCK

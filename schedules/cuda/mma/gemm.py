@@ -42,8 +42,10 @@ from schedules.bodies.buffers import declare_arguments
 from schedules.bodies.prim_func import prim_func
 from schedules.cuda.device.limits import DYNAMIC, STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
-from schedules.cuda.mma.place import Gemm, Place, call, where
+from schedules.cuda.mma.operands import Gemm
+from schedules.cuda.mma.statements import call, where
 from schedules.cuda.mma.sums import join, sum_slabs
+from schedules.cuda.mma.thread import Thread
 from schedules.cuda.mma.tiles import SMALLEST_TILES, WARP, MmaTiles
 from schedules.cuda.mma.write import Writer
 from schedules.spec import Conv2d, Dense
@@ -64,7 +66,7 @@ def gemm_kernel(
                 column, tile, warp, lane = (tirx.Cast("int32", loop) for loop in loops)
                 staged = T.bind(_shared_memory(tiles.shared_bytes))
                 IRBuilder.name("staged", staged)
-                place = Place(
+                thread = Thread(
                     spec=spec,
                     gemm=gemm,
                     tiles=tiles,
@@ -76,10 +78,10 @@ def gemm_kernel(
                     warp=warp,
                     lane=lane,
                 )
-                acc = sum_slabs(place)
-                join(place, acc)
-                with where([place.warp_slab < 1] if tiles.warp_slabs > 1 else []):
-                    Writer.of(place, acc).write()
+                acc = sum_slabs(thread)
+                join(thread, acc)
+                with where([thread.warp_slab < 1] if tiles.warp_slabs > 1 else []):
+                    Writer.of(thread, acc).write()
     return for_cuda(builder.get())
 
 

@@ -25,7 +25,9 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import flat
-from schedules.cuda.mma.place import VECTOR_WORDS, Gemm, Place, registers, stored_half
+from schedules.cuda.mma.operands import Gemm
+from schedules.cuda.mma.statements import registers
+from schedules.cuda.mma.thread import VECTOR_WORDS, Thread, stored_half
 from schedules.cuda.mma.tiles import CHUNK
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
 
@@ -38,26 +40,26 @@ FILL = 4  # words of z in front of the 16 bytes for a border of x, and the 16 fo
 class Chunks:
     """The chunks of a fetch of x or w, shared out to the threads of a block."""
 
-    place: Place
+    thread: Thread
     count: int
 
     @property
     def copies(self) -> int:
         """Copies of one thread."""
-        return -(-self.count // self.place.threads)
+        return -(-self.count // self.thread.threads)
 
     @property
     def left(self) -> list[Expr]:
         """The condition under which a thread has a copy, where some have none."""
-        return [self.place.thread < self.count] if self.count % self.place.threads else []
+        return [self.thread.number < self.count] if self.count % self.thread.threads else []
 
     def of_thread(self, unit: int, extent: int) -> Expr:
         """Return what the thread gives to ``chunk // unit % extent``."""
-        return tirx.floormod(tirx.floordiv(self.place.thread, unit), extent)
+        return tirx.floormod(tirx.floordiv(self.thread.number, unit), extent)
 
     def of_copy(self, copy: int, unit: int, extent: int) -> int:
         """Return what a thread's copy gives to it."""
-        return copy * self.place.threads // unit % extent
+        return copy * self.thread.threads // unit % extent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +83,16 @@ class XSources:
     outside: Any
 
     @classmethod
-    def of(cls, place: Place) -> XSources:
+    def of(cls, thread: Thread) -> XSources:
         """Emit what is the same in each step."""
-        tiles, gemm = place.tiles, place.gemm
-        chunks = Chunks(place=place, count=tiles.x_bytes // CHUNK)
+        tiles, gemm = thread.tiles, thread.gemm
+        chunks = Chunks(thread=thread, count=tiles.x_bytes // CHUNK)
         pixels = sorted(
             {chunks.of_copy(copy, HALVES, tiles.pixels) for copy in range(chunks.copies)}
         )
         sources = cls(
             chunks=chunks,
-            x=flat(place.buffers["x"]),
+            x=flat(thread.buffers["x"]),
             pixels=pixels,
             at=registers("x_at", len(pixels), "int64"),
             outside=(
@@ -103,13 +105,13 @@ class XSources:
 
     def _begin_pixel(self, number: int, pixel: int) -> None:
         """Emit the first byte of a pixel's window, and which rows and columns it lacks."""
-        place, gemm = self.chunks.place, self.chunks.place.gemm
-        row = place.first_row + self.chunks.of_thread(HALVES, place.tiles.pixels) + pixel
-        if gemm.rows % place.tiles.pixels:
+        thread, gemm = self.chunks.thread, self.chunks.thread.gemm
+        row = thread.first_row + self.chunks.of_thread(HALVES, thread.tiles.pixels) + pixel
+        if gemm.rows % thread.tiles.pixels:
             row = tirx.min(row, gemm.rows - 1)
-        first, outside = gemm.x(place.image, row, place.group)
+        first, outside = gemm.x(thread.image, row, thread.group)
         first += self._half * CHUNK
-        if in_one_tap(gemm, place.tiles.slabs):
+        if in_one_tap(gemm, thread.tiles.slabs):
             first += self._thread_slab * gemm.block_bytes
         T.buffer_store(self.at, tirx.Cast("int64", first), [number])
         if outside is not None:
@@ -118,17 +120,17 @@ class XSources:
     @property
     def _half(self) -> Expr:
         """The half of a slab that the thread copies: where it goes, halves are swapped."""
-        pixels = self.chunks.place.tiles.pixels
+        pixels = self.chunks.thread.tiles.pixels
         return stored_half(self.chunks.of_thread(1, HALVES), self.chunks.of_thread(HALVES, pixels))
 
     @property
     def _thread_slab(self) -> Expr:
-        tiles = self.chunks.place.tiles
+        tiles = self.chunks.thread.tiles
         return self.chunks.of_thread(tiles.pixels * HALVES, tiles.slabs)
 
     def source(self, step: Expr, copy: int) -> Source:
         """Return what a copy of a step reads."""
-        place, gemm, tiles = self.chunks.place, self.chunks.place.gemm, self.chunks.place.tiles
+        thread, gemm, tiles = self.chunks.thread, self.chunks.thread.gemm, self.chunks.thread.tiles
         number = self.pixels.index(self.chunks.of_copy(copy, HALVES, tiles.pixels))
         copy_slab = self.chunks.of_copy(copy, tiles.pixels * HALVES, tiles.slabs)
         slab = step * tiles.slabs + copy_slab + self._thread_slab
@@ -148,7 +150,7 @@ class XSources:
             buffer=self.x,
             index=self.at[number] + tirx.Cast("int64", in_tap),
             inside=inside,
-            fill=place.buffers["z"][FILL],
+            fill=thread.buffers["z"][FILL],
         )
 
 
@@ -174,16 +176,16 @@ class WSources:
     at: Any
 
     @classmethod
-    def of(cls, place: Place) -> WSources:
+    def of(cls, thread: Thread) -> WSources:
         """Emit what is the same in each step."""
-        tiles, gemm = place.tiles, place.gemm
+        tiles, gemm = thread.tiles, thread.gemm
         count = (tiles.stage_bytes - tiles.x_bytes) // CHUNK
         sources = cls(
-            chunks=Chunks(place=place, count=count),
-            w=flat(place.buffers["w"]),
+            chunks=Chunks(thread=thread, count=count),
+            w=flat(thread.buffers["w"]),
             at=registers("w_at", 1, "int64"),
         )
-        block = place.group * gemm.blocks + place.first_block + sources._thread_block
+        block = thread.group * gemm.blocks + thread.first_block + sources._thread_block
         first = (tirx.Cast("int64", block) * gemm.slabs + sources._thread_slab) * SLAB_BYTES
         first += sources.chunks.of_thread(1, SLAB_CHUNKS) * CHUNK
         T.buffer_store(sources.at, first, [0])
@@ -191,23 +193,23 @@ class WSources:
 
     @property
     def _thread_block(self) -> Expr:
-        return self.chunks.of_thread(SLAB_CHUNKS, self.chunks.place.tiles.channel_blocks)
+        return self.chunks.of_thread(SLAB_CHUNKS, self.chunks.thread.tiles.channel_blocks)
 
     @property
     def _thread_slab(self) -> Expr:
-        tiles = self.chunks.place.tiles
+        tiles = self.chunks.thread.tiles
         return self.chunks.of_thread(SLAB_CHUNKS * tiles.channel_blocks, tiles.slabs)
 
     def source(self, step: Expr, copy: int) -> Source:
         """Return what a copy of a step reads."""
-        place, gemm, tiles = self.chunks.place, self.chunks.place.gemm, self.chunks.place.tiles
+        thread, gemm, tiles = self.chunks.thread, self.chunks.thread.gemm, self.chunks.thread.tiles
         part = self.chunks.of_copy(copy, 1, SLAB_CHUNKS)
         block = self.chunks.of_copy(copy, SLAB_CHUNKS, tiles.channel_blocks)
         slab = self.chunks.of_copy(copy, SLAB_CHUNKS * tiles.channel_blocks, tiles.slabs)
         further = (block * gemm.slabs + slab) * SLAB_BYTES + part * CHUNK
         inside = []
         if gemm.blocks % tiles.channel_blocks:
-            inside.append(place.first_block + self._thread_block + block < gemm.blocks)
+            inside.append(thread.first_block + self._thread_block + block < gemm.blocks)
         if gemm.slabs % tiles.slabs:
             inside.append(step * tiles.slabs + self._thread_slab + slab < gemm.slabs)
         of_step = tirx.Cast("int64", step * (tiles.slabs * SLAB_BYTES))
@@ -215,7 +217,7 @@ class WSources:
             buffer=self.w,
             index=self.at[0] + of_step + further,
             inside=inside,
-            fill=place.buffers["z"][FILL + VECTOR_WORDS],
+            fill=thread.buffers["z"][FILL + VECTOR_WORDS],
         )
 
 

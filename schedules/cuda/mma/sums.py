@@ -13,18 +13,8 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.cuda.mma.copies import Copies, stage
-from schedules.cuda.mma.place import (
-    THREAD_CHANNELS,
-    VECTOR_WORDS,
-    WORD,
-    Place,
-    barrier,
-    call,
-    registers,
-    run,
-    unrolled,
-    where,
-)
+from schedules.cuda.mma.statements import barrier, call, registers, run, unrolled, where
+from schedules.cuda.mma.thread import THREAD_CHANNELS, VECTOR_WORDS, WORD, Thread
 from schedules.cuda.mma.tiles import CHUNK, MMA_ROWS, SUMS, WARP
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
 
@@ -33,14 +23,14 @@ FRAGMENT = 4  # words of x of an mma
 MOST_UNROLLED = 400  # mma of all steps; where more are unrolled, NVRTC keeps so much that it spills
 
 
-def sum_slabs(place: Place) -> Any:
+def sum_slabs(thread: Thread) -> Any:
     """Emit the products of all slabs, with fetches ahead of them; return the sums."""
-    tiles, copies = place.tiles, Copies.of(place)
+    tiles, copies = thread.tiles, Copies.of(thread)
     acc = registers("acc", tiles.sums, "int32")
     x = registers("x_own", tiles.rows * FRAGMENT, "int32")
     w = registers("w_own", tiles.blocks * THREAD_CHANNELS, "int32")
-    steps, ahead = -(-place.gemm.slabs // tiles.slabs), tiles.stages - 1
-    _start_sums(place, acc)
+    steps, ahead = -(-thread.gemm.slabs // tiles.slabs), tiles.stages - 1
+    _start_sums(thread, acc)
     for step in range(ahead):
         if step < steps:
             copies.begin(T.int32(step))
@@ -53,18 +43,18 @@ def sum_slabs(place: Place) -> Any:
         barrier()
         _if_ahead(step, steps, ahead, copies.begin)
         run("commit_copies")
-        _multiply(place, step, acc, x, w)
+        _multiply(thread, step, acc, x, w)
         _if_ahead(step, steps, ahead, copies.end)
     return acc
 
 
-def _start_sums(place: Place, acc: Any) -> None:
+def _start_sums(thread: Thread, acc: Any) -> None:
     """Emit what puts the bias into the sums of the first warp of a tile, zero into the others'."""
-    tiles, gemm, bias = place.tiles, place.gemm, place.buffers["bias"]
-    first = place.first_block + place.warp_block * tiles.blocks
+    tiles, gemm, bias = thread.tiles, thread.gemm, thread.buffers["bias"]
+    first = thread.first_block + thread.warp_block * tiles.blocks
     start = registers("bias_own", THREAD_CHANNELS, "int32")
     with unrolled(tiles.blocks) as n:
-        has_bias = [place.warp_slab < 1] if tiles.warp_slabs > 1 else []
+        has_bias = [thread.warp_slab < 1] if tiles.warp_slabs > 1 else []
         if gemm.blocks % tiles.channel_blocks:
             has_bias = [*has_bias, first + n < gemm.blocks]
         if has_bias:
@@ -76,7 +66,7 @@ def _start_sums(place: Place, acc: Any) -> None:
             T.vectorized(T.int64(0), T.int64(VECTOR_WORDS)) as c,
         ):
             channel = part * VECTOR_WORDS + c
-            loaded = bias[place.group * gemm.blocks + first + n, place.own + channel]
+            loaded = bias[thread.group * gemm.blocks + first + n, thread.first_channel + channel]
             T.buffer_store(start, loaded, [channel])
         with unrolled(tiles.rows) as m, unrolled(SUMS) as i:
             value = start[tirx.floormod(i, THREAD_CHANNELS)]
@@ -90,22 +80,22 @@ def _if_ahead(step: Expr, steps: int, ahead: int, emit: Any) -> None:
             emit(step + ahead)
 
 
-def _multiply(place: Place, step: Expr, acc: Any, x: Any, w: Any) -> None:
+def _multiply(thread: Thread, step: Expr, acc: Any, x: Any, w: Any) -> None:
     """Emit the products of the slabs of one fetch that are this warp's."""
-    tiles, start = place.tiles, stage(place, step)
-    multiply = "multiply_u8" if place.spec.x == "uint8" else "multiply_s8"
+    tiles, start = thread.tiles, stage(thread, step)
+    multiply = "multiply_u8" if thread.spec.x == "uint8" else "multiply_s8"
     with unrolled(tiles.slabs // tiles.warp_slabs) as i:
-        slab = i * tiles.warp_slabs + place.warp_slab
-        pixel = slab * tiles.pixels + place.warp_row * (tiles.rows * MMA_ROWS)
-        block = slab * tiles.channel_blocks + place.warp_block * tiles.blocks
-        x_start = start + pixel * BLOCK + place.matrix_row
-        w_start = start + tiles.x_bytes + block * SLAB_BYTES + place.lane * CHUNK
+        slab = i * tiles.warp_slabs + thread.warp_slab
+        pixel = slab * tiles.pixels + thread.warp_row * (tiles.rows * MMA_ROWS)
+        block = slab * tiles.channel_blocks + thread.warp_block * tiles.blocks
+        x_start = start + pixel * BLOCK + thread.matrix_row
+        w_start = start + tiles.x_bytes + block * SLAB_BYTES + thread.lane * CHUNK
         with unrolled(2 * tiles.blocks) as j:
             part = w_start + j * (SLAB_BYTES // 2)
-            run("read_16", tirx.address_of(w[j * 4]), place.staged, part)
+            run("read_16", tirx.address_of(w[j * 4]), thread.staged, part)
         with unrolled(tiles.rows) as m:
             part = x_start + m * (MMA_ROWS * BLOCK)
-            run("read_matrices", tirx.address_of(x[m * FRAGMENT]), place.staged, part)
+            run("read_matrices", tirx.address_of(x[m * FRAGMENT]), thread.staged, part)
         with unrolled(tiles.rows) as m, unrolled(tiles.blocks) as n, unrolled(MMAS) as j:
             to = tirx.address_of(acc[(m * tiles.blocks + n) * SUMS + j * 2])
             x_words = [x[m * FRAGMENT + word] for word in range(FRAGMENT)]
@@ -113,26 +103,26 @@ def _multiply(place: Place, step: Expr, acc: Any, x: Any, w: Any) -> None:
             run(multiply, to, *x_words, *w_words)
 
 
-def join(place: Place, acc: Any) -> None:
+def join(thread: Thread, acc: Any) -> None:
     """Emit what adds up the sums of warps that shared the slabs, in the first of them."""
-    tiles = place.tiles
+    tiles = thread.tiles
     if tiles.warp_slabs == 1:
         return
-    tile = place.warp_block * tiles.warp_rows + place.warp_row
+    tile = thread.warp_block * tiles.warp_rows + thread.warp_row
     count = tiles.warp_rows * tiles.warp_blocks
 
     def _at(warp_slab: Expr, i: Expr) -> Expr:
         word = ((warp_slab - 1) * count + tile) * tiles.sums + i
-        return (word * WARP + place.lane) * WORD
+        return (word * WARP + thread.lane) * WORD
 
     barrier()
-    with where([place.warp_slab >= 1]), unrolled(tiles.sums) as i:
-        run("write_4", place.staged, _at(place.warp_slab, i), acc[i])
+    with where([thread.warp_slab >= 1]), unrolled(tiles.sums) as i:
+        run("write_4", thread.staged, _at(thread.warp_slab, i), acc[i])
     barrier()
     with (
-        where([place.warp_slab < 1]),
+        where([thread.warp_slab < 1]),
         unrolled(tiles.warp_slabs, start=1) as other,
         unrolled(tiles.sums) as i,
     ):
-        theirs = call("read_4", place.staged, _at(other, i), dtype="int32")
+        theirs = call("read_4", thread.staged, _at(other, i), dtype="int32")
         T.buffer_store(acc, acc[i] + theirs, [i])

@@ -16,8 +16,9 @@ from schedules.cuda.device.devices import refuses_mma
 from schedules.cuda.device.limits import most_shared_bytes
 from schedules.cuda.mma.estimate import default_tiles
 from schedules.cuda.mma.gemm import apply, gemm_kernel
-from schedules.cuda.mma.place import VECTOR_WORDS, Gemm, Index
+from schedules.cuda.mma.operands import Gemm, Index
 from schedules.cuda.mma.sources import FILL
+from schedules.cuda.mma.thread import VECTOR_WORDS
 from schedules.cuda.mma.tiles import CHUNK, sampled
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES, pack_channels, pack_weights
 from schedules.layout import Layout
@@ -69,7 +70,6 @@ def mma_template(
         default=_default,
         space=_space,
         pack=_pack,
-        x_types=("uint8", "int8"),
     )
 
 

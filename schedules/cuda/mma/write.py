@@ -13,14 +13,8 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import epilogue
-from schedules.cuda.mma.place import (
-    THREAD_CHANNELS,
-    VECTOR_WORDS,
-    Place,
-    registers,
-    unrolled,
-    where,
-)
+from schedules.cuda.mma.statements import registers, unrolled, where
+from schedules.cuda.mma.thread import THREAD_CHANNELS, VECTOR_WORDS, Thread
 from schedules.cuda.mma.tiles import MMA_ROWS, SUMS
 from schedules.cuda.mma.weights import BLOCK
 from schedules.spec import PER_CHANNEL, Dense
@@ -32,19 +26,19 @@ MULTIPLIERS = tuple(name for name in PER_CHANNEL if name != "bias")
 class Writer:
     """Registers of one thread: its sums, constants, and one pixel's eight channels of r and y."""
 
-    place: Place
+    thread: Thread
     acc: Any
     constants: dict[str, Any]
     r: Any
     y: Any
 
     @classmethod
-    def of(cls, place: Place, acc: Any) -> Writer:
+    def of(cls, thread: Thread, acc: Any) -> Writer:
         """Return it, with registers."""
-        arguments, spec = place.gemm.buffers, place.spec
-        count = place.tiles.blocks * THREAD_CHANNELS
+        arguments, spec = thread.gemm.buffers, thread.spec
+        count = thread.tiles.blocks * THREAD_CHANNELS
         return cls(
-            place=place,
+            thread=thread,
             acc=acc,
             constants={
                 name: registers(f"{name}_own", count, arguments[name][1])
@@ -57,18 +51,20 @@ class Writer:
 
     def write(self) -> None:
         """Emit the write of all that the thread has summed."""
-        place, tiles, gemm = self.place, self.place.tiles, self.place.gemm
-        first = place.first_block + place.warp_block * tiles.blocks
+        thread, tiles, gemm = self.thread, self.thread.tiles, self.thread.gemm
+        first = thread.first_block + thread.warp_block * tiles.blocks
         ragged = gemm.blocks % tiles.channel_blocks
         with unrolled(tiles.blocks) as n, where([first + n < gemm.blocks] if ragged else []):
-            block = place.group * gemm.blocks + first + n
+            block = thread.group * gemm.blocks + first + n
             self._load_constants(n, block)
             with unrolled(tiles.rows) as m, unrolled(2) as half:
-                own_rows = (place.warp_row * tiles.rows + m) * MMA_ROWS + half * (MMA_ROWS // 2)
-                row = place.first_row + own_rows + place.g
+                own_rows = (thread.warp_row * tiles.rows + m) * MMA_ROWS + half * (MMA_ROWS // 2)
+                row = thread.first_row + own_rows + thread.g
                 with where([row < gemm.rows] if gemm.rows % tiles.pixels else []):
                     start = (m * tiles.blocks + n) * SUMS + half * THREAD_CHANNELS
-                    self._write_pixel(row, block * BLOCK + place.own, n * THREAD_CHANNELS, start)
+                    self._write_pixel(
+                        row, block * BLOCK + thread.first_channel, n * THREAD_CHANNELS, start
+                    )
 
     def _load_constants(self, n: Expr, block: Expr) -> None:
         for name, own in self.constants.items():
@@ -77,22 +73,22 @@ class Writer:
                 T.vectorized(T.int64(0), T.int64(VECTOR_WORDS)) as c,
             ):
                 channel = i * VECTOR_WORDS + c
-                value = self.place.buffers[name][block, self.place.own + channel]
+                value = self.thread.buffers[name][block, self.thread.first_channel + channel]
                 T.buffer_store(own, value, [n * THREAD_CHANNELS + channel])
 
     def _write_pixel(self, row: Expr, channel: Expr, constant: Expr, start: Expr) -> None:
         """Write eight channels of one pixel."""
-        place, spec = self.place, self.place.spec
+        thread, spec = self.thread, self.thread.spec
         if self.r is not None:
             with T.vectorized(T.int64(0), T.int64(THREAD_CHANNELS)) as c:
-                index = place.gemm.y(place.image, row, channel + c)
-                T.buffer_store(self.r, place.buffers["r"][tuple(index)], [c])
+                index = thread.gemm.y(thread.image, row, channel + c)
+                T.buffer_store(self.r, thread.buffers["r"][tuple(index)], [c])
         with unrolled(THREAD_CHANNELS) as c:
 
             def _load(name: str, element: int | None = None) -> Expr:
                 if element is None:
                     return self.constants[name][constant + c]
-                return place.buffers[name][element]
+                return thread.buffers[name][element]
 
             r = None if self.r is None else self.r[c]
             value = epilogue(spec, self.acc[start + c], _load, r)
@@ -101,19 +97,19 @@ class Writer:
 
     def _clear_tail(self, channel: Expr, value: Expr) -> Expr:
         """Put zero into float lanes past the last channel."""
-        spec = self.place.spec
+        spec = self.thread.spec
         if isinstance(spec, Dense) or spec.y != "float32" or spec.out_channels % BLOCK == 0:
             return value
         return tirx.Select(channel < spec.out_channels, value, tirx.const(0, "float32"))
 
     def _store(self, row: Expr, channel: Expr) -> None:
         """Store eight channels at once, or one by one where rows of y are no multiple of them."""
-        place, count = self.place, self.place.gemm.channels
-        width = VECTOR_WORDS if place.spec.y == "float32" else THREAD_CHANNELS
+        thread, count = self.thread, self.thread.gemm.channels
+        width = VECTOR_WORDS if thread.spec.y == "float32" else THREAD_CHANNELS
         if count is not None and count % THREAD_CHANNELS:
             width = 1
         with unrolled(THREAD_CHANNELS // width) as i:
             keep = [channel + i * width < count] if count is not None else []
             with where(keep), T.vectorized(T.int64(0), T.int64(width)) as c:
-                index = place.gemm.y(place.image, row, channel + i * width + c)
-                T.buffer_store(place.buffers["y"], self.y[i * width + c], index)
+                index = thread.gemm.y(thread.image, row, channel + i * width + c)
+                T.buffer_store(thread.buffers["y"], self.y[i * width + c], index)

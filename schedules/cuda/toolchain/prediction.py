@@ -7,7 +7,7 @@ latency that too few warps cannot hide, come on top and are not looked at.
 
 from __future__ import annotations
 
-from schedules.cuda.device.gpus import Gpu, capability, gpu_of
+from schedules.cuda.device.gpus import GpuFigures, capability, gpu_of
 from schedules.cuda.device.occupancy import WARP, Occupancy
 from schedules.cuda.toolchain.main_loop import MainLoop
 
@@ -43,6 +43,6 @@ def needed_share(architecture: str, loop: MainLoop) -> float:
     return _mma_a_clock(gpu, architecture) / ISSUE_WIDTH
 
 
-def _mma_a_clock(gpu: Gpu, architecture: str) -> float:
+def _mma_a_clock(gpu: GpuFigures, architecture: str) -> float:
     macs = MMA_MACS[capability(architecture) >= AMPERE]
     return gpu.mma_peak * gpu.mma_share / macs

@@ -87,16 +87,16 @@ class Disassembly:
 
 def fat_binaries_in(content: bytes) -> Iterator[bytes]:
     """Yield the fat binaries that lie anywhere in ``content``."""
-    place = content.find(MAGIC)
-    while place >= 0:
-        end = place + len(MAGIC)
-        if len(content) >= place + _HEADER.size:
-            _, version, header, size = _HEADER.unpack_from(content, place)
-            whole = place + header + size
+    begin = content.find(MAGIC)
+    while begin >= 0:
+        end = begin + len(MAGIC)
+        if len(content) >= begin + _HEADER.size:
+            _, version, header, size = _HEADER.unpack_from(content, begin)
+            whole = begin + header + size
             if version == 1 and header >= _HEADER.size and whole <= len(content):
-                yield content[place:whole]
+                yield content[begin:whole]
                 end = whole
-        place = content.find(MAGIC, end)
+        begin = content.find(MAGIC, end)
 
 
 def disassemble(content: bytes, architectures: tuple[str, ...] = ()) -> Disassembly:

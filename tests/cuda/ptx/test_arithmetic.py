@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.cuda.ptx.arithmetic import fused_multiply_add, operation
+from tests.cuda.ptx.arithmetic import operation
 from tests.cuda.ptx.errors import UnknownPtxError
+from tests.cuda.ptx.sums import fused_multiply_add
 from tests.cuda.ptx.types import DTYPES, immediate, read_as, widened
 
 pytestmark = pytest.mark.fast

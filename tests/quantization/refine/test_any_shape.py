@@ -15,7 +15,6 @@ from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph import dataflow
 from relay_int8.graph.layers import averaged_tensors
-from relay_int8.numerics.channel_means import channel_means
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.equalize import channel_maxima
@@ -24,6 +23,7 @@ from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.simulation import Simulation
 from schedules.targets import native_target
+from tests.calibration.array_runner import channel_means
 from tests.onnx_models import UNOPTIMIZED
 from tests.small_networks import NetworkWriter, any_params, images, nn
 

@@ -30,8 +30,9 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import operands, spec_of
-from schedules.catalog import of_any_size, select
+from schedules.any_size import of_any_size
 from schedules.layout import NHWC, ROW, Layout
+from schedules.selection import select
 from schedules.spec import LAST, DType, Move, Spec, sized, to_json
 from schedules.template import Layouts, Measured, ScheduleTemplate, not_measured
 
@@ -42,28 +43,28 @@ INPUT_LAYOUTS = {"NCHW": ROW, "NHWC": NHWC}
 class AlterLayout:
     """Give every kernel a template of the target, and one packed layout to whole regions.
 
-    With ``brief`` some kernels are those that serve tensors of any size.
+    Some kernels of a ``transient`` network are those that serve tensors of any size.
     """
 
     def __init__(
-        self, target: Target, measured: Measured = not_measured, *, brief: bool = False
+        self, target: Target, measured: Measured = not_measured, *, transient: bool = False
     ) -> None:
         self._target = target
         self._measured = measured
-        self._brief = brief
+        self._transient = transient
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with packed kernels; ``mod`` itself is left alone."""
-        return _LayoutWriter(mod, self._target, self._measured, self._brief).run()
+        return _LayoutWriter(mod, self._target, self._measured, self._transient).run()
 
 
 class _LayoutWriter:
     """Rewrites one function, every tensor of which is kept in one or more layouts."""
 
-    def __init__(self, mod: IRModule, target: Target, measured: Measured, brief: bool) -> None:
+    def __init__(self, mod: IRModule, target: Target, measured: Measured, transient: bool) -> None:
         self._func = mod["main"]
         self._target = target
-        self._brief = brief
+        self._transient = transient
         self._writer = dataflow.FunctionWriter(mod, func=self._func)
         self._origins = Origins(self._func)
         self._specs = {
@@ -213,7 +214,7 @@ class _LayoutWriter:
     ) -> tuple[Spec, tvm.ir.GlobalVar]:
         """Return what is compiled and the PrimFunc of a kernel; equal kernels share one."""
         spec, layouts = template.general(spec, layouts)
-        if self._brief:
+        if self._transient:
             template, spec, layouts = of_any_size(template, spec, layouts, self._target)
         names = json.dumps([layout.name for layout in (*layouts.inputs, layouts.output)])
         key = (template.name, to_json(spec), names)

@@ -22,7 +22,7 @@ from tvm.target import Target
 from relay_int8.graph import dataflow
 from relay_int8.graph.declined import Declined, note_declined
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
-from schedules.catalog import select
+from schedules.selection import select
 from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleError
 

@@ -1,0 +1,21 @@
+"""The comparison of networks that ONNX Runtime has quantized, on the smallest of them."""
+
+import pytest
+
+from benchmarks.accuracy.trained_network import TrainedNetwork, open_networks
+from benchmarks.rounds import Rules
+
+
+@pytest.mark.slow
+def test_a_quantized_network_here_and_there(shared_data, tmp_path, full):
+    if not full:
+        pytest.skip("quantizes and builds a network twice; --full runs it")
+    pytest.importorskip("onnxruntime")
+    adopted = pytest.importorskip("benchmarks.accuracy.adopted")
+    subject = TrainedNetwork(open_networks(shared_data)["vww"])
+    systems = (adopted.HERE, adopted.THERE)
+    rules = Rules(systems=systems, rounds=1, turn_s=0.01, folder=tmp_path)
+    (row,) = adopted.measured("vww", subject, [1], rules)
+    assert abs(row.ours - row.theirs) <= 1 / 80
+    assert row.snr_db > 30
+    assert row.ratio == pytest.approx(row.their_ms / row.our_ms) and row.ratio > 0

@@ -30,7 +30,11 @@ def bench(
     ] = None,
     streams: Annotated[
         int | None,
-        typer.Option(min=1, help="Also measure this many runs at a time, each on one thread."),
+        typer.Option(
+            min=1,
+            max=MAX_THREADS,
+            help="Also measure this many runs at a time, each on one thread.",
+        ),
     ] = None,
     batch: Annotated[
         int,

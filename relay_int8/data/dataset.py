@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.array_files import read_arrays
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Array, Batch, Batches, passes, plain_batch
@@ -196,12 +195,8 @@ def _open_path(
 
 def _load(path: Path) -> Batch:
     try:
-        if path.suffix == ".npy":
-            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-            return array
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        return read_arrays(path, mapped=True)
+    except (OSError, ValueError) as error:
         raise CalibrationError(f"{path}: cannot be read as NumPy arrays: {error}") from error
 
 

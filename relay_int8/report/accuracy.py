@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -56,10 +55,10 @@ class Evaluation:
     def from_json(cls, text: str) -> Evaluation:
         """Return what :meth:`to_json` wrote; a RecordError if the text is none of that."""
         try:
-            fields = json.loads(text)
+            fields = finite_json.loads(text)
             ratio = fields["snr_db"]
             return cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
-        except (KeyError, TypeError, ValueError) as error:
+        except finite_json.MISREAD as error:
             raise RecordError(f"not an evaluation of relay-int8: {error}") from error
 
     def interval(self, share: float) -> tuple[float, float]:

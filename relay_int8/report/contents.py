@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -238,7 +237,7 @@ class Report:
             If the text is no report, or one of another version.
         """
         try:
-            values = json.loads(text)
+            values = finite_json.loads(text)
             values.pop("coverage")
             version = values["report_version"]
             if version != REPORT_VERSION:
@@ -252,7 +251,7 @@ class Report:
             if values.get("evaluation"):
                 values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
             return cls(**values | {"repacks": tuple(values["repacks"])})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except finite_json.MISREAD as error:
             raise RecordError(f"not a report of relay-int8: {error}") from error
 
     def save(self, path: Path | str) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
-import json
 import struct
 import tempfile
 import zipfile
@@ -30,6 +29,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from relay_int8 import finite_json
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
@@ -267,7 +267,7 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     text = archive.read(MANIFEST)
     expected = archive.read(MANIFEST_HASH).decode("ascii")
     _check_digest(path, MANIFEST, hashlib.sha256(text).hexdigest(), expected)
-    _check_version(path, json.loads(text)["format_version"])
+    _check_version(path, finite_json.loads(text)["format_version"])
     return Manifest.from_json(text.decode())
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from relay_int8 import finite_json
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.machine.gpu import GpuNeeds
 from relay_int8.runtime.kernel_entry import KernelEntry
@@ -86,7 +87,7 @@ class Manifest:
     @classmethod
     def from_json(cls, text: str) -> Manifest:
         """Return the manifest that :meth:`to_json` wrote."""
-        values = json.loads(text)
+        values = finite_json.loads(text)
         for name in ("inputs", "outputs"):
             values[name] = tuple(_tensor_info(item) for item in values[name])
         if values["gpu"] is not None:

@@ -31,6 +31,7 @@ _TYPES = {"cpu": 1, "cuda": CUDA, "cuda_host": 3}  # those of DLPack; the last i
 _POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 _BIG_CORES = 1  # of config_threadpool: prefer big cores, the runtime's own default
 _thread = threading.local()  # has_cores: keep_to has said how many
+_pool = {"process": 0}  # number of the process that the runtime's threads are of, once there are
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,25 @@ def set_threads(count: int) -> None:
         raise ConfigError(
             f"{count} threads wanted, but the runtime of this process started with {running} and "
             f"cannot have more; load with {count} threads first, or set TVM_NUM_THREADS={count}"
+        )
+
+
+def require_own_pool() -> None:
+    """Refuse to go on in a fork of the process whose threads would be waited for forever.
+
+    Raises
+    ------
+    ConfigError
+        If this process was forked from one in which networks were loaded, for several threads.
+    """
+    own = os.getpid()
+    if _pool["process"] in (0, own):
+        _pool["process"] = own
+    elif threads() > 1:
+        raise ConfigError(
+            f"process {own} was forked from {_pool['process']}, which had loaded a network for "
+            f"{threads()} threads: a fork has none of these; load it in processes that are "
+            "spawned (multiprocessing.get_context('spawn')), or for one thread before the fork"
         )
 
 

@@ -77,13 +77,18 @@ def _probe(file: Path) -> None:
 def write_atomic(path: Path, content: bytes | memoryview) -> None:
     """Write ``content`` beside ``path``, flush it to disk, then move it to ``path``.
 
-    Whoever reads ``path``, even after a power cut, finds the old content or the new one.
+    Whoever reads ``path``, even after a power cut, finds the old content or the new one. A link
+    stays one: what it leads to is exchanged. Pipes and devices are written to as they are.
 
     Raises
     ------
     OSError
         As ``open`` does; nothing is left behind and what was at ``path`` is still there.
     """
+    if path.exists() and not path.is_file():  # to move a file to /dev/null would end that
+        path.write_bytes(content)
+        return
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

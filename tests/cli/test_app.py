@@ -52,12 +52,16 @@ def test_version(invoke):
         ["evaluate", "x.ri8", "--data", "x.npz"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--fp32", "m.onnx", "--min-top1", "0.5"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--labels", "l.npy", "--max-drop", "1"],
+        ["evaluate", "x.ri8", "--data", "x.npz", "--labels", "l.npy", "--min-top1", "nan"],
+        ["tune", "m.onnx", "--minutes", "nan"],
+        ["table", "diff", "a.json", "b.json", "--max-relative", "nan"],
+        ["bench", "x.ri8", "--streams", "100000"],
     ],
 )
 def test_wrong_usage_is_2(invoke, arguments):
     code, _, err = invoke(*arguments)
     assert code == 2
-    assert "Usage:" in err
+    assert "Usage:" in err or "found, a number expected" in err
 
 
 @pytest.fixture
@@ -87,6 +91,18 @@ def test_ctrl_c_is_one_also_where_tvm_makes_another_error_of_it(is_interrupted):
     assert result.exit_code == (130 if is_interrupted else 1)
     assert isinstance(result.exception, SystemExit if is_interrupted else RuntimeError)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_memory_that_is_exhausted_is_a_message():
+    def command():
+        raise MemoryError
+
+    group = typer.Typer(cls=ErrorGroup, pretty_exceptions_enable=False)
+    group.command()(command)
+    group.command("other")(command)
+    result = CliRunner().invoke(group, ["command"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: there is no memory left; end other programs")
 
 
 def test_options_stand_in_groups_the_everyday_ones_first(invoke):

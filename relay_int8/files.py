@@ -48,6 +48,22 @@ def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None]
         _probe(Path(file))
 
 
+def require_folder(folder: str | Path) -> None:
+    """Refuse to begin where the files in ``folder`` could not be written; it may not exist yet.
+
+    Raises
+    ------
+    ConfigError
+        It is a file, or it cannot be made or written to.
+    """
+    path = Path(folder).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        where = "" if there == path else f" at {there}"
+        raise ConfigError(f"{folder}: a file found{where}, a folder expected; name another")
+    _probe(there / path.name)
+
+
 def require_space(folder: str | Path, wanted_bytes: int) -> None:
     """Refuse to begin where ``folder`` has no room for ``wanted_bytes``.
 

@@ -48,6 +48,7 @@ _HEADER_BYTES, _LENGTHS, _ZIP64_BYTES = 30, slice(26, 30), 20
 _PADDING = 0xD935  # the extra field by which Android's zipalign aligns members
 # Everything zipfile raises for a file that is damaged rather than absent.
 _DAMAGE = (
+    AttributeError,
     zipfile.BadZipFile,
     zlib.error,
     struct.error,

@@ -29,6 +29,7 @@ from relay_int8.runtime.tvm_runtime import (
     RuntimeDevice,
     load_library,
     require_own_pool,
+    require_threads,
     set_threads,
     threads,
 )
@@ -64,6 +65,8 @@ class Module:
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
         self._turn = threading.Lock()
         self._weights = weights
+        if threads is not None:
+            require_threads(threads)
         with self._explained():
             self._library = load_library(library, self.device)
             self._execution = started(self._library, self.device, weights)

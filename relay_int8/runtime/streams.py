@@ -16,10 +16,8 @@ from relay_int8.runtime.artifact import load, read_manifest
 from relay_int8.runtime.cuda_runtime import CudaRuntime
 from relay_int8.runtime.inputs import Inputs
 from relay_int8.runtime.module import Array, Module
-from relay_int8.runtime.tvm_runtime import set_threads
+from relay_int8.runtime.tvm_runtime import MAX_THREADS, set_threads
 
-MAX_STREAMS = 1024
-"""More would only exhaust the threads of a process."""
 INPUTS_AHEAD = 2
 """Inputs that :meth:`Streams.map` holds for each stream."""
 
@@ -64,8 +62,8 @@ class Streams:
     """
 
     def __init__(self, path: Path | str, count: int, *, gpu: int = 0) -> None:
-        if not isinstance(count, int) or not 1 <= count <= MAX_STREAMS:
-            raise ConfigError(f"{count!r} streams asked for; a number from 1 to {MAX_STREAMS}")
+        if not isinstance(count, int) or not 1 <= count <= MAX_THREADS:
+            raise ConfigError(f"{count!r} streams asked for; a number from 1 to {MAX_THREADS}")
         manifest = read_manifest(path)
         self._on_gpu = manifest.gpu is not None
         if self._on_gpu and not manifest.gpu_code.get("graph", {}).get("captured"):

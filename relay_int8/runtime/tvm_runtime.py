@@ -28,6 +28,8 @@ Array = np.ndarray[Any, Any]
 CUDA = 2  # DLPack's kDLCUDA
 ALIGNMENT = 64  # bytes, which kernels of TVM assume of every tensor
 _TYPES = {"cpu": 1, "cuda": CUDA, "cuda_host": 3}  # those of DLPack; the last is pinned
+MAX_THREADS = 1024
+"""More would only exhaust the threads of a process, which aborts it."""
 _POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 _BIG_CORES = 1  # of config_threadpool: prefer big cores, the runtime's own default
 _thread = threading.local()  # has_cores: keep_to has said how many
@@ -152,6 +154,20 @@ def load_gpu_runtime() -> None:
         ) from error
 
 
+def require_threads(count: object) -> None:
+    """Refuse a number of threads that there cannot be.
+
+    Raises
+    ------
+    ConfigError
+        If it is no integer from 1 to ``MAX_THREADS``.
+    """
+    if type(count) is not int or not 1 <= count <= MAX_THREADS:
+        raise ConfigError(
+            f"{count!r} threads are asked for; a number from 1 to {MAX_THREADS} is expected"
+        )
+
+
 def set_threads(count: int) -> None:
     """Give the runtime's pool ``count`` threads, and set ``TVM_NUM_THREADS`` accordingly.
 
@@ -160,8 +176,9 @@ def set_threads(count: int) -> None:
     Raises
     ------
     ConfigError
-        If it exists already and is smaller.
+        If it exists already and is smaller, or there cannot be so many.
     """
+    require_threads(count)
     _resize(count)
     running = threads()  # makes the pool, if there is none
     if running != count:

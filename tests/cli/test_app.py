@@ -171,3 +171,37 @@ def test_a_pipe_gets_plain_text(artifact):
         assert done.returncode == 0, done.stderr
         assert done.stdout.isascii(), done.stdout
         assert "\x1b" not in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("ends", "code", "said"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", 1, "error: [Errno 28] No space left on device\n"),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_outputs_that_are_closed_or_full(ends, code, said):
+    main = f"{sys.executable} -c 'from relay_int8.cli import main; main()'"
+    done = subprocess.run(
+        ["sh", "-c", f"{main} --help {ends}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_names_that_the_terminal_has_no_letters_for(artifact, tmp_path):
+    name = tmp_path / "\u00e9.ri8"
+    name.symlink_to(artifact)
+    done = subprocess.run(
+        [sys.executable, "-c", "from relay_int8.cli import main; main()", "inspect", name],
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\\xe9.ri8" in done.stdout

@@ -9,7 +9,7 @@ import pytest
 import relay_int8
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs, write_atomic
+from relay_int8.files import require_folder, require_outputs, write_atomic
 from relay_int8.report.contents import Report
 
 pytestmark = pytest.mark.fast
@@ -147,3 +147,12 @@ def test_a_link_stays_one(tmp_path):
     write_atomic(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_folder_that_cannot_be_made_is_found_first(folder):
+    require_folder("new/of/several")
+    assert not (folder / "new").exists()
+    with pytest.raises(ConfigError, match=r"x\.npy/logs: a file found at .*x\.npy, a folder"):
+        require_folder("x.npy/logs")
+    with pytest.raises(ConfigError, match=r"/proc/logs: cannot be written"):
+        require_folder("/proc/logs")

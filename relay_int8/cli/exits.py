@@ -16,6 +16,7 @@ from relay_int8.errors import AccuracyError, CoverageError, Int8Error
 from relay_int8.notices import printed_notices
 
 FAILED, UNMET = 1, 3
+LOST_FOLDER = "the current folder is there no more; change to another one"
 NO_MEMORY = (
     "there is no memory left; end other programs, give fewer or smaller images, or take a smaller "
     "--batch"
@@ -43,7 +44,8 @@ class ErrorGroup(TyperGroup):
                 raise typer.Exit(FAILED) from error
             if not isinstance(error, Int8Error | OSError):  # OSError: a full disk, a lost file
                 raise
-            typer.echo(f"error: {error}", err=True)
+            is_lost = isinstance(error, FileNotFoundError) and error.filename is None
+            typer.echo(f"error: {LOST_FOLDER if is_lost else error}", err=True)
             code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error
 

@@ -30,7 +30,14 @@ from schedules.cuda.toolchain.compiler import device_code
 from schedules.targets import machine
 from schedules.template import ScheduleError
 
-TVM_REFUSALS = (AssertionError, AttributeError, RuntimeError, TypeError, ValueError)
+TVM_REFUSALS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """What TVM's operators and passes raise where they have no code; its own are RuntimeErrors."""
 
 

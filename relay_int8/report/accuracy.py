@@ -134,7 +134,7 @@ def evaluate(
     if output not in names:
         raise ConfigError(f"no output is called {output!r}; there are {', '.join(names)}")
     outputs, wanted = [], []
-    for batch, count in _batches(images, module.manifest.inputs[0].shape[0]):
+    for batch, count in _batches(images, _batch_of(module)):
         outputs.append(module.run(batch)[output][:count])
         if reference is not None:
             wanted.append(_output_of(reference(batch), output)[:count])
@@ -170,6 +170,11 @@ def _output_of(outputs: Mapping[str, Array], name: str) -> Array:
             "that the artifact was made from"
         )
     return outputs[name]
+
+
+def _batch_of(module: Module) -> int:
+    """Return how many images a run takes; a scalar beside them says nothing of it."""
+    return next((info.shape[0] for info in module.manifest.inputs if info.shape), 1)
 
 
 def _batches(

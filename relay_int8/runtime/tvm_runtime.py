@@ -95,7 +95,11 @@ def load_library(file: Path, device: RuntimeDevice) -> tvm_ffi.Module:
     ------
     ArtifactError
         If TVM's runtime, or for a GPU CUDA's, is not installed.
+    ConfigError
+        If ``TVM_NUM_THREADS`` asks for more threads than there can be.
     """
+    if wanted_threads() > MAX_THREADS:
+        require_threads(wanted_threads())
     # The runtime would bind its workers to cores but not the caller's thread, so that on a busy
     # computer the two may share one; the operating system's scheduler does better.
     os.environ.setdefault("TVM_BIND_THREADS", "0")

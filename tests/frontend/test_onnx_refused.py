@@ -33,6 +33,17 @@ def test_inputs_of_nodes(operator, inputs, opset, message):
         import_onnx(proto)
 
 
+@pytest.mark.parametrize(
+    ("operator", "flag", "opset"),
+    [("ReduceMean", "keepdims", 13), ("Mod", "fmod", 13), ("Attention", "is_causal", 23)],
+)
+def test_flags_are_0_or_1(operator, flag, opset):
+    inputs = ["x"] * {"ReduceMean": 1, "Mod": 2, "Attention": 3}[operator]
+    proto = model([node(operator, inputs, ["y"], **{flag: 2})], X, {"y": None}, opset=opset)
+    with pytest.raises(FrontendError, match=f"its {flag} is 2, 0 or 1 is expected"):
+        import_onnx(proto)
+
+
 @pytest.mark.parametrize("inputs", [["x", "", "high"], ["x", "low", ""], ["x"]])
 def test_optional_inputs_may_be_left_out(inputs):
     weights = {"low": np.float32(-1), "high": np.float32(1)}

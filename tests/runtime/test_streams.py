@@ -112,6 +112,14 @@ def test_what_cannot_be_streams(digits, tmp_path):
         relay_int8.Streams(tmp_path / "absent.ri8", 2)
 
 
+def test_a_pool_of_absurd_size_is_not_made(digits, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "100000")
+    with pytest.raises(ConfigError, match="100000 threads are asked for; a number from 1 to 1024"):
+        load(digits[0])
+    with pytest.raises(ConfigError, match="'2' threads are asked for"):
+        load(digits[0], threads="2")
+
+
 def test_closed_streams_say_so(digits):
     path, images = digits
     with relay_int8.Streams(path, 1) as streams:

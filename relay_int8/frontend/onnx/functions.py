@@ -10,7 +10,7 @@ import onnx
 from onnx import TypeProto, helper, inliner, numpy_helper, shape_inference
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.onnx.node_inputs import misfit
+from relay_int8.frontend.onnx.node_form import misfit
 from relay_int8.frontend.onnx.outline import fill, outline
 
 EXPANDED = {"Attention", "RotaryEmbedding", "Swish"}

@@ -15,7 +15,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.constant_nodes import MOVES, attribute, evaluate
-from relay_int8.frontend.onnx.node_inputs import misfit
+from relay_int8.frontend.onnx.node_form import misfit
 from relay_int8.frontend.onnx.operator_support import (
     BRANCH,
     LOOP,

@@ -1,14 +1,35 @@
-"""Whether a node has the inputs that the standard demands of its operator."""
+"""Whether a node has the form that the standard demands of its operator: its inputs, its flags."""
 
 from __future__ import annotations
 
 import onnx
 
+FLAGS = frozenset(
+    {
+        "align_corners",
+        "allowzero",
+        "ceil_mode",
+        "count_include_pad",
+        "exclude_outside",
+        "exclusive",
+        "fmod",
+        "is_causal",
+        "keepdims",
+        "largest",
+        "linear_before_reset",
+        "noop_with_empty_axes",
+        "reverse",
+        "select_last_index",
+        "transA",
+        "transB",
+    }
+)
+"""Attributes that are 0 or 1; runtimes take others for either."""
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
 
 def misfit(node: onnx.NodeProto, opset: int) -> str | None:
-    """Say in what the inputs of a node are not those of its operator, or None.
+    """Say in what a node is none of its operator, or None.
 
     Operators that the standard lacks in this opset are not judged. TVM's converters end the process
     at some operands that are left out.
@@ -17,6 +38,9 @@ def misfit(node: onnx.NodeProto, opset: int) -> str | None:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
         return None
+    for attribute in node.attribute:
+        if attribute.name in FLAGS and attribute.i not in (0, 1):
+            return f"its {attribute.name} is {attribute.i}, 0 or 1 is expected"
     count = len(node.input)
     if not schema.min_input <= count <= schema.max_input:
         most = f" to {schema.max_input}" if schema.max_input != schema.min_input else ""

@@ -133,6 +133,11 @@ class Preprocessing:
         else:
             ratio = self.resize / min(picture.size)
             height, width = round(picture.height * ratio), round(picture.width * ratio)
+        if max(height, width) > MAX_SIDE:
+            raise ConfigError(
+                f"a picture of {picture.height} x {picture.width}, resized, has {height} x {width} "
+                f"pixels; a side has {MAX_SIDE} at most: remove it"
+            )
         return picture.resize((width, height), Picture.Resampling.BILINEAR)
 
     def _cut(self, picture: Picture.Image) -> Picture.Image:

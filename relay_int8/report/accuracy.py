@@ -11,6 +11,7 @@ import numpy as np
 
 from relay_int8 import finite_json
 from relay_int8.errors import ConfigError, RecordError
+from relay_int8.field_types import require_types
 from relay_int8.graph.batch import stacked
 from relay_int8.messages import other_model
 from relay_int8.numerics.interval import wilson
@@ -57,9 +58,18 @@ class Evaluation:
         try:
             fields = finite_json.loads(text)
             ratio = fields["snr_db"]
-            return cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
+            evaluation = cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
+            require_types(evaluation)
+            evaluation.require_shares()
+            return evaluation
         except finite_json.MISREAD as error:
             raise RecordError(f"not an evaluation of relay-int8: {error}") from error
+
+    def require_shares(self) -> None:
+        """Refuse numbers that no images give; a ValueError says which."""
+        for share in (self.top1, self.reference_top1, self.agreement):
+            if self.samples < 1 or (share is not None and not 0 <= share <= 1):
+                raise ValueError(f"{share} of {self.samples} images, a fraction of some expected")
 
     def interval(self, share: float) -> tuple[float, float]:
         """Return the 95 % confidence interval of one of its fractions."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from relay_int8 import finite_json
 from relay_int8.errors import RecordError
+from relay_int8.field_types import require_types
 from relay_int8.files import write_atomic
 from relay_int8.graph.declined import Declined
 from relay_int8.report.accuracy import Evaluation
@@ -250,7 +251,9 @@ class Report:
             values["declined"] = tuple(Declined(**item) for item in values.get("declined", ()))
             if values.get("evaluation"):
                 values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
-            return cls(**values | {"repacks": tuple(values["repacks"])})
+            report = cls(**values | {"repacks": tuple(values["repacks"])})
+            require_types(report)
+            return report
         except finite_json.MISREAD as error:
             raise RecordError(f"not a report of relay-int8: {error}") from error
 

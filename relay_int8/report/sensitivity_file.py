@@ -29,9 +29,10 @@ def read_ratios(path: Path | str, model_hash: str = "") -> Ratios:
             layer["name"]: (float(layer["alone"]["snr_db"]), float(layer["without"]["snr_db"]))
             for layer in document["layers"]
         }
+        model = str(document.get("model_hash", ""))
     except (OSError, *finite_json.MISREAD) as error:
         raise RecordError(f"{path}: not what relay-int8 sensitivity wrote: {error}") from error
-    other = other_model(document.get("model_hash", ""), model_hash)
+    other = other_model(model, model_hash)
     if other:
         raise RecordError(f"{path}: {other}; measure the sensitivities of the report's own model")
     return ratios

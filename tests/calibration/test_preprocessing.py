@@ -144,3 +144,8 @@ def test_pixels_of_32_bits_are_refused(dtype, kind):
 def test_sizes_are_integers_of_a_picture(settings):
     with pytest.raises(ConfigError, match="is not a height and width from 1 to 16384"):
         Preprocessing(**settings)
+
+
+def test_a_thin_picture_does_not_become_a_vast_one():
+    with pytest.raises(ConfigError, match="1 x 4000, resized, has 256 x 1024000 pixels"):
+        Preprocessing(resize=256)(Image.new("RGB", (4000, 1)))

@@ -71,3 +71,16 @@ def test_types_that_tvm_has_no_code_for(tmp_path):
     network = relay_int8.load_model(tmp_path / "bool.onnx")
     with pytest.raises(UnsupportedOpError, match=r"TVM cannot compile the network: .*bool"):
         relay_int8.float_network(network)
+
+
+@pytest.mark.parametrize("location", ["absent.bin", "../../etc/passwd", "/etc/passwd", "n" * 5000])
+def test_weights_in_files_that_are_not_beside_the_model(tmp_path, location):
+    weights = {"w": np.ones((2, 4, 1, 1), np.float32)}
+    proto = model([node("Conv", ["x", "w"], ["y"])], X, {"y": None}, weights, opset=17)
+    (tensor,) = proto.graph.initializer
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(FrontendError, match="its weights in external files cannot be read"):
+        import_onnx(tmp_path / "net.onnx")

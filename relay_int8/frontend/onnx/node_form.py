@@ -16,6 +16,7 @@ FLAGS = frozenset(
         "is_causal",
         "keepdims",
         "largest",
+        "layout",
         "linear_before_reset",
         "noop_with_empty_axes",
         "reverse",

@@ -56,6 +56,7 @@ def test_version(invoke):
         ["tune", "m.onnx", "--minutes", "nan"],
         ["table", "diff", "a.json", "b.json", "--max-relative", "nan"],
         ["bench", "x.ri8", "--streams", "100000"],
+        ["deploy", "x.ri8", "--rpc", "127.0.0.1:9", "--timeout", "inf"],
     ],
 )
 def test_wrong_usage_is_2(invoke, arguments):

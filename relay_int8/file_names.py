@@ -24,7 +24,7 @@ def instead_of_model(path: Path) -> str | None:
             f"{path} holds the weights of an MXNet model alone: give its graph, {symbol}, which "
             "finds them, or names them with --params"
         )
-    symbol = path.with_name(f"{path.name}{SYMBOL}")
+    symbol = path.parent / f"{path.name}{SYMBOL}"  # a path may be without a name
     if not path.exists() and symbol.is_file():
         return f"{path} is the prefix of an MXNet model: give its graph, {symbol}"
     return None

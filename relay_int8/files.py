@@ -48,6 +48,22 @@ def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None]
         _probe(Path(file))
 
 
+def require_folder(folder: str | Path) -> None:
+    """Refuse to begin where the files in ``folder`` could not be written; it may not exist yet.
+
+    Raises
+    ------
+    ConfigError
+        It is a file, or it cannot be made or written to.
+    """
+    path = Path(folder).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        where = "" if there == path else f" at {there}"
+        raise ConfigError(f"{folder}: a file found{where}, a folder expected; name another")
+    _probe(there / path.name)
+
+
 def require_space(folder: str | Path, wanted_bytes: int) -> None:
     """Refuse to begin where ``folder`` has no room for ``wanted_bytes``.
 
@@ -77,13 +93,18 @@ def _probe(file: Path) -> None:
 def write_atomic(path: Path, content: bytes | memoryview) -> None:
     """Write ``content`` beside ``path``, flush it to disk, then move it to ``path``.
 
-    Whoever reads ``path``, even after a power cut, finds the old content or the new one.
+    Whoever reads ``path``, even after a power cut, finds the old content or the new one. A link
+    stays one: what it leads to is exchanged. Pipes and devices are written to as they are.
 
     Raises
     ------
     OSError
         As ``open`` does; nothing is left behind and what was at ``path`` is still there.
     """
+    if path.exists() and not path.is_file():  # to move a file to /dev/null would end that
+        path.write_bytes(content)
+        return
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8 import finite_json
 from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
@@ -142,8 +143,8 @@ class CalibrationTable:
     def from_json(cls, text: str) -> CalibrationTable:
         """Return the table that :meth:`to_json` wrote."""
         try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
+            document = finite_json.loads(text)
+        except ValueError as error:
             raise CalibrationError(f"not JSON ({error}); is the file complete?") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise CalibrationError(f'not a calibration table: "format" must be "{FORMAT}"')
@@ -162,7 +163,7 @@ class CalibrationTable:
                     name: _factors(text) for name, text in document.get("factors", {}).items()
                 },
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except finite_json.MISREAD as error:
             raise CalibrationError(
                 f"broken table ({type(error).__name__}: {error}); calibrate again"
             ) from error
@@ -188,7 +189,7 @@ def _entries(tensors: Mapping[str, Mapping[str, object]]) -> dict[str, Entry]:
     for name, fields in tensors.items():
         try:
             entries[name] = Entry.from_fields(fields)
-        except (AttributeError, KeyError, TypeError, ValueError, CalibrationError) as error:
+        except (*finite_json.MISREAD, CalibrationError) as error:
             faults.append(f"{name}: {type(error).__name__}: {error}")
     if faults:
         raise CalibrationError(f"broken entries, calibrate again: {'; '.join(faults)}")

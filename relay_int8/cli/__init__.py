@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
@@ -10,12 +13,25 @@ INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it quietly from its first import on."""
+    _prepare_streams()
     try:
         from relay_int8.cli.commands import app
 
         app()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except OSError as error:  # a help page that cannot be written; commands say their own
+        sys.exit(f"error: {error}")
+
+
+def _prepare_streams() -> None:
+    """Print names that a stream's encoding lacks with escapes; all nowhere if it is closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # as ">&-" leaves it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def __getattr__(name: str) -> Any:

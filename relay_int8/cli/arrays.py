@@ -6,10 +6,10 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from relay_int8 import array_files
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs, write_atomic
 
@@ -33,9 +33,8 @@ def read_arrays(inputs: list[str], only: str) -> dict[str, np.ndarray[Any, Any]]
 
 def _read_array(file: str) -> np.ndarray[Any, Any]:
     try:
-        with Path(file).open("rb") as stream:
-            array = np.load(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        array = array_files.read_arrays(Path(file))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: cannot be read as a NumPy array: {error}") from error
     if not isinstance(array, np.ndarray):
         raise ConfigError(

@@ -30,7 +30,11 @@ def bench(
     ] = None,
     streams: Annotated[
         int | None,
-        typer.Option(min=1, help="Also measure this many runs at a time, each on one thread."),
+        typer.Option(
+            min=1,
+            max=MAX_THREADS,
+            help="Also measure this many runs at a time, each on one thread.",
+        ),
     ] = None,
     batch: Annotated[
         int,
@@ -145,6 +149,6 @@ def _row(inputs: Mapping[str, np.ndarray], times_ms: Sequence[float]) -> dict[st
     import numpy as np
 
     low, median, high = (float(value) for value in np.percentile(times_ms, (10, 50, 90)))
-    batch = len(next(iter(inputs.values())))
+    batch = next((len(array) for array in inputs.values() if array.ndim), 1)
     times = {"median_ms": median, "low_ms": low, "high_ms": high}
     return {"batch": batch, **times, "images_s": batch * 1e3 / median}

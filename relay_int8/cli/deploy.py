@@ -52,7 +52,7 @@ def deploy(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often a series of runs is timed.")] = 10,
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait for an answer of the device.")
+        float, typer.Option(min=1, max=86_400, help="Seconds to wait for an answer of the device.")
     ] = 120.0,
     as_json: AsJson = False,
 ) -> None:

@@ -95,7 +95,7 @@ def _float_network(
         )
     import relay_int8
 
-    options = import_options(max(first.shape[0], 1), shapes, params)
+    options = import_options(max(*first.shape[:1], 1, 1), shapes, params)
     return relay_int8.float_network(relay_int8.load_model(model, options))
 
 

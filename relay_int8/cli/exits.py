@@ -16,6 +16,11 @@ from relay_int8.errors import AccuracyError, CoverageError, Int8Error
 from relay_int8.notices import printed_notices
 
 FAILED, UNMET = 1, 3
+LOST_FOLDER = "the current folder is there no more; change to another one"
+NO_MEMORY = (
+    "there is no memory left; end other programs, give fewer or smaller images, or take a smaller "
+    "--batch"
+)
 
 
 class ErrorGroup(TyperGroup):
@@ -29,17 +34,20 @@ class ErrorGroup(TyperGroup):
         try:
             with _interruptions() as noted, printed_notices():
                 return super().invoke(ctx)
-        except BrokenPipeError:
+        except (BrokenPipeError, typer.Exit):
             raise  # the reader of a pipe has gone: nobody is left to tell
-        except (Int8Error, OSError) as error:  # OSError: a full disk, a file that may not be read
-            typer.echo(f"error: {error}", err=True)
+        except Exception as error:
+            if noted:  # Ctrl-C in a pass, or in an import: TVM and others make another error of it
+                raise KeyboardInterrupt from error
+            if isinstance(error, MemoryError):
+                typer.echo(f"error: {NO_MEMORY}", err=True)
+                raise typer.Exit(FAILED) from error
+            if not isinstance(error, Int8Error | OSError):  # OSError: a full disk, a lost file
+                raise
+            is_lost = isinstance(error, FileNotFoundError) and error.filename is None
+            typer.echo(f"error: {LOST_FOLDER if is_lost else error}", err=True)
             code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error
-        except Exception as error:
-            if not noted or isinstance(error, typer.Exit):
-                raise
-            # Ctrl-C in a pass, or in an import: TVM and others make another error of it.
-            raise KeyboardInterrupt from error
 
 
 @contextmanager

@@ -82,7 +82,7 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON to standard output in place of the table.")
 ]
 MAX_THREADS = 1024
-"""More would only exhaust the threads of a process, which aborts it."""
+"""That of the runtime, which commands do not import before they need it."""
 Batch = Annotated[
     int | None,
     typer.Option(min=1, help="Batch to use if the model leaves it open; 1 if not given."),

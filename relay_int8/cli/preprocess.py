@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from types import MappingProxyType
 
-from relay_int8 import Preprocessing
+from relay_int8 import Preprocessing, finite_json
 from relay_int8.errors import ConfigError
 
 PREPARATIONS = MappingProxyType(
@@ -42,9 +41,9 @@ def named_preprocessing(name: str | None) -> Preprocessing | None:
         known = ", ".join(PREPARATIONS)
         raise ConfigError(f"preprocessing {name!r} is none of {known}, and no .json or .toml file")
     try:
-        text = path.read_text()
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
+        text = path.read_text(encoding="utf-8-sig")
+        values = finite_json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(

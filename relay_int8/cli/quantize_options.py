@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.cli.options import INTEGERS
+from relay_int8.cli.options import INTEGERS, MAX_THREADS
 
 TARGET = "For the target"
 FILES = "Report and files"
@@ -157,7 +157,11 @@ RequireTuned = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads that the network will run on; all cores if not given."),
+    typer.Option(
+        min=1,
+        max=MAX_THREADS,
+        help="Threads that the network will run on; all cores if not given.",
+    ),
 ]
 QdqFile = Annotated[
     Path | None,

@@ -120,14 +120,15 @@ def _class_names(file: Path | None) -> list[str]:
     if file is None:
         return []
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read as names of classes: {error}") from error
 
 
 def _print_top(title: str, output: np.ndarray, names: list[str]) -> None:
     """Print the greatest values of each image, and their indices."""
-    for number, scores in enumerate(output.reshape(len(output), -1)):
+    rows = output.reshape(len(output) if output.ndim else 1, -1)
+    for number, scores in enumerate(rows):
         typer.echo(title or f"image {number}")
         for class_index in scores.argsort(kind="stable")[::-1][:TOP]:
             name = f"  {names[class_index]}" if class_index < len(names) else ""

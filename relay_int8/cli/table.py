@@ -9,6 +9,7 @@ import typer
 
 from relay_int8 import finite_json
 from relay_int8.cli.exits import unmet
+from relay_int8.cli.help_page import GroupedCommand
 from relay_int8.cli.model import Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Exclude, Preset
 from relay_int8.cli.words import FORMATS, PRESET
@@ -107,7 +108,7 @@ def show(
         console.print(note, soft_wrap=True)
 
 
-@table.command()
+@table.command(cls=GroupedCommand)
 def diff(
     first: Annotated[Path, typer.Argument(help="Table of any format.")],
     second: Annotated[Path, typer.Argument(help="Table of any format.")],

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 PLAIN_WIDTH = 160  # columns where nobody has said how wide the paper is
+MOST_WIDTH = 9999  # lines are filled up with blanks to it
 
 
 def terminal(*, error: bool = False) -> Console:
@@ -18,7 +19,9 @@ def terminal(*, error: bool = False) -> Console:
     brackets in the names of tensors are no markup.
     """
     columns = os.environ.get("COLUMNS", "")
-    plain_width = int(columns) if columns.isdecimal() and int(columns) else PLAIN_WIDTH
+    plain_width = PLAIN_WIDTH
+    if columns.isdecimal() and columns.strip("0"):
+        plain_width = int(columns) if len(columns) < 5 else MOST_WIDTH
     stream = sys.stderr if error else sys.stdout
     width = None if stream.isatty() else plain_width
     return Console(highlight=False, markup=False, emoji=False, width=width, stderr=error)

@@ -12,6 +12,7 @@ import typer
 from relay_int8 import Address, Endpoint
 from relay_int8.cli.model import Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
+    MAX_THREADS,
     AsJson,
     Batch,
     Preset,
@@ -21,8 +22,7 @@ from relay_int8.cli.options import (
 )
 from relay_int8.cli.serve import KEY_VARIABLE
 from relay_int8.cli.words import PRESET
-from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs
+from relay_int8.files import require_folder, require_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,11 @@ Target = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads that the network will run on; by default the target's."),
+    typer.Option(
+        min=1,
+        max=MAX_THREADS,
+        help="Threads that the network will run on; by default the target's.",
+    ),
 ]
 UnsignedInput = Annotated[
     bool, typer.Option("--unsigned-input", help="The network's input is never negative.")
@@ -131,8 +135,7 @@ def tune(
     if search not in SEARCHES:
         raise typer.BadParameter(f"--search {search}: {', '.join(SEARCHES)} are known")
     require_outputs(page, read=(model, params))
-    if logs.is_file():
-        raise ConfigError(f"--logs {logs}: a file found, a folder expected; name another")
+    require_folder(logs)
     rack = _rack(tracker, rpc, key)
     import relay_int8
     from relay_int8.cli.terminal import terminal

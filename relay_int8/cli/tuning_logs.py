@@ -10,8 +10,7 @@ import typer
 
 from relay_int8 import finite_json
 from relay_int8.cli.options import AsJson
-from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs
+from relay_int8.files import require_folder, require_outputs
 
 if TYPE_CHECKING:
     from relay_int8 import TuningLog
@@ -71,8 +70,7 @@ def merge(
     """Write one log with the trials of several."""
     import relay_int8
 
-    if output.is_file():
-        raise ConfigError(f"{output}: a file found, a new folder expected; name another")
+    require_folder(output)
     log = relay_int8.merge_tuning_logs(sources, output)
     typer.echo(f"{output}: {log.totals['trials']} trials of {len(log.kernels)} kernels")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.cuda.toolchain.compiler import device_code
 from schedules.targets import machine
 from schedules.template import ScheduleError
+
+TVM_REFUSALS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What TVM's operators and passes raise where they have no code; its own are RuntimeErrors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,17 +124,17 @@ def compile_module(
     Raises
     ------
     UnsupportedOpError
-        If no template computes some kernel on ``target``.
+        If no template computes some kernel on ``target``, or TVM has no code for an operator.
     ConfigError
         If a compiler for ``target`` is not installed, or does not know an architecture; if float16
         is asked for and ``target`` is no GPU.
     """
     check_float16(float16, target)
-    with collecting_declined() as declined:
+    with collecting_declined() as declined, _refusals_explained():
         lowered = _lowered(mod, target, records, float16, transient=transient)
     on_gpu = target.kind.name == "cuda"
     try:
-        with target, device_code(target, architectures) as compiled:
+        with _refusals_explained(), target, device_code(target, architectures) as compiled:
             final = finalized(lowered, cuda_graphs and on_gpu)
             apart = weights_apart and not on_gpu
             whole, weights = lift_weights(final) if apart else (final, ())
@@ -144,6 +155,26 @@ def compile_module(
         memory=memory_of(final),
         weights=weights,
     )
+
+
+@contextmanager
+def _refusals_explained() -> Iterator[None]:
+    """Turn what TVM raises at operands that it has no code for into an error of ours.
+
+    Raises
+    ------
+    UnsupportedOpError
+        With the last line of TVM's own words.
+    """
+    try:
+        yield
+    except TVM_REFUSALS as error:
+        said = str(error).strip().splitlines()
+        raise UnsupportedOpError(
+            f"TVM cannot compile the network: {said[-1] if said else type(error).__name__}; an "
+            "operator computes with a type or a shape that TVM has no code for: export the model "
+            "with float32 there, or cut it before"
+        ) from error
 
 
 def _linked_calls(lowered: IRModule, network: Linked) -> tuple[KernelCall, ...]:

@@ -10,6 +10,7 @@ from tvm.target import Target
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import Gpus, installed_gpus
 from relay_int8.machine.host import cpu_flags
+from relay_int8.runtime.tvm_runtime import require_threads
 from schedules.cuda.device.gpus import capability
 from schedules.cuda.toolchain.architectures import choose_architectures
 from schedules.targets import machine, named_target, target_config
@@ -98,9 +99,12 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
     Raises
     ------
     ConfigError
-        As :func:`resolve`; and if the target is a GPU, whose kernels have no such threads.
+        As :func:`resolve`; if there are no so many threads; and if the target is a GPU, whose
+        kernels have none.
     """
     resolved = resolve(target).target
+    if threads is not None:
+        require_threads(threads)
     if threads and resolved.kind.name == CUDA:
         raise ConfigError(
             f"{threads} threads are asked for, but the target is {target}: threads are those of a "

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8.array_files import read_arrays
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Array, Batch, Batches, passes, plain_batch
 from relay_int8.data.tensor_info import TensorInfo
-from relay_int8.errors import CalibrationError
+from relay_int8.errors import CalibrationError, Int8Error
 from relay_int8.messages import extents, outside
 
 Image = dict[str, npt.NDArray[Any]]
@@ -55,7 +56,7 @@ class Dataset:
         CalibrationError
             There is none, or one does not fit the inputs or holds NaN or infinity.
         """
-        count = 0
+        seen = 0
         for label, batch in self.batches():
             arrays = self._checked(label, batch)
             size = max(self._counts(arrays).values(), default=1)
@@ -63,15 +64,16 @@ class Dataset:
                 image = {i.name: self._one(i, arrays[i.name], index) for i in self.inputs}
                 _require_finite(image, label if size == 1 else f"{label}, image {index} of it")
                 yield image
-            count += size
-        if count == 0:
+            seen += size
+        if seen == 0:
             raise CalibrationError(
                 "no calibration image found, a few hundred expected; name a folder of pictures, a "
                 ".npy or .npz file, or an iterable that gives the same batches each time"
             )
 
     def _checked(self, label: str, batch: Batch) -> dict[str, Array]:
-        batch = plain_batch(batch, len(self.inputs))
+        with _of_the_user(label):
+            batch = plain_batch(batch, len(self.inputs))
         if isinstance(batch, list) and batch and len(batch) == len(self.inputs) > 1:
             batch = dict(zip(self._names(), batch, strict=True))
         if not isinstance(batch, Mapping):
@@ -150,7 +152,7 @@ def open_data(
             "preprocessing is for a folder of pictures; arrays are used as given"
         )
     open_source = passes(source)
-    return Dataset(lambda: _labelled(open_source()), inputs, whole)
+    return Dataset(lambda: _labelled(open_source), inputs, whole)
 
 
 def data_digest(path: Path) -> str:
@@ -164,9 +166,36 @@ def data_digest(path: Path) -> str:
     return sha.hexdigest()
 
 
-def _labelled(batches: Iterable[Batch]) -> Iterator[Labelled]:
-    for number, batch in enumerate(batches):
-        yield f"calibration batch {number}", batch
+def _labelled(open_source: Callable[[], Iterable[Batch]]) -> Iterator[Labelled]:
+    with _of_the_user("the calibration data"):
+        batches = iter(open_source())
+    for number in count():
+        label = f"calibration batch {number}"
+        with _of_the_user(label):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield label, batch
+
+
+@contextmanager
+def _of_the_user(label: str) -> Iterator[None]:
+    """Turn whatever the user's source of batches raises into an error that says so.
+
+    Raises
+    ------
+    CalibrationError
+        If it raises, or is no source.
+    """
+    try:
+        yield
+    except Int8Error:
+        raise
+    except Exception as error:
+        raise CalibrationError(
+            f"{label}: its source raised {type(error).__name__}: {error}; mend it (a function is "
+            "called without arguments, and returns a list or another iterable of arrays)"
+        ) from error
 
 
 def _open_path(
@@ -196,12 +225,8 @@ def _open_path(
 
 def _load(path: Path) -> Batch:
     try:
-        if path.suffix == ".npy":
-            array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-            return array
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        return read_arrays(path, mapped=True)
+    except (OSError, ValueError) as error:
         raise CalibrationError(f"{path}: cannot be read as NumPy arrays: {error}") from error
 
 

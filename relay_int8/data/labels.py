@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from relay_int8 import finite_json
+from relay_int8.array_files import read_arrays
 from relay_int8.errors import ConfigError
 from relay_int8.messages import few
 
@@ -39,18 +41,21 @@ def read_labels(source: Path, pictures: Sequence[PurePath] | None = None) -> Lab
         return _of_folders(source, _pictures(source, pictures))
     try:
         if source.suffix == ".npy":
-            labels: Any = np.load(source, allow_pickle=False)
+            labels: Any = read_arrays(source)
         elif source.suffix == ".json":
-            labels = json.loads(source.read_text(encoding="utf-8"))
+            labels = finite_json.loads(source.read_bytes())
         elif source.suffix == ".csv":
             labels = _rows(source.read_text(encoding="utf-8-sig"))
         else:
-            labels = np.array(source.read_text(encoding="utf-8").split(), dtype=np.int64)
-    except (OSError, ValueError, EOFError, csv.Error) as error:
+            labels = np.array(source.read_text(encoding="utf-8-sig").split(), dtype=np.int64)
+    except (OSError, OverflowError, ValueError, csv.Error) as error:
         raise ConfigError(f"{source}: cannot be read as labels: {error}") from error
     if isinstance(labels, Mapping):
         labels = _of_names(source, labels, _pictures(source, pictures))
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:  # lists of several lengths
+        raise ConfigError(f"{source}: labels are no array: {error}") from error
     if array.dtype.kind not in "iu":
         raise ConfigError(f"{source}: labels are {array.dtype}, integers expected")
     return array
@@ -75,7 +80,12 @@ def _rows(text: str) -> list[int] | dict[str, int]:
             raise ValueError(f"row {number} is {row}; its last column is no integer")
     if all(len(row) == 1 for row in rows):
         return [int(row[0]) for row in rows]
-    return {row[0].strip(): int(row[-1]) for row in rows}
+    classes: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        name, found = row[0].strip(), int(row[-1])
+        if classes.setdefault(name, found) != found:
+            raise ValueError(f"row {number} gives {name} class {found}, one before {classes[name]}")
+    return classes
 
 
 def _is_integer(text: str) -> bool:
@@ -91,7 +101,14 @@ def _of_names(source: Path, classes: Mapping[str, Any], pictures: Sequence[PureP
             f"{source}: {len(missing)} of {len(pictures)} pictures have no label: {few(missing)}; "
             "name each by its path within the folder or its file name"
         )
-    return [next(classes[name] for name in names if name in classes) for names in spellings]
+    keys = [next(name for name in names if name in classes) for names in spellings]
+    several = [key for key, count in Counter(keys).items() if count > 1]
+    if several:
+        raise ConfigError(
+            f"{source}: several pictures of the folder are called {few(several)}; name each by its "
+            "path within the folder"
+        )
+    return [classes[key] for key in keys]
 
 
 def _of_folders(folder: Path, pictures: Sequence[PurePath]) -> Labels:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from relay_int8.array_files import read_arrays
 from relay_int8.data.natural_order import naturally_sorted
 from relay_int8.errors import ConfigError
 from relay_int8.messages import few
@@ -95,8 +96,8 @@ def _picture(path: Path) -> Mask:
 
 def _array(path: Path) -> Mask:
     try:
-        mask: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        mask: Any = read_arrays(path)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read as masks: {error}") from error
     if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "iu":
         found = getattr(mask, "dtype", type(mask).__name__)

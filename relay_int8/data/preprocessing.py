@@ -14,6 +14,9 @@ from PIL import Image as Picture
 from relay_int8.errors import ConfigError
 
 Pair = tuple[int, int]
+WIDE_MODES = ("I", "F")
+"""Of Pillow: gray of 32 bits, integers or floats."""
+MAX_SIDE = 1 << 14  # of a resized picture, in pixels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +71,18 @@ class Preprocessing:
         numbers = (self.scale, *self.mean, *self.deviation)
         if not np.isfinite(numbers).all() or 0 in self.deviation:
             faults.append("scale, mean and deviation must be finite, and no deviation zero")
-        resize = self.resize if isinstance(self.resize, tuple) else (self.resize,) * 2
+        resize = 1 if self.resize is None else self.resize
+        resize = resize if isinstance(resize, tuple) else (resize, resize)
         for name, size in (("resize", resize), ("crop", self.crop or (1, 1))):
-            if len(size) != 2 or any(side is not None and side < 1 for side in size):
-                faults.append(f"{name} {size} is not a positive height and width")
+            if len(size) != 2 or not all(map(_is_side, size)):
+                faults.append(f"{name} {size} is not a height and width from 1 to {MAX_SIDE}")
         if faults:
             raise ConfigError(f"preprocessing: {'; '.join(faults)}")
 
     def __call__(self, picture: Picture.Image) -> npt.NDArray[Any]:
         """Return the input of batch 1, of type ``dtype``, that ``picture`` becomes."""
-        picture = self._cut(self._resized(picture.convert("L" if self.channels == "L" else "RGB")))
+        picture = _of_bytes(picture).convert("L" if self.channels == "L" else "RGB")
+        picture = self._cut(self._resized(picture))
         pixels = np.asarray(picture, np.uint8).reshape(picture.height, picture.width, -1)
         if self.channels == "BGR":
             pixels = pixels[:, :, ::-1]
@@ -128,6 +133,11 @@ class Preprocessing:
         else:
             ratio = self.resize / min(picture.size)
             height, width = round(picture.height * ratio), round(picture.width * ratio)
+        if max(height, width) > MAX_SIDE:
+            raise ConfigError(
+                f"a picture of {picture.height} x {picture.width}, resized, has {height} x {width} "
+                f"pixels; a side has {MAX_SIDE} at most: remove it"
+            )
         return picture.resize((width, height), Picture.Resampling.BILINEAR)
 
     def _cut(self, picture: Picture.Image) -> Picture.Image:
@@ -141,3 +151,24 @@ class Preprocessing:
             )
         left, top = (picture.width - width) // 2, (picture.height - height) // 2
         return picture.crop((left, top, left + width, top + height))
+
+
+def _of_bytes(picture: Picture.Image) -> Picture.Image:
+    """Return a picture whose channels have 8 bits, the upper ones of 16; Pillow would clip these.
+
+    Raises
+    ------
+    ConfigError
+        Its pixels have 32 bits: nothing says which of them is white.
+    """
+    if picture.mode in WIDE_MODES:
+        kind = "integers" if picture.mode == "I" else "floats"
+        raise ConfigError(f"its pixels are {kind} of 32 bits, not of 8 or 16; save it with 8")
+    if picture.mode.startswith("I;16"):
+        return Picture.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+    return picture
+
+
+def _is_side(value: object) -> bool:
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_integer and 1 <= int(value) <= MAX_SIDE  # type: ignore[call-overload]

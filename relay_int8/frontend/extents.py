@@ -125,7 +125,10 @@ def _extent(name: str, axis: int, extent: Extent, written: Sequence[Extent]) -> 
     """Return an extent; FrontendError if it is open or no extent."""
     if isinstance(extent, int):
         if not 0 < extent < 2**31:
-            raise FrontendError(f"input {name} is {_text(written)}; extents are at least 1")
+            raise FrontendError(
+                f"input {name} is {_text(written)}, its dimension {axis} would be {extent}; "
+                "extents are from 1 to 2147483647"
+            )
         return extent
     label = extent or "?"
     example = EXAMPLES.get(len(written), (1,) * len(written))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from relay_int8 import finite_json
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.numerics.unary import UNARY
 
@@ -94,7 +95,7 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """Return the plan that :meth:`to_json` wrote."""
-        fields = json.loads(text)
+        fields = finite_json.loads(text)
         return cls(
             tensors={name: TensorPlan(**item) for name, item in fields["tensors"].items()},
             layers=tuple(LayerPlan(**item) for item in fields["layers"]),

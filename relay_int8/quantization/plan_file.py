@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8 import finite_json
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.files import write_atomic
@@ -37,7 +38,7 @@ def read_plan(path: Path | str) -> Plan:
         raise RecordError(f"{path}: cannot be read as a plan: {error}") from error
     try:
         return Plan.from_json(text)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except finite_json.MISREAD as error:
         raise RecordError(
             f"{path}: not a plan of relay-int8 ({error}); sensitivity --plan writes one"
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from relay_int8 import finite_json
 from relay_int8.errors import ConfigError, RecordError
+from relay_int8.field_types import require_types
 from relay_int8.graph.batch import stacked
 from relay_int8.messages import other_model
 from relay_int8.numerics.interval import wilson
@@ -56,11 +56,20 @@ class Evaluation:
     def from_json(cls, text: str) -> Evaluation:
         """Return what :meth:`to_json` wrote; a RecordError if the text is none of that."""
         try:
-            fields = json.loads(text)
+            fields = finite_json.loads(text)
             ratio = fields["snr_db"]
-            return cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
-        except (KeyError, TypeError, ValueError) as error:
+            evaluation = cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
+            require_types(evaluation)
+            evaluation.require_shares()
+            return evaluation
+        except finite_json.MISREAD as error:
             raise RecordError(f"not an evaluation of relay-int8: {error}") from error
+
+    def require_shares(self) -> None:
+        """Refuse numbers that no images give; a ValueError says which."""
+        for share in (self.top1, self.reference_top1, self.agreement):
+            if self.samples < 1 or (share is not None and not 0 <= share <= 1):
+                raise ValueError(f"{share} of {self.samples} images, a fraction of some expected")
 
     def interval(self, share: float) -> tuple[float, float]:
         """Return the 95 % confidence interval of one of its fractions."""
@@ -135,7 +144,7 @@ def evaluate(
     if output not in names:
         raise ConfigError(f"no output is called {output!r}; there are {', '.join(names)}")
     outputs, wanted = [], []
-    for batch, count in _batches(images, module.manifest.inputs[0].shape[0]):
+    for batch, count in _batches(images, _batch_of(module)):
         outputs.append(module.run(batch)[output][:count])
         if reference is not None:
             wanted.append(_output_of(reference(batch), output)[:count])
@@ -171,6 +180,11 @@ def _output_of(outputs: Mapping[str, Array], name: str) -> Array:
             "that the artifact was made from"
         )
     return outputs[name]
+
+
+def _batch_of(module: Module) -> int:
+    """Return how many images a run takes; a scalar beside them says nothing of it."""
+    return next((info.shape[0] for info in module.manifest.inputs if info.shape), 1)
 
 
 def _batches(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from relay_int8 import finite_json
 from relay_int8.errors import RecordError
+from relay_int8.field_types import require_types
 from relay_int8.files import write_atomic
 from relay_int8.graph.declined import Declined
 from relay_int8.report.accuracy import Evaluation
@@ -238,7 +238,7 @@ class Report:
             If the text is no report, or one of another version.
         """
         try:
-            values = json.loads(text)
+            values = finite_json.loads(text)
             values.pop("coverage")
             version = values["report_version"]
             if version != REPORT_VERSION:
@@ -251,8 +251,10 @@ class Report:
             values["declined"] = tuple(Declined(**item) for item in values.get("declined", ()))
             if values.get("evaluation"):
                 values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
-            return cls(**values | {"repacks": tuple(values["repacks"])})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            report = cls(**values | {"repacks": tuple(values["repacks"])})
+            require_types(report)
+            return report
+        except finite_json.MISREAD as error:
             raise RecordError(f"not a report of relay-int8: {error}") from error
 
     def save(self, path: Path | str) -> None:

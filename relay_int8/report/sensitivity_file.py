@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from relay_int8 import finite_json
 from relay_int8.errors import RecordError
 from relay_int8.messages import few, other_model
 from relay_int8.report.contents import Report
@@ -24,14 +24,15 @@ def read_ratios(path: Path | str, model_hash: str = "") -> Ratios:
         If it is none of that, or of another float model than ``model_hash``, where both are known.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = finite_json.loads(Path(path).read_bytes())
         ratios = {
             layer["name"]: (float(layer["alone"]["snr_db"]), float(layer["without"]["snr_db"]))
             for layer in document["layers"]
         }
-    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        model = str(document.get("model_hash", ""))
+    except (OSError, *finite_json.MISREAD) as error:
         raise RecordError(f"{path}: not what relay-int8 sensitivity wrote: {error}") from error
-    other = other_model(document.get("model_hash", ""), model_hash)
+    other = other_model(model, model_hash)
     if other:
         raise RecordError(f"{path}: {other}; measure the sensitivities of the report's own model")
     return ratios

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import struct
 import tempfile
 import zipfile
@@ -29,6 +28,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from relay_int8 import finite_json
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
 from relay_int8.runtime.aligned_zip import content_begin, zip_bytes
@@ -44,6 +44,7 @@ MANIFEST, MANIFEST_HASH = "manifest.json", "manifest.sha256"
 _CHUNK_BYTES = 1 << 20  # for a GPU a library holds all weights: it never is in memory as a whole
 # Everything zipfile raises for a file that is damaged rather than absent.
 _DAMAGE = (
+    AttributeError,
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -256,7 +257,7 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     text = archive.read(MANIFEST)
     expected = archive.read(MANIFEST_HASH).decode("ascii")
     _check_digest(path, MANIFEST, hashlib.sha256(text).hexdigest(), expected)
-    _check_version(path, json.loads(text)["format_version"])
+    _check_version(path, finite_json.loads(text)["format_version"])
     return Manifest.from_json(text.decode())
 
 

@@ -1,4 +1,4 @@
-"""What is said when a GPU has no memory left: by whom it may be held, and what to do."""
+"""What is said when there is no memory left: by whom it may be held, and what to do."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from relay_int8.errors import ArtifactError
 from relay_int8.machine.gpu import GpuNeeds
 
 _OUT_OF_MEMORY = "out of memory"  # as CUDA's runtime words it, in TVM's RuntimeError
+_NO_MEMORY = "bad_alloc"  # as C++ words it there
+NO_MEMORY = "there is no memory left for its tensors; end other programs, or take a smaller batch"
 
 
 @contextmanager
 def exhaustion_explained(path: Path, needs: GpuNeeds | None, number: int) -> Iterator[None]:
-    """Turn CUDA's "out of memory" into an error that says what the artifact needs.
+    """Turn "out of memory" of CUDA, or of TVM on a CPU, into an error that says what to do.
 
     Raises
     ------
     ArtifactError
-        If GPU ``number`` has no memory left for what runs in this context.
+        If GPU ``number``, or the computer, has no memory left for what runs in this context.
     """
     try:
         yield
     except RuntimeError as error:
+        if needs is None and _NO_MEMORY in str(error):
+            raise ArtifactError(f"{path}: {NO_MEMORY}") from error
         if needs is None or _OUT_OF_MEMORY not in str(error):
             raise
         raise ArtifactError(

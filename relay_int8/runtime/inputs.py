@@ -61,7 +61,7 @@ def _named(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[str, Any]:
         return {expected[0].name: inputs}
     if set(inputs) != {info.name for info in expected}:
         raise ArtifactError(
-            f"{path}: inputs {', '.join(sorted(inputs)) or 'none'} given; "
+            f"{path}: inputs {', '.join(sorted(map(str, inputs))) or 'none'} given; "
             f"{_names(expected)} expected"
         )
     return inputs

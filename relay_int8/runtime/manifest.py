@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from relay_int8 import finite_json
 from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.field_types import require_types
 from relay_int8.machine.gpu import GpuNeeds
 from relay_int8.runtime.kernel_entry import KernelEntry
 from relay_int8.runtime.weight_entry import WeightEntry
@@ -86,7 +88,7 @@ class Manifest:
     @classmethod
     def from_json(cls, text: str) -> Manifest:
         """Return the manifest that :meth:`to_json` wrote."""
-        values = json.loads(text)
+        values = finite_json.loads(text)
         for name in ("inputs", "outputs"):
             values[name] = tuple(_tensor_info(item) for item in values[name])
         if values["gpu"] is not None:
@@ -94,7 +96,9 @@ class Manifest:
             values["gpu"] = GpuNeeds(**values["gpu"] | {"architectures": architectures})
         values["kernels"] = tuple(map(_kernel_entry, values["kernels"]))
         values["weights"] = tuple(map(_weight_entry, values["weights"]))
-        return cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
+        manifest = cls(**values | {"cpu_flags": tuple(values["cpu_flags"])})
+        require_types(manifest)
+        return manifest
 
 
 def _kernel_entry(item: Mapping[str, Any]) -> KernelEntry:

@@ -25,7 +25,14 @@ from relay_int8.runtime.device_memory import exhaustion_explained
 from relay_int8.runtime.execution import on_stream, started
 from relay_int8.runtime.inputs import Inputs, checked_inputs
 from relay_int8.runtime.profiling import kernel_times
-from relay_int8.runtime.tvm_runtime import RuntimeDevice, load_library, set_threads, threads
+from relay_int8.runtime.tvm_runtime import (
+    RuntimeDevice,
+    load_library,
+    require_own_pool,
+    require_threads,
+    set_threads,
+    threads,
+)
 
 if TYPE_CHECKING:
     from relay_int8.runtime.manifest import Manifest
@@ -54,9 +61,12 @@ class Module:
         reason = refusal(manifest, gpu)
         if reason:
             raise ArtifactError(f"{path}: {reason}")
+        require_own_pool()
         self.device = RuntimeDevice("cuda", gpu) if manifest.gpu else RuntimeDevice()
         self._turn = threading.Lock()
         self._weights = weights
+        if threads is not None:
+            require_threads(threads)
         with self._explained():
             self._library = load_library(library, self.device)
             self._execution = started(self._library, self.device, weights)
@@ -121,7 +131,8 @@ class Module:
             If a name, a shape or a type is not the manifest's, an integer no valid index, or a
             tensor lies on another device; or if the GPU has no memory left.
         ConfigError
-            If a stream is given and the artifact runs on the CPU, or it is no stream.
+            If a stream is given and the artifact runs on the CPU, or it is no stream; in a fork of
+            the process that loaded it, for several threads.
         """
         with self._running(stream):
             return self._execution.fetch(self._named(self._enqueued(inputs)))
@@ -197,6 +208,7 @@ class Module:
     @contextmanager
     def _running(self, stream: Any) -> Iterator[None]:
         """Have the network to oneself, on a stream."""
+        require_own_pool()
         with self._turn, self._explained(), on_stream(self.path, self.device, stream):
             yield
 

@@ -16,7 +16,7 @@ from relay_int8.runtime.artifact import load, read_manifest
 from relay_int8.runtime.cuda_runtime import CudaRuntime
 from relay_int8.runtime.inputs import Inputs
 from relay_int8.runtime.module import Array, Module
-from relay_int8.runtime.tvm_runtime import set_threads
+from relay_int8.runtime.tvm_runtime import MAX_THREADS, set_threads
 
 INPUTS_AHEAD = 2
 """Inputs that :meth:`Streams.map` holds for each stream."""
@@ -50,7 +50,8 @@ class Streams:
     ArtifactError
         As :func:`relay_int8.load` does.
     ConfigError
-        If ``count`` is less than 1, or the artifact runs on a GPU without a CUDA graph.
+        If ``count`` is less than 1 or too large, or the artifact runs on a GPU without a CUDA
+        graph; or the system gives no such number of threads.
 
     Examples
     --------
@@ -61,8 +62,8 @@ class Streams:
     """
 
     def __init__(self, path: Path | str, count: int, *, gpu: int = 0) -> None:
-        if count < 1:
-            raise ConfigError(f"{count} streams asked for; at least 1 is needed")
+        if not isinstance(count, int) or not 1 <= count <= MAX_THREADS:
+            raise ConfigError(f"{count!r} streams asked for; a number from 1 to {MAX_THREADS}")
         manifest = read_manifest(path)
         self._on_gpu = manifest.gpu is not None
         if self._on_gpu and not manifest.gpu_code.get("graph", {}).get("captured"):
@@ -71,6 +72,7 @@ class Streams:
                 "build it without --no-cuda-graphs"
             )
         self.count = count
+        self._is_closed = False
         self._gpu = gpu
         self._path = path
         self._own = threading.local()
@@ -79,8 +81,15 @@ class Streams:
         self._first: Module | None = None
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="stream")
         together = threading.Barrier(count)  # so that every thread of the pool takes one
-        for loaded in [self._pool.submit(self._load, together) for _ in range(count)]:
-            loaded.result()
+        try:
+            for loaded in [self._pool.submit(self._load, together) for _ in range(count)]:
+                loaded.result()
+        except RuntimeError as error:  # those that wait for each other would wait forever
+            together.abort()
+            raise ConfigError(
+                f"{count} streams asked for, and the system starts no more threads ({error}); take "
+                "fewer"
+            ) from error
 
     def __enter__(self) -> Streams:
         return self
@@ -94,7 +103,14 @@ class Streams:
         self.close()
 
     def submit(self, inputs: Inputs) -> Future[dict[str, Array]]:
-        """Return what ``Module.run`` will return, as soon as a stream is free."""
+        """Return what ``Module.run`` will return, as soon as a stream is free.
+
+        Raises
+        ------
+        ConfigError
+            If the streams are closed.
+        """
+        self._require_open()
         return self._pool.submit(lambda: self._module.run(inputs, stream=self._stream))
 
     def map(self, batches: Iterable[Inputs]) -> Iterator[dict[str, Array]]:
@@ -114,6 +130,7 @@ class Streams:
         for each other do not count as if they ran together. Each stream runs ``repeats`` times,
         after ``warmup`` others.
         """
+        self._require_open()
         together = threading.Barrier(self.count)
 
         def _ends() -> tuple[float, list[float]]:
@@ -129,9 +146,14 @@ class Streams:
 
     def close(self) -> None:
         """Finish what was submitted and end the streams."""
+        self._is_closed = True
         self._pool.shutdown()
         while self._handles:
             CudaRuntime(self._gpu).destroy_stream(self._handles.pop())
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ConfigError(f"{self._path}: its streams are closed; make new ones")
 
     @property
     def _module(self) -> Module:

@@ -28,9 +28,12 @@ Array = np.ndarray[Any, Any]
 CUDA = 2  # DLPack's kDLCUDA
 ALIGNMENT = 64  # bytes, which kernels of TVM assume of every tensor
 _TYPES = {"cpu": 1, "cuda": CUDA, "cuda_host": 3}  # those of DLPack; the last is pinned
+MAX_THREADS = 1024
+"""More would only exhaust the threads of a process, which aborts it."""
 _POOLED = 2  # number of the Relax VM's allocator that keeps memory between runs
 _BIG_CORES = 1  # of config_threadpool: prefer big cores, the runtime's own default
 _thread = threading.local()  # has_cores: keep_to has said how many
+_pool = {"process": 0}  # number of the process that the runtime's threads are of, once there are
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,11 @@ def load_library(file: Path, device: RuntimeDevice) -> tvm_ffi.Module:
     ------
     ArtifactError
         If TVM's runtime, or for a GPU CUDA's, is not installed.
+    ConfigError
+        If ``TVM_NUM_THREADS`` asks for more threads than there can be.
     """
+    if wanted_threads() > MAX_THREADS:
+        require_threads(wanted_threads())
     # The runtime would bind its workers to cores but not the caller's thread, so that on a busy
     # computer the two may share one; the operating system's scheduler does better.
     os.environ.setdefault("TVM_BIND_THREADS", "0")
@@ -151,6 +158,20 @@ def load_gpu_runtime() -> None:
         ) from error
 
 
+def require_threads(count: object) -> None:
+    """Refuse a number of threads that there cannot be.
+
+    Raises
+    ------
+    ConfigError
+        If it is no integer from 1 to ``MAX_THREADS``.
+    """
+    if type(count) is not int or not 1 <= count <= MAX_THREADS:
+        raise ConfigError(
+            f"{count!r} threads are asked for; a number from 1 to {MAX_THREADS} is expected"
+        )
+
+
 def set_threads(count: int) -> None:
     """Give the runtime's pool ``count`` threads, and set ``TVM_NUM_THREADS`` accordingly.
 
@@ -159,8 +180,9 @@ def set_threads(count: int) -> None:
     Raises
     ------
     ConfigError
-        If it exists already and is smaller.
+        If it exists already and is smaller, or there cannot be so many.
     """
+    require_threads(count)
     _resize(count)
     running = threads()  # makes the pool, if there is none
     if running != count:
@@ -168,6 +190,25 @@ def set_threads(count: int) -> None:
         raise ConfigError(
             f"{count} threads wanted, but the runtime of this process started with {running} and "
             f"cannot have more; load with {count} threads first, or set TVM_NUM_THREADS={count}"
+        )
+
+
+def require_own_pool() -> None:
+    """Refuse to go on in a fork of the process whose threads would be waited for forever.
+
+    Raises
+    ------
+    ConfigError
+        If this process was forked from one in which networks were loaded, for several threads.
+    """
+    own = os.getpid()
+    if _pool["process"] in (0, own):
+        _pool["process"] = own
+    elif threads() > 1:
+        raise ConfigError(
+            f"process {own} was forked from {_pool['process']}, which had loaded a network for "
+            f"{threads()} threads: a fork has none of these; load it in processes that are "
+            "spawned (multiprocessing.get_context('spawn')), or for one thread before the fork"
         )
 
 

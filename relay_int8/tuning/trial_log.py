@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from relay_int8 import finite_json
 from relay_int8.errors import RecordError
 from relay_int8.files import write_atomic
 from relay_int8.tuning.batch import Measured
@@ -56,7 +57,7 @@ class Trial:
     @classmethod
     def from_json(cls, text: str) -> Trial:
         """Return the trial that :meth:`to_json` wrote."""
-        fields = json.loads(text)
+        fields = finite_json.loads(text)
         measured = Measured(
             verdict=fields["verdict"], seconds=tuple(fields["seconds"]), reason=fields["reason"]
         )
@@ -159,7 +160,7 @@ def read_manifest(folder: Path) -> LogManifest:
     """Return the manifest of a log; RecordError if it is none of ours."""
     path = folder / MANIFEST
     try:
-        fields = json.loads(path.read_text())
+        fields = finite_json.loads(path.read_bytes())
         format_name = fields.get("format")
         if format_name != FORMAT:
             raise RecordError(

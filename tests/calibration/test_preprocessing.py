@@ -117,3 +117,35 @@ def test_bad_settings(settings, message):
 def test_crop_larger_than_the_picture():
     with pytest.raises(ConfigError, match="crop of 5 x 5 from a picture of 4 x 6"):
         Preprocessing(crop=(5, 5))(picture()[0])
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I;16B"])
+def test_of_sixteen_bits_the_upper_eight_count(mode):
+    gray = np.array([[0, 255, 256], [32768, 65280, 65535]], np.uint16)
+    image = Image.fromarray(gray)
+    if mode == "I;16B":
+        image = Image.frombytes(mode, image.size, gray.astype(">u2").tobytes())
+    assert image.mode == mode
+    x = Preprocessing(channels="L")(image)
+    np.testing.assert_array_equal(x[0, 0], [[0, 0, 1], [128, 255, 255]])
+    assert Preprocessing()(image).shape == (1, 3, 2, 3)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("int32", "integers"), ("float32", "floats")])
+def test_pixels_of_32_bits_are_refused(dtype, kind):
+    with pytest.raises(ConfigError, match=f"its pixels are {kind} of 32 bits"):
+        Preprocessing()(Image.fromarray(np.ones((2, 2), dtype)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"resize": 256.5}, {"resize": True}, {"crop": (8.0, 8)}, {"resize": 10**9}, {"crop": "ab"}],
+)
+def test_sizes_are_integers_of_a_picture(settings):
+    with pytest.raises(ConfigError, match="is not a height and width from 1 to 16384"):
+        Preprocessing(**settings)
+
+
+def test_a_thin_picture_does_not_become_a_vast_one():
+    with pytest.raises(ConfigError, match="1 x 4000, resized, has 256 x 1024000 pixels"):
+        Preprocessing(resize=256)(Image.new("RGB", (4000, 1)))

@@ -119,3 +119,28 @@ def test_a_reader_of_onnx_runtime():
 
     data = open_data(Mine(), [X])
     assert len(list(data)) == len(list(data)) == 4
+
+
+def broken():
+    yield np.zeros((1, 3), "float32")
+    raise RuntimeError("the disk is gone")
+
+
+class Unreadable:
+    def __array__(self, *_args, **_options):
+        raise RuntimeError("no array")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (broken, "calibration batch 1: its source raised RuntimeError: the disk is gone"),
+        (lambda: None, "the calibration data: its source raised TypeError: .*a function is called"),
+        (lambda path: [path], "the calibration data: its source raised TypeError"),
+        ([Unreadable()], "calibration batch 0: its source raised RuntimeError: no array"),
+    ],
+)
+def test_what_the_source_raises_is_said_with_its_place(source, message):
+    info = TensorInfo(name="x", shape=(-1, 3), dtype="float32")
+    with pytest.raises(CalibrationError, match=message):
+        list(open_data(source, [info]))

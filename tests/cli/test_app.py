@@ -52,12 +52,17 @@ def test_version(invoke):
         ["evaluate", "x.ri8", "--data", "x.npz"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--fp32", "m.onnx", "--min-top1", "0.5"],
         ["evaluate", "x.ri8", "--data", "x.npz", "--labels", "l.npy", "--max-drop", "1"],
+        ["evaluate", "x.ri8", "--data", "x.npz", "--labels", "l.npy", "--min-top1", "nan"],
+        ["tune", "m.onnx", "--minutes", "nan"],
+        ["table", "diff", "a.json", "b.json", "--max-relative", "nan"],
+        ["bench", "x.ri8", "--streams", "100000"],
+        ["deploy", "x.ri8", "--rpc", "127.0.0.1:9", "--timeout", "inf"],
     ],
 )
 def test_wrong_usage_is_2(invoke, arguments):
     code, _, err = invoke(*arguments)
     assert code == 2
-    assert "Usage:" in err
+    assert "Usage:" in err or "found, a number expected" in err
 
 
 @pytest.fixture
@@ -87,6 +92,18 @@ def test_ctrl_c_is_one_also_where_tvm_makes_another_error_of_it(is_interrupted):
     assert result.exit_code == (130 if is_interrupted else 1)
     assert isinstance(result.exception, SystemExit if is_interrupted else RuntimeError)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_memory_that_is_exhausted_is_a_message():
+    def command():
+        raise MemoryError
+
+    group = typer.Typer(cls=ErrorGroup, pretty_exceptions_enable=False)
+    group.command()(command)
+    group.command("other")(command)
+    result = CliRunner().invoke(group, ["command"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: there is no memory left; end other programs")
 
 
 def test_options_stand_in_groups_the_everyday_ones_first(invoke):
@@ -155,3 +172,37 @@ def test_a_pipe_gets_plain_text(artifact):
         assert done.returncode == 0, done.stderr
         assert done.stdout.isascii(), done.stdout
         assert "\x1b" not in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("ends", "code", "said"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", 1, "error: [Errno 28] No space left on device\n"),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_outputs_that_are_closed_or_full(ends, code, said):
+    main = f"{sys.executable} -c 'from relay_int8.cli import main; main()'"
+    done = subprocess.run(
+        ["sh", "-c", f"{main} --help {ends}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_names_that_the_terminal_has_no_letters_for(artifact, tmp_path):
+    name = tmp_path / "\u00e9.ri8"
+    name.symlink_to(artifact)
+    done = subprocess.run(
+        [sys.executable, "-c", "from relay_int8.cli import main; main()", "inspect", name],
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\\xe9.ri8" in done.stdout

@@ -1,5 +1,6 @@
 """No command writes over what it reads, or two results to one file."""
 
+import os
 import shutil
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import relay_int8
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import ConfigError
-from relay_int8.files import require_outputs
+from relay_int8.files import require_folder, require_outputs, write_atomic
 from relay_int8.report.contents import Report
 
 pytestmark = pytest.mark.fast
@@ -125,3 +126,33 @@ def test_another_kind_of_file_is_named(invoke, folder, arguments, message):
     code, out, err = invoke(*arguments)
     assert (code, out) == (2, "")
     assert message in " ".join(err.replace("\u2502", " ").split())
+
+
+def test_what_is_no_file_is_written_to_and_not_exchanged(tmp_path):
+    """As /dev/null and /dev/stdout: a file moved there would take its place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_atomic(pipe, b"content")
+        assert os.read(reader, 100) == b"content"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_atomic(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_folder_that_cannot_be_made_is_found_first(folder):
+    require_folder("new/of/several")
+    assert not (folder / "new").exists()
+    with pytest.raises(ConfigError, match=r"x\.npy/logs: a file found at .*x\.npy, a folder"):
+        require_folder("x.npy/logs")
+    with pytest.raises(ConfigError, match=r"/proc/logs: cannot be written"):
+        require_folder("/proc/logs")

@@ -157,5 +157,5 @@ def test_there_is_nothing_to_prune_and_no_folder_to_merge_into(invoke, tmp_path)
     assert code == 1 and "holds no tuning log" in err
     (tmp_path / "file").write_text("kept")
     code, _, err = invoke("tuning-logs", "merge", tmp_path, "-o", tmp_path / "file")
-    assert code == 1 and "a file found, a new folder expected" in err
+    assert code == 1 and "a file found, a folder expected" in err
     assert (tmp_path / "file").read_text() == "kept"

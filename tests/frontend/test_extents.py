@@ -58,7 +58,11 @@ def test_shapes_that_do_not_go_with_the_file(
     [
         (IDS, 1, r"input ids leaves dimension 1 open \('seq'\): .* --input ids=1,128, or"),
         (IMAGE, None, r"dimension 2 open .*\[1, 3, height, \?\].* --input x=1,3,224,224, or"),
-        ({"x": (1, 0)}, None, r"input x is \[1, 0\]; extents are at least 1"),
+        (
+            {"x": (1, 0)},
+            None,
+            r"input x is \[1, 0\], its dimension 1 would be 0; extents are from 1",
+        ),
     ],
 )
 def test_extents_that_stay_open(written: Written, batch: int | None, message: str):

@@ -1,5 +1,7 @@
 """Accuracy against labels and against a reference, on numbers worked by hand."""
 
+import json
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from relay_int8.compiler.kernel_calls import KernelCall, timed_calls, times_by_tensor
 from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.errors import RecordError
 from relay_int8.numerics.snr import least_snr_db, snr_db
 from relay_int8.report.accuracy import Evaluation, evaluate
 from relay_int8.runtime.profiling import random_inputs
@@ -110,3 +113,12 @@ def test_random_inputs_fit_and_stay_the_same():
         np.testing.assert_array_equal(first[info.name], second[info.name])
     assert first["f"].shape == (1, 3)
     assert (first["q"].min(), first["q"].max()) == (-128, 127)
+
+
+@pytest.mark.parametrize(
+    "values", [{"top1": 1.5}, {"top1": "1"}, {"agreement": -0.1}, {"samples": 0}, {"digest": 3}]
+)
+def test_an_evaluation_that_no_images_give_is_none(values):
+    fields = asdict(Evaluation(samples=10, top1=0.5)) | values
+    with pytest.raises(RecordError, match="not an evaluation of relay-int8"):
+        Evaluation.from_json(json.dumps(fields))

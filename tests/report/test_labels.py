@@ -86,3 +86,31 @@ def test_notices(chosen, labels, classes, message):
         return
     with pytest.warns(Notice, match=message):
         tell_of_labels(chosen, labels, classes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "cat/1.jpg,4\ncat/2.jpg,5\ncat/1.jpg,6\n", "row 3 gives cat/1.jpg class 6"),
+        ("a.json", '{"1.jpg": 4, "1.jpg": 5}', "'1.jpg' for the second time"),
+        ("a.json", "[[1], [1, 2]]", "labels are no array"),
+        ("a.json", "[" * 100_000, "nested too deeply"),
+        ("a.txt", "9" * 30, "cannot be read as labels"),
+    ],
+)
+def test_labels_that_contradict_themselves_or_are_none(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_labels(tmp_path / name, PICTURES)
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.csv", "1.jpg,4"), ("a.json", '{"1": 4}')])
+def test_a_name_that_several_pictures_have_is_none_of_them(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match="several pictures of the folder are called 1"):
+        read_labels(tmp_path / name, [PurePath("cat/1.jpg"), PurePath("dog/1.jpg")])
+
+
+def test_a_byte_order_mark_is_no_label(tmp_path):
+    (tmp_path / "a.txt").write_text("4\n5\n", encoding="utf-8-sig")
+    np.testing.assert_array_equal(read_labels(tmp_path / "a.txt"), [4, 5])

@@ -203,3 +203,13 @@ def test_what_other_runtimes_may_do_is_printed_where_the_network_goes_there():
 @pytest.mark.parametrize(("run_ms", "repeats"), [(0, 20), (10, 20), (100, 10), (3000, 5)])
 def test_large_networks_are_timed_for_a_second(run_ms, repeats):
     assert _repeats(run_ms) == repeats
+
+
+@pytest.mark.parametrize("field", ["model", "settings", "seconds", "other_us", "model_bytes"])
+@pytest.mark.parametrize("value", [None, ["x"], 1.5])
+def test_a_report_with_fields_of_other_types_is_none(field, value):
+    report = Report(model="m", digest="", settings={}, layers=())
+    assert Report.from_json(report.to_json()) == report
+    document = json.loads(report.to_json()) | {field: value}
+    with pytest.raises(RecordError, match=f"not a report of relay-int8: {field} is "):
+        Report.from_json(json.dumps(document))

@@ -1,6 +1,8 @@
 """Several runs at a time give what one run at a time gives, in the order of what went in."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -104,8 +106,71 @@ def test_wrong_inputs_are_an_error_of_their_run_alone(digits):
 def test_what_cannot_be_streams(digits, tmp_path):
     with pytest.raises(ConfigError, match="0 streams asked for"):
         relay_int8.Streams(digits[0], 0)
+    with pytest.raises(ConfigError, match="100000 streams asked for; a number from 1 to 1024"):
+        relay_int8.Streams(digits[0], 100_000)
     with pytest.raises(ArtifactError, match="no such file"):
         relay_int8.Streams(tmp_path / "absent.ri8", 2)
+
+
+def test_a_pool_of_absurd_size_is_not_made(digits, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "100000")
+    with pytest.raises(ConfigError, match="100000 threads are asked for; a number from 1 to 1024"):
+        load(digits[0])
+    with pytest.raises(ConfigError, match="'2' threads are asked for"):
+        load(digits[0], threads="2")
+
+
+def test_closed_streams_say_so(digits):
+    path, images = digits
+    with relay_int8.Streams(path, 1) as streams:
+        pass
+    streams.close()
+    for use in (streams.submit, streams.time, lambda x: list(streams.map([x]))):
+        with pytest.raises(ConfigError, match=r"digits\.ri8: its streams are closed"):
+            use(images[:1])
+
+
+def test_threads_that_the_system_does_not_start_are_not_waited_for(digits, monkeypatch):
+    started = threading.Thread.start
+
+    def start_two(thread):
+        if thread.name.endswith("_2"):
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    with pytest.raises(ConfigError, match="4 streams asked for, and the system starts no more"):
+        relay_int8.Streams(digits[0], 4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_fork_is_refused_where_it_would_wait_forever(digits, threads):
+    """A process of its own: the pool of threads of this one is what other tests made it."""
+    script = f"""
+import os, signal, sys
+import numpy as np
+import relay_int8
+x = np.zeros((1, 1, 8, 8), "float32")
+network = relay_int8.load({str(digits[0])!r}, threads={threads})
+network.run(x)
+for use in (lambda: network.run(x), lambda: relay_int8.load({str(digits[0])!r}).run(x)):
+    sys.stdout.flush()
+    if (child := os.fork()) == 0:
+        signal.alarm(20)
+        try:
+            use()
+            print("ran", flush=True)
+        except relay_int8.Int8Error as error:
+            print(error, flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    lines = done.stdout.splitlines()
+    expected = "ran" if threads == 1 else "a fork has none of these; load it in processes"
+    assert len(lines) == 2 and all(expected in line for line in lines), lines
 
 
 @pytest.mark.parametrize(

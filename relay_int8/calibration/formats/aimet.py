@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8 import finite_json
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.exchange import Exchange, Format, entry, left_out
 from relay_int8.calibration.table import CalibrationTable
@@ -39,7 +40,7 @@ def recognizes(text: str) -> bool:
 def read(text: str) -> Exchange:
     """Return ranges and the scales of weights."""
     try:
-        document = json.loads(text)
+        document = finite_json.loads(text)
         if "encodings" in document:
             activations, params = _of_version_2(document["encodings"])
         else:
@@ -50,7 +51,7 @@ def read(text: str) -> Exchange:
             name: np.array([fields["scale"] for fields in encodings], np.float64)
             for name, encodings in params.items()
         }
-    except (json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except finite_json.MISREAD as error:
         raise CalibrationError(
             f"broken AIMET encodings ({type(error).__name__}: {error}); is the file complete?"
         ) from error

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8 import finite_json
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.exchange import Exchange, Format, entry, left_out
 from relay_int8.calibration.table import CalibrationTable
@@ -28,10 +29,10 @@ def recognizes(text: str) -> bool:
 def read(text: str) -> Exchange:
     """Return the table."""
     try:
-        document = json.loads(text)
+        document = finite_json.loads(text)
         tensors = document["data"] if document.get("CLS") == "TensorsData" else document
         entries = {name: _entry(name, fields) for name, fields in tensors.items()}
-    except (json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except finite_json.MISREAD as error:
         raise CalibrationError(
             f"broken ONNX Runtime ranges ({type(error).__name__}: {error}); is the file complete?"
         ) from error

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8 import finite_json
 from relay_int8.calibration.entry import Entry
 from relay_int8.calibration.formats.exchange import Exchange, Format, entry, left_out, symmetric
 from relay_int8.calibration.table import CalibrationTable
@@ -75,8 +76,8 @@ def _entry(value: Any) -> Entry:
 def recognizes(text: str) -> bool:
     """Say whether it is a JSON object of values that have such a form, whatever their numbers."""
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError:
+        document = finite_json.loads(text)
+    except ValueError:
         return False
     return isinstance(document, dict) and bool(document) and all(map(_has_form, document.values()))
 
@@ -90,8 +91,8 @@ def _has_form(value: Any) -> bool:
 def read(text: str) -> Exchange:
     """Return the table."""
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
+        document = finite_json.loads(text)
+    except ValueError as error:
         raise CalibrationError(f"not JSON ({error}); is the file complete?") from error
     if not isinstance(document, dict):
         raise CalibrationError('ranges are a JSON object: {"tensor": [low, high], ...}')

@@ -6,12 +6,12 @@ texts, under ``param`` (0.8, 0.9), ``attr`` (0.9 to 0.12) or ``attrs`` (from 1.0
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relay_int8 import finite_json
 from relay_int8.errors import FrontendError
 
 VARIABLE = "null"
@@ -58,8 +58,8 @@ def read_symbol(path: Path) -> Symbol:
     if size > LARGEST_BYTES:
         raise FrontendError(f"{path}: {size} bytes; an MXNet symbol has at most {LARGEST_BYTES}")
     try:
-        document = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as err:
+        document = finite_json.loads(path.read_bytes())
+    except ValueError as err:
         raise FrontendError(f"{path}: expected the JSON of an MXNet symbol: {err}") from err
     try:
         return _symbol(document)

@@ -56,7 +56,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise FrontendError(f"{path}: {len(data)} bytes, but no graph with nodes in them")
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as err:
+    except (OSError, RuntimeError, ValueError, onnx.checker.ValidationError) as err:
         raise FrontendError(
             f"{path}: its weights in external files cannot be read ({err}); "
             "keep them beside the model"

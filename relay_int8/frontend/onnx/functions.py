@@ -10,6 +10,7 @@ import onnx
 from onnx import TypeProto, helper, inliner, numpy_helper, shape_inference
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx.node_form import misfit
 from relay_int8.frontend.onnx.outline import fill, outline
 
 EXPANDED = {"Attention", "RotaryEmbedding", "Swish"}
@@ -37,7 +38,19 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             outlined.functions.append(function)
             node.domain, node.op_type = DOMAIN, function.name
     outlined.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return fill(inliner.inline_local_functions(outlined), weights)
+    return fill(_inlined(outlined), weights)
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with its functions written out; ONNX does not look at nodes before."""
+    try:
+        return inliner.inline_local_functions(model)
+    except (RuntimeError, ValueError) as err:
+        raise FrontendError(
+            f"ONNX cannot write out what the standard defines {', '.join(sorted(EXPANDED))} as: "
+            f"{str(err).strip().splitlines()[0]}; such a node has attributes that the operator "
+            "does not take: mend its export"
+        ) from err
 
 
 def _is_composite(node: onnx.NodeProto) -> bool:
@@ -63,6 +76,8 @@ def _definition(
 ) -> onnx.FunctionProto:
     """Return what the standard defines a node as."""
     title = f"node {node.name or node.output[0]} ({node.op_type})"
+    if (fault := misfit(node, opset)) is not None:
+        raise FrontendError(f"{title} of opset {opset}: {fault}; export the model again")
     unknown = [name for name in node.input if name and name not in types]
     if unknown:
         raise FrontendError(

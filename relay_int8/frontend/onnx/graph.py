@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.constant_nodes import MOVES, attribute, evaluate
+from relay_int8.frontend.onnx.node_form import misfit
 from relay_int8.frontend.onnx.operator_support import (
     BRANCH,
     LOOP,
@@ -43,6 +45,7 @@ INTEGERS = {
     for bits in (8, 16, 32, 64)
 }
 """As a file numbers their types."""
+MAX_ELEMENTS = 1 << 40  # of a tensor; no computer that runs networks has memory for more
 MOST_RUNS = 1024  # of a loop that is written out
 ELEMENTS_SAID = "bool, integers of 8 to 64 bits and floats of 16 to 64"
 
@@ -131,6 +134,11 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             )
 
     def _import_node(self, node: onnx.NodeProto) -> None:
+        if (fault := misfit(node, self.opset)) is not None:
+            raise FrontendError(
+                f"node {title_of(node)} ({node.op_type}) of opset {self.opset}: {fault}; export "
+                "the model again"
+            )
         if node.op_type in (BRANCH, LOOP) and not node.domain:
             (self._import_branch if node.op_type == BRANCH else self._import_loop)(node)
             return
@@ -270,6 +278,9 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             raise NotImplementedError(
                 "how large its result is depends on values of the input: cut the model before it"
             )
+        for item in values:
+            if isinstance(item.ty, relax.TensorType) and not _is_possible(shape(item)):
+                raise ValueError(f"its result would be {list(shape(item))}")
         return values
 
     def _emitted(self, value: relax.Expr, count: int) -> relax.Expr:
@@ -317,6 +328,11 @@ def _check_type(value: relax.Expr) -> None:
     """Refuse elements that no kernel computes with; other values than tensors have none."""
     if isinstance(value.ty, relax.TensorType) and dtype(value) not in ELEMENTS:
         raise NotImplementedError(f"elements of {dtype(value)}; only {ELEMENTS_SAID} are read")
+
+
+def _is_possible(extents: tuple[int, ...]) -> bool:
+    """Whether there can be a tensor of that shape, empty ones included."""
+    return all(extent >= 0 for extent in extents) and math.prod(extents) < MAX_ELEMENTS
 
 
 def _is_static(value: relax.Expr) -> bool:

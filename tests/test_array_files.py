@@ -1,0 +1,57 @@
+"""Files of arrays: what is read, and what any damage ends in."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+from relay_int8.array_files import read_arrays
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_arrays_and_archives(tmp_path, mapped):
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    np.save(tmp_path / "x.npy", np.asfortranarray(x))
+    np.savez(tmp_path / "x.npz", a=x, b=x[0])
+    np.testing.assert_array_equal(read_arrays(tmp_path / "x.npy", mapped=mapped), x)
+    arrays = read_arrays(tmp_path / "x.npz", mapped=mapped)
+    assert list(arrays) == ["a", "b"]
+    np.testing.assert_array_equal(arrays["a"], x)
+
+
+def header(text):
+    """Return the beginning of a .npy file of version 1."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY",
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,"),  # TokenError
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }"),
+        header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"),
+        b"PK\x03\x04",
+    ],
+)
+def test_damaged_arrays(tmp_path, content, mapped):
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"."):
+        read_arrays(tmp_path / "x.npy", mapped=mapped)
+
+
+@pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)])
+def test_damaged_archives(tmp_path, place, value):
+    """A member that claims to be encrypted, or compressed in a way that nobody knows."""
+    np.savez(tmp_path / "x.npz", a=np.zeros(2))
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        start = archive.start_dir
+    content[start + place + 2] = value
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"NotImplementedError|RuntimeError"):
+        read_arrays(tmp_path / "x.npz")

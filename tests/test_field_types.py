@@ -1,0 +1,57 @@
+"""Records that files filled: which values their fields may have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+from relay_int8.field_types import require_types
+
+pytestmark = pytest.mark.fast
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    parts: tuple[Part, ...] = ()
+    share: float = 0.5
+    count: int | None = None
+    pair: tuple[int, str] = (1, "a")
+    kind: Literal["a", "b"] = "a"
+    bytes_by_kind: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def test_values_of_their_types():
+    part = Part(name="x", shape=(1, 2))
+    require_types(
+        Record(parts=(part,), share=1, count=3, bytes_by_kind={"a": 1}, settings={"a": []})
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"parts": (Part(name="x", shape=(1, "2")),)}, "shape"),
+        ({"parts": (Part(name=None, shape=()),)}, "name"),
+        ({"parts": [Part(name="x", shape=())]}, "parts"),
+        ({"parts": ("x",)}, "parts"),
+        ({"share": "1"}, "share"),
+        ({"share": True}, "share"),
+        ({"count": 1.5}, "count"),
+        ({"count": False}, "count"),
+        ({"pair": (1,)}, "pair"),
+        ({"kind": "c"}, "kind"),
+        ({"bytes_by_kind": {"a": "1"}}, "bytes_by_kind"),
+        ({"settings": 3}, "settings"),
+    ],
+)
+def test_values_of_others(values, name):
+    with pytest.raises(ValueError, match=f"^{name} is .* none of its values"):
+        require_types(Record(**values))

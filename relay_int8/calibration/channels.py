@@ -18,7 +18,12 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
-from relay_int8.numerics.equalization import equal_range_factors, least_noise_factors
+from relay_int8.numerics.equalization import (
+    equal_range_factors,
+    least_noise_factors,
+    typical_power,
+    within_range,
+)
 
 Array = npt.NDArray[Any]
 Factors = Mapping[str, npt.NDArray[np.float32]]
@@ -45,7 +50,8 @@ class ScalableChannels:
         them something, since they have one scale for all channels of an output. None: it is free,
         as in front of depthwise layers.
     power
-        (channels,): the mean square of each channel, with ``reads``.
+        (channels,): the mean square of each channel, with ``reads``. None: it is guessed from the
+        extremes, and channels that grow leave headroom, as no norm bounds what other images have.
     """
 
     name: str
@@ -68,8 +74,10 @@ class ScalableChannels:
         if self.reads is None:
             largest = np.abs(extremes).max(axis=0)
             return equal_range_factors(largest, self.bounds, images * self.positions)
-        assert self.power is not None
-        return least_noise_factors(extremes, self.power, self.reads)
+        if self.power is not None:
+            return least_noise_factors(extremes, self.power, self.reads)
+        factors = least_noise_factors(extremes, typical_power(extremes), self.reads)
+        return within_range(factors, np.abs(extremes).max(axis=0), self.bounds).astype(np.float32)
 
 
 def observed_channels(scalable: Iterable[ScalableChannels], method: Method) -> list[str]:

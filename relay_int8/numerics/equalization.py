@@ -20,6 +20,7 @@ channel has grown: other images have larger ones, and all channels would saturat
 
 STRENGTHS = (0.25, 0.5, 0.75)  # of smoothing; with 1 all channels of other images would saturate
 WORTH = 0.9  # share of the noise without factors above which they are left out
+DEVIATIONS = 8.0  # between the extremes of a channel, as many values of bell-shaped ones have
 ENOUGH_VALUES = 20_000  # of a channel, whose largest other images hardly exceed
 
 
@@ -116,6 +117,19 @@ def least_noise_factors(extremes: Array, power: Array, read: Array) -> npt.NDArr
         if noise < least:
             best, least = factors, noise
     return best.astype(np.float32)
+
+
+def typical_power(extremes: Array) -> Array:
+    """Return float64 (channels,): the mean squares of channels that span eight deviations.
+
+    Parameters
+    ----------
+    extremes
+        (2, channels): the least and the greatest value of each channel.
+    """
+    low, high = np.asarray(extremes, np.float64)
+    power: Array = ((high - low) / DEVIATIONS) ** 2
+    return power
 
 
 def _noise(factors: Array, extremes: Array, power: Array, read: Array) -> float:

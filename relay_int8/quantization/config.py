@@ -26,8 +26,9 @@ class Tools:
     equalization
         Scale channels of the float network so that weights ("cross-layer"), or activations
         ("smooth"), have ranges more alike (``relay_int8.quantization.refine.equalize``); or those
-        in front of depthwise layers, and of norms that dense layers read, where calibration finds
-        the factors by the way ("depthwise", ``relay_int8.quantization.refine.depthwise``).
+        in front of depthwise layers, behind linear ones, and of norms that dense layers read, where
+        calibration finds the factors by the way ("depthwise",
+        ``relay_int8.quantization.refine.depthwise``).
     thresholds
         "method": ranges are the calibration method's; "output-error": of several candidates the one
         that disturbs the next layers least (``relay_int8.quantization.refine.thresholds``).

@@ -24,6 +24,7 @@ from relay_int8.data.dataset import Dataset
 from relay_int8.errors import ConfigError
 from relay_int8.graph.batch import of_one_image, with_batch
 from relay_int8.graph.digest import digest, float_digest, tensor_names
+from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
@@ -32,6 +33,7 @@ from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
+from relay_int8.quantization.gates import gate_refusals
 from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.auto import SearchResult, choose_config
@@ -189,11 +191,20 @@ def _in_range(
     """Return the plan without layers that have no integers, and the network to be quantized."""
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = out_of_range(corrected, plan, params)
+    refused = out_of_range(corrected, plan, params) | _gates(reference, plan, table, config)
     if refused:
         plan = plan_without(refused, plan, reference, config)
         corrected = _corrected(reference, plan, table, config, data, progress)
     return plan, corrected
+
+
+def _gates(
+    reference: IRModule, plan: Plan, table: CalibrationTable, config: QuantConfig
+) -> dict[str, str]:
+    """Return the layers whose rounding would swing gates; none where integers are required."""
+    if config.require_int8:
+        return {}
+    return gate_refusals(find_groups(reference["main"], separate=plan.additions), plan, table)
 
 
 def _with_pairs(

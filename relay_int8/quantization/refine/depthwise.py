@@ -1,4 +1,4 @@
-"""Scale the channels in front of depthwise layers to one range, and those of norms.
+"""Scale the channels in front of depthwise layers to one range, those behind them, and of norms.
 
 Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
 there, and the tensor's one scale serves all channels alike. What the producer writes is
@@ -30,6 +30,7 @@ from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.chains import Chain, find_chains
 from relay_int8.quantization.refine.norms import scalable_norms
+from relay_int8.quantization.refine.pointwise import pointwise_chains, scalable_pointwise
 
 
 def scalable_channels(
@@ -37,9 +38,10 @@ def scalable_channels(
 ) -> tuple[ScalableChannels, ...]:
     """Return the channels of a normalized float module that depthwise layers alone read.
 
-    Those of norms that dense layers read are among them
-    (:mod:`relay_int8.quantization.refine.norms`). Tensors that are not quantized have no use for
-    factors, and are left out. There are none where ``config`` does not want this equalization.
+    Those that depthwise layers write (:mod:`relay_int8.quantization.refine.pointwise`), and those
+    of norms that dense layers read (:mod:`relay_int8.quantization.refine.norms`), are among them.
+    Tensors that are not quantized have no use for factors, and are left out. There are none where
+    ``config`` does not want this equalization.
     """
     if config.applied.equalization != "depthwise":
         return ()
@@ -56,7 +58,7 @@ def scalable_channels(
                     tensors=tensors,
                 )
             )
-    return (*scalable, *scalable_norms(mod, plan))
+    return (*scalable, *scalable_pointwise(mod, plan), *scalable_norms(mod, plan))
 
 
 def depthwise_factors(
@@ -96,14 +98,14 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
     """
     if not factors:
         return mod
-    chains = _depthwise_chains(mod)
+    chains = _depthwise_chains(mod) | pointwise_chains(mod)
     norms = {each.norm.name: len(each.gamma) for each in find_norm_readers(mod["main"])}
     sizes = {name: sum(chain.sizes) for name, chain in chains.items()} | norms
     faults = [name for name, each in factors.items() if sizes.get(name) != len(each)]
     if faults:
         raise CalibrationError(
             f"the calibration table has factors for channels of {few(faults)}, which the model has "
-            "not in front of depthwise layers, nor behind norms; calibrate this model again"
+            "not beside depthwise layers, nor behind norms; calibrate this model again"
         )
     of_norms = {name: each for name, each in factors.items() if name in norms}
     weights: dict[str, npt.NDArray[np.float32]] = {}

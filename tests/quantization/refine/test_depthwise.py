@@ -193,7 +193,7 @@ def test_a_table_carries_its_factors():
 @pytest.mark.fast
 def test_factors_that_do_not_fit_are_refused():
     mod = spread()
-    with pytest.raises(CalibrationError, match="channels of a, which the model has not in front"):
+    with pytest.raises(CalibrationError, match="channels of a, which the model has not beside"):
         with_factors(mod, {"a": np.ones(8, F)})
     with pytest.raises(CalibrationError, match=r"channels of b, .*calibrate this model again"):
         with_factors(mod, {"b": np.ones(16, F)})

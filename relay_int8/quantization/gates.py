@@ -1,0 +1,58 @@
+"""Dense layers whose rounding would swing the gates of a recurrent layer stay in float.
+
+    x -> dense -> recurrent layer
+
+Gates open and close within some four units (:mod:`relay_int8.numerics.gate_noise`). Inputs that
+span many decades, such as powers of mel bands, need large weights for what is quiet: one step of
+such an input, or of such weights where the input is loud, is more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.graph.group import DENSE, RECURRENCE, Group
+from relay_int8.graph.plan import Plan
+from relay_int8.numerics import qparams
+from relay_int8.numerics.gate_noise import gate_noise
+
+MOST = 0.25
+"""Deviation of a gate's argument: a sixteenth of the way from closed to open."""
+
+
+def gate_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> dict[str, str]:
+    """Return the layers that would move gates too far, by name, and why.
+
+    Parameters
+    ----------
+    groups
+        Of the network, in their order.
+    plan
+        Says which layers are integer.
+    table
+        Ranges of their inputs.
+    """
+    integer = {layer.name for layer in plan.layers if layer.integer}
+    gated = {var for group in groups if group.kind == RECURRENCE for var in group.floats}
+    refused = {}
+    for group in groups:
+        if group.kind != DENSE or group.name not in integer or group.output not in gated:
+            continue
+        noise = _noise(group, plan, table)
+        if noise > MOST:
+            refused[group.name] = (
+                f"rounding to 8 bits would move the arguments of gates by {noise:.2g}, as its "
+                f"input's range is that large for its weights; the most is {MOST}"
+            )
+    return refused
+
+
+def _noise(layer: Group, plan: Plan, table: CalibrationTable) -> float:
+    entry = table.entries[plan.tensors[str(layer.inputs[0].name)].like]
+    s_x = entry.qparams().scale
+    s_w = qparams.weight_scales(layer.weight_rows, layer.bias_or_zero, s_x)
+    seen = entry.observed
+    ends = (entry.low, entry.high) if seen.empty else (seen.low, seen.high)
+    largest = max(abs(float(end)) for end in ends)
+    return gate_noise(layer.weight_rows, s_w, float(s_x), largest)

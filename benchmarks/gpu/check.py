@@ -4,7 +4,8 @@
                exact.json, tests.xml (JUnit), bench.json, peers.json, and log.txt
   --pack DIR   fill DIR with all that this needs, for a computer where nothing can be installed:
                the project, its packages for --python, and what is built for --arch; --light leaves
-               out the compiler and with it the tests, so that some 60 MB remain
+               out the compiler and with it the tests, so that some 80 MB remain. Where less can be
+               sent at a time: once without exact, once without bench/packs and bench/bundle.json
 
 There, with a Python of that version and an NVIDIA driver for CUDA 13 (with --light also NumPy and
 CUDA's runtime):
@@ -42,6 +43,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from benchmarks.gpu.bundle import INDEX
 from benchmarks.gpu.pack import BATCHES, BENCH, EXACT, ROOT, pack
 
 NETWORKS = ("resnet50", "mobilenet_v2")
@@ -164,6 +166,8 @@ def _benchmark(options: argparse.Namespace, out: Path, scratch: Path) -> dict[st
     """Return the programs that build, where a pack has no build, and time networks."""
     command, built = [sys.executable, "-m", "benchmarks.gpu"], ROOT / BENCH
     found, chosen = dict[str, list[str]](), ["--networks", *options.networks, "--batch", *BATCHES]
+    if built.exists() and not (built / INDEX).exists():
+        return {}  # a pack that was sent without its networks
     if not built.exists():
         built = scratch / BENCH
         # The NumPy oracle of every tensor would take longer than there is; a pack has it.

@@ -99,8 +99,11 @@ def _of_process(folder: Path, kind: str, name: str, limit_s: float) -> dict[str,
     except subprocess.TimeoutExpired:
         return {"process": f"it did not end within {limit_s:.0f} s"}
     if done.returncode:
-        return {"process": f"it ended with {done.returncode}: {done.stderr.strip()[-1500:]}"}
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+        print(done.stderr, file=sys.stderr, flush=True)
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return {"process": f"it ended with {done.returncode}: {last[:500]}"}
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")][-1:]
+    found: dict[str, str] = json.loads(line)
     return found
 
 

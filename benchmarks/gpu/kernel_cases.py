@@ -46,6 +46,7 @@ class KernelCase:
 def save_index(folder: Path, libraries: dict[str, list[KernelCase]]) -> None:
     """Write which libraries there are."""
     plain = {name: list(map(dataclasses.asdict, cases)) for name, cases in libraries.items()}
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / INDEX).write_text(json.dumps(plain, indent=1) + "\n")
 
 
@@ -71,12 +72,12 @@ def wrong_kernels(folder: Path, library: str) -> dict[str, str]:
             tensors = [device.put(array) for array in before]
             module[case.name](*tensors)
             after = [device.get(tensor) for tensor in tensors]
-            if fault := _fault(case, before, after, arrays[f"{case.name}:expected"]):
-                found[case.name] = fault
+            if reason := fault(case, before, after, arrays[f"{case.name}:expected"]):
+                found[case.name] = reason
     return found
 
 
-def _fault(
+def fault(
     case: KernelCase, before: list[np.ndarray], after: list[np.ndarray], expected: np.ndarray
 ) -> str:
     """Say how arguments, after a kernel ran, are not as they must be, or ""."""

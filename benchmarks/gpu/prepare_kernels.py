@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm.target import Target
 
 from benchmarks.gpu.kernel_cases import KernelCase, save_index
@@ -24,24 +25,35 @@ def prepare_kernels(
     """Write libraries with machine code for ``architecture``, of all families if none are named.
 
     Each family is scheduled for the architectures that its tests name, as far as their code runs on
-    the one asked for: dp4a runs on a GPU with tensor cores, too.
+    the one asked for: dp4a runs on a GPU with tensor cores, too. Kernels that are the same for two
+    architectures are there once.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     libraries: dict[str, list[KernelCase]] = {}
+    folder.mkdir(parents=True, exist_ok=True)
     for name in families or FAMILIES:
-        for scheduled_for in FAMILIES[name].architectures:
-            if capability(scheduled_for) <= capability(architecture):
+        family, made = FAMILIES[name], list[tvm.IRModule]()
+        for scheduled_for in family.architectures:
+            target = Target({"kind": "cuda", "arch": scheduled_for}, host="llvm")
+            mod = scheduled(family.cases, target)
+            is_known = any(_equal(mod, other) for other in made)
+            if capability(scheduled_for) <= capability(architecture) and not is_known:
+                made.append(mod)
                 library = f"{name}-{scheduled_for}"
                 say(f"kernels {library}")
-                file = folder / library
-                libraries[library] = _library(file, FAMILIES[name], scheduled_for, architecture)
+                libraries[library] = _library(folder / library, family, mod, target, architecture)
     save_index(folder, libraries)
 
 
-def _library(file: Path, family: Family, scheduled_for: str, architecture: str) -> list[KernelCase]:
-    """Write one library and its arrays; return what it holds."""
-    target = Target({"kind": "cuda", "arch": scheduled_for}, host="llvm")
-    mod = scheduled(family.cases, target)
+def _equal(mod: tvm.IRModule, other: tvm.IRModule) -> bool:
+    return all(
+        tvm_ffi.structural_equal(func, other[var.name_hint]) for var, func in mod.functions_items()
+    )
+
+
+def _library(
+    file: Path, family: Family, mod: tvm.IRModule, target: Target, architecture: str
+) -> list[KernelCase]:
+    """Write one library of scheduled kernels and its arrays; return what it holds."""
     with target, fat_binaries((architecture,)):
         built = tvm.compile(mod, target=target)
     export_library(built, target, file.with_suffix(".so"))

@@ -17,6 +17,7 @@ from importlib.metadata import distribution, version
 from pathlib import Path
 
 TVM, FFI = "apache-tvm", "apache-tvm-ffi"
+IMPORTED = "typing_extensions"  # by apache-tvm-ffi; one file
 UNUSED = ("__pycache__", "3rdparty", "include", "share", "src", "stub", "testing")
 LIBRARIES = ("libtvm_runtime.so", "libtvm_runtime_cuda.so")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -39,6 +40,10 @@ def bundle_runtime(folder: Path, python: str, wheels: Path | None = None) -> Non
     source = _installed("tvm") / "lib"
     for name in LIBRARIES:
         shutil.copy(source / name, libraries / name)
+    module = importlib.util.find_spec(IMPORTED)
+    if module is None or module.origin is None:
+        raise RuntimeCopyError(f"{IMPORTED} is not installed")
+    shutil.copy(module.origin, folder)
     metadata = folder / f"apache_tvm-{version(TVM)}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(distribution(TVM).read_text("METADATA") or "")

@@ -1,15 +1,25 @@
-"""Everything that only a GPU can show, in twenty minutes: the tests marked gpu, then the benchmark.
+"""Everything that only a GPU can show, in twenty minutes: bits first, then times.
 
   --out DIR    run it all here; DIR holds what was found, whatever fails: summary.md, summary.json,
-               tests.xml (JUnit), bench.json, bench.md, and a log of each step
+               exact.json, tests.xml (JUnit), bench.json, peers.json, and log.txt
   --pack DIR   fill DIR with all that this needs, for a computer where nothing can be installed:
-               the project, its packages for --python, and a build of the benchmark for --arch
+               the project, its packages for --python, and what is built for --arch; --light leaves
+               out the compiler and with it the tests, so that some 80 MB remain. Where less can be
+               sent at a time: once without exact, once without bench/packs and bench/bundle.json
 
-There, with a Python of that version and an NVIDIA driver for CUDA 13:
+There, with a Python of that version and an NVIDIA driver for CUDA 13 (with --light also NumPy and
+CUDA's runtime):
 
     PYTHON=python3 DIR/scripts/gpu_check --out results
 
-The tests quantize and tune, so they need a C compiler; the benchmark of a packed folder does not.
+The steps, in this order, are those that can run where they are; --steps chooses among them:
+
+  exact      kernels and small networks that were built into a pack, against NumPy and a CPU
+  tests      the tests marked gpu; they quantize and tune, so they need a C compiler
+  bench      this project's networks: every tensor, times of networks and of kernels
+  memcheck   the kernels of "exact" again, under compute-sanitizer, where that is installed
+  racecheck  likewise
+  peers      the times of PyTorch and TensorRT, as far as they are installed
 """
 
 from __future__ import annotations
@@ -19,12 +29,13 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -32,15 +43,25 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ("benchmarks", "relay_int8", "schedules", "scripts", "tests", "tuning_logs")
-SITE, BENCH = "site", "bench"
-EXTRAS = ("cuda", "remote")
-TEST_PACKAGES = ("pytest>=8",)
-PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-NETWORKS, BATCHES = ("resnet50", "mobilenet_v2"), ("1", "16")
+from benchmarks.gpu.bundle import INDEX
+from benchmarks.gpu.pack import BATCHES, BENCH, EXACT, ROOT, pack
+
+NETWORKS = ("resnet50", "mobilenet_v2")
+OWN_SYSTEMS = ("relay-int8", "relay-int8-captured", "relay-int8-calls")
+PEERS = ("relay-int8", "torch-fp16-graph", "tensorrt-int8", "torch-fp32", "torch-compile")
 MINUTES = 20.0
-TESTS_SHARE = 0.5  # of the time; what is left of it is the benchmark's
+SHARES = {
+    "exact": 0.3,
+    "tests": 0.55,
+    "build": 0.65,
+    "bench": 0.8,
+    "memcheck": 0.85,
+    "racecheck": 0.9,
+    "peers": 1.0,
+}
+"""The steps in their order, and how much of the time is over when each is stopped at last."""
+SANITIZER = "compute-sanitizer"
+SANITIZED_S = 600  # of a case under a tool that slows kernels down a hundred times
 LAST_WORDS_S = 20  # for pytest to write what it has found, once it is interrupted
 GRACE_S = 30  # of all the time, for the summary
 
@@ -75,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check or pack; return the exit code: 1 where anything failed."""
     options = _parser().parse_args(arguments)
     if options.pack:
-        return pack(options.pack, options.python, options.arch, options.networks)
+        return pack(
+            options.pack, options.python, options.arch, options.networks, light=options.light
+        )
     return check(options)
 
 
@@ -92,48 +115,77 @@ def _parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, default=MINUTES, help=f"for everything ({MINUTES:.0f})")
     add("--networks", nargs="+", default=NETWORKS, help="of the benchmark")
     add("--tests", nargs="+", default=["tests/gpu"], help="files that pytest is given (tests/gpu)")
-    add("--no-bench", action="store_true", help="the tests alone")
+    add("--steps", nargs="+", choices=list(SHARES), help="all that can run")
+    add("--no-bench", action="store_true", help="no times")
     version = ".".join(platform.python_version_tuple()[:2])
     add("--python", default=version, help=f"that the packed folder is for ({version})")
+    add("--light", action="store_true", help="pack no compiler, and none of the tests")
     add("--arch", default="sm_90", help="that the packed benchmark is built for (sm_90)")
     return parser
 
 
 def check(options: argparse.Namespace) -> int:
-    """Run all steps, and write down what each has found as soon as it ends."""
+    """Run the chosen steps, and write down what each has found as soon as it ends."""
     out, start = options.out.resolve(), time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    end = start + 60 * options.minutes - GRACE_S
     facts, steps = machine(), list[Step]()
-
-    def _run(name: str, command: Sequence[str], until: float = end) -> None:
-        print(f"== {name}", flush=True)
-        steps.append(run_step(name, command, until - time.monotonic(), out / f"{name}.log"))
-        print(f"   {steps[-1].verdict}, {steps[-1].seconds:.0f} s", flush=True)
-        write_summary(out, facts, steps)
-
-    module = [sys.executable, "-m"]
-    report = [f"--junitxml={out / 'tests.xml'}", "-p", "no:cacheprovider"]
-    middle = start + 60 * options.minutes * (1 if options.no_bench else TESTS_SHARE) - GRACE_S
-    _run("tests", [*module, "pytest", "-m", "gpu", *report, *options.tests], middle)
-    if not options.no_bench:
-        bench, built = [*module, "benchmarks.gpu"], ROOT / BENCH
-        chosen = ["--networks", *options.networks, "--batch", *BATCHES]
-        if not built.exists():
-            built = out / BENCH
-            # The NumPy oracle of every tensor would take longer than there is; a pack has it.
-            build = ["--build", str(built), "--arch", "native", "--no-oracle"]
-            _run("build", [*bench, *build, *chosen])
-        files = ["--json", str(out / "bench.json"), "--markdown", str(out / "bench.md")]
-        _run("bench", [*bench, "--run", str(built), *files])
+    with tempfile.TemporaryDirectory() as scratch:
+        planned = commands(options, out, Path(scratch))
+        last = max((SHARES[name] for name in planned), default=1.0)
+        for name, command in planned.items():
+            print(f"== {name}", flush=True)
+            end = start + 60 * options.minutes * SHARES[name] / last - GRACE_S
+            steps.append(run_step(name, command, end - time.monotonic(), out / "log.txt"))
+            print(f"   {steps[-1].verdict}, {steps[-1].seconds:.0f} s", flush=True)
+            write_summary(out, facts, steps, sorted(Path(scratch).glob("*.md")))
     print(out / "summary.md")
     return 0 if all(step.exit_code == 0 for step in steps) else 1
+
+
+def commands(options: argparse.Namespace, out: Path, scratch: Path) -> dict[str, list[str]]:
+    """Return the programs of the steps that can run here, of those that were chosen."""
+    module, found = [sys.executable, "-m"], dict[str, list[str]]()
+    exact = [*module, "benchmarks.gpu.exactness", "--run", str(ROOT / EXACT)]
+    if (ROOT / EXACT).exists():
+        found["exact"] = [*exact, "--json", str(out / "exact.json")]
+        if shutil.which(SANITIZER):
+            for tool in ("memcheck", "racecheck"):
+                sanitizer = [SANITIZER, "--tool", tool, "--error-exitcode", "9"]
+                command = [*sanitizer, "--target-processes", "all", *exact]
+                found[tool] = [*command, "--only", "kernels", "--limit", str(SANITIZED_S)]
+    if (ROOT / "tests").exists():
+        report = [f"--junitxml={out / 'tests.xml'}", "-p", "no:cacheprovider"]
+        found["tests"] = [*module, "pytest", "-m", "gpu", *report, *options.tests]
+    if not options.no_bench:
+        found |= _benchmark(options, out, scratch)
+    wanted = options.steps or SHARES
+    return {name: found[name] for name in SHARES if name in found and name in (*wanted, "build")}
+
+
+def _benchmark(options: argparse.Namespace, out: Path, scratch: Path) -> dict[str, list[str]]:
+    """Return the programs that build, where a pack has no build, and time networks."""
+    command, built = [sys.executable, "-m", "benchmarks.gpu"], ROOT / BENCH
+    found, chosen = dict[str, list[str]](), ["--networks", *options.networks, "--batch", *BATCHES]
+    if built.exists() and not (built / INDEX).exists():
+        return {}  # a pack that was sent without its networks
+    if not built.exists():
+        built = scratch / BENCH
+        # The NumPy oracle of every tensor would take longer than there is; a pack has it.
+        build = ["--build", str(built), "--arch", "native", "--no-oracle"]
+        found["build"] = [*command, *build, *chosen]
+    for name, systems in (("bench", OWN_SYSTEMS), ("peers", PEERS)):
+        files = ["--json", str(out / f"{name}.json"), "--markdown", str(scratch / f"{name}.md")]
+        layers = [] if name == "bench" else ["--no-layers"]
+        found[name] = [*command, "--run", str(built), *files, *layers, "--systems", *systems]
+    return found
 
 
 def run_step(name: str, command: Sequence[str], seconds: float, log: Path) -> Step:
     """Run a program for so long; then it is interrupted, and at last killed, with its children."""
     start = time.monotonic()
-    with log.open("w") as file:
+    with log.open("a") as file:
+        file.write(f"\n== {name}: {shlex.join(command)}\n")
+        file.flush()
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -186,12 +238,21 @@ def read_tests(report: Path) -> TestReport:
     return TestReport(passed=passed, failed=failed, skipped=skipped)
 
 
-def write_summary(out: Path, facts: dict[str, Any], steps: Sequence[Step]) -> None:
-    """Write summary.json and summary.md."""
-    tests = read_tests(out / "tests.xml")
+def read_exact(report: Path) -> dict[str, dict[str, str]]:
+    """Return what is wrong, by case and kernel, as far as cases have run."""
+    found: dict[str, dict[str, str]] = json.loads(report.read_text()) if report.exists() else {}
+    return found
+
+
+def write_summary(
+    out: Path, facts: dict[str, Any], steps: Sequence[Step], tables: Sequence[Path] = ()
+) -> None:
+    """Write summary.json and summary.md, with the tables of the benchmark."""
+    tests, exact = read_tests(out / "tests.xml"), read_exact(out / "exact.json")
     content = {
         "machine": facts,
         "steps": [asdict(step) | {"verdict": step.verdict} for step in steps],
+        "exact": exact,
         "tests": asdict(tests),
     }
     (out / "summary.json").write_text(json.dumps(content, indent=1) + "\n")
@@ -199,46 +260,24 @@ def write_summary(out: Path, facts: dict[str, Any], steps: Sequence[Step]) -> No
     lines += [f"- {name}: {value}" for name, value in facts.items() if name != "gpus"]
     lines += ["", "| step | seconds | verdict |", "|---|---:|---|"]
     lines += [f"| {step.name} | {step.seconds:.0f} | {step.verdict} |" for step in steps]
+    wrong = {case: found for case, found in exact.items() if found}
+    lines += ["", f"{len(exact)} cases compared, {len(wrong)} wrong.", ""]
+    lines += [
+        f"- wrong: `{case}`, `{name}`: {_first_line(why)}"
+        for case, found in wrong.items()
+        for name, why in found.items()
+    ]
     failed, skipped = tests.failed or {}, tests.skipped or {}
     lines += ["", f"{tests.passed} tests passed, {len(failed)} failed, {len(skipped)} skipped.", ""]
     for title, named in (("failed", failed), ("skipped", skipped)):
         lines += [f"- {title}: `{name}`: {_first_line(why)}" for name, why in named.items()]
-    bench = out / "bench.md"
-    if bench.exists():
-        lines += ["", bench.read_text()]
+    for table in tables:
+        lines += ["", table.read_text()]
     (out / "summary.md").write_text("\n".join(lines) + "\n")
 
 
 def _first_line(text: str) -> str:
     return next(iter(text.splitlines()), "")[:200]
-
-
-def pack(folder: Path, python: str, arch: str, networks: Sequence[str]) -> int:
-    """Fill a folder for a computer where nothing can be installed; return an exit code."""
-    if folder.exists() and any(folder.iterdir()):
-        print(f"error: {folder} is not empty; name a new folder", file=sys.stderr)
-        return 1
-    for name in SOURCES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    done = subprocess.run(pip_command(folder / SITE, python))
-    if done.returncode:
-        print(f"error: no packages for Python {python}; see above", file=sys.stderr)
-        return done.returncode
-    build = [sys.executable, "-m", "benchmarks.gpu", "--build", str(folder / BENCH)]
-    chosen = ["--arch", arch, "--networks", *networks, "--batch", *BATCHES]
-    return subprocess.run([*build, *chosen], cwd=ROOT).returncode
-
-
-def pip_command(site: Path, python: str) -> list[str]:
-    """Return what puts this project's dependencies, for a Python, into a folder."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [one for name in EXTRAS for one in project["optional-dependencies"][name]]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
-    command += ["--target", str(site), "--python-version", python, "--implementation", "cp"]
-    command += ["--only-binary=:all:", *(f"--platform={name}" for name in PLATFORMS)]
-    return [*command, *project["dependencies"], *extras, *TEST_PACKAGES]
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 from tvm.ir.transform import Pass
-from tvm.s_tir import dlight
 from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
+from relay_int8.compiler.passes.lower.check_launches import CheckLaunches
 from relay_int8.compiler.passes.lower.compare_booleans import CompareBooleans
 from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
@@ -24,6 +24,7 @@ from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
 from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
+from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
@@ -123,18 +124,14 @@ def schedule_passes(
     return [
         AlterLayout(target, measured, transient=transient),
         ScheduleKernels(target, records),
-        *(_island_threads() if on_gpu else [ScheduleIslands(), ParallelIslands()]),
+        *(
+            [ThreadIslands(), SpellArguments()]
+            if on_gpu
+            else [ScheduleIslands(), ParallelIslands()]
+        ),
         CheckKernels(),
+        *([CheckLaunches()] if on_gpu else []),
     ]
-
-
-def _island_threads() -> list[Pass]:
-    """Return the passes that give kernels of float islands to threads of a GPU.
-
-    Kernels that are scheduled already stay as they are.
-    """
-    rules = (dlight.gpu.Reduction(), dlight.gpu.GeneralReduction(), dlight.gpu.Fallback())
-    return [dlight.ApplyDefaultSchedule(*rules), SpellArguments()]
 
 
 def virtual_machine_passes(cuda_graphs: bool = False) -> list[Pass]:

@@ -35,7 +35,7 @@ def on_cuda(body: Body) -> ScheduleTemplate:
     name = f"{body.kind}_cuda"
 
     def _refuses(spec: Spec, target: Target) -> str | None:
-        return refuses_cuda(target) or body.refuses(spec)
+        return refuses_cuda(target) or _empty(spec) or body.refuses(spec)
 
     def _kernel(spec: Spec, layouts: Layouts) -> tirx.PrimFunc:
         return for_cuda(body.kernel(spec, layouts))
@@ -49,6 +49,14 @@ def on_cuda(body: Body) -> ScheduleTemplate:
         default=partial(default, name),
         space=partial(space, name),
     )
+
+
+def _empty(spec: Spec) -> str | None:
+    """Say that nothing is to be computed, for which no GPU launches a kernel, or None."""
+    shape = spec.shape("y")
+    if any(isinstance(extent, int) and extent == 0 for extent in shape):
+        return f"it writes no element: its shape is {tuple(shape)}"
+    return None
 
 
 def default(name: str, sch: Schedule, spec: Spec, target: Target) -> None:

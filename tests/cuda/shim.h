@@ -173,7 +173,8 @@ static Error run_warp(int first, bool backwards) {
              threads[i].shown == threads[first].shown;
     bool any = false;
     for (int i = first; i < first + count; ++i) any |= threads[i].barrier == kMeeting;
-    if (any && met < kWarp) return kPartedWarp;
+    // A shuffle shows one operand; it is of the threads that there are, an mma of 32.
+    if (any && met < (threads[first].shown == 1 ? count : kWarp)) return kPartedWarp;
   } while (threads[first].barrier == kMeeting);
   return kNone;
 }
@@ -254,6 +255,7 @@ SHIM_VECTORS(short, short)
 SHIM_VECTORS(unsigned short, ushort)
 SHIM_VECTORS(int, int)
 SHIM_VECTORS(unsigned int, uint)
+SHIM_VECTORS(long long, longlong)
 SHIM_VECTORS(float, float)
 
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
@@ -293,7 +295,9 @@ static inline float shuffled(float value, int width, From from) {
   memcpy(&bits, &value, sizeof bits);
   int slot = shim::meet({bits}), source = from(lane);
   if (source < 0 || source >= width) source = lane;
-  memcpy(&value, &shim::threads[first + source].operands[slot][0], sizeof value);
+  bool exists = first + source < shim::block_size.size();
+  bits = exists ? shim::threads[first + source].operands[slot][0] : int(0xA5A5A5A5);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 static inline unsigned __activemask() { return ~0u; }

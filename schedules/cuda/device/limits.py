@@ -13,6 +13,7 @@ from tvm.target import Target
 from schedules.cuda.device.gpus import GPUS, KIB, capability, gpu_of
 
 MAX_THREADS = 1024  # of a block, on every GPU
+MOST_BLOCKS = {"blockIdx.x": 2**31 - 1, "blockIdx.y": 65535, "blockIdx.z": 65535}  # of a grid
 REGISTERS, THREAD_REGISTERS = 65536, 255  # of 32 bits: of a block and of a thread, on every GPU
 STATIC_BYTES = 48 * 1024  # of shared memory of a block that a kernel declares
 STATIC, DYNAMIC, LOCAL = "shared", "shared.dyn", "local"
@@ -65,6 +66,17 @@ def too_many_threads(threads: int) -> str | None:
     if threads > MAX_THREADS:
         return f"{threads} threads in a block, a GPU runs {MAX_THREADS} at most"
     return None
+
+
+def unlaunchable(axis: str, extent: int) -> str | None:
+    """Say why no GPU launches a grid or block with this extent of ``axis``, or None.
+
+    ``axis`` is as in "blockIdx.y".
+    """
+    most = MOST_BLOCKS.get(axis, MAX_THREADS)
+    if 1 <= extent <= most:
+        return None
+    return f"its {axis} goes to {extent}, and GPUs launch 1 to {most}"
 
 
 def too_many_registers(words: int, threads: int) -> str | None:

@@ -55,6 +55,7 @@ IDENTITIES = {
     "where true": lambda x: op.where(relax.const(np.ones((2, 4, 6, 6), bool)), x, const(3)),
     "where false": lambda x: op.where(relax.const(np.zeros((1, 1), bool)), const(3), x),
     "concat": lambda x: op.concat([x], 1),
+    "concat of nothing": lambda x: op.concat([x, const(0, (2, 0, 6, 6))], 1),
     "permute": lambda x: op.permute_dims(x, [0, 1, 2, 3]),
     "pad": lambda x: nn.pad(x, [0] * 8, "constant", 3.0),
     "slice": lambda x: sliced(x, 1),
@@ -80,6 +81,16 @@ def test_dropout_disappears(expect_rewrite):
     dropped = net.emit("d", nn.dropout(net.x, 0.5))
     before = net.module(net.relu("y", net.emit("first", relax.TupleGetItem(dropped, 0))))
     expect_rewrite(RemoveIdentity(), before, wanted.module(wanted.relu("y", wanted.x)))
+
+
+def test_a_concat_loses_what_is_empty(expect_rewrite):
+    """Partial rotary embeddings write so where they turn all channels."""
+    net, wanted = NetworkWriter((2, 4)), NetworkWriter((2, 4))
+    none = net.emit("none", op.strided_slice(net.x, [1], [4], [4]))
+    a, b = net.relu("a", net.x), wanted.relu("a", wanted.x)
+    before = net.module(net.emit("y", op.concat([a, none, net.x], 1)))
+    after = wanted.module(wanted.emit("y", op.concat([b, wanted.x], 1)))
+    expect_rewrite(RemoveIdentity(), before, after)
 
 
 KEPT = {

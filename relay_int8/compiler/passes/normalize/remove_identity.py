@@ -3,6 +3,9 @@
     Before:  y = reshape(x, shape of x);  z = multiply(y, 1);  u = permute_dims(z, [0, 1, 2, 3])
     After:   every reader of u reads x
 
+A concat loses its operands without elements, as exporters write them where a part of the channels
+is all of them; no kernel of a GPU could be launched for what makes one.
+
 Place:  after FoldConstants; again after passes that leave such operators behind.
 Exact:  bit-identical (x * 1, x / 1 and x + 0 are, but for the sign of a zero).
 """
@@ -48,12 +51,27 @@ def _operand_if_identity(scope: Scope, value: relax.Expr) -> relax.Expr | Declin
         return None
     x = value.args[0]
     if isinstance(x, relax.Tuple):
-        return x.fields[0] if op == "concat" and len(x.fields) == 1 else None
+        return _joined(value) if op == "concat" else None
     if not isinstance(x, relax.Var) or not isinstance(x.ty, relax.TensorType):
         return None
     if (shape(x), dtype(x)) != (shape(value), dtype(value)):
         return None
     return x if _hands_on(op, value) else None
+
+
+def _joined(concat: relax.Call) -> relax.Expr | None:
+    """Return a concat without its empty operands, or what it joins alone; None if it stays."""
+    fields = list(concat.args[0].fields)
+    kept = [field for field in fields if not _is_empty(field)]
+    if len(kept) == 1:
+        return kept[0]
+    if not kept or len(kept) == len(fields):
+        return None
+    return relax.op.concat(kept, axis=int(concat.attrs.axis))
+
+
+def _is_empty(x: relax.Expr) -> bool:
+    return any(isinstance(extent, int) and extent == 0 for extent in shape(x))
 
 
 def _hands_on(op: str, value: relax.Call) -> bool:

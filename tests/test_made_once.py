@@ -1,7 +1,5 @@
 """What is made once a run: by one process, also where two begin, and whole."""
 
-import os
-
 import pytest
 
 from tests.made_once import VARIABLE, made_once
@@ -43,7 +41,7 @@ def test_what_fails_is_made_again(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="failed"):
         made_once("thing", fail)
     place = made_once("thing", filled([]))
-    assert os.listdir(place) == ["file"]
+    assert [path.name for path in place.iterdir()] == ["file"]
 
 
 def test_a_process_of_its_own_has_its_own(tmp_path, monkeypatch):

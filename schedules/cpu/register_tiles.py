@@ -6,7 +6,8 @@ Outermost first (p parallel, u unrolled), for tiles of ``blocks`` by ``columns``
 
 A task keeps the weights of its blocks in cache for ``rows`` rows. ``w_o`` and ``k2`` (the columns
 of the kernel) are unrolled where a row has edges or a last tile that is narrower: the conditions
-then fold, and each tile of the row gets its own code.
+then fold, and each tile of the row gets its own code. Tiles of two columns are many, and the last
+one lacks one column at most: without edges they are a loop, whose branch costs nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from schedules.cpu.tile_rule import (
 from schedules.template import ScheduleError
 
 UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
+FEW_COLUMNS = 2  # of a tile; LLVM stores the accumulators of wider ones that may be cut
 SMALL = 1 << 14  # steps of the instruction below which waking threads costs more than it saves
 
 
@@ -75,8 +77,9 @@ def apply(sch: Schedule, tiles: ContractionTiles, row: OutputRow, stage: str | N
         fetch_ahead(sch, reduction[len(reduction) // 2 - 1], tiles)
     sch.unroll(o_i)
     sch.unroll(w_i)
-    ragged = int(sch.get(w_o).extent) * int(sch.get(w_i).extent) != shape.columns
-    if row.short and (row.edges or ragged):
+    columns = int(sch.get(w_i).extent)
+    is_cut = int(sch.get(w_o).extent) * columns != shape.columns
+    if row.short and (row.edges or (is_cut and columns > FEW_COLUMNS)):
         sch.unroll(w_o)
 
 

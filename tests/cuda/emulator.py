@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import math
@@ -24,6 +23,7 @@ from tvm.target import Target
 from schedules.cuda.toolchain.compiler import compiled_by
 from schedules.cuda.toolchain.mma_preamble import MMA_FUNCTIONS
 from tests.compiled import NO_CHECKS
+from tests.made_once import made_once
 
 SHIM = Path(__file__).parent / "shim.h"
 ALIGNMENT = 256  # bytes, as cudaMalloc gives
@@ -206,20 +206,15 @@ def compile_kernels(
 
 @functools.cache
 def _precompiled(level: str) -> Path:
-    """Compile the shim, half of what there is to compile, once a process; return its folder."""
-    folder = temporary_folder()
-    shutil.copy(SHIM, folder)
-    header = folder / SHIM.name
-    options = [level, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
-    subprocess.run([*COMPILER, *options], check=True)
-    return folder
+    """Compile the shim, half of what there is to compile, once a run; return its folder."""
 
+    def _compile(folder: Path) -> None:
+        shutil.copy(SHIM, folder)
+        header = folder / SHIM.name
+        options = [level, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
+        subprocess.run([*COMPILER, *options], check=True)
 
-def temporary_folder() -> Path:
-    """Return a folder that is gone when the process ends."""
-    folder = tempfile.mkdtemp(prefix="relay-int8-tests-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    return made_once(f"shim{level}", _compile)
 
 
 def _translated(kernel: Kernel) -> str:

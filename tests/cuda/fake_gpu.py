@@ -19,7 +19,8 @@ from unittest.mock import patch
 
 from schedules.cuda.toolchain import compiler
 from schedules.cuda.toolchain.nvrtc import Compiled
-from tests.cuda.emulator import Kernel, compile_kernels, kernels, temporary_folder
+from tests.cuda.emulator import Kernel, compile_kernels, kernels
+from tests.made_once import made_once
 
 HERE = Path(__file__).parent
 RUNTIME = "libcudart.so.13"
@@ -88,8 +89,11 @@ class FakeGpu:
 
 @functools.cache
 def stand_ins() -> Path:
-    """Compile driver and runtime, which are those of every GPU; once a process, and its folder."""
-    folder = temporary_folder()
+    """Compile driver and runtime, which are those of every GPU, once a run; return their folder."""
+    return made_once("stand-ins", _compile_stand_ins)
+
+
+def _compile_stand_ins(folder: Path) -> None:
     driver, runtime = folder / DRIVER, folder / RUNTIME
     compiled(["-x", "c", str(HERE / "fake_driver.c"), "-c", "-o", str(folder / "driver.o")])
     files = [str(HERE / "fake_launches.cc"), str(folder / "driver.o"), "-ldl"]
@@ -98,7 +102,6 @@ def stand_ins() -> Path:
     script = f"-Wl,-soname,{RUNTIME},--version-script,{folder / 'versions'}"
     files = [str(HERE / "fake_runtime.cc"), str(driver)]
     compiled(["-shared", *files, script, "-o", str(runtime)])
-    return folder
 
 
 HALF = 'extern "C" int64_t fake_bytes(const void* address);'

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 from tests.cuda import fake_gpu
-from tests.cuda.emulator import temporary_folder
 from tests.cuda.fake_gpu import DRIVER, compiled
+from tests.made_once import made_once
 
 HERE = Path(__file__).parent
 EMULATOR = Path(fake_gpu.__file__).parent
@@ -20,8 +20,11 @@ def with_clock(gpu):
 
 @functools.cache
 def timing_driver():
-    """Compile the driver that can time, which is that of every GPU; once a process."""
-    folder = temporary_folder()
+    """Compile the driver that can time, which is that of every GPU; once a run."""
+    return made_once("timing-driver", _compile_timing_driver) / DRIVER
+
+
+def _compile_timing_driver(folder):
     driver = folder / DRIVER
     renamed = ["-x", "c", "-DcuDeviceGetAttribute=known_attribute", "-c"]
     compiled([*renamed, str(EMULATOR / "fake_driver.c"), "-o", str(folder / "known.o")])
@@ -34,4 +37,3 @@ def timing_driver():
     (folder / "driver").write_text("{ global: cu[A-Z]*; *fake*; count_*; launch_*; local: *; };")
     script = f"-Wl,-soname,{driver.name},--version-script,{folder / 'driver'}"
     compiled([*files, "-shared", script, "-ldl", "-o", str(driver)])
-    return driver

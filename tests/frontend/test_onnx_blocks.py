@@ -127,9 +127,7 @@ def test_zeros_as_imaginary_part_are_not_multiplied(imaginary: float):
     mod = import_onnx(model([joined, node], dims, {"y": None}, constants, opset=17))
     x = RNG.normal(size=dims["x"]).astype("float32")
     whole = np.fft.fft(x[..., 0] + 1j * imaginary, axis=1)
-    assert_close(
-        run_relax(mod, x), [np.stack([whole.real, whole.imag], axis=-1).astype("float32")]
-    )
+    assert_close(run_relax(mod, x), [np.stack([whole.real, whole.imag], axis=-1).astype("float32")])
     (weights,) = (v.args[1] for _, v in calls(mod["main"]) if operator(v) == "matmul")
     assert shape(weights) == (12 if imaginary else 6, 12)
 

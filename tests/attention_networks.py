@@ -183,7 +183,23 @@ def linear() -> tvm.IRModule:
     return net.module(x, y, net.dense("last", y, 10))
 
 
+def multi_query() -> tvm.IRModule:
+    """One head of keys and values, broadcast to all heads of queries, as in Falcon."""
+    net = AttentionWriter()
+    x = net.tokens("x0")
+    width = CHANNELS // HEADS
+    q = net.heads("q/h", net.dense("q", x, CHANNELS))
+    k, v = (
+        net.emit(f"{n}/h", R.reshape(net.dense(n, x, width), (1, 1, TOKENS, width))) for n in "kv"
+    )
+    k = net.emit("k/turned", R.permute_dims(k, (0, 1, 3, 2)))
+    scores = net.scaled("s/scaled", net.emit("s", R.matmul(q, k)), 0.4)
+    y = net.joined("y", net.emit("y/heads", R.matmul(net.emit("p", R.nn.softmax(scores)), v)))
+    return net.module(y, net.dense("last", y, 10))
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
+    "multi_query": multi_query,
     "packed": packed,
     "windows": windows,
     "causal": causal,

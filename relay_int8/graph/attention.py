@@ -5,7 +5,7 @@
 as exporters write it: factors on either operand, on both or on the scores; masks that are added,
 computed or constant, or chosen by a constant condition; a guard against rows that are masked out
 whole (``where(isnan(p), 0, p)``); heads split off and joined by reshapes and permutations; queries,
-keys and values as parts of one tensor.
+keys and values as parts of one tensor; keys and values that all heads share.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from relay_int8.graph.matrices import (
     keeps_matrices,
     outer_of,
     packed_positions,
+    repeated,
     strides_of,
 )
 from relay_int8.graph.matrix_products import Operand, Surroundings
@@ -97,7 +98,9 @@ def _attention(around: Surroundings, softmax: relax.Var) -> AttentionSubgraph | 
     q_k, p_v = around.values[scores.product], around.values[product]
     reads = (q_k.args[0], q_k.args[1], p_v.args[1])
     shapes = [dataflow.shape(value) for value in (*reads, q_k, p_v, softmax)]
-    if not all(isinstance(var, relax.Var) for var in reads) or not _same_outer(shapes):
+    if not all(isinstance(var, relax.Var) for var in reads) or not _are_matrices(shapes):
+        return None
+    if len({math.prod(counted(shape)[:-2]) for shape in shapes[3:]}) > 1:
         return None
     for operands in (reads, ()):
         layout_vars = around.peeled(operands, core, factors=True)
@@ -121,11 +124,16 @@ def _placed(
     values = constant_mask(scores)
     at = mask_positions(scores) if values is None else packed_positions(values)
     has_mask = values is not None or scores.tensor is not None
-    positions = [*(access.positions for access in accesses), *([at] if has_mask else [])]
+    shapes = [dataflow.shape(var) for var in (core[0], product)]
+    wholes = (shapes[0], shapes[0], shapes[1], shapes[1])
+    positions = [
+        _broadcast(access.positions, dataflow.shape(var), whole)
+        for access, var, whole in zip(accesses, (*reads, product), wholes, strict=True)
+    ]
+    positions += [at] if has_mask else []
     known = [each for each in positions if each is not None]
     if len(known) < len(positions):
         return None
-    shapes = [dataflow.shape(var) for var in (core[0], product)]
     memory = [dataflow.shape(access.tensor) for access in accesses]
     outer = outer_of(shapes, memory, known)
     if outer is None:
@@ -233,8 +241,13 @@ def _is_last_axis(call: relax.Call) -> bool:
     return int(call.attrs.axis) in (-1, len(dataflow.shape(call)) - 1)
 
 
-def _same_outer(shapes: Sequence[Sequence[Any]]) -> bool:
-    """Say whether products have matrices, as many of each, at most the batch being open."""
-    if any(len(shape) < 2 or not is_countable(shape) for shape in shapes):
-        return False
-    return len({math.prod(counted(shape)[:-2]) for shape in shapes}) == 1
+def _are_matrices(shapes: Sequence[Sequence[Any]]) -> bool:
+    """Say whether all have two axes or more, at most the batch being open."""
+    return all(len(shape) >= 2 and is_countable(shape) for shape in shapes)
+
+
+def _broadcast(
+    positions: Positions | None, own: Sequence[Any], whole: Sequence[Any]
+) -> Positions | None:
+    """Return positions of operands for each matrix of a product, whose heads may share them."""
+    return None if positions is None else repeated(positions, own[:-2], whole[:-2])

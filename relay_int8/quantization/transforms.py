@@ -7,6 +7,10 @@ raises it. No range helps there, so that these layers stay in float:
 
     input -> (move | pad | concat | a * x + b | layer without bias and activation), any of them
           -> squares, and nothing else
+
+A layer that reads their power, as filters of the mel scale do, stays in float for the same reason:
+
+    squares of such transforms -> (move | pad | concat | addition), any of them -> layer
 """
 
 from __future__ import annotations
@@ -24,6 +28,10 @@ SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
 REASON = (
     "it transforms the network's input, and nothing but its squares is read: bytes would lose "
     "what is quiet"
+)
+
+POWER_REASON = (
+    "it reads the power of a spectrum of the network's input: bytes would lose what is quiet"
 )
 
 
@@ -52,11 +60,29 @@ def transform_refusals(
             squared.add(group.output)
         for var in (*group.inputs, *group.floats):
             readers.setdefault(var, []).append(group)
-    return {
+    reasons = {
         group.name: REASON
         for group in groups
         if group.is_layer and group.output in linear and group.output in squared
     }
+    transformed = linear & squared if reasons else set()
+    return reasons | dict.fromkeys(_power_readers(groups, transformed), POWER_REASON)
+
+
+def _power_readers(groups: Sequence[Group], transformed: Collection[relax.Var]) -> list[str]:
+    """Return the layers that read the power of ``transformed`` tensors, by name."""
+    power: set[relax.Var] = set()
+    readers = []
+    for group in groups:
+        read = set(group.inputs)
+        reads_power = bool(read) and read <= power
+        passes = group.activation is None and group.kind in (*MOVES, "add")
+        squares = bool(read) and read.issubset(transformed) and _is_square(group)
+        if group.is_layer and reads_power:
+            readers.append(group.name)
+        elif squares or (reads_power and passes):
+            power.add(group.output)
+    return readers
 
 
 def _passes(reader: Group, squared: Collection[relax.Var]) -> bool:

@@ -155,8 +155,15 @@ def test_unsupported_operators_are_listed_at_once():
 
 def test_unsupported_attribute_names_the_node():
     widths = {"p": np.array([0, 0, -1, 0, 0, 0, 0, 0], "int64")}
+    nodes = [node("Pad", ["x", "p"], ["y"], "crop", mode="reflect")]
+    with pytest.raises(UnsupportedOpError, match=r"node crop \(Pad\).*negative widths.*reflect"):
+        import_onnx(model(nodes, {"x": X.shape}, {"y": None}, widths))
+
+
+def test_a_pad_that_crops_everything_is_refused():
+    widths = {"p": np.array([0, 0, -X.shape[2], 1, 0, 0, 1, 0], "int64")}
     nodes = [node("Pad", ["x", "p"], ["y"], "crop")]
-    with pytest.raises(UnsupportedOpError, match=r"node crop \(Pad\).*negative widths"):
+    with pytest.raises(UnsupportedOpError, match=r"leave nothing of"):
         import_onnx(model(nodes, {"x": X.shape}, {"y": None}, widths))
 
 
@@ -228,6 +235,8 @@ CASES = {
     "clip_none": (13, [node("Relu", ["x"], ["r"]), node("Clip", ["r"], ["y"])], {}),
     "dropout_7": (7, [node("Dropout", ["x"], ["d"]), node("Relu", ["d"], ["y"])], {}),
     "pad_2": (7, [node("Pad", ["x"], ["y"], pads=[0, 0, 1, 2, 0, 0, 3, 0], value=0.5)], {}),
+    "pad_that_crops": (13, [node("Pad", ["x", "p", "v"], ["y"])],
+                       {"p": np.array([0, 0, 1, -2, 0, -1, -1, 3], I64), "v": np.float32(0.5)}),
     "pad_axes_18": (18, [node("Pad", ["x", "p", "", "a"], ["y"])],
                     {"p": np.array([1, 2], I64), "a": np.array([-1], I64)}),
     "pad_reflect": (13, [node("Pad", ["x", "p"], ["y"], mode="reflect")],

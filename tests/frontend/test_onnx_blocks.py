@@ -8,7 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph.dataflow import calls, constant, operator
+from relay_int8.graph.dataflow import calls, constant, operator, shape
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
 RNG = np.random.default_rng(0)
@@ -114,6 +114,22 @@ def test_transforms(name: str, opset: int):
     assert_close(run_relax(mod, x), [expected])
     weights = [v.args[1] for _, v in calls(mod["main"]) if operator(v) == "matmul"]
     assert [constant(w) is not None for w in weights] == [True]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("imaginary", [0.0, 0.5])
+def test_zeros_as_imaginary_part_are_not_multiplied(imaginary: float):
+    """As PyTorch writes ``fft`` of real values."""
+    joined = helper.make_node("Concat", ["x", "i"], ["z"], axis=-1)
+    node = helper.make_node("DFT", ["z"], ["y"], axis=1)
+    constants = {"i": np.full((2, 6, 5, 1), imaginary, np.float32)}
+    dims = {"x": (2, 6, 5, 1)}
+    mod = import_onnx(model([joined, node], dims, {"y": None}, constants, opset=17))
+    x = RNG.normal(size=dims["x"]).astype("float32")
+    whole = np.fft.fft(x[..., 0] + 1j * imaginary, axis=1)
+    assert_close(run_relax(mod, x), [np.stack([whole.real, whole.imag], axis=-1).astype("float32")])
+    (weights,) = (v.args[1] for _, v in calls(mod["main"]) if operator(v) == "matmul")
+    assert shape(weights) == (12 if imaginary else 6, 12)
 
 
 @pytest.mark.fast

@@ -93,6 +93,13 @@ def test_a_constant_mask_is_one_addition():
     assert found.count("add") == 1
 
 
+def test_a_computed_mask_is_read_once():
+    """Which rows are hidden is asked of the softmax, so that attention is one operator."""
+    found = check("Attention", {"q": Q, "k": K, "v": V, "mask": SOME})
+    assert found.count("where") == 2 and found.count("isnan") == 1
+    assert not {"equal", "less", "min", "max"} & set(found), found
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("width", [0, 4])
 def test_rotary_embedding(interleaved, width):

@@ -259,3 +259,17 @@ def test_neighbours_along_several_axes_are_a_view(indices, wanted):
     mod = import_onnx(proto)
     assert [operator(value) for _, value in calls(mod["main"])] == wanted
     np.testing.assert_array_equal(run_relax(mod, X)[0], X[:, indices])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("positions", [[[-1]], [[1], [2]], [[2], [0]]])
+def test_constant_coordinates_along_one_axis(positions: list[list[int]]):
+    """Neighbours are a slice, which is computed in integers."""
+    given = {"i": np.array(positions, "int64")}
+    proto = model([node("GatherND", ["x", "i"], ["y"])], {"x": X.shape}, {"y": None}, given)
+    mod = import_onnx(proto)
+    is_slice = bool((np.diff(given["i"], axis=0) == 1).all())
+    assert [operator(value) for _, value in calls(mod["main"])] == [
+        "strided_slice" if is_slice else "take"
+    ]
+    np.testing.assert_array_equal(run_relax(mod, X)[0], X[given["i"][:, 0]])

@@ -70,7 +70,9 @@ def attended(
         t = added - np.maximum(added.max(-1, keepdims=True), FLOAT_LOWEST)
     else:
         t = (acc - acc.max(-1, keepdims=True)).astype(np.float32) * m
-    weights = _powers(t).reshape(*v.shape[:-2], acc.shape[-2], acc.shape[-1])
+    weights = _powers(t)
+    if node.args[0].op == "reshape":
+        weights = operators.apply("reshape", [weights, *node.args[0].args[1:]], {})
     sums = operators.apply("matmul", [weights * 1.0, v * 1.0], node.attrs).astype(np.int64)
     return sums, weights.sum(-1, keepdims=True), s_v
 

@@ -7,14 +7,18 @@ from tvm import relax
 from relay_int8.compiler.pipeline import normalized
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.transforms import REASON
+from relay_int8.quantization.transforms import POWER_REASON, REASON
 from tests.small_networks import NetworkWriter, nn
 
 BINS = 8
+RNG = np.random.default_rng(0)
 
 
-def spectrum(*, bias=False, relu=False, filtered=False, read_too=False, square="power"):
-    """Return conv (real and imaginary parts) -> squares -> sum -> root -> conv, relu, conv."""
+def spectrum(*, bias=False, relu=False, filtered=False, read_too=False, square="power", mel=False):
+    """Return conv (real and imaginary parts) -> squares -> sum -> root -> conv, relu, conv.
+
+    With ``mel`` a convolution reads the sum, and the root is of its result.
+    """
     net = NetworkWriter((1, 1, 1, 64))
     x = net.emit("padded", nn.pad(net.x, [0, 0, 0, 0, 0, 0, 4, 4], "reflect"))
     if filtered:
@@ -31,7 +35,11 @@ def spectrum(*, bias=False, relu=False, filtered=False, read_too=False, square="
         two = relax.const(np.float32(2))
         value = relax.op.power(part, two) if square == "power" else relax.op.multiply(part, part)
         squares.append(net.emit(f"{name}/square", value))
-    size = net.emit("size", relax.op.sqrt(net.emit("sum", relax.op.add(*squares))))
+    power = net.emit("sum", relax.op.add(*squares))
+    if mel:
+        filters = np.abs(RNG.normal(size=(BINS // 2, BINS, 1, 1))).astype(np.float32)
+        power = net.emit("mel", nn.conv2d(power, relax.const(filters)))
+    size = net.emit("size", relax.op.sqrt(power))
     y = net.relu("relu", net.conv("hidden", size, 8, (1, 3)))
     y = net.conv("y", y, 4, 1)
     if read_too:
@@ -53,6 +61,16 @@ def test_a_spectrum_stays_in_float(square, filtered):
     transform = ["low", "parts"] if filtered else ["parts"]
     assert [found[name].reason for name in transform] == [REASON] * len(transform)
     assert found["hidden"].integer and found["y"].integer
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("square", ["power", "product"])
+def test_what_reads_the_power_stays_in_float(square):
+    found = layers(spectrum(square=square, mel=True))
+    assert (found["parts"].reason, found["mel"].reason) == (REASON, POWER_REASON)
+    assert found["hidden"].integer and found["y"].integer
+    of_integers = layers(spectrum(square=square, mel=True, bias=True))
+    assert of_integers["parts"].integer and of_integers["mel"].integer
 
 
 @pytest.mark.fast

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.blocks import Blocks, join_blocks
-from relay_int8.graph.dataflow import constant, shape
+from relay_int8.graph.dataflow import arguments, constant, operator, shape
 
 Attributes = dict[str, Any]
 OPSET_OF_AXIS_INPUT = 20
@@ -41,9 +41,11 @@ def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
     """Transform along one axis: a product with constant weights.
 
     The last axis of operand and result is that of real and imaginary part; a real operand has the
-    first alone.
+    first alone. So does one whose imaginary part is written as zeros: what reads the real one is a
+    dense layer then, and has half of the products.
     """
     x, length, given = (*inputs, None, None)[:3]
+    x = _real_part(bb, x)
     if attributes["tvm_custom"]["opset"] >= OPSET_OF_AXIS_INPUT:
         axis = -2 if given is None else _numbers(given, "axis")[0]
     else:
@@ -67,6 +69,17 @@ def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
     product = bb.emit(relax.op.matmul(flat, relax.const(weights)))
     parts = bb.emit(relax.op.reshape(product, (*outer, count, 2)))
     return relax.op.permute_dims(parts, [order.index(i) for i in range(rank)])
+
+
+def _real_part(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+    """Return the real part of ``x`` where zeros are joined to it, else ``x``."""
+    call = bb.lookup_binding(x) if isinstance(x, relax.Var) else None
+    if call is None or operator(call) != "concat":
+        return x
+    axis, parts = int(call.attrs.axis) % len(shape(x)), arguments(call)
+    imaginary = constant(parts[-1])
+    is_real = len(parts) == 2 and axis == len(shape(x)) - 1 and shape(parts[0])[-1] == 1
+    return parts[0] if is_real and imaginary is not None and not imaginary.any() else x
 
 
 def transform_weights(size: int, count: int, parts: int, inverse: bool) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.cropping import cropped
 from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.onnx.auto_pad import window_padding
 from relay_int8.frontend.onnx.blocks import col2im, dft
@@ -72,9 +73,8 @@ def _pad(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) 
     before, after = np.split(widths, 2)
     sides = np.zeros((rank, 2), "int64")
     sides[list(padded)] = np.stack([before, after], axis=1)
-    if (sides < 0).any():
-        raise NotImplementedError("it crops (negative widths); use Slice")
-    return relax.op.nn.pad(x, sides.reshape(-1).tolist(), modes[mode], _fill(bb, value))
+    x, kept = cropped(bb.emit, x, sides.reshape(-1).tolist(), mode)
+    return relax.op.nn.pad(x, kept, modes[mode], _fill(bb, value))
 
 
 def _fill(bb: relax.BlockBuilder, value: Any) -> float:

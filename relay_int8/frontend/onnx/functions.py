@@ -5,6 +5,8 @@ TVM's importer lacks them, or takes them for operators of other standards that s
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 import onnx
 from onnx import TypeProto, helper, inliner, numpy_helper, shape_inference
@@ -30,10 +32,11 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     outlined, weights = outline(model)
     types = _types(outlined)
+    constants = {tensor.name for tensor in outlined.graph.initializer}
     opset = next(entry.version for entry in model.opset_import if entry.domain in STANDARD)
     for index, node in enumerate(outlined.graph.node):
         if _is_composite(node):
-            function = _definition(node, types, opset)
+            function = _definition(node, types, constants, opset)
             function.domain, function.name = DOMAIN, f"{node.op_type}_{index}"
             outlined.functions.append(function)
             node.domain, node.op_type = DOMAIN, function.name
@@ -72,7 +75,7 @@ def _types(model: onnx.ModelProto) -> dict[str, TypeProto]:
 
 
 def _definition(
-    node: onnx.NodeProto, types: dict[str, TypeProto], opset: int
+    node: onnx.NodeProto, types: dict[str, TypeProto], constants: Collection[str], opset: int
 ) -> onnx.FunctionProto:
     """Return what the standard defines a node as."""
     title = f"node {node.name or node.output[0]} ({node.op_type})"
@@ -96,7 +99,10 @@ def _definition(
     except (RuntimeError, ValueError, onnx.defs.SchemaError) as err:
         raise FrontendError(f"{title} has no definition in opset {opset}: {err}") from err
     function = onnx.FunctionProto.FromString(text)
-    _count_infinities(function)
+    is_computed = any(
+        name and name not in constants for name in (*node.input[3:4], *node.input[6:7])
+    )
+    (_test_shares if is_computed else _count_infinities)(function)
     return function
 
 
@@ -140,6 +146,36 @@ def _count_infinities(function: onnx.FunctionProto) -> None:
             del node.input[:]
             node.input.extend([name, f"{name}One"])
         nodes.append(node)
+    _replace_nodes(function, nodes)
+
+
+def _test_shares(function: onnx.FunctionProto) -> None:
+    """Ask a softmax itself, not its mask, in which rows every key is hidden.
+
+    Before:  shares = Where(Equal(ReduceMax(mask, axes), -inf), 0, softmax)
+    After:   shares = Where(IsNaN(softmax), 0, softmax)
+
+    This is how PyTorch writes attention in other operators, and what is recognized as attention.
+    """
+    maxima = {node.output[0] for node in function.node if node.op_type == "ReduceMax"}
+    equals = [node for node in function.node if node.op_type == "Equal"]
+    tests = {node.output[0] for node in equals if maxima.intersection(node.input)}
+    nodes: list[onnx.NodeProto] = []
+    for node in function.node:
+        if node.op_type == "Where" and node.input[0] in tests:
+            softmax, node.input[0] = node.input[2], f"{node.output[0]}Hidden"
+            nodes.append(helper.make_node("IsNaN", [softmax], [node.input[0]]))
+        nodes.append(node)
+    read, kept = set(function.output), []
+    for node in reversed(nodes):
+        if read.intersection(node.output):
+            kept.append(node)
+            read.update(node.input)
+    _replace_nodes(function, kept[::-1])
+
+
+def _replace_nodes(function: onnx.FunctionProto, nodes: Sequence[onnx.NodeProto]) -> None:
+    """Write a function's nodes anew; some of them may be its own."""
     kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del function.node[:]
     function.node.extend(kept)

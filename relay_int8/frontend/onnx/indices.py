@@ -43,9 +43,15 @@ def gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
 
 
 def gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Gather at coordinates, which are along the last dimension of the indices."""
+    """Gather at coordinates, which are along the last dimension of the indices.
+
+    Constant ones along a single axis may be a slice: PyTorch writes ``x[..., [i], :]`` so.
+    """
     x, indices = inputs
     batch_dims = int(attributes.get("batch_dims", 0))
+    positions = constant(indices)
+    if positions is not None and positions.shape[-1] == 1 and not batch_dims:
+        return gather(bb, [x, relax.const(positions[..., 0])], {"axis": 0})
     extents = _coordinate_extents(x, indices, batch_dims)
     return relax.op.gather_nd(x, _from_start(bb, indices, extents), batch_dims)
 

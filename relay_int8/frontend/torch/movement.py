@@ -7,6 +7,7 @@ import math
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.cropping import cropped
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import shape
 
@@ -159,12 +160,11 @@ def _pad(step: TorchStep) -> Result:
     mode = step.text("mode", "constant")
     if mode not in MODES or len(widths) % 2 or len(widths) > 2 * step.rank:
         raise ValueError(f"it pads by {widths} ({mode})")
-    if min(widths, default=0) < 0:
-        raise NotImplementedError("it crops (negative widths)")
     sides = [0] * (2 * step.rank - len(widths))
     for begin in range(len(widths) - 2, -1, -2):
         sides += widths[begin : begin + 2]
-    return relax.op.nn.pad(step.x, sides, mode, step.real("value", 0.0))
+    x, kept = cropped(lambda value: step.emit("crop", value), step.x, sides, mode)
+    return relax.op.nn.pad(x, kept, mode, step.real("value", 0.0))
 
 
 def _repeat(step: TorchStep) -> Result:

@@ -1,0 +1,85 @@
+"""UnfoldComputedKernels: convolutions with computed weights are products of two activations."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.graph.dataflow import FunctionWriter, calls, operator
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from tests.onnx_models import run_relax
+
+pytestmark = pytest.mark.fast
+nn = relax.op.nn
+CASES = {
+    "correlation": ((1, 4, 9, 8), (3, 4, 3, 2), {}),
+    "one for each channel": ((1, 6, 7, 7), (6, 1, 3, 3), {"groups": 6}),
+    "groups, padded, strides": (
+        (2, 6, 8, 7),
+        (4, 3, 3, 3),
+        {"groups": 2, "padding": (1, 0, 2, 1), "strides": 2},
+    ),
+    "dilated": ((1, 3, 9, 9), (2, 3, 3, 2), {"dilation": (2, 3)}),
+    "points": ((2, 4, 3, 5), (5, 4, 1, 1), {}),
+}
+TRANSPOSED = {
+    "k3 s2": ((1, 4, 5, 4), (4, 3, 3, 3), {"strides": 2}),
+    "k4 s2 padded": ((2, 4, 4, 3), (4, 2, 4, 4), {"strides": 2, "padding": (1, 1, 1, 1)}),
+    "groups, deep": (
+        (1, 4, 4, 5),
+        (4, 2, 5, 3),
+        {"groups": 2, "strides": (2, 1), "padding": (3, 1, 2, 2), "output_padding": (1, 0)},
+    ),
+    "k1 s3": ((1, 2, 3, 3), (2, 2, 1, 1), {"strides": 3, "output_padding": (2, 1)}),
+    "k3 s1": ((1, 2, 4, 4), (2, 3, 3, 3), {"padding": (1, 0, 1, 2)}),
+}
+
+
+def network(x_shape, w_shape, op, **attributes):
+    """Return a module of a convolution whose weights are an input."""
+    func = FunctionWriter()
+    x, w = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in zip("xw", (x_shape, w_shape)))
+    return func.finish([x, w], [func.emit("y", op(x, w, **attributes))])
+
+
+@pytest.mark.parametrize(
+    ("op", "case"),
+    [*((nn.conv2d, c) for c in CASES.values())]
+    + [*((nn.conv2d_transpose, c) for c in TRANSPOSED.values())],
+    ids=[*CASES, *TRANSPOSED],
+)
+def test_same_numbers(op, case):
+    """Small whole numbers: float32 sums are exact, whatever their order."""
+    x_shape, w_shape, attributes = case
+    before = network(x_shape, w_shape, op, **attributes)
+    original = before.clone()
+    after = UnfoldComputedKernels()(before)
+    tvm.ir.assert_structural_equal(before, original)
+    operators = [operator(value) for _, value in calls(after["main"])]
+    assert "matmul" in operators
+    assert not any("conv" in name for name in operators)
+    rng = np.random.default_rng(1)
+    x, w = (rng.integers(-9, 10, s).astype("float32") for s in (x_shape, w_shape))
+    np.testing.assert_array_equal(run_relax(after, x, w)[0], run_relax(before, x, w)[0])
+
+
+def test_all_products_are_planned_in_integers():
+    mod = normalize()(network(*CASES["groups, padded, strides"][:2], nn.conv2d, groups=2))
+    plan = annotate(mod, QuantConfig())
+    (product,) = (layer for layer in plan.layers if layer.macs)
+    assert (product.kind, product.integer) == ("product", True)
+
+
+def test_what_stays():
+    """Constant weights, also such as are computed of constants, and other layouts."""
+    func = FunctionWriter()
+    x = relax.Var("x", relax.TensorType((1, 2, 4, 4), "float32"))
+    w = func.emit("w", relax.op.exp(relax.const(np.ones((3, 2, 2, 2), "float32"))))
+    mod = func.finish([x], [func.emit("y", nn.conv2d(x, w))])
+    tvm.ir.assert_structural_equal(mod, UnfoldComputedKernels()(mod))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    mod = network((1, 4, 4, 2), (3, 3, 2, 5), nn.conv2d, **layouts)
+    tvm.ir.assert_structural_equal(mod, UnfoldComputedKernels()(mod))

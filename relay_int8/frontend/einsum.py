@@ -115,7 +115,9 @@ def _by_pairs(
 
 def _kept(left: Sequence[tuple[str, relax.Expr]], first: int, second: int, result: str) -> str:
     """Return the labels of two operands that the other ones or the result have."""
-    others = {label for i, (term, _) in enumerate(left) if i not in (first, second) for label in term}
+    others = {
+        label for i, (term, _) in enumerate(left) if i not in (first, second) for label in term
+    }
     both = dict.fromkeys(left[first][0] + left[second][0])
     return "".join(label for label in both if label in others or label in result)
 

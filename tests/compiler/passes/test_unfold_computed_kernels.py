@@ -41,14 +41,17 @@ TRANSPOSED = {
 def network(x_shape, w_shape, op, **attributes):
     """Return a module of a convolution whose weights are an input."""
     func = FunctionWriter()
-    x, w = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in zip("xw", (x_shape, w_shape)))
+    x = relax.Var("x", relax.TensorType(x_shape, "float32"))
+    w = relax.Var("w", relax.TensorType(w_shape, "float32"))
     return func.finish([x, w], [func.emit("y", op(x, w, **attributes))])
 
 
 @pytest.mark.parametrize(
     ("op", "case"),
-    [*((nn.conv2d, c) for c in CASES.values())]
-    + [*((nn.conv2d_transpose, c) for c in TRANSPOSED.values())],
+    [
+        *((nn.conv2d, case) for case in CASES.values()),
+        *((nn.conv2d_transpose, case) for case in TRANSPOSED.values()),
+    ],
     ids=[*CASES, *TRANSPOSED],
 )
 def test_same_numbers(op, case):

@@ -6,13 +6,13 @@
     Before:  y = conv2d_transpose(x, w, strides=s)
     After:   p = rows(w) @ columns(x);  y = strided_slice(reshape(permute_dims(reshape(p))))
 
-Trackers correlate an image with features of another one, generators and dynamic layers make weights
-from a style or from what they see. Columns are the windows of x, tap behind tap, moved as bytes; rows
-are the weights in the same order. A transposed convolution of stride s has s * s phases, whose taps
-are those of one remainder each, as LowerTransposedConv has them; weights that a phase lacks are zero.
+Trackers correlate an image with features of another one, generators and dynamic layers make
+weights from a style or from what they see. Columns are the windows of x, tap behind tap, moved as
+bytes; rows are the weights in the same order. A transposed convolution of stride s has s * s
+phases, as LowerTransposedConv has them; weights that a phase lacks are zero.
 
-Place:  after CanonicalizeQdq, as weights behind a Q/DQ pair are constants; before CanonicalizeReshape,
-        where permutations meet.
+Place:  after CanonicalizeQdq, as weights behind a Q/DQ pair are constants; before
+        CanonicalizeReshape, where permutations meet.
 Exact:  the same products; of floats the order of the sum may differ.
 """
 
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.compiler.passes.normalize.phases import Phases, TransposedAxis, axes_of, joined
 from relay_int8.graph.dataflow import arguments, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
@@ -124,55 +125,34 @@ def _columns(scope: Scope, x: relax.Expr, windows: _Windows, groups: int) -> rel
 def _transposed(scope: Scope, value: relax.Call) -> relax.Expr | Declined:
     """Return a transposed convolution as a product that gives its phases, and their rearrangement.
 
-    Row ``i`` of the whole result is row ``i // s`` of phase ``i % s``, in which tap ``k`` of the
-    weights, ``k % s`` being the phase, meets row ``i // s - k // s`` of x.
+    Tap ``k`` belongs to phase ``k % s``; the row of x that it meets falls by one with each
+    ``k // s``, its reach.
     """
     attrs, (x, w) = value.attrs, value.args
     if _ints(attrs.dilation) != [1, 1]:
         return Declined("its weights are computed and its taps apart: only dilation 1 is known")
-    groups, strides = int(attrs.groups), _ints(attrs.strides)
-    n, _, *sizes = shape(x)
-    inputs, outputs, *kernel = shape(w)
-    spans = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
-    firsts = [before // s for before, s in zip(attrs.padding[:2], strides, strict=True)]
-    lasts = [
-        -(-(int(before) + out) // s)
-        for before, out, s in zip(attrs.padding[:2], shape(value)[2:], strides, strict=True)
-    ]
-    counts = [last - first for first, last in zip(firsts, lasts, strict=True)]
-    front = [max(span - 1 - first, 0) for span, first in zip(spans, firsts, strict=True)]
-    back = [max(last - size, 0) for last, size in zip(lasts, sizes, strict=True)]
-    # The reach of a tap grows with its number, the row of x that it meets falls.
-    taps = [
-        [edge + first - reach for reach in range(span)]
-        for edge, first, span in zip(front, firsts, spans, strict=True)
-    ]
-    windows = _Windows([*front, *back], taps, [1, 1], counts)
+    groups, outputs = int(attrs.groups), shape(w)[1]
+    axes = axes_of(value, shape(w))
+    before, after = zip(*(axis.padding for axis in axes), strict=True)
+    taps = [range(axis.window - 1, -1, -1) for axis in axes]
+    sizes = [axis.rows for axis in axes]
+    windows = _Windows((*before, *after), taps, (1, 1), sizes)
     columns = _columns(scope, x, windows, groups)
-    rows = _phase_rows(scope, w, strides, spans, groups)
-    product = scope.emit("product", relax.op.matmul(rows, columns))
-    split = relax.op.reshape(product, (n, groups, *strides, outputs, *counts))
-    turned = scope.emit(
-        "turned", relax.op.permute_dims(scope.emit("digits", split), (0, 1, 4, 5, 2, 6, 3))
-    )
-    whole_sizes = [count * stride for count, stride in zip(counts, strides, strict=True)]
-    whole = relax.op.reshape(turned, (n, groups * outputs, *whole_sizes))
-    begin = [int(before) % s for before, s in zip(attrs.padding[:2], strides, strict=True)]
-    end = [first + out for first, out in zip(begin, shape(value)[2:], strict=True)]
-    if begin == [0, 0] and end == whole_sizes:
-        return whole
-    return relax.op.strided_slice(scope.emit("whole", whole), [2, 3], begin, end)
+    product = relax.op.matmul(_phase_rows(scope, w, axes, groups), columns)
+    channels = shape(value)[1] * math.prod(axis.stride for axis in axes)
+    image = relax.op.reshape(scope.emit("product", product), (shape(x)[0], channels, *sizes))
+    return joined(scope, Phases(scope.emit("phases", image), axes, groups, groups * outputs))
 
 
 def _phase_rows(
-    scope: Scope, w: relax.Expr, strides: Sequence[int], spans: Sequence[int], groups: int
+    scope: Scope, w: relax.Expr, axes: Sequence[TransposedAxis], groups: int
 ) -> relax.Var:
     """Emit (groups, phases * outputs, taps * inputs of a group): weights by phase and reach."""
-    inputs, outputs, *kernel = shape(w)
-    (down, right), (rows, columns) = strides, spans
-    lacking = [span * s - k for span, s, k in zip(spans, strides, kernel, strict=True)]
-    if any(lacking):
-        w = scope.emit("full", relax.op.nn.pad(w, [0, 0, 0, 0, 0, lacking[0], 0, lacking[1]]))
+    inputs, outputs, *_ = shape(w)
+    (rows, columns), (down, right) = ([a.window for a in axes], [a.stride for a in axes])
+    below, beside = (axis.window * axis.stride - axis.taps for axis in axes)
+    if below or beside:
+        w = scope.emit("full", relax.op.nn.pad(w, [0, 0, 0, 0, 0, below, 0, beside]))
     split = relax.op.reshape(w, (groups, inputs // groups, outputs, rows, down, columns, right))
     order = relax.op.permute_dims(scope.emit("reaches", split), (0, 4, 6, 2, 3, 5, 1))
     depth = rows * columns * inputs // groups

@@ -45,12 +45,13 @@ def _padding(step: TorchStep, kernel: tuple[int, ...], dilation: list[int]) -> l
 
 
 def _transposed_convolution(step: TorchStep) -> Result:
-    """Convolve transposed, in one or two dimensions."""
+    """Convolve transposed, in one to three dimensions."""
     x, w = step.x, step.tensor("weight")
     rank, groups = len(shape(w)) - 2, step.integer("groups", 1)
-    if rank not in (1, 2) or len(shape(x)) != rank + 2:
+    if not 1 <= rank <= 3 or len(shape(x)) != rank + 2:
         raise NotImplementedError(f"a transposed convolution of {shape(x)} by {shape(w)}")
-    y = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose)[rank - 1](
+    op = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose, relax.op.nn.conv3d_transpose)
+    y = op[rank - 1](
         x,
         w,
         strides=step.sizes("stride", rank, 1),
@@ -137,6 +138,7 @@ LAYERS: dict[str, Converter] = {
     "conv3d": _convolution,
     "conv_transpose1d": _transposed_convolution,
     "conv_transpose2d": _transposed_convolution,
+    "conv_transpose3d": _transposed_convolution,
     "convolution": _convolution,
     "dot": _matmul,
     "einsum": _einsum,

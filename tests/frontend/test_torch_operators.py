@@ -118,6 +118,24 @@ def test_a_transposed_convolution_of_a_video():
     assert_close(run_relax(mod, x), [wanted])
 
 
+def test_distances_of_rows():
+    x, rows = RNG.normal(size=(2, 5, 4)), RNG.normal(size=(2, 3, 4))
+    x, rows = x.astype("float32"), rows.astype("float32")
+    rows[:, 0] = x[:, 1]
+
+    def distances(bb, image, _):
+        step = TorchStep(
+            arguments={"x1": image, "x2": relax.const(rows), "p": 2.0},
+            emit=lambda _, value: bb.emit(value),
+            operator="aten.cdist",
+        )
+        return CONVERTERS["aten.cdist"](step)
+
+    (found,) = run_relax(converted("relu", x.shape, distances), x)
+    wanted = np.sqrt(((x[:, :, None] - rows[:, None]) ** 2).sum(-1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-3)  # a root of rounding near zero
+
+
 @pytest.mark.fast
 def test_one_pixel_with_aligned_corners():
     given = {"output_size": [1, 1], "align_corners": True}

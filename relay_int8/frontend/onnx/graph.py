@@ -22,6 +22,7 @@ from relay_int8.frontend.onnx.constant_nodes import (
 )
 from relay_int8.frontend.onnx.operator_support import (
     BRANCH,
+    CUT,
     LOOP,
     OURS,
     title_of,
@@ -271,7 +272,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         values = list(value.fields) if isinstance(value, relax.Tuple) else [value]
         if not all(_is_static(item) for item in values):
             raise NotImplementedError(
-                "how large its result is depends on values of the input: cut the model before it"
+                "how large its result is depends on values of the input; cut the model before it: "
+                f"{CUT}"
             )
         return values
 

@@ -83,6 +83,8 @@ class ScaledExtents:
         arrays
             Its operands where they are constants already.
         """
+        for name in node.output:
+            self._floats.pop(name, None)  # of an earlier run of a loop
         if node.op_type not in MOVES | SCALES or len(node.output) != 1:
             return None
         pairs = zip(node.input, arrays, strict=True)

@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax
+from tvm.target import Target
 
 from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.dataflow import FunctionWriter, calls, operator
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
+from schedules.targets import TARGETS
 from tests.onnx_models import run_relax
+from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 
-pytestmark = pytest.mark.fast
 nn = relax.op.nn
 CASES = {
     "correlation": ((1, 4, 9, 8), (3, 4, 3, 2), {}),
@@ -46,6 +48,7 @@ def network(x_shape, w_shape, op, **attributes):
     return func.finish([x, w], [func.emit("y", op(x, w, **attributes))])
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("op", "case"),
     [
@@ -69,6 +72,7 @@ def test_same_numbers(op, case):
     np.testing.assert_array_equal(run_relax(after, x, w)[0], run_relax(before, x, w)[0])
 
 
+@pytest.mark.fast
 def test_all_products_are_planned_in_integers():
     mod = normalize()(network(*CASES["groups, padded, strides"][:2], nn.conv2d, groups=2))
     plan = annotate(mod, QuantConfig())
@@ -76,6 +80,26 @@ def test_all_products_are_planned_in_integers():
     assert (product.kind, product.integer) == ("product", True)
 
 
+@pytest.mark.slow
+def test_a_tracker_equals_the_oracle():
+    """An image is correlated with a part of itself, channel by channel and as transposed weights."""
+    rng = np.random.default_rng(2)
+    func = FunctionWriter()
+    x = relax.Var("x", relax.TensorType((1, 3, 12, 12), "float32"))
+    w = relax.const(rng.normal(size=(8, 3, 3, 3), scale=0.3).astype("float32"))
+    seen = func.emit("seen", nn.conv2d(x, w, padding=1))
+    part = func.emit("part", relax.op.strided_slice(seen, [2, 3], [4, 4], [7, 7]))
+    kernel = func.emit("kernel", relax.op.reshape(part, (8, 1, 3, 3)))
+    one = func.emit("one", nn.conv2d(seen, kernel, groups=8, strides=2))
+    kernel = func.emit("grown_kernel", relax.op.reshape(part, (8, 1, 3, 3)))
+    y = func.emit("y", nn.conv2d_transpose(one, kernel, groups=8, strides=2, padding=1))
+    network = QuantizedNetwork.make(normalize()(func.finish([x], [y])))
+    products = [layer for layer in network.plan.layers if layer.kind == "product"]
+    assert [layer.integer for layer in products] == [True, True]
+    assert_equals_oracle(network, Target(TARGETS["x86-vnni"]), fewest=3)
+
+
+@pytest.mark.fast
 def test_what_stays():
     """Constant weights, also such as are computed of constants, and other layouts."""
     func = FunctionWriter()

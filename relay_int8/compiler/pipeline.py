@@ -48,6 +48,7 @@ from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
+from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.graph.declined import Declined, collecting_declined
 from schedules.targets import stores_unsigned
@@ -65,9 +66,11 @@ def normalize_passes() -> list[Pass]:
         ReplaceSplit(),
         CanonicalizeNorm(),
         CanonicalizeSequence(),
+        LowerTransposedConv(axes=3),
         CanonicalizeVideo(),
         CanonicalizeProduct(),
         CanonicalizeQdq(),
+        UnfoldComputedKernels(),
         CanonicalizeRepeat(),
         RemoveIdentity(),
         CanonicalizePool(),

@@ -25,6 +25,7 @@ PRODUCTS = (
     "b...i,...id->b...d",
     "i...,b...i->...b",
 )
+OF_SEVERAL = ("bihd,bhdj,bih->bihj", "bi,ij,jd,bk->dk", "...i,ij,jd->...d")
 OTHERS = ("bhid,bhjd->bi", "ij,kd->ijkd", "bi,bi->bi", "...i,...i", "ii,ij->j", "bij->bji")
 
 
@@ -41,12 +42,12 @@ def einsum(equation: str, weights: int | None = None):
     return proto, [arrays[name] for name in inputs], expected
 
 
-@pytest.mark.parametrize("equation", [*PRODUCTS, *OTHERS])
+@pytest.mark.parametrize("equation", [*PRODUCTS, *OF_SEVERAL, *OTHERS])
 def test_equals_numpy(equation: str):
     proto, arrays, expected = einsum(equation)
     mod = import_onnx(proto)
     operators = [operator(value) for _, value in calls(mod["main"])]
-    assert ("matmul" in operators) == (equation in PRODUCTS)
+    assert ("matmul" in operators) == (equation in PRODUCTS + OF_SEVERAL)
     assert_close(run_relax(mod, *arrays), [expected])
 
 

@@ -268,13 +268,13 @@ REFUSED = {
         "output mask is constant",
     ),
     "indices": (
-        [node("MaxPool", ["x"], ["y", "places"], "pool", kernel_shape=[2, 2])],
+        [node("GlobalMaxPool", ["x"], ["y", "places"], "pool")],
         {"y": "float32", "places": "int64"},
-        r"node pool \(MaxPool\) of opset 20: its output places \(number 2\) is not supported",
+        r"node pool \(GlobalMaxPool\) of opset 20: its output places \(number 2\) is not supported",
     ),
     "read": (
         [
-            node("MaxPool", ["x"], ["p", "places"], "pool", kernel_shape=[2, 2]),
+            node("GlobalMaxPool", ["x"], ["p", "places"], "pool"),
             node("Cast", ["places"], ["y"], to=1),
         ],
         {"y": "float32"},

@@ -92,6 +92,25 @@ def test_a_choice_without_its_branch():
         import_onnx(proto)
 
 
+def test_sizes_are_computed_of_numbers_in_the_file():
+    """A traced network scales the numbers of a shape as floats: 9 and 8 to at most 20."""
+    nodes = [
+        constant_node("shape", [9.0, 8.0], "float32"),
+        node("ReduceMax", ["shape"], ["longest"], keepdims=0),
+        node("Reciprocal", ["longest"], ["share"]),
+        node("Mul", ["share", "bound"], ["scale"]),
+        node("Mul", ["shape", "scale"], ["scaled"]),
+        node("Floor", ["scaled"], ["floor"]),
+        node("Cast", ["floor"], ["sizes"], to=onnx.TensorProto.INT64),
+        node("Concat", ["leading", "sizes"], ["all"], axis=0),
+        node("Resize", ["x", "", "", "all"], ["y"], mode="nearest"),
+    ]
+    weights = {"bound": np.array(20, "float32"), "leading": np.array([1, 3])}
+    proto = model(nodes, {"x": X.shape}, {"y": None}, weights)
+    assert shape(results(import_onnx(proto)["main"])[0]) == (1, 3, 20, 17)
+    assert_same(proto, X)
+
+
 @pytest.mark.parametrize("places", [[[0, 2], [0, -1]], [[-1, 0], [0, 1]]])
 def test_gather_at_constant_places(places: list[list[int]]):
     nodes = [constant_node("places", places), node("GatherND", ["x", "places"], ["y"])]

@@ -157,3 +157,31 @@ def test_loops_and_lists_that_depend_on_values_are_refused():
     tensor = graph_of([node("ConcatFromSequence", ["x"], ["y"], axis=0)], [("y", FLOAT)])
     with pytest.raises(Int8Error, match="reads a list of tensors, and its first input is a tensor"):
         import_onnx(tensor)
+
+
+def test_what_a_run_knows_is_forgotten_in_the_next():
+    """A number that only the first run knows is rounded to an integer in each run."""
+    inner = body(
+        [
+            ONCE_MORE,
+            node("Mul", ["before", "third"], ["share"]),
+            node("Cast", ["share"], ["whole"], to=INT),
+            node("Cast", ["whole"], ["rounded"], to=FLOAT),
+            node("ReduceMax", ["x"], ["most"], keepdims=0),
+            node("Add", ["rounded", "most"], ["after"]),
+        ],
+        [*RUN, info("before", FLOAT, [])],
+        [("goes", BOOL), ("after", FLOAT)],
+    )
+    proto = graph_of(
+        [node("Loop", ["count", "true", "nine"], ["y"], body=inner, name="loop")],
+        [("y", FLOAT)],
+        [
+            ("count", np.int64(2)),
+            ("true", True),
+            ("nine", np.float32(9)),
+            ("third", np.float32(1 / 3)),
+        ],
+    )
+    x = X + 20
+    assert_close(run_fast(import_onnx(proto), x), run_onnx(proto, x))

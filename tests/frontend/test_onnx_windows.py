@@ -45,6 +45,42 @@ def test_last_windows_that_hang_over(counted: int):
     assert_close(run_relax(import_onnx(proto), X), run_onnx(proto, X))
 
 
+INDEXED = [
+    {"kernel_shape": [2, 2], "strides": [2, 2]},
+    {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 2]},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "storage_order": 1},
+    {"kernel_shape": [1, 1], "strides": [1, 1]},
+]
+
+
+def test_indices_of_maxima():
+    """They count all elements of the tensor, of equal ones the first; columns first on demand."""
+    x = np.round(RNG.normal(size=(2, 3, 9, 8)) * 2).astype("float32")
+    nodes, outputs = [], {}
+    for i, attributes in enumerate(INDEXED):
+        nodes += [
+            node("MaxPool", ["x"], [f"y{i}", f"int{i}"], **attributes),
+            node("Cast", [f"int{i}"], [f"i{i}"], to=1),
+        ]
+        outputs |= {f"y{i}": None, f"i{i}": None}
+    nodes.append(node("Add", ["i3", "y3"], ["last"]))  # of no window but one's own: constant
+    outputs = {name: None for name in [*outputs, "last"] if name != "i3"}
+    proto = model(nodes, {"x": x.shape}, outputs)
+    for actual, expected in zip(run_relax(import_onnx(proto), x), run_onnx(proto, x), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_indices_of_maxima_in_a_sequence_and_a_video():
+    for x in (X[0], X[:, :, None]):
+        kernel = [1] * (x.ndim - 3) + [3]
+        nodes = [
+            node("MaxPool", ["x"], ["y", "int"], kernel_shape=kernel, strides=kernel),
+            node("Cast", ["int"], ["i"], to=1),
+        ]
+        proto = model(nodes, {"x": x.shape}, {"y": None, "i": None})
+        assert_close(run_relax(import_onnx(proto), x), run_onnx(proto, x))
+
+
 @pytest.mark.parametrize("x", [X[0], X[..., None, None]])
 def test_a_kernel_of_other_axes(x: np.ndarray):
     proto = model([node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])], {"x": x.shape}, {"y": None})

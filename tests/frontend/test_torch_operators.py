@@ -81,6 +81,61 @@ def test_adaptive_means_of_windows(size):
     assert_close(run_relax(mod, x), [wanted])
 
 
+def test_maxima_go_back_where_they_were():
+    """Pooled with their indices and unpooled: other pixels are zero."""
+    x = RNG.normal(size=(2, 3, 7, 6)).astype("float32")
+    windows = {"kernel_size": [2, 3], "stride": [2, 2], "padding": [0, 1]}
+
+    def unpooled(bb, image, _):
+        def step(name, **arguments):
+            given = TorchStep(
+                arguments=arguments, emit=lambda _, value: bb.emit(value), operator=f"aten.{name}"
+            )
+            return CONVERTERS[f"aten.{name}"](given)
+
+        maxima, indices = step("max_pool2d_with_indices", self=image, **windows)
+        indices = bb.emit(indices)
+        return step("max_unpool2d", self=maxima, indices=indices, output_size=[7, 6])
+
+    (found,) = run_relax(converted("relu", x.shape, unpooled), x)
+    wanted = np.zeros_like(x)
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 0), (1, 1)), constant_values=-np.inf)
+    for n, c, i, j in np.ndindex(2, 3, 3, 3):
+        window = padded[n, c, 2 * i : 2 * i + 2, 2 * j : 2 * j + 3]
+        row, column = np.unravel_index(window.argmax(), window.shape)
+        wanted[n, c, 2 * i + row, 2 * j + column - 1] = window.max()
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_transposed_convolution_of_a_video():
+    """Taps of one remainder do not overlap where the stride is the kernel's."""
+    x = RNG.normal(size=(1, 2, 2, 3, 2)).astype("float32")
+    w = RNG.normal(size=(2, 3, 2, 1, 2)).astype("float32")
+    mod = converted("conv_transpose3d", x.shape, weight=relax.const(w), stride=[2, 1, 2])
+    wanted = np.zeros((1, 3, 4, 3, 4), "float32")
+    for t, j in np.ndindex(2, 2):
+        wanted[:, :, t::2, :, j::2] = np.einsum("ncthw,co->nothw", x, w[:, :, t, 0, j])
+    assert_close(run_relax(mod, x), [wanted])
+
+
+def test_distances_of_rows():
+    x, rows = RNG.normal(size=(2, 5, 4)), RNG.normal(size=(2, 3, 4))
+    x, rows = x.astype("float32"), rows.astype("float32")
+    rows[:, 0] = x[:, 1]
+
+    def distances(bb, image, _):
+        step = TorchStep(
+            arguments={"x1": image, "x2": relax.const(rows), "p": 2.0},
+            emit=lambda _, value: bb.emit(value),
+            operator="aten.cdist",
+        )
+        return CONVERTERS["aten.cdist"](step)
+
+    (found,) = run_relax(converted("relu", x.shape, distances), x)
+    wanted = np.sqrt(((x[:, :, None] - rows[:, None]) ** 2).sum(-1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-3)  # a root of rounding near zero
+
+
 @pytest.mark.fast
 def test_one_pixel_with_aligned_corners():
     given = {"output_size": [1, 1], "align_corners": True}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
 from relay_int8.frontend.onnx.indices import gathered_elements
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 # Operators that move values or make them of shapes: no rounding, whatever the type.
 MOVES = {
@@ -29,11 +33,74 @@ MOVES = {
     "Unsqueeze",
 }
 
+SCALES = {
+    "Abs",
+    "Add",
+    "Ceil",
+    "Div",
+    "Floor",
+    "Max",
+    "Min",
+    "Mul",
+    "Neg",
+    "Reciprocal",
+    "ReduceMax",
+    "ReduceMin",
+    "Sqrt",
+    "Sub",
+}
+"""Arithmetic by which exporters scale sizes."""
+MOST_EXTENTS = 8
+"""Elements of what may be a shape, scaled by an exporter that wrote its numbers into the file."""
+
+INTEGERS = {
+    onnx.helper.np_dtype_to_tensor_dtype(np.dtype(f"{sign}int{bits}"))
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
+"""As a file numbers their types."""
 MAX_ELEMENTS = 1 << 24
 """Of a constant that the graph computes; weights are in the file and have no such bound."""
 
 
-def evaluate(node: onnx.NodeProto, arrays: list[np.ndarray | None], opset: int) -> list[np.ndarray]:
+class ScaledExtents:
+    """What becomes of the numbers of a shape that an exporter has written into a file as floats.
+
+    FoldConstants computes floats in double precision, later; sizes are needed as the file is read.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self._opset = opset
+        self._floats: dict[str, Array] = {}
+
+    def integers(self, node: onnx.NodeProto, arrays: Sequence[Array | None]) -> Array | None:
+        """Return what ``node`` makes integers of, or None; keep the floats on the way to them.
+
+        Parameters
+        ----------
+        node
+            Nodes in their order.
+        arrays
+            Its operands where they are constants already.
+        """
+        for name in node.output:
+            self._floats.pop(name, None)  # of an earlier run of a loop
+        if node.op_type not in MOVES | SCALES or len(node.output) != 1:
+            return None
+        pairs = zip(node.input, arrays, strict=True)
+        known = [self._floats.get(name) if array is None else array for name, array in pairs]
+        if any(array is None or array.size > MOST_EXTENTS for array in known):
+            return None
+        was_scaled = any(array is None for array in arrays)
+        if node.op_type == "Cast" and attribute(node, "to") in INTEGERS:
+            return evaluate(node, known, self._opset)[0] if was_scaled else None
+        of_floats = any(array is not None and array.dtype.kind == "f" for array in known)
+        if was_scaled or (node.op_type in SCALES and of_floats):
+            self._floats[node.output[0]] = evaluate(node, known, self._opset)[0]
+        return None
+
+
+def evaluate(node: onnx.NodeProto, arrays: list[Array | None], opset: int) -> list[Array]:
     """Compute one node with ONNX's reference implementation."""
     if (count := _elements(node.op_type, arrays)) > MAX_ELEMENTS:
         raise ValueError(f"it makes a constant of {count} elements; {MAX_ELEMENTS} are the most")

@@ -14,10 +14,17 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
-from relay_int8.frontend.onnx.constant_nodes import MOVES, attribute, evaluate
+from relay_int8.frontend.onnx.constant_nodes import (
+    INTEGERS,
+    MOVES,
+    ScaledExtents,
+    attribute,
+    evaluate,
+)
 from relay_int8.frontend.onnx.node_form import misfit
 from relay_int8.frontend.onnx.operator_support import (
     BRANCH,
+    CUT,
     LOOP,
     OURS,
     title_of,
@@ -39,12 +46,6 @@ from relay_int8.graph.dataflow import (
 ELEMENTS = {"bool", "bfloat16", "float16", "float32", "float64"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-INTEGERS = {
-    onnx.helper.np_dtype_to_tensor_dtype(np.dtype(f"{sign}int{bits}"))
-    for sign in ("", "u")
-    for bits in (8, 16, 32, 64)
-}
-"""As a file numbers their types."""
 MAX_ELEMENTS = 1 << 40  # of a tensor; no computer that runs networks has memory for more
 MOST_RUNS = 1024  # of a loop that is written out
 ELEMENTS_SAID = "bool, integers of 8 to 64 bits and floats of 16 to 64"
@@ -68,6 +69,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         self._left_out: dict[str, onnx.NodeProto] = {}
         self._names: dict[relax.Var, str] = {}
         self._of_shapes: set[str] = set()
+        self._scaled = ScaledExtents(opset)
         self._outputs: set[relax.Var] = set()
 
     def run(self, graph: onnx.GraphProto) -> IRModule:
@@ -251,6 +253,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             return [relax.const(extents[start:end], "int64")]
         arrays = [None if value is None else constant(value) for value in inputs]
         present = [name for name in node.input if name]
+        if (sizes := self._scaled.integers(node, arrays)) is not None:
+            return [relax.const(sizes, str(sizes.dtype))]
         if any(a is None and v is not None for a, v in zip(arrays, inputs, strict=True)):
             return None
         of_shapes = bool(self._of_shapes & set(present))
@@ -276,7 +280,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         values = list(value.fields) if isinstance(value, relax.Tuple) else [value]
         if not all(_is_static(item) for item in values):
             raise NotImplementedError(
-                "how large its result is depends on values of the input: cut the model before it"
+                "how large its result is depends on values of the input; cut the model before it: "
+                f"{CUT}"
             )
         for item in values:
             if isinstance(item.ty, relax.TensorType) and not _is_possible(shape(item)):

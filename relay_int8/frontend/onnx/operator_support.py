@@ -14,8 +14,10 @@ from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.sequences import SEQUENCES
 
 MS = "com.microsoft"
+CUT = "onnx.utils.extract_model(FILE, NEW_FILE, INPUTS, TENSORS) writes the part up to TENSORS"
+"""How a user comes to a model without what cannot be imported."""
 REASONS = {
-    "NonMaxSuppression": "how many boxes it keeps depends on values; name its inputs as outputs",
+    "NonMaxSuppression": f"how many boxes it keeps depends on values; cut before it: {CUT}",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
 """Why an operator is not known, where there is more to say."""

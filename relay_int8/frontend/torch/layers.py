@@ -6,7 +6,7 @@ from tvm import relax
 
 from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 FACTORS = ("other", "mat2", "vec", "tensor")
 """What the second operand of a product is called, by matmul, mm, mv and dot."""
@@ -45,12 +45,13 @@ def _padding(step: TorchStep, kernel: tuple[int, ...], dilation: list[int]) -> l
 
 
 def _transposed_convolution(step: TorchStep) -> Result:
-    """Convolve transposed, in one or two dimensions."""
+    """Convolve transposed, in one to three dimensions."""
     x, w = step.x, step.tensor("weight")
     rank, groups = len(shape(w)) - 2, step.integer("groups", 1)
-    if rank not in (1, 2) or len(shape(x)) != rank + 2:
+    if not 1 <= rank <= 3 or len(shape(x)) != rank + 2:
         raise NotImplementedError(f"a transposed convolution of {shape(x)} by {shape(w)}")
-    y = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose)[rank - 1](
+    op = (relax.op.nn.conv1d_transpose, relax.op.nn.conv2d_transpose, relax.op.nn.conv3d_transpose)
+    y = op[rank - 1](
         x,
         w,
         strides=step.sizes("stride", rank, 1),
@@ -115,6 +116,30 @@ def _einsum(step: TorchStep) -> Result:
     return einsum(step.tensors(), step.text("equation", ""), step.emit)
 
 
+def _cdist(step: TorchStep) -> Result:
+    """Return the Euclidean distance of each row of one tensor to each of another's.
+
+    It is the root of ``|a|^2 + |b|^2 - 2 a b'``, as PyTorch computes it of more than 25 rows.
+    """
+    if step.real("p", 2.0) != 2.0:
+        raise NotImplementedError(f"distances with p = {step.real('p', 2.0)}, not 2")
+    a, b = step.tensor("x1"), step.tensor("x2")
+    rank = len(shape(b))
+    lengths = [
+        step.emit("squares", relax.op.sum(step.emit("square", relax.op.multiply(x, x)), [-1], True))
+        for x in (a, b)
+    ]
+    turned = [*range(rank - 2), rank - 1, rank - 2]
+    columns, others = (
+        step.emit("turned", relax.op.permute_dims(x, turned)) for x in (b, lengths[1])
+    )
+    product = step.emit("product", relax.op.matmul(a, columns))
+    twice = step.emit("twice", relax.op.multiply(product, relax.const(2.0, dtype(a))))
+    total = step.emit("total", relax.op.add(lengths[0], others))
+    square = step.emit("distance", relax.op.subtract(total, twice))
+    return relax.op.sqrt(step.emit("bound", relax.op.maximum(square, relax.const(0.0, dtype(a)))))
+
+
 def _glu(step: TorchStep) -> Result:
     """Return one half of the channels times the logistic function of the other."""
     axis = step.axis("dim", -1)
@@ -132,11 +157,13 @@ LAYERS: dict[str, Converter] = {
     "addmm": _addmm,
     "baddbmm": _baddbmm,
     "bmm": _matmul,
+    "cdist": _cdist,
     "conv1d": _convolution,
     "conv2d": _convolution,
     "conv3d": _convolution,
     "conv_transpose1d": _transposed_convolution,
     "conv_transpose2d": _transposed_convolution,
+    "conv_transpose3d": _transposed_convolution,
     "convolution": _convolution,
     "dot": _matmul,
     "einsum": _einsum,

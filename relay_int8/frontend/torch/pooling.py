@@ -7,9 +7,11 @@ import math
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.max_indices import max_indices
 from relay_int8.frontend.resampling import mean_weights, resized_by_products
+from relay_int8.frontend.scatter import scatter_elements
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 MOST_REPEATED = 4096
 """Windows of a pooling that makes images larger; a pyramid has 36, a damaged file any number."""
@@ -46,8 +48,40 @@ def _max_pool(step: TorchStep) -> Result:
 
 
 def _max_pool_with_indices(step: TorchStep) -> Result:
-    """Return the maxima, the first result of two; their indices are not computed."""
-    return [_max_pool(step)]
+    """Return the maxima, and where they lie in the image of their channel."""
+    rank = _window_rank(step)
+    maxima = step.emit("maxima", _max_pool(step))
+    kernel = step.sizes("kernel_size", rank)
+    indices = max_indices(
+        step.emit,
+        step.x,
+        shape(maxima)[2:],
+        kernel=kernel,
+        strides=step.sizes("stride", rank) if step.arguments.get("stride") else kernel,
+        before=step.sizes("padding", rank, 0, least=0),
+        dilation=step.sizes("dilation", rank, 1),
+        steps=[math.prod(shape(step.x)[axis + 1 :]) for axis in range(2, step.rank)],
+    )
+    return [maxima, indices]
+
+
+def _max_unpool(step: TorchStep) -> Result:
+    """Put elements where an image had its maxima; all others are zero."""
+    rank, (n, channels, *sizes) = _window_rank(step), shape(step.x)
+    indices, target = step.tensor("indices"), step.sizes("output_size", rank)
+    if shape(indices) != shape(step.x):
+        raise ValueError(f"its indices are {shape(indices)}, for an operand {shape(step.x)}")
+    flat = (n, channels, math.prod(sizes))
+    zeros = relax.const(np.zeros((n, channels, math.prod(target)), dtype(step.x)))
+    y = scatter_elements(
+        step.emit,
+        zeros,
+        step.emit("indices", relax.op.reshape(indices, flat)),
+        step.emit("elements", relax.op.reshape(step.x, flat)),
+        2,
+        "update",
+    )
+    return relax.op.reshape(step.emit("image", y), (n, channels, *target))
 
 
 def _avg_pool(step: TorchStep) -> Result:
@@ -118,4 +152,6 @@ POOLING: dict[str, Converter] = {
     "max_pool2d_with_indices": _max_pool_with_indices,
     "max_pool3d": _max_pool,
     "max_pool3d_with_indices": _max_pool_with_indices,
+    "max_unpool2d": _max_unpool,
+    "max_unpool3d": _max_unpool,
 }

@@ -60,6 +60,24 @@ def test_a_matrix_for_each_head_is_a_group():
     assert_same(before, after, (2, 3, 5, 4))
 
 
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "groups"),
+    [
+        ((2, 3, 1, 5, 4), (3, 7, 4, 6), 3),
+        ((2, 3, 1, 5, 4), (1, 3, 7, 4, 6), 3),
+        ((2, 3, 8, 5, 4), (3, 1, 4, 6), 3),
+        ((2, 1, 5, 4), (3, 4, 6), 1),
+        ((2, 3, 2, 5, 4), (1, 3, 2, 4, 1), 6),
+    ],
+)
+def test_matrices_that_broadcast_are_groups_and_outputs(x_shape, w_shape, groups):
+    before = product(x_shape, weights(*w_shape))
+    after = CanonicalizeProduct()(before)
+    (conv,) = (v for _, v in dataflow.calls(after["main"]) if dataflow.operator(v) == "nn.conv2d")
+    assert conv.attrs.groups == groups
+    assert_same(before, after, x_shape)
+
+
 @pytest.mark.parametrize("w", [weights(4, 6), weights(2, 1, 4, 6)], ids=["layer", "other batch"])
 def test_what_stays(w):
     mod = product((2, 3, 5, 4), w)

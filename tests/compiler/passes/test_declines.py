@@ -15,6 +15,7 @@ from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
+from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
@@ -26,6 +27,7 @@ from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
+from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.passes.qdq.remove_qdq import RemoveQdq
 from relay_int8.compiler.pipeline import normalized
 from relay_int8.graph.dataflow import FunctionWriter, calls, operator
@@ -169,6 +171,22 @@ def transposed_conv_of_two_inputs():
     return net.module(net("y", nn.conv2d_transpose(net["x"], net["w"], strides=(2, 2))))
 
 
+def dilated_transposed_conv_of_two_inputs():
+    net = Net(x=SIZE, w=(4, 8, 3, 3))
+    return net.module(net("y", nn.conv2d_transpose(net["x"], net["w"], dilation=(2, 2))))
+
+
+def conv_of_two_inputs_of_other_layout():
+    net = Net(x=(1, 7, 7, 4), w=(3, 3, 4, 8))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+    return net.module(net("y", nn.conv2d(net["x"], net["w"], **layouts)))
+
+
+def matrices_of_images():
+    net = Net(x=(2, 3, 5, 4))
+    return net.module(net("y", op.matmul(net["x"], constant(2, 1, 4, 6))))
+
+
 def sum_of_positions():
     net = Net()
     t = net("t", nn.conv2d_transpose(net["x"], constant(4, 8, 2, 2), strides=(2, 2)))
@@ -218,6 +236,9 @@ CASES = [
     (CanonicalizeQdq, move_by_channel, "y", "d is quantized by 4 scales, not one"),
     (LowerTransposedConv, transposed_conv_of_two_inputs, "y", "its weights w are no constant"),
     (LowerTransposedConv, sum_of_positions, "y", "behind t: its constant (1, 1, 14, 14) is not"),
+    (UnfoldComputedKernels, dilated_transposed_conv_of_two_inputs, "y", "only dilation 1 is known"),
+    (UnfoldComputedKernels, conv_of_two_inputs_of_other_layout, "y", "layouts are NHWC and HWIO"),
+    (CanonicalizeProduct, matrices_of_images, "y", "are not one matrix for each (2, 3) of its"),
     (CanonicalizeSequence, sequence_of_other_layout, "y", "its layouts are NWC and WIO"),
     (FoldConstants, unknown_operator_of_constants, "k", "constants alone, and cumprod is not"),
     (FoldConstants, index_outside, "k", "an index is not below 7"),

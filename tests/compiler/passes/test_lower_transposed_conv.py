@@ -67,6 +67,31 @@ def test_equals_onnx_runtime():
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+VIDEOS = {
+    "k4 s2": dict(kernel=(4, 4, 4), strides=[2, 2, 2], pads=[1] * 6),
+    "k2 s2, time alone": dict(kernel=(2, 1, 1), strides=[2, 1, 1]),
+    "uneven, groups": dict(kernel=(3, 2, 3), strides=[1, 2, 2], pads=[1, 0, 1, 1, 0, 0], group=2),
+    "dilated, cut": dict(kernel=(3, 3, 1), strides=[2, 1, 1], dilations=[2, 2, 1], pads=[1] * 6),
+}
+
+
+def test_videos_equal_onnx_runtime():
+    """Three axes; the batch norm and ReLU stand in front of the rearrangement."""
+    rng = np.random.default_rng(5)
+    cut = {"dilated, cut": (1, 6, 4, 5, 6)}
+    for name, case in VIDEOS.items():
+        nodes, weights = branch(rng, name, **case)
+        x = rng.normal(size=cut.get(name, (1, 6, 3, 4, 3))).astype("float32")
+        proto = model(nodes, {"x": x.shape}, {name: None}, weights)
+        mod = normalize()(import_onnx(proto))
+        operators = [operator(value) for _, value in calls(mod["main"])]
+        assert not any("3d" in op for op in operators), name
+        last = len(operators) - operators[::-1].index("permute_dims")
+        assert not {"nn.relu", "nn.batch_norm", "multiply"}.intersection(operators[last:]), name
+        (found,), (wanted,) = run_relax(mod, x), run_onnx(proto, x)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 def scattered(x, w, *, strides, dilations, out, crop, groups):
     """Return a transposed convolution of integers as its definition has it: taps are scattered."""
     n, ic, h, width = x.shape

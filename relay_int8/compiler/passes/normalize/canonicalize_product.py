@@ -6,6 +6,9 @@
     Before:  y = x @ w                                       x: (n, g, l, k), w: (g, k, o)
     After:   y = permute(reshape(conv2d(reshape(permute(x)), w', groups=g)))
 
+    Before:  y = x @ w                                       x: (n, g, 1, l, k), w: (g, o, k, p)
+    After:   the same with o * p outputs in each group
+
     Before:  y = v @ permute(softmax(s))
     After:   y = permute(softmax(s) @ permute(v))
 
@@ -19,6 +22,7 @@ Exact:  the same products; of floats the order of the sum may differ.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -84,7 +88,7 @@ def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | N
         return relax.op.matmul(x, relax.const(w.reshape(w.shape[-2:]), str(w.dtype)))
     *batch, length, depth = shape(x)
     if any(extent != 1 for extent in matrices[:-1]) or not batch or batch[-1] != matrices[-1]:
-        return Declined(f"its weights {w.shape} are not one matrix for each {batch} of its input")
+        return _broadcast_product(scope, x, w)
     images, groups, out = int(np.prod(batch[:-1])), batch[-1], w.shape[-1]
     columns = scope.emit("columns", _swapped(x))
     image = scope.emit("image", relax.op.reshape(columns, (images, groups * depth, 1, length)))
@@ -92,6 +96,38 @@ def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | N
     weights = relax.const(np.ascontiguousarray(kernel), str(w.dtype))
     conv = scope.emit("conv", relax.op.nn.conv2d(image, weights, groups=groups))
     return _swapped(scope.emit("rows", relax.op.reshape(conv, (*batch, out, length))))
+
+
+def _broadcast_product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined:
+    """Return the product of matrices of an activation and of weights that broadcast to each other.
+
+    An axis that both have is one of groups, one that weights alone have is one of outputs.
+    """
+    rank = max(len(shape(x)), w.ndim)
+    xs = (1,) * (rank - len(shape(x))) + shape(x)
+    ws = (1,) * (rank - w.ndim) + w.shape
+    outer = range(rank - 2)
+    images = [axis for axis in outer if ws[axis] == 1]
+    groups = [axis for axis in outer if xs[axis] == ws[axis] > 1]
+    outputs = [axis for axis in outer if xs[axis] == 1 < ws[axis]]
+    if len(images) + len(groups) + len(outputs) < rank - 2 or 0 in groups:
+        return Declined(f"its weights {w.shape} are not one matrix for each {xs[:-2]} of its input")
+    (length, depth), out = xs[-2:], ws[-1]
+    image_sizes, group_sizes = [xs[axis] for axis in images], [xs[axis] for axis in groups]
+    output_sizes = [*(ws[axis] for axis in outputs), out]
+    aligned = x if len(shape(x)) == rank else scope.emit("aligned", relax.op.reshape(x, xs))
+    turned = relax.op.permute_dims(aligned, [*images, *groups, *outputs, rank - 1, rank - 2])
+    columns = scope.emit("columns", turned)
+    count = math.prod(group_sizes)
+    channels = (math.prod(image_sizes), count * depth, 1, length)
+    image = scope.emit("image", relax.op.reshape(columns, channels))
+    by_group = w.reshape(ws).transpose([*groups, *outputs, rank - 1, rank - 2, *images])
+    kernel = np.ascontiguousarray(by_group.reshape(-1, depth, 1, 1))
+    conv = relax.op.nn.conv2d(image, relax.const(kernel, str(w.dtype)), groups=count)
+    sizes = (*image_sizes, *group_sizes, *output_sizes, length)
+    rows = scope.emit("rows", relax.op.reshape(scope.emit("conv", conv), sizes))
+    order = [*images, *groups, *outputs, rank - 1, rank - 2]
+    return relax.op.permute_dims(rows, [order.index(axis) for axis in range(rank)])
 
 
 def _swapped(x: relax.Expr) -> relax.Call:

@@ -9,23 +9,27 @@ read the same windows, so that they are the output channels of one convolution, 
 row phase, column phase, channel); nothing multiplies the zeros between the pixels. A phase
 that has fewer taps than another has zeros at the end.
 
-What follows element by element (bias, activation, quantize) moves in front of the rearrangement,
-into the epilogue of the convolution. Weights of an imported quantized model keep their integers.
+What follows element by element (bias, activation, batch norm, quantize) moves in front of the
+rearrangement, into the epilogue of the convolution. Weights of an imported quantized model keep
+their integers. Over videos it is the same with a third axis, and s * s * s phases.
 
-Place:  after FoldAffine and LowerBatchNorm, last of normalize.
+Place:  of images after FoldAffine and LowerBatchNorm, last of normalize; of videos before
+        CanonicalizeVideo, which writes convolutions over videos as ones over frames.
 Exact:  the same products; of floats the order of the sum may differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.compiler.passes.normalize.image_views import batch_norm_of
+from relay_int8.compiler.passes.normalize.phases import Phases, TransposedAxis, axes_of, joined
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph.dataflow import constant, operator, shape
 from relay_int8.graph.declined import Declined
@@ -35,106 +39,47 @@ Array = np.ndarray[Any, np.dtype[Any]]
 ACTIVATIONS = ("nn.relu", "clip", "nn.leakyrelu", "maximum", "minimum")
 MOVED = (*ACTIVATIONS, "quantize", "add", "nn.prelu")
 """Operators that move in front of the rearrangement."""
+LAYOUTS = {2: ("NCHW", "IOHW"), 3: ("NCDHW", "IODHW")}
+"""Number of axes of an image or a video -> layouts of its data and weights."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerTransposedConv")
 class LowerTransposedConv:
-    """Write a transposed convolution as one convolution and a rearrangement of its result."""
+    """Write a transposed convolution as one convolution and a rearrangement of its result.
+
+    Parameters
+    ----------
+    axes
+        Of what is convolved: 2 of images, 3 of videos.
+    """
+
+    def __init__(self, axes: int = 2) -> None:
+        self._axes = axes
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` without transposed convolutions; ``mod`` itself is left alone."""
-        return rewrite_main(mod.clone(), _Lowering().rewrite)
-
-
-@dataclass(frozen=True)
-class TransposedAxis:
-    """One axis of a transposed convolution: tap k adds x[i] to y[stride * i + dilation * k]."""
-
-    size: int
-    out: int
-    taps: int
-    stride: int
-    dilation: int
-    before: int
-
-    @property
-    def is_dilated(self) -> bool:
-        """Whether the convolution is dilated instead of this one's taps being spread by zeros."""
-        return self.stride == 1
-
-    @property
-    def window(self) -> int:
-        """Taps of the convolution."""
-        reach = self.dilation * (self.taps - 1) // self.stride
-        return self.taps if self.is_dilated else reach + 1
-
-    @property
-    def span(self) -> int:
-        """Rows of x that a window covers."""
-        return self.dilation * (self.taps - 1) + 1 if self.is_dilated else self.window
-
-    @property
-    def first(self) -> int:
-        """The first row of the convolution, in steps of the stride, that holds rows of y."""
-        return min(self.before // self.stride, self.span - 1)
-
-    @property
-    def padding(self) -> tuple[int, int]:
-        """Zeros before and after x."""
-        before = self.span - 1 - self.first
-        rows = -(-(self.before + self.out) // self.stride) - self.first
-        return before, max(rows + self.span - 1 - self.size - before, 0)
-
-    @property
-    def rows(self) -> int:
-        """Rows that the convolution gives."""
-        return self.size + sum(self.padding) - self.span + 1
-
-    @property
-    def crop(self) -> int:
-        """Rows that are cut off before y."""
-        return self.before - self.stride * self.first
-
-    def tap(self, k: int) -> tuple[int, int]:
-        """Return phase and window position of tap ``k``."""
-        if self.is_dilated:
-            return 0, self.window - 1 - k
-        reach, phase = divmod(self.dilation * k, self.stride)
-        return phase, self.window - 1 - reach
-
-
-@dataclass(frozen=True)
-class Phases:
-    """A tensor that holds the phases of y as channels, and how y comes of it."""
-
-    var: relax.Var
-    rows: TransposedAxis
-    columns: TransposedAxis
-    groups: int
-    channels: int
-
-    def spread(self, by_channel: Array) -> Array:
-        """Return numbers of the channels of y as those of the channels of ``var``."""
-        phases = self.rows.stride * self.columns.stride
-        grouped = by_channel.reshape(self.groups, 1, -1)
-        return np.ascontiguousarray(grouped.repeat(phases, 1).reshape(-1))
+        return rewrite_main(mod.clone(), _Lowering(self._axes).rewrite)
 
 
 class _Lowering:
-    def __init__(self) -> None:
+    def __init__(self, axes: int) -> None:
+        self._transposed = f"nn.conv{axes}d_transpose"
+        self._rank = 2 + axes
         self._phases: dict[relax.Expr, Phases] = {}
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return the joined phases in the place of ``value``, or keep it."""
         op = operator(value)
         phases: Phases | Declined | None
-        if op == "nn.conv2d_transpose":
+        if op == self._transposed:
             phases = _convolved(scope, value)
+        elif isinstance(value, relax.TupleGetItem):
+            phases = self._normalized(scope, value)
         else:
             phases = self._continued(scope, op, value)
         if not isinstance(phases, Phases):
             return phases
-        y = _joined(scope, phases)
+        y = joined(scope, phases)
         if op == "quantize":
             return relax.op.quantize(y, *value.args[1:], 1, str(value.attrs.out_dtype))
         self._phases[y] = phases
@@ -159,7 +104,21 @@ class _Lowering:
         var = scope.emit("phases", moved)
         if op == "quantize":  # integers are moved as the reals they stand for
             var = scope.emit("dq", relax.op.dequantize(var, *value.args[1:], 1))
-        return Phases(var, phases.rows, phases.columns, phases.groups, phases.channels)
+        return replace(phases, var=var)
+
+    def _normalized(self, scope: Scope, value: relax.TupleGetItem) -> Phases | None:
+        """Return the phases after a batch norm with constants."""
+        norm = batch_norm_of(scope, value, self._rank)
+        if norm is None or norm.args[0] not in self._phases or int(norm.attrs.axis) != 1:
+            return None
+        arrays = [constant(arg) for arg in norm.args[1:]]
+        if not scope.used_once(norm.args[0]) or any(array is None for array in arrays):
+            return None
+        phases = self._phases[norm.args[0]]
+        spread = [relax.const(phases.spread(a), str(a.dtype)) for a in arrays if a is not None]
+        call = relax.Call(norm.op, [phases.var, *spread], norm.attrs, norm.ty_args)
+        item = relax.TupleGetItem(scope.emit("batch_norm", call), 0)
+        return replace(phases, var=scope.emit("phases", item))
 
 
 def _spread_arguments(
@@ -180,14 +139,15 @@ def _spread_arguments(
     by_channel = constant(args[1 - position])
     if by_channel is None:
         return Declined(f"it stays behind {y}: its other operand is no constant")
-    in_place = op != "add" or by_channel.shape[-3:] == (phases.channels, 1, 1)
+    ones = (1,) * len(phases.axes)
+    in_place = op != "add" or by_channel.shape[-1 - len(ones) :] == (phases.channels, *ones)
     if by_channel.size != 1 and (by_channel.size != phases.channels or not in_place):
         return Declined(
             f"it stays behind {y}: its constant {by_channel.shape} is not one number for each of "
             f"{phases.channels} channels"
         )
     full = np.broadcast_to(by_channel.reshape(-1), (phases.channels,))
-    dims = (1, -1, 1, 1) if op == "add" else (-1,)
+    dims = (1, -1, *ones) if op == "add" else (-1,)
     args[1 - position] = relax.const(phases.spread(full).reshape(dims), str(by_channel.dtype))
     return args
 
@@ -198,40 +158,29 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
     layouts = attrs.data_layout, attrs.kernel_layout
     if weights is None:
         return Declined(f"its weights {value.args[1].name} are no constant")
-    if layouts != ("NCHW", "IOHW"):
-        return Declined(f"its layouts are {' and '.join(layouts)}, not NCHW and IOHW")
+    wanted = LAYOUTS[len(shape(value)) - 2]
+    if layouts != wanted:
+        return Declined(f"its layouts are {' and '.join(layouts)}, not {' and '.join(wanted)}")
     w, scale = weights
-    rows, columns = _axes(value, w.shape)
+    axes = axes_of(value, w.shape)
     groups = int(attrs.groups)
-    turned = _turned(w, groups, rows, columns)
-    phases = Phases(value.args[0], rows, columns, groups, groups * w.shape[1])
+    turned = _turned(w, groups, axes)
+    phases = Phases(value.args[0], axes, groups, groups * w.shape[1])
     kernel: relax.Expr = relax.const(turned, str(w.dtype))
     if scale is not None:
         per_channel = scale if scale.size == phases.channels else np.tile(scale, groups)
         scales = phases.spread(per_channel).astype(np.float32)
         kernel = scope.emit("weight", weight_pair(scope, turned, scales, 0))
-    (top, bottom), (left, right) = rows.padding, columns.padding
-    dilation = [axis.dilation if axis.is_dilated else 1 for axis in (rows, columns)]
-    conv = relax.op.nn.conv2d(
-        value.args[0], kernel, padding=(top, left, bottom, right), dilation=dilation, groups=groups
+    before, after = zip(*(axis.padding for axis in axes), strict=True)
+    convolve = relax.op.nn.conv2d if len(axes) == 2 else relax.op.nn.conv3d
+    conv = convolve(
+        value.args[0],
+        kernel,
+        padding=(*before, *after),
+        dilation=[axis.dilation if axis.is_dilated else 1 for axis in axes],
+        groups=groups,
     )
-    return Phases(scope.emit("conv", conv), rows, columns, groups, phases.channels)
-
-
-def _axes(value: relax.Call, w_shape: Sequence[int]) -> tuple[TransposedAxis, TransposedAxis]:
-    attrs, sizes, outs = value.attrs, shape(value.args[0])[2:], shape(value)[2:]
-    rows, columns = (
-        TransposedAxis(
-            size=int(sizes[i]),
-            out=int(outs[i]),
-            taps=int(w_shape[2 + i]),
-            stride=int(attrs.strides[i]),
-            dilation=int(attrs.dilation[i]),
-            before=int(attrs.padding[i]),
-        )
-        for i in (0, 1)
-    )
-    return rows, columns
+    return replace(phases, var=scope.emit("conv", conv))
 
 
 def _weights(scope: Scope, value: relax.Expr) -> tuple[Array, Array | None] | None:
@@ -247,33 +196,13 @@ def _weights(scope: Scope, value: relax.Expr) -> tuple[Array, Array | None] | No
     return None if w is None or scale is None else (w, scale)
 
 
-def _turned(w: Array, groups: int, rows: TransposedAxis, columns: TransposedAxis) -> Array:
-    """Return IOHW weights as those of the phases, OIHW."""
-    inputs, outputs, kh, kw = w.shape
-    grouped = w.reshape(groups, inputs // groups, outputs, kh, kw).swapaxes(1, 2)
-    dims = (groups, rows.stride, columns.stride, outputs, inputs // groups)
-    turned = np.zeros((*dims, rows.window, columns.window), w.dtype)
-    for i in range(kh):
-        for j in range(kw):
-            (row, at), (column, beside) = rows.tap(i), columns.tap(j)
-            turned[:, row, column, :, :, at, beside] = grouped[..., i, j]
-    return turned.reshape(-1, inputs // groups, rows.window, columns.window)
-
-
-def _joined(scope: Scope, phases: Phases) -> relax.Var:
-    """Emit y: phases become rows and columns, what lies in the padding is cut off."""
-    rows, columns, p = phases.rows, phases.columns, phases.var
-    y: relax.Expr = p
-    n, last = shape(p)[0], (phases.channels, rows.rows * rows.stride, columns.rows * columns.stride)
-    if rows.stride * columns.stride > 1:
-        inner = phases.channels // phases.groups
-        strides = (phases.groups, rows.stride, columns.stride, inner, rows.rows, columns.rows)
-        digits = scope.emit("digits", relax.op.reshape(p, (n, *strides)))
-        turned = scope.emit("turned", relax.op.permute_dims(digits, (0, 1, 4, 5, 2, 6, 3)))
-        y = relax.op.reshape(turned, (n, *last))
-    if (rows.out, columns.out) != last[1:]:
-        whole = scope.emit("whole", y) if y is not p else p
-        begin = (rows.crop, columns.crop)
-        end = (rows.crop + rows.out, columns.crop + columns.out)
-        y = relax.op.strided_slice(whole, [2, 3], begin, end)
-    return p if y is p else scope.bind(scope.name, y)
+def _turned(w: Array, groups: int, axes: Sequence[TransposedAxis]) -> Array:
+    """Return weights (I, O, taps ...) as those of the phases, (O, I, window ...)."""
+    inputs, outputs, *taps = w.shape
+    grouped = w.reshape(groups, inputs // groups, outputs, *taps).swapaxes(1, 2)
+    strides, windows = [axis.stride for axis in axes], [axis.window for axis in axes]
+    turned = np.zeros((groups, *strides, outputs, inputs // groups, *windows), w.dtype)
+    for tap in np.ndindex(*taps):
+        phase, at = zip(*(axis.tap(k) for axis, k in zip(axes, tap, strict=True)), strict=True)
+        turned[(slice(None), *phase, ..., *at)] = grouped[(..., *tap)]
+    return turned.reshape(-1, inputs // groups, *windows)

@@ -17,6 +17,7 @@ from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT,
 from schedules.cpu.arithmetic import ARITHMETIC_CPU
 from schedules.cpu.channel_extremes import CHANNEL_EXTREMES_CPU
 from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
+from schedules.cpu.columns import SOFTMAX_COLUMNS_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.conv2d_open import CONV2D_OPEN_F32
@@ -194,6 +195,7 @@ _ORDER = (
     RECURRENCE_F32,
     NORMALIZE_CPU,
     SOFTMAX_CPU,
+    SOFTMAX_COLUMNS_CPU,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,

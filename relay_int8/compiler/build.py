@@ -168,6 +168,8 @@ def _refusals_explained() -> Iterator[None]:
     """
     try:
         yield
+    except ScheduleError:  # of our own templates
+        raise
     except TVM_REFUSALS as error:
         said = str(error).strip().splitlines()
         raise UnsupportedOpError(

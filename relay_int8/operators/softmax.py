@@ -1,4 +1,4 @@
-"""Softmax: a float32 kernel over the last axis, whose result a quantize may join."""
+"""Softmax: a float32 kernel over one axis, whose result a quantize may join."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedules.spec import Softmax as Spec
 
 
 class Softmax(Unsupported):
-    """Softmax over the last axis."""
+    """Softmax over one axis."""
 
     def __init__(self) -> None:
         super().__init__("nn.softmax")
@@ -21,14 +21,12 @@ class Softmax(Unsupported):
         return True
 
     def float_refusal(self, group: Group) -> str | None:
-        """Say which axis is not the last one."""
-        dims, axis = dataflow.shape(group.root), int(group.root.attrs.axis)
-        if axis % len(dims) != len(dims) - 1:
-            return f"it is over axis {axis} of {len(dims)}, not the last one"
-        if not isinstance(dims[-1], int):
+        """Say that it is over the open batch."""
+        if not isinstance(dataflow.shape(group.root)[int(group.root.attrs.axis)], int):
             return "it is over the open batch"
         return row_refusal(group)
 
     def float_kernel(self, group: Group) -> Kernel | None:
         """Return the kernel of the exponential that design.md has."""
-        return Spec(dims=dataflow.shape(group.root), y=F32), {}
+        dims, axis = dataflow.shape(group.root), int(group.root.attrs.axis)
+        return Spec(dims=dims, axis=axis % len(dims) - len(dims), y=F32), {}

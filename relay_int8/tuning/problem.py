@@ -72,7 +72,8 @@ def problem(kernel: Kernel, seed: int = SEED) -> Problem:
     if isinstance(spec, Quantize):  # multiples of half a step; 5 % leave the type
         tensors = {name: np.rint(x * 128) / np.float32(32) for name, x in tensors.items()}
     if isinstance(spec, Softmax):
-        tensors = {"x": _with_quarters(tensors["x"])}
+        shares = _with_quarters(np.moveaxis(tensors["x"], spec.axis, -1))
+        tensors = {"x": np.ascontiguousarray(np.moveaxis(shares, -1, spec.axis))}
     if isinstance(spec, Attention):
         tensors["q"] = _with_equal_scores(spec, tensors["q"])
     if isinstance(spec, Product) and spec.a != "float32":

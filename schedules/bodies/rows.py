@@ -31,8 +31,12 @@ def refuses(spec: RowSpec) -> str | None:
     reason = symbolic_axis(spec)
     if reason is not None:
         return reason
-    whole = isinstance(spec, Normalize) and spec.axes == len(spec.dims)
-    if (whole or len(spec.dims) == 1) and not isinstance(spec.dims[0], int):
+    rank = len(spec.dims)
+    if isinstance(spec, Normalize):
+        has_first = spec.axes == rank or rank == 1
+    else:
+        has_first = spec.axis % rank == 0
+    if has_first and not isinstance(spec.dims[0], int):
         return "axis 0 of x is symbolic, and part of a row"
     return None if spec.size > 0 else "a row has no element"
 
@@ -71,21 +75,26 @@ def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
 
 
 def finite(top: Expr) -> Expr:
-    """Return the largest element of a row, clamped to the finite numbers."""
-    return tirx.max(tirx.min(top, _number(FLOAT32_MAX)), _number(-FLOAT32_MAX))
+    """Return the largest element of a row, or of rows, clamped to the finite numbers."""
+    most, least = (broadcast(_number(value), lanes(top)) for value in (FLOAT32_MAX, -FLOAT32_MAX))
+    return tirx.max(tirx.min(top, most), least)
 
 
 def exponential(x: Expr, top: Expr) -> Expr:
-    """Return exp(x - top), zero where that is no normal number; binds parts of it."""
+    """Return exp(x - top), zero where that is no normal number; binds parts of it.
+
+    ``top`` is one number, or as many as ``x``.
+    """
     count = lanes(x)
     zero, smallest = (broadcast(_number(value), count) for value in (0, LEAST_EXP_ARGUMENT))
-    a = T.bind(tirx.min(x - broadcast(top, count), zero))
+    a = T.bind(tirx.min(x - _in_lanes(top, count), zero))
     return tirx.Select(a < smallest, zero, exp(tirx.max(a, smallest), held=T.bind))
 
 
 def share(e: Expr, total: Expr) -> Expr:
-    """Return the share of an exponential in its row."""
-    return e / broadcast(tirx.max(total, _number(1)), lanes(e))
+    """Return the share of an exponential in its row; ``total`` is one number, or as many."""
+    least = broadcast(_number(1), lanes(total))
+    return e / _in_lanes(tirx.max(total, least), lanes(e))
 
 
 def stored(spec: RowSpec | Recurrence, t: Expr, load: Load) -> Expr:
@@ -101,6 +110,10 @@ def stored(spec: RowSpec | Recurrence, t: Expr, load: Load) -> Expr:
     steps = tirx.min(tirx.max(t / _all("s"), _all("clamp", 0)), _all("clamp", 1))
     rounded = tirx.call_llvm_pure_intrin(vector("int32", count), "llvm.lrint", steps)
     return cast(rounded + _all("z"), spec.y)
+
+
+def _in_lanes(value: Expr, count: int) -> Expr:
+    return value if lanes(value) == count else broadcast(value, count)
 
 
 def _number(value: float) -> Expr:

@@ -50,6 +50,8 @@ Scaled = Callable[[Expr, Expr, Expr, int], None]
 
 def refuses(spec: RowSpec, target: Target) -> str | None:
     """Say why the template cannot be used, or None."""
+    if isinstance(spec, Softmax) and spec.span > 1:
+        return f"{spec.span} rows lie side by side"
     return refuses_cpu(target) or rows.refuses(spec)
 
 

@@ -33,7 +33,7 @@ from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
-from schedules.spec import Normalize
+from schedules.spec import Normalize, Softmax
 from schedules.spec.normalizing import PARTIAL_SUMS
 from schedules.spec.operator_spec import FLOAT32_MAX
 
@@ -102,12 +102,20 @@ class _Thread:
 
     def x(self, element: Expr) -> Expr:
         """Return an element of the row."""
-        return flat(self.buffers["x"])[self.row * self.spec.size + element]
+        return flat(self.buffers["x"])[self._place(element)]
 
     def write(self, element: Expr, t: Expr) -> None:
         """Store an element of y."""
         y = rows.stored(self.spec, t, self.load)
-        T.buffer_store(flat(self.buffers["y"]), y, [self.row * self.spec.size + element])
+        T.buffer_store(flat(self.buffers["y"]), y, [self._place(element)])
+
+    def _place(self, element: Expr) -> Expr:
+        """Return where an element of the row lies: rows of a softmax may be side by side."""
+        size, span = self.spec.size, self.spec.span if isinstance(self.spec, Softmax) else 1
+        if span == 1:
+            return self.row * size + element
+        outer, column = self.row // span, self.row % span
+        return (outer * size + element) * span + column
 
     def joined(
         self,

@@ -27,8 +27,8 @@ def normalize(spec: Normalize, tensors: Arrays, params: Arrays) -> np.ndarray:
 
 
 def softmax(spec: Softmax, tensors: Arrays, params: Arrays) -> np.ndarray:
-    """Return shares of one along the last axis, quantized where y is an integer."""
-    x, one = tensors["x"], np.float32(1)
+    """Return shares of one along the axis, quantized where y is an integer."""
+    x, one = np.moveaxis(tensors["x"], spec.axis, -1), np.float32(1)
     rows = x.reshape(-1, spec.size)
     largest, smallest = np.float32(FLOAT32_MAX), np.float32(LEAST_EXP_ARGUMENT)
     top = np.clip(rows.max(axis=1, keepdims=True), -largest, largest)
@@ -36,7 +36,7 @@ def softmax(spec: Softmax, tensors: Arrays, params: Arrays) -> np.ndarray:
         a = np.minimum(rows - top, np.float32(0))
     e = np.where(a < smallest, np.float32(0), exp(np.maximum(a, smallest)))
     t = e / np.maximum(row_sums(e), one)
-    return _stored(spec, t, params).reshape(x.shape)
+    return np.moveaxis(_stored(spec, t, params).reshape(x.shape), -1, spec.axis)
 
 
 def row_sums(

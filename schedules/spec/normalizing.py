@@ -84,7 +84,7 @@ class Normalize(OperatorSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax(OperatorSpec):
-    """Softmax over the last axis; x is float32.
+    """Softmax over ``axis``, the last one if -1; x is float32.
 
     ``top`` is the largest x, moved into the finite numbers; ``a = min(x - top, 0)``; ``e = exp(a)``
     as :class:`Sigmoid` has it, 0 where a is below ``LEAST_EXP_ARGUMENT``;
@@ -95,12 +95,23 @@ class Softmax(OperatorSpec):
 
     kind: ClassVar[str] = "softmax"
     dims: Shape
+    axis: int = -1
     y: DType
+
+    def __post_init__(self) -> None:
+        if not -len(self.dims) <= self.axis < len(self.dims):
+            raise ScheduleError(f"softmax: axis {self.axis} of {self.dims}")
 
     @property
     def size(self) -> int:
         """Elements of a row."""
-        return int(self.dims[-1])
+        return int(self.dims[self.axis])
+
+    @property
+    def span(self) -> int:
+        """How far apart the elements of a row lie: how many rows are side by side."""
+        behind = self.dims[self.axis % len(self.dims) + 1 :]
+        return math.prod(int(size) for size in behind)
 
     @property
     def params(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def files(tmp_path, monkeypatch):
         (["--max-drop", 1], "give the classes of the images with"),
         (["--max-drop", 1, "--labels", "c.txt", "--min-snr", 20], "are both given"),
         (["--max-drop", -1, "--labels", "c.txt"], "0 or more"),
-        (["--min-snr", "nan"], "give a finite number"),
+        (["--min-snr", "nan"], "nan found, a number expected"),
         (["--min-snr", 20, "--labels", "c.txt"], "--labels are of --max-drop"),
         (["--labels", "c.txt"], "--labels are of --max-drop"),
         (["--eval-data", "i.npy"], "neither is given"),

@@ -15,6 +15,7 @@ from benchmarks.parity.onnx_backend import (
 )
 
 PASSING = {
+    ("maxpool", "test_maxpool_with_argmax_2d_precomputed_pads", "file"),
     ("bitshift", "test_bitshift_left_int8_negative_shift", "file"),
     ("conv", "test_basic_conv_with_padding", "constants"),
     ("dynamicquantizelinear", "test_dynamicquantizelinear_min_adjusted_expanded", "file"),
@@ -28,7 +29,6 @@ REFUSED = {
     ("dropout", "test_dropout_default_mask", "file"),
     ("dropout", "test_training_dropout", "file"),
     ("dynamicquantizelinear", "test_dynamicquantizelinear", "file"),
-    ("maxpool", "test_maxpool_with_argmax_2d_precomputed_pads", "file"),
     ("nonzero", "test_nonzero_example", "file"),
     ("roialign", "test_roialign_mode_max", "file"),
     ("shape", "test_shape", "file"),

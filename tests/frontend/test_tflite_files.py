@@ -94,7 +94,7 @@ def test_what_the_parts_of_a_file_must_be(tmp_path):
         return lambda graph: setattr(graph.tensors[0], name, value)
 
     refused(FrontendError, "has shape", put("shape", [1] * 9))
-    refused(FrontendError, r"image is \[1, 0, 5, 3\]; extents", put("shape", [1, 0, 5, 3]))
+    refused(FrontendError, r"image is \[1, 0, 5, 3\], its dimension 1", put("shape", [1, 0, 5, 3]))
     refused(FrontendError, "is in buffer 99 of 3", put("buffer", 99))
     refused(UnsupportedOpError, "is of string", put("type", 5))
     refused(UnsupportedOpError, "a state kept between runs", put("isVariable", True))

@@ -70,7 +70,9 @@ def instance_norm(x: Array, gamma: Array, beta: Array, **at: Any) -> Array:
 
 
 def softmax(x: Array, *, axis: int) -> Array:
-    if x.dtype != np.float32 or axis % x.ndim != x.ndim - 1:
+    if axis % x.ndim != x.ndim - 1:
+        return np.moveaxis(softmax(np.moveaxis(x, axis, -1), axis=-1), -1, axis)
+    if x.dtype != np.float32:
         weights = np.exp(x - x.max(axis=axis, keepdims=True))
         return np.asarray(weights / weights.sum(axis=axis, keepdims=True))
     rows = x.reshape(-1, x.shape[-1])

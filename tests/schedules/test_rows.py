@@ -28,7 +28,13 @@ GROUPS = {
     "of a matrix": Normalize(dims=(3, 8), groups=2, y="uint8"),
 }
 SHARES = {f"softmax-{size}": Softmax(dims=(2, 3, size), y=y) for size, y in SIZES.items()}
-SPECS = {**LAYERS, **GROUPS, **SHARES}
+COLUMNS = {
+    "columns": Softmax(dims=(2, 16, 84), axis=1, y="uint8"),
+    "few columns": Softmax(dims=(2, 3, 37, 5), axis=2, y="int8"),
+    "the first axis": Softmax(dims=(3, 3, 33), axis=0, y="float32"),
+    "columns of one": Softmax(dims=(2, 3, 1, 20), axis=2, y="float32"),
+}
+SPECS = {**LAYERS, **GROUPS, **SHARES, **COLUMNS}
 TARGETS = [
     pytest.param("x86-vnni", marks=pytest.mark.isa("avx512_vnni")),
     pytest.param("x86-avx2", marks=pytest.mark.isa("avx2")),
@@ -62,9 +68,9 @@ def values(spec: Normalize | Softmax) -> np.ndarray:
 
 def real(spec: Normalize | Softmax, x: np.ndarray, params: Arrays) -> np.ndarray:
     """Return the float64 result."""
-    flat = x.astype(np.float64).reshape(-1, spec.size)
     if isinstance(spec, Softmax):
-        return rows.softmax(flat, axis=1).reshape(x.shape)
+        return rows.softmax(x.astype(np.float64), axis=spec.axis)
+    flat = x.astype(np.float64).reshape(-1, spec.size)
     centred = flat - flat.mean(1, keepdims=True) if spec.centred else flat
     unit = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
     shape = (-1, *(1,) * (x.ndim - 2)) if spec.groups else x.shape[x.ndim - spec.axes :]
@@ -88,7 +94,7 @@ def test_reference_is_the_oracle(name):
     x, params = values(spec), params_of(spec)
     found = reference(spec, {"x": x}, params)
     if isinstance(spec, Softmax):
-        expected = rows.softmax(x, axis=-1)
+        expected = rows.softmax(x, axis=spec.axis)
     elif spec.groups:
         at = {"num_groups": spec.groups, "channel_axis": 1, "epsilon": 1e-5}
         expected = rows.group_norm(x, params["gamma"], params["beta"], **at)
@@ -147,6 +153,7 @@ def test_subnormal_numbers(target):
         Normalize(dims=(tirx.Var("n", "int64"), 3, 20), axes=1, y="int8"),
         Normalize(dims=(tirx.Var("n", "int64"), 6, 5, 3), groups=2, y="float32"),
         Softmax(dims=(tirx.Var("n", "int64"), 3, 20), y="uint8"),
+        Softmax(dims=(tirx.Var("n", "int64"), 5, 70), axis=1, y="int8"),
     ],
 )
 def test_any_batch(spec):
@@ -157,6 +164,7 @@ def test_many_rows_are_shared_among_threads():
     for spec in (
         Normalize(dims=(1, 90, 200), axes=1, y="int8"),
         Softmax(dims=(1, 10, 1800), y="uint8"),
+        Softmax(dims=(1, 10, 1800), axis=1, y="uint8"),
     ):
         check(spec, params_of(spec), searched=True)
 
@@ -182,6 +190,7 @@ def test_refused_norms(fields, reason):
     [
         (Softmax(dims=(3, tirx.Var("n", "int64")), y="float32"), "axis 1 of x is symbolic"),
         (Softmax(dims=(tirx.Var("n", "int64"),), y="float32"), "axis 0 of x is symbolic"),
+        (Softmax(dims=(tirx.Var("n", "int64"), 3), axis=0, y="int8"), "axis 0 of x is symbolic"),
         (Softmax(dims=(3, 0), y="float32"), "a row has no element"),
     ],
 )

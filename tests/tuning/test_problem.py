@@ -87,6 +87,7 @@ SPECS = {
     "normalize": Normalize(dims=(4, 9, 40), axes=1, y="int8"),
     "norm of groups": Normalize(dims=IMAGE, groups=4, y="uint8"),
     "softmax": Softmax(dims=(5, 30, 7), y="uint8"),
+    "softmax_columns": Softmax(dims=(5, 8, 30), axis=1, y="uint8"),
     "product": product_of(9, 40, 13, turned=True, y="int8"),
     "product fixed": dataclasses.replace(product_of(9, 40, 13), requantize="gemmlowp"),
     "product of floats": product_of(9, 40, 13, a="float32", b="float32", y="float32"),

@@ -91,9 +91,10 @@ def test_norms_are_kernels(kind, at):
             assert kind == "rms" or (params[name] == value).all()
 
 
-def test_softmax_of_the_last_axis_is_a_kernel():
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_softmax_is_a_kernel(axis):
     net = NetworkWriter((2, 4, 6, 5))
-    mod = net.module(net.emit("y", nn.softmax(net.x, -1)))
+    mod = net.module(net.emit("y", nn.softmax(net.x, axis)))
     spec = spec_of(lowered(mod)["y"])
     x = np.random.default_rng(0).normal(size=(2, 4, 6, 5)).astype("float32")
     y = reference(spec, {"x": x}, {})
@@ -101,7 +102,6 @@ def test_softmax_of_the_last_axis_is_a_kernel():
 
 
 REFUSED = {
-    "softmax of channels": lambda net: nn.softmax(net.x, 1),
     "layer norm of channels": lambda net: nn.layer_norm(
         net.x, net.constant(4), net.constant(4), [1]
     ),

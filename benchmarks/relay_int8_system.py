@@ -16,23 +16,28 @@ ONE_THREAD = ".one-thread"
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
-    """Write the network as artifacts for this computer; ranges are minimum and maximum.
+    """Write the network as artifacts for this computer."""
+    write_artifacts(quantized(subject, model, batch), output)
 
-    What the subject requires must be in integers.
-    """
+
+def quantized(subject: Subject, model: Path, batch: int) -> relay_int8.Quantized:
+    """Return the network in integers; what the subject requires must be. Defaults otherwise."""
     options = relay_int8.ImportOptions(batch=batch if subject.open else None)
-    quantized = relay_int8.quantize(
+    return relay_int8.quantize(
         relay_int8.load_model(model, options),
         subject.calibration(batch),
         relay_int8.QuantConfig(require_int8=subject.required),
     )
-    write_artifacts(quantized, output)
 
 
-def write_artifacts(quantized: relay_int8.Quantized, output: Path) -> None:
-    """Compile a network for all cores, and for a single thread beside it."""
+def write_artifacts(network: relay_int8.Quantized, output: Path, **options: bool) -> None:
+    """Compile a network for all cores, and for a single thread beside it.
+
+    ``options`` are those of :class:`relay_int8.BuildOptions`.
+    """
     for file, threads in ((output, None), (_one_thread(output), 1)):
-        relay_int8.build(quantized, relay_int8.BuildOptions(threads=threads)).save(file)
+        build = relay_int8.BuildOptions(threads=threads, **options)
+        relay_int8.build(network, build).save(file)
 
 
 def _one_thread(file: Path) -> Path:

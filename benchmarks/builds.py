@@ -22,16 +22,17 @@ from benchmarks.rounds import Rules, take_rounds
 from benchmarks.subject import Subject, subject
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import racers
+from relay_int8 import BuildOptions
 from relay_int8.cli.terminal import show, table, terminal
 
 LATENCY = SYSTEMS["relay-int8-latency"]
 USUAL = "usual"
-BUILDS: dict[str, dict[str, bool]] = {
-    USUAL: {},
-    "untuned": {"records": False},
-    "compact": {"compact": True},
+BUILDS = {
+    USUAL: BuildOptions(),
+    "untuned": BuildOptions(records=False),
+    "compact": BuildOptions(compact=True),
 }
-"""Options of each build; "usual" is what others are compared with."""
+"""What others are compared with is "usual"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console, "network", "threads", "build", "ms", "/ usual", "MB", right=("ms", "/ usual", "MB")
     )
     with tempfile.TemporaryDirectory() as folder:
-        rules = Rules(
-            systems=(), rounds=options.rounds, turn_s=options.turn, folder=Path(folder)
-        )
+        rules = Rules(systems=(), rounds=options.rounds, turn_s=options.turn, folder=Path(folder))
         for name in options.networks:
             what = subject(name, None, calibration_images=8)
             for compared in compare_builds(
@@ -116,7 +115,7 @@ def compare_builds(
 def _write(what: Subject, model: Path, files: Mapping[str, Path], batch: int) -> None:
     network = quantized(what, model, batch)
     for build, file in files.items():
-        write_artifacts(network, file, **BUILDS[build])
+        write_artifacts(network, file, BUILDS[build])
 
 
 def _parser() -> argparse.ArgumentParser:

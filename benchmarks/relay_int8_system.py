@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import numpy as np
 import relay_int8
 from benchmarks.subject import Inputs, Subject
 from benchmarks.turn import Stopwatch, Turn
+from relay_int8 import BuildOptions
 
 ONE_THREAD = ".one-thread"
+DEFAULTS = BuildOptions()
 
 
 def quantize(subject: Subject, model: Path, output: Path, batch: int) -> None:
@@ -30,14 +33,12 @@ def quantized(subject: Subject, model: Path, batch: int) -> relay_int8.Quantized
     )
 
 
-def write_artifacts(network: relay_int8.Quantized, output: Path, **options: bool) -> None:
-    """Compile a network for all cores, and for a single thread beside it.
-
-    ``options`` are those of :class:`relay_int8.BuildOptions`.
-    """
+def write_artifacts(
+    network: relay_int8.Quantized, output: Path, options: BuildOptions = DEFAULTS
+) -> None:
+    """Compile a network for all cores, and for a single thread beside it."""
     for file, threads in ((output, None), (_one_thread(output), 1)):
-        build = relay_int8.BuildOptions(threads=threads, **options)
-        relay_int8.build(network, build).save(file)
+        relay_int8.build(network, replace(options, threads=threads)).save(file)
 
 
 def _one_thread(file: Path) -> Path:

@@ -283,7 +283,7 @@ _QUESTIONS = {
 }
 """Weights last: an answer to the other questions takes a run of the network, choosing weights well
 takes many times that, and on the networks that were looked at it never changed the other answers
-(docs/decisions.md, 70)."""
+(decision 70)."""
 
 
 MOST_TRIALS = dict(zip(_QUESTIONS, (3, 1, 3, 1), strict=True))

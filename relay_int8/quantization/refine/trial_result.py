@@ -18,7 +18,7 @@ from relay_int8.quantization.metric import ROUNDING, mean_score
 
 TIE = 0.1
 """Of a loss. Metrics that are no shares of images, as mean-iou, are never quite equal, and a fall
-of a hundredth of the loss would outweigh a decibel (docs/decisions.md, 81)."""
+of a hundredth of the loss would outweigh a decibel (decision 81)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,6 +21,9 @@ TARGETS: dict[str, dict[str, Any]] = {
 }
 """Besides "native", which is this computer."""
 
+MACHINES = ("x86_64", "aarch64")
+"""Computers that code is built for, as ``uname -m`` and triples call them."""
+
 CPU_FLAGS = {
     "sse3": "pni",
     "ssse3": "ssse3",
@@ -122,6 +125,8 @@ def _refusal(target: Target) -> str | None:
     if any(target.attrs[option] for option in fast):
         return f"{', '.join(fast)} changes results, and integers must be the same everywhere"
     triple = target.attrs.get("mtriple") or codegen.llvm_get_system_triple()
+    if machine(target) not in MACHINES:  # LLVM of TVM 0.27 ends the process for an unknown one
+        return f"mtriple {triple} is not of {' or '.join(MACHINES)}, such as x86_64-linux-gnu"
     cpu = target.attrs.get("mcpu")
     if cpu and not codegen.llvm_is_valid_cpu(cpu, triple):
         return f"LLVM knows no CPU {cpu} for {triple}; see llc -mcpu=help"

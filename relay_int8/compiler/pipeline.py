@@ -12,6 +12,7 @@ from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
 from relay_int8.compiler.passes.lower.check_launches import CheckLaunches
 from relay_int8.compiler.passes.lower.compare_booleans import CompareBooleans
 from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
+from relay_int8.compiler.passes.lower.guard_division import GuardDivision
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
@@ -108,6 +109,7 @@ def island_passes() -> list[Pass]:
     """Phase 4, float islands: TVM's own kernels for what has no spec."""
     return [
         GuardIndices(),
+        GuardDivision(),
         CompareBooleans(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),

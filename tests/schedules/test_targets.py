@@ -81,6 +81,7 @@ def test_a_target_comes_back_from_its_config(name):
         ('{"kind": "zzz"}', 'Target kind "zzz" is not defined'),
         ('{"kind": "llvm", "zzz": 1}', "Unknown config option 'zzz'"),
         ('{"kind": "llvm", "mcpu": "zzz"}', "LLVM knows no CPU zzz"),
+        ('{"kind": "llvm", "mtriple": "zzz"}', "mtriple zzz is not of x86_64 or aarch64"),
         ('{"kind": "opencl"}', "kind opencl is not supported"),
         ("sm_37", "'sm_37' is unknown"),
         ('{"kind": "cuda", "arch": "sm_37"}', "arch sm_37 is not one of sm_61"),

@@ -17,10 +17,10 @@ from schedules.cpu.layout_flexible import (
     BINARY_CPU,
     DEQUANTIZE_CPU,
     GELU_CPU,
-    MOVE_CPU,
     RESCALE_CPU,
     SIGMOID_CPU,
 )
+from schedules.cpu.move import MOVE_CPU
 from schedules.cpu.pack_open import PACK_OPEN
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.pool2d_open import POOL2D_OPEN_F32

@@ -36,12 +36,12 @@ from schedules.cpu.layout_flexible import (
     DEQUANTIZE_CPU,
     GELU_CPU,
     INTERPOLATE_CPU,
-    MOVE_CPU,
     QUANTIZE_CPU,
     RESCALE_CPU,
     SIGMOID_CPU,
     TABLE_CPU,
 )
+from schedules.cpu.move import MOVE_CPU
 from schedules.cpu.observe import OBSERVE_CPU
 from schedules.cpu.pack_open import PACK_OPEN
 from schedules.cpu.plain import (

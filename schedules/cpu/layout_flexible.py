@@ -7,7 +7,6 @@ from schedules.bodies.bound import BOUND
 from schedules.bodies.dequantize import DEQUANTIZE
 from schedules.bodies.functions import GELU, SIGMOID
 from schedules.bodies.interpolate import INTERPOLATE
-from schedules.bodies.move import MOVE
 from schedules.bodies.quantize import QUANTIZE
 from schedules.bodies.rescale import RESCALE
 from schedules.bodies.table import TABLE
@@ -19,7 +18,6 @@ RESCALE_CPU = on_cpu(RESCALE)
 TABLE_CPU = on_cpu(TABLE)
 QUANTIZE_CPU = on_cpu(QUANTIZE)
 DEQUANTIZE_CPU = on_cpu(DEQUANTIZE)
-MOVE_CPU = on_cpu(MOVE)
 SIGMOID_CPU = on_cpu(SIGMOID)
 GELU_CPU = on_cpu(GELU)
 INTERPOLATE_CPU = on_cpu(INTERPOLATE)

@@ -54,7 +54,7 @@ def build(spec: Spec, wanted: Layouts, target: Target = NATIVE, searched: bool =
     func = template.kernel(spec, layouts).with_attr("global_symbol", "main")
     sch = Schedule(tvm.IRModule({"main": func}), seed=1)
     (template.space if searched else template.default)(sch, spec, target)
-    return compiled(sch.mod, target), layouts
+    return compiled(tvm.IRModule({"main": template.finish(sch.mod["main"])}), target), layouts
 
 
 def in_memory(array: np.ndarray, layout: Layout) -> np.ndarray:

@@ -6,7 +6,8 @@ from tvm import tirx
 from tvm.target import Target
 
 from schedules.cpu.concat import CONCAT_CPU
-from schedules.cpu.layout_flexible import MOVE_CPU
+from schedules.cpu.move import MOVE_CPU
+from schedules.cpu.transposition import matrices
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.spec import Concat, Move
@@ -220,3 +221,65 @@ def test_what_is_no_image_is_row_major():
     spec = Move(move="reshape", x_shape=(2, 16, 3, 3), y_shape=(2, 144), x="int8")
     layouts = MOVE_CPU.layouts(spec, Layouts(inputs=(NCHW16C,), output=NCHW16C))
     assert layouts == Layouts(inputs=(NCHW16C,), output=ROW)
+
+
+def exchange(x_shape, dtype, order=None, y_shape=None) -> Move:
+    """Return a transposition, a reshape or a copy."""
+    if order:
+        y_shape = tuple(x_shape[axis] for axis in order)
+        return Move(move="transpose", x_shape=x_shape, y_shape=y_shape, arguments=order, x=dtype)
+    move = "reshape" if y_shape else "copy"
+    return Move(move=move, x_shape=x_shape, y_shape=y_shape or x_shape, x=dtype)
+
+
+EXCHANGES = {
+    "unpack": ((2, 32, 8, 9), {}, NCHW16C, ROW),
+    "unpack a cut block": ((2, 21, 8, 9), {}, NCHW16C, ROW),
+    "unpack one channel": ((1, 1, 10, 13), {}, NCHW16C, ROW),
+    "unpack to tokens": ((1, 20, 9, 8), {"y_shape": (1, 20, 72)}, NCHW16C, ROW),
+    "pack": ((2, 32, 9, 8), {}, ROW, NCHW16C),
+    "pack a cut block": ((2, 21, 10, 7), {}, ROW, NCHW16C),
+    "pack tokens": ((1, 20, 72), {"y_shape": (1, 20, 9, 8)}, ROW, NCHW16C),
+    "tall": ((2, 70, 33), {"order": (0, 2, 1)}, ROW, ROW),
+    "wide": ((2, 3, 17, 65), {"order": (0, 1, 3, 2)}, ROW, ROW),
+    "images to rows": ((1, 16, 8, 9), {"order": (0, 2, 3, 1)}, ROW, ROW),
+    "rows to images": ((2, 6, 11, 16), {"order": (0, 3, 1, 2)}, ROW, ROW),
+}
+
+
+@pytest.mark.isa("avx512bw")
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("case", EXCHANGES)
+def test_exchanges_by_tiles(case, dtype):
+    shape, how, layout, output = EXCHANGES[case]
+    spec = exchange(shape, dtype, **how)
+    assert matrices(spec, Layouts(inputs=(layout,), output=output)) is not None
+    check(spec, {}, layout, output, Target({"kind": "llvm", "mcpu": "cascadelake"}))
+
+
+@pytest.mark.isa("avx512bw")
+def test_tiles_of_an_open_batch():
+    shape = (tirx.Var("n", "int64"), 20, 8, 8)
+    spec = exchange(shape, "uint8")
+    for batch in (1, 3):
+        tensors = random_tensors(spec, batch)
+        target = Target({"kind": "llvm", "mcpu": "cascadelake"})
+        check(spec, {}, NCHW16C, ROW, target, tensors)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("spec", "layout", "output"),
+    [
+        (exchange((tirx.Var("n", "int64"), 80), "uint8", (1, 0)), ROW, ROW),
+        (exchange((1, 64, 8, 7), "uint8"), NCHW16C, ROW),  # fewer pixels than a tile has
+        (exchange((1, 64, 8, 8), "uint8"), NCHW16C, NCHW4C),
+        (exchange((1, 64, 8, 8), "uint8"), NHWC, ROW),
+        (exchange((8, 64, 80), "uint8", (1, 0, 2)), ROW, ROW),
+        (exchange((8, 64, 80), "uint8", (2, 1, 0)), ROW, ROW),
+        (exchange((8, 15, 80), "uint8", (0, 2, 1)), ROW, ROW),
+        (exchange((8, 64, 80), "int64", (0, 2, 1)), ROW, ROW),
+    ],
+)
+def test_other_moves_have_no_tiles(spec, layout, output):
+    assert matrices(spec, Layouts(inputs=(layout,), output=output)) is None

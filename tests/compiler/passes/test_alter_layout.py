@@ -49,7 +49,7 @@ def test_an_image_with_two_kinds_of_readers_is_repacked_once():
     total = net.emit("total", relax.op.concat([stem, *dilated], axis=1))
     calls = lowered_calls(net.module(net.conv("end", total, 4, 1)))
     repacks = [call.name for call in calls.values() if call.is_repack]
-    assert repacks == ["x:int:NCHW16c", "end:row"]
+    assert repacks == ["x:int:NCHW16c"]
 
 
 def test_reshape_of_a_pooled_vector_moves_no_byte():

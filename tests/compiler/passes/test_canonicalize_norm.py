@@ -403,8 +403,60 @@ def test_others_stay(written, expect_rewrite):
 
 
 def of_channels(net: Writer) -> relax.Var:
+    """As LayerNorm2d of Segment Anything and of NAFNet."""
     d = net.centred(1)
-    return net.emit("y", relax.op.divide(d, net.root(d, 1)))
+    return net.scaled(net.emit("n", relax.op.divide(d, net.root(d, 1, square="power"))), 6, 1, 1)
+
+
+def of_channels_tensorflow(net: Writer) -> relax.Var:
+    mean, d = net.mean(net.x, 1), net.centred(1)
+    inverse = net.emit("inverse", relax.op.rsqrt(net.variance(d, 1)))
+    factor = net.emit("factor", relax.op.multiply(inverse, net.constant(6, 1, 1)))
+    shift = relax.op.subtract(
+        net.constant(6, 1, 1), net.emit("mg", relax.op.multiply(mean, factor))
+    )
+    product = net.emit("xg", relax.op.multiply(net.x, factor))
+    return net.emit("y", relax.op.add(product, net.emit("shift", shift)))
+
+
+def unit_channels(net: Writer) -> relax.Var:
+    """As PyTorch's normalize along channels: descriptors of features."""
+    squares = net.emit("squares", relax.op.multiply(net.x, net.x))
+    total = net.emit("total", relax.op.sum(squares, [1], keepdims=True))
+    root = net.emit("root", relax.op.sqrt(total))
+    bound = net.emit("bound", relax.op.maximum(root, relax.const(np.float32(1e-12))))
+    return net.emit("y", relax.op.divide(net.x, bound))
+
+
+@pytest.mark.parametrize(
+    ("written", "norm"),
+    [
+        (of_channels, "nn.layer_norm"),
+        (of_channels_tensorflow, "nn.layer_norm"),
+        (unit_channels, "nn.rms_norm"),
+    ],
+)
+def test_norms_of_other_axes_than_the_last(written, norm):
+    _, after = rewritten(written, IMAGE)
+    assert operators(after) == ["permute_dims", norm, "permute_dims"]
+
+
+def pixels_of_rows(net: Writer) -> relax.Var:
+    """InstanceNorm of an image whose channels are last."""
+    d = net.centred(1, 2)
+    return net.scaled(net.emit("n", relax.op.divide(d, net.root(d, 1, 2))), 5)
+
+
+def test_instance_norm_of_rows():
+    _, after = rewritten(pixels_of_rows, IMAGE)
+    assert operators(after) == ["permute_dims", "nn.instance_norm", "permute_dims"]
+
+
+def wide_gamma_of_channels(net: Writer) -> relax.Var:
+    d = net.centred(1)
+    inverse = net.emit("inverse", relax.op.rsqrt(net.variance(d, 1)))
+    factor = net.emit("factor", relax.op.multiply(inverse, net.constant(5, 12)))
+    return net.emit("y", relax.op.multiply(d, factor))
 
 
 def wide_gamma(net: Writer) -> relax.Var:
@@ -417,7 +469,7 @@ def wide_gamma(net: Writer) -> relax.Var:
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        (of_channels, "it normalizes axes [1] of (2, 5, 12), which are not the last ones"),
+        (wide_gamma_of_channels, "its gamma (5, 12) is not that of axes [1] of (2, 5, 12)"),
         (wide_gamma, "its gamma (5, 12) is not that of (2, 5, 12)"),
     ],
 )

@@ -3,7 +3,8 @@
     Before:  d = x - mean(x);  n = d / sqrt(mean(d * d) + epsilon);  y = n * gamma + beta
     After:   y = layer_norm(x, gamma, beta)
 
-Without the mean it is an RMSNorm, an L2 norm too: the root of a sum is a factor of gamma. With
+Without the mean it is an RMSNorm, an L2 norm too: the root of a sum is a factor of gamma. Over
+other axes than the last (channels of images) it is a norm between two transpositions. With
 gamma and beta of channels, over all axes behind these, it is an InstanceNorm; that between two
 reshapes which cut the channels a GroupNorm. Factors may come in any order, roots as powers. As
 TensorFlow writes it: ``x * g + (beta - mean(x) * g)`` with g the factor, or with ``-mean(x)``.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -52,40 +54,78 @@ def _as_norm(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if rule is None or dtype(value) != "float32":
         return None
     matched = rule(scope, value)
+    if isinstance(matched, _Turned):
+        norm = scope.emit("norm", matched.norm.call())
+        return relax.op.permute_dims(norm, list(matched.order))
     return matched.call() if isinstance(matched, NormCall) else matched
 
 
-def _product(scope: Scope, value: relax.Call) -> NormCall | Declined | None:
+@dataclass(frozen=True)
+class _Turned:
+    """A norm of transposed ``x``, and the order of axes that undoes this."""
+
+    norm: NormCall
+    order: tuple[int, ...]
+
+    def with_constant(self, op: str, array: np.ndarray) -> _Turned | None:
+        """Return it with a constant behind it as gamma or beta."""
+        rank = len(self.order)
+        if array.ndim > rank:
+            return None
+        padded = array.reshape((1,) * (rank - array.ndim) + array.shape)
+        norm = _joined(self.norm, op, padded.transpose(np.argsort(self.order)))
+        return None if norm is None else _Turned(norm, self.order)
+
+
+def _joined(norm: NormCall, op: str, array: np.ndarray) -> NormCall | None:
+    """Return a norm with a constant behind it as gamma or beta."""
+    if op == "multiply":
+        return norm.multiplied(array)
+    return norm.added(array if op == "add" else -array)
+
+
+def _product(scope: Scope, value: relax.Call) -> NormCall | _Turned | Declined | None:
     """Return the norm that a product of two factors is, or a norm times a constant."""
     return _with_constant(scope, value) or _standardized(scope, value)
 
 
-def _sum(scope: Scope, value: relax.Call) -> NormCall | Declined | None:
+def _sum(scope: Scope, value: relax.Call) -> NormCall | _Turned | Declined | None:
     """Return a norm plus a constant, or the norm that TensorFlow writes as a sum."""
     return _with_constant(scope, value) or _shifted_product(scope, value)
 
 
-def _with_constant(scope: Scope, value: relax.Call) -> NormCall | None:
+def _with_constant(scope: Scope, value: relax.Call) -> NormCall | _Turned | None:
     """Return a norm with a constant behind it as gamma or beta."""
     op = operator(value)
     pairs = (value.args, reversed(value.args)) if op in ("add", "multiply") else (value.args,)
     for x, other in pairs:
         array = constant(other)
-        norm = norm_call_of(scope.value(x)) if array is not None and scope.used_once(x) else None
-        if norm is None or array is None or shape(x) != shape(value):
+        if array is None or not scope.used_once(x) or shape(x) != shape(value):
             continue
-        if op == "multiply":
-            return norm.multiplied(array)
-        return norm.added(array if op == "add" else -array)
+        if norm := norm_call_of(scope.value(x)):
+            return _joined(norm, op, array)
+        if turned := _turned(scope, scope.value(x)):
+            return turned.with_constant(op, array)
     return None
 
 
-def _standardized(scope: Scope, value: relax.Call) -> NormCall | Declined | None:
+def _turned(scope: Scope, value: relax.Expr) -> _Turned | None:
+    """Return the norm that ``value`` transposes, or None."""
+    if operator(value) != "permute_dims" or not scope.used_once(value.args[0]):
+        return None
+    norm = norm_call_of(scope.value(value.args[0]))
+    rank = len(shape(value))
+    axes = value.attrs.axes
+    order = range(rank)[::-1] if axes is None else (int(axis) % rank for axis in axes)
+    return None if norm is None else _Turned(norm, tuple(order))
+
+
+def _standardized(scope: Scope, value: relax.Call) -> NormCall | _Turned | Declined | None:
     """Return the norm that the quotient of a tensor and its deviation is."""
     for numerator, deviation, factor in _quotients(scope, value):
         for x, own in _scaled(scope, numerator):
             if deviation.divides(scope, x):
-                return _norm(deviation, factor * own)
+                return _norm(scope, deviation, factor * own)
     return None
 
 
@@ -117,7 +157,7 @@ def _scaled(scope: Scope, operand: relax.Expr) -> Iterator[Scaled]:
                 yield x, array
 
 
-def _shifted_product(scope: Scope, value: relax.Call) -> NormCall | Declined | None:
+def _shifted_product(scope: Scope, value: relax.Call) -> NormCall | _Turned | Declined | None:
     """Return the norm that ``x * g + (beta - mean(x) * g)`` is."""
     for product, rest in (value.args, reversed(value.args)):
         if operator(scope.value(product)) != "multiply":
@@ -136,7 +176,9 @@ def _shifted_product(scope: Scope, value: relax.Call) -> NormCall | Declined | N
                 if any(
                     mean and is_same(mean[0], x) and mean[1] == deviation.axes for mean in means
                 ):
-                    norm = _norm(deviation, gamma)
+                    norm = _norm(scope, deviation, gamma)
+                    if isinstance(norm, _Turned):
+                        return norm.with_constant("add", beta)
                     return norm.added(beta) if isinstance(norm, NormCall) else norm
     return None
 
@@ -177,12 +219,33 @@ def _inverse(scope: Scope, operand: relax.Expr) -> tuple[Deviation | None, np.nd
     return None, ONE
 
 
-def _norm(deviation: Deviation, factor: np.ndarray) -> NormCall | Declined | None:
-    """Return the norm of a deviation, with gamma."""
+def _norm(
+    scope: Scope, deviation: Deviation, factor: np.ndarray
+) -> NormCall | _Turned | Declined | None:
+    """Return the norm of a deviation, with gamma; axes that are not the last ones are moved."""
+    x, axes = deviation.x, deviation.axes
+    rank = len(shape(x))
+    order = [*(axis for axis in range(rank) if axis not in axes), *axes]
+    if order == list(range(rank)):
+        return _norm_of_rows(deviation, factor)
+    dims = [shape(x)[axis] for axis in axes]
+    if not all(isinstance(size, int) for size in dims):
+        return Declined(f"it normalizes axes {list(axes)} of {shape(x)}, whose sizes are open")
+    rows = scope.emit("rows", relax.op.permute_dims(x, order))
+    last = tuple(range(rank - len(axes), rank))
+    norm = _norm_of_rows(replace(deviation, x=rows, axes=last), ONE)
+    if not isinstance(norm, NormCall):
+        return norm
+    turned = _Turned(norm, tuple(int(axis) for axis in np.argsort(order)))
+    return turned.with_constant("multiply", factor) or Declined(
+        f"its gamma {factor.shape} is not that of axes {list(axes)} of {shape(x)}"
+    )
+
+
+def _norm_of_rows(deviation: Deviation, factor: np.ndarray) -> NormCall | Declined | None:
+    """Return the norm of a deviation along the last axes, with gamma."""
     x, axes = deviation.x, deviation.axes
     dims = shape(x)
-    if axes != tuple(range(len(dims) - len(axes), len(dims))):
-        return Declined(f"it normalizes axes {list(axes)} of {dims}, which are not the last ones")
     if not all(isinstance(dims[axis], int) for axis in axes):
         return Declined(f"it normalizes axes {list(axes)} of {dims}, whose sizes are open")
     if not deviation.centred and axes[0] == 0:

@@ -18,6 +18,7 @@ from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
 from relay_int8.compiler.passes.lower.lower_arithmetic import LowerArithmetic
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
+from relay_int8.compiler.passes.lower.multiply_powers import MultiplyPowers
 from relay_int8.compiler.passes.lower.parallel_islands import ParallelIslands
 from relay_int8.compiler.passes.lower.place_concats import PlaceConcats
 from relay_int8.compiler.passes.lower.realize import Realize
@@ -110,6 +111,7 @@ def island_passes() -> list[Pass]:
     return [
         GuardIndices(),
         GuardDivision(),
+        MultiplyPowers(),
         CompareBooleans(),
         relax.backend.DispatchSortScan(),
         relax.transform.LegalizeOps(),

@@ -36,6 +36,8 @@ from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts
 
 UNROLLED = 120  # columns of y times columns of the kernel; more is too much code
+NARROW_KERNEL = 3  # columns of a kernel; tiles under wider ones read many more columns of x
+WINDOWED_COLUMNS = 14  # of such a tile: more of y and x do not fit the registers together
 ROUND = 4  # multiple that the columns of y are rounded up to on wide images
 
 
@@ -63,7 +65,10 @@ def is_wide(cols: BorderedAxis) -> bool:
 def row_of(spec: Conv2d) -> OutputRow:
     """Return what the schedule needs to know of a row."""
     cols = axes_of(spec)[1]
-    return OutputRow(edges=any(cols.crosses), short=cols.out * cols.kernel <= UNROLLED)
+    edges, short = any(cols.crosses), cols.out * cols.kernel <= UNROLLED
+    if edges and not short and cols.kernel > NARROW_KERNEL:
+        return OutputRow(edges=True, short=False, columns=WINDOWED_COLUMNS)
+    return OutputRow(edges=edges, short=short)
 
 
 def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:

@@ -7,6 +7,7 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from schedules.cpu.conv2d import row_of
 from schedules.cpu.dot import accumulators
 from schedules.cpu.tile_rule import OutputRow, Shape, default_tiles
 from schedules.spec import Conv2d
@@ -115,3 +116,13 @@ def test_accumulators_stay_in_registers(size, kernel, padding):
     spills = len(re.findall(r"\bvmov\w+\s+%zmm\d+, -?\d*\(%rsp\)", assembly))
     assert products > 0
     assert spills <= products // 20  # constants of the epilogue may spill, accumulators not
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("kernel", "most"), [(3, 16), (5, 14)])
+def test_tiles_leave_registers_for_the_columns_of_wide_kernels(kernel, most):
+    spec = Conv2d(
+        batch=1, in_channels=64, height=256, width=256, out_channels=16, kernel=(kernel, kernel),
+        padding=(kernel // 2,) * 4, x="uint8", y="uint8",
+    )  # fmt: skip
+    assert row_of(spec).columns == most

@@ -49,22 +49,37 @@ class Matrices:
     ----------
     outer, rows, columns
         Of x; y has the columns as rows.
-    blocks
-        How many matrices are the blocks of channels of one image; 1 where there are none.
     channels
-        Channels of an image: rows or columns of its matrices together; 0 where there are none.
+        Of an image whose blocks of channels the matrices are; 0 where there are none.
+    packs
+        Whether y has the blocks, of 16 rows of x each, or x, of 16 columns.
     """
 
     outer: Any
     rows: int
     columns: int
-    blocks: int = 1
     channels: int = 0
+    packs: bool = False
+
+    @property
+    def blocks(self) -> int:
+        """Matrices of an image."""
+        return max(1, -(-self.channels // SIDE))
 
     @property
     def cut(self) -> int:
         """Channels of the last block; 0 where it is whole."""
         return self.channels % SIDE
+
+    def starts(self, matrix: Expr) -> tuple[Expr, Expr]:
+        """Return where a matrix begins in x and in y: row major images have no missing channels."""
+        blocked = matrix * (self.rows * self.columns)
+        if not self.channels:
+            return blocked, blocked
+        channel = matrix // self.blocks * self.channels + matrix % self.blocks * SIDE
+        if self.packs:
+            return channel * self.columns, blocked
+        return blocked, channel * self.rows
 
 
 def matrices(spec: Move, layouts: Layouts) -> Matrices | None:
@@ -73,10 +88,10 @@ def matrices(spec: Move, layouts: Layouts) -> Matrices | None:
     if spec.x not in BYTES:
         return None
     if spec.move in ("copy", "reshape") and {source, target} == {NCHW16C, ROW}:
-        n, channels, *size = spec.x_shape if source == NCHW16C else spec.y_shape
-        blocks, pixels = -(-int(channels) // SIDE), math.prod(size)
-        rows, columns = (pixels, SIDE) if source == NCHW16C else (SIDE, pixels)
-        found = Matrices(n * blocks, rows, columns, blocks, int(channels))
+        n, c, *size = spec.x_shape if source == NCHW16C else spec.y_shape
+        packs, channels, pixels = target == NCHW16C, int(c), math.prod(size)
+        rows, columns = (SIDE, pixels) if packs else (pixels, SIDE)
+        found = Matrices(n * -(-channels // SIDE), rows, columns, channels, packs)
     elif spec.move == "transpose" and source == target == ROW:
         exchanged = _exchanged(spec.arguments)
         if exchanged is None:
@@ -162,44 +177,34 @@ class _Tile:
         outer, tile = task // (self.down * self.across), task % (self.down * self.across)
         row = tirx.min(tile // self.across * self.rows, T.int64(rows - self.rows))
         column = tirx.min(tile % self.across * self.columns, T.int64(columns - self.columns))
-        is_whole = outer % self.of_what.blocks < self.of_what.blocks - 1
         if not self.of_what.cut:
             self._move(outer, (row, column), x, y, SIDE)
             return
-        with T.If(is_whole):
+        with T.If(outer % self.of_what.blocks < self.of_what.blocks - 1):
             with T.Then():
                 self._move(outer, (row, column), x, y, SIDE)
             with T.Else():
                 self._move(outer, (row, column), x, y, self.of_what.cut)
 
-    def _move(self, outer: Expr, corner: tuple[Expr, Expr], x: Any, y: Any, kept: int) -> None:
+    def _move(self, matrix: Expr, corner: tuple[Expr, Expr], x: Any, y: Any, kept: int) -> None:
         """Emit one tile, of whose channels ``kept`` exist."""
         (row, column), found = corner, self.of_what
-        # Images in row major have no channels to make the last block whole.
-        image, block = outer // found.blocks, outer % found.blocks
-        first = outer
-        if found.channels:
-            first = image * found.channels + block * SIDE
-        is_packing = bool(found.channels) and found.rows == SIDE
-        is_unpacking = bool(found.channels) and not is_packing
-        x_start = first * found.columns if is_packing else outer * (found.rows * found.columns)
-        y_start = first * found.rows if is_unpacking else outer * (found.rows * found.columns)
-        x_kept, y_kept = (kept if side else SIDE for side in (is_packing, is_unpacking))
+        x_start, y_start = found.starts(matrix)
+        x_kept, y_kept = (kept, SIDE) if found.packs else (SIDE, kept)
 
         def _row(i: int, count: int) -> Expr:
             return x[ramp(count, x_start + (row + i) * found.columns + column)]
 
-        def _store(i: int, value: Expr, shift: int = 0) -> None:
-            count = int(value.ty.dtype.lanes)
-            here = y_start + (column + i) * found.rows + row + shift
-            T.buffer_store(y, value, [ramp(count, here)])
+        def _store(i: int, value: Expr) -> None:
+            here = y_start + (column + i) * found.rows + row
+            T.buffer_store(y, value, [ramp(int(value.ty.dtype.lanes), here)])
 
         if BYTES[self.dtype] == 4:
             words = [_row(i, SIDE) if i < x_kept else _zeros(self.dtype) for i in range(SIDE)]
             for i, value in enumerate(transposed(words)[:y_kept]):
                 _store(i, value)
         elif self.rows > self.columns:
-            self._gather(_row, lambda i, value: _store(i, value), y_kept)
+            self._gather(_row, _store, y_kept)
         else:
             self._scatter(_row, _store, x_kept)
 
@@ -219,7 +224,7 @@ class _Tile:
             store(i, _as(value, self.dtype))
 
     def _scatter(
-        self, row: Callable[[int, int], Expr], store: Callable[..., None], kept: int
+        self, row: Callable[[int, int], Expr], store: Callable[[int, Expr], None], kept: int
     ) -> None:
         """Emit a tile of 16 rows by 64 bytes: vectors of four columns of y."""
         zero = _as(_zeros("int32"), self.dtype)

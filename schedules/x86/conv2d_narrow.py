@@ -67,8 +67,6 @@ class Geometry:
         Rows of a task.
     reach
         Rows and columns of x beside the first that a pixel of y reads.
-    x_width
-        Pixels of a row of x, with its border.
     padded
         Whether x has one.
     """
@@ -77,7 +75,6 @@ class Geometry:
     width: int
     rows: int
     reach: tuple[int, int]
-    x_width: int
     padded: bool
 
     @classmethod
@@ -87,11 +84,15 @@ class Geometry:
         (down, across) = ((k - 1) * d for k, d in zip(spec.kernel, spec.dilation, strict=True))
         if not (down or across or padded):
             height, width = 1, height * width
-        x_width = width + across if padded or height == 1 else spec.width
-        row = x_width * -(-spec.in_channels // LANES) * LANES
+        row = (width + across) * -(-spec.in_channels // LANES) * LANES
         rows = max(1, min(PADDED_BYTES // row - down, MOST_ROWS)) if padded else MOST_ROWS
         count = -(-height // rows)
-        return cls(height, width, -(-height // count), (down, across), x_width, padded)
+        return cls(height, width, -(-height // count), (down, across), padded)
+
+    @property
+    def x_width(self) -> int:
+        """Pixels of a row of x, with its border."""
+        return self.width + self.reach[1]
 
     @property
     def tasks(self) -> int:

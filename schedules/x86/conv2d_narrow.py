@@ -15,7 +15,7 @@ times; a lane sums a quarter of a pixel's channels, and the quarters are added a
         c/16  kh  kw     4 registers of pixels by oc weights
         oc               quarters added, epilogue, one store
 
-Convolutions of single pixels read an image as one row.
+Convolutions of single pixels read an image whose rows are short as one row.
 
 Exact:  integers always.
 """
@@ -51,7 +51,7 @@ TASK = "rows"
 WIDEST = 6  # output channels: 24 registers of sums
 QUARTERS = VNNI_LANES.dot.width  # lanes of a pixel, and pixels of a register
 PADDED_BYTES = 1 << 18  # of the rows of a task with their border: a part of an L2 cache
-MOST_ROWS = 16  # of a task
+MOST_ROWS = 8  # of a task
 SERIAL_STEPS = 1 << 12  # vector steps; fewer are not worth waking other threads
 
 
@@ -62,13 +62,13 @@ class Geometry:
     Parameters
     ----------
     height, width
-        Of y; a convolution of single pixels has one row.
+        Of y; a convolution of single pixels has one row where an image's are short.
     rows
         Rows of a task.
     reach
         Rows and columns of x beside the first that a pixel of y reads.
     padded
-        Whether x has one.
+        Whether x has a border.
     """
 
     height: int
@@ -82,7 +82,7 @@ class Geometry:
         """Return those of a convolution."""
         (height, width), padded = spec.out_size, any(spec.padding)
         (down, across) = ((k - 1) * d for k, d in zip(spec.kernel, spec.dilation, strict=True))
-        if not (down or across or padded):
+        if width < LANES and not (down or across or padded):
             height, width = 1, height * width
         row = (width + across) * -(-spec.in_channels // LANES) * LANES
         rows = max(1, min(PADDED_BYTES // row - down, MOST_ROWS)) if padded else MOST_ROWS

@@ -15,6 +15,7 @@ from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from schedules.cpu.arithmetic import ARITHMETIC_CPU
+from schedules.cpu.bilinear import BILINEAR_CPU
 from schedules.cpu.channel_extremes import CHANNEL_EXTREMES_CPU
 from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
 from schedules.cpu.columns import SOFTMAX_COLUMNS_CPU
@@ -64,6 +65,7 @@ from schedules.cuda.dp4a.conv2d_f16 import CONV2D_F16_CUDA
 from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
 from schedules.cuda.dp4a.dense import DENSE_DP4A, DENSE_F16_CUDA, DENSE_F32_CUDA
 from schedules.cuda.layout_flexible import (
+    BILINEAR_CUDA,
     BINARY_CUDA,
     BOUND_CUDA,
     CONCAT_CUDA,
@@ -153,6 +155,7 @@ _ORDER = (
     CONV2D_ANY_GROUP_F32,
     POOL2D_CPU,
     INTERPOLATE_CPU,
+    BILINEAR_CPU,
     BINARY_CPU,
     BOUND_CPU,
     RESCALE_CPU,
@@ -209,6 +212,7 @@ _ORDER = (
     DENSE_MMA,
     POOL2D_CUDA,
     INTERPOLATE_CUDA,
+    BILINEAR_CUDA,
     BINARY_CUDA,
     BOUND_CUDA,
     RESCALE_CUDA,

@@ -45,6 +45,14 @@ def axis_taps(size: int, out: int, coordinates: str) -> npt.NDArray[np.int32]:
     return np.array(taps, np.int32).T.reshape(-1)
 
 
+def axis_lerps(
+    size: int, out: int, coordinates: str
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Return int32 (2 * out,): all first pixels, all second ones; float32 weights of the second."""
+    first, second, shares = zip(*axis_pairs(size, out, coordinates), strict=True)
+    return np.array([first, second], np.int32).reshape(-1), np.array(shares, np.float32)
+
+
 def axis_pairs(size: int, out: int, coordinates: str) -> list[tuple[int, int, Fraction]]:
     """Return for each output pixel the two it lies between, and the exact weight of the second."""
     pairs = []

@@ -10,10 +10,11 @@ from tvm import relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import INTERPOLATE, Group
 from relay_int8.numerics import qparams
-from relay_int8.numerics.interpolation import COORDINATES, UNIT, axis_pairs, axis_taps
+from relay_int8.numerics.interpolation import COORDINATES, UNIT, axis_lerps, axis_pairs, axis_taps
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.kernel import Kernel, zero_points
 from relay_int8.operators.operator import Array, Holds, Operator
+from schedules.spec import Bilinear
 from schedules.spec import Interpolate as Spec
 
 
@@ -57,6 +58,27 @@ class Interpolate(Operator):
             "m": qparams.average_multipliers(xs[0].scale, y.scale, np.array([UNIT**2])),
             "z": zero_points(xs[0], y),
             "clamp": y.clamp,
+        }
+
+    def float_kernel(self, group: Group) -> Kernel:
+        """Return a kernel with the same pixels, and weights of float32."""
+        batch, channels, height, width = dataflow.shape(group.inputs[0])
+        out_height, out_width = dataflow.shape(group.root)[2:]
+        mode = str(group.root.attrs.coordinate_transformation_mode)
+        rows, row_weights = axis_lerps(height, out_height, mode)
+        columns, column_weights = axis_lerps(width, out_width, mode)
+        spec = Bilinear(
+            batch=batch,
+            channels=channels,
+            height=height,
+            width=width,
+            out_size=(out_height, out_width),
+        )
+        return spec, {
+            "rows": rows,
+            "row_weights": row_weights,
+            "columns": columns,
+            "column_weights": column_weights,
         }
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:

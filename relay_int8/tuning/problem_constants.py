@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.numerics.interpolation import axis_lerps
 from relay_int8.numerics.multipliers import fixed_constants
 from schedules.reference.kernels import reference
 from schedules.spec import (
     GATES_ALONE,
     Attention,
+    Bilinear,
     Binary,
     Bound,
     Conv2d,
@@ -105,6 +107,10 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
     if isinstance(spec, Interpolate):
         arrays["rows"] = random_taps(rng, spec.height, spec.out_size[0])
         arrays["columns"] = random_taps(rng, spec.width, spec.out_size[1])
+    if isinstance(spec, Bilinear):
+        for axis, name in enumerate(("row", "column")):
+            size, out = spec.shape("x")[2 + axis], spec.out_size[axis]
+            arrays[f"{name}s"], arrays[f"{name}_weights"] = axis_lerps(size, out, "half_pixel")
     if isinstance(spec, Bound):
         arrays["bound"] = values_of_type(rng, math.prod(spec.bound_shape), y)
     if isinstance(spec, Normalize):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedules.bodies.bilinear import BILINEAR
 from schedules.bodies.binary import BINARY
 from schedules.bodies.bound import BOUND
 from schedules.bodies.concat import CONCAT
@@ -16,6 +17,7 @@ from schedules.bodies.table import TABLE
 from schedules.cuda.elementwise import on_cuda
 
 POOL2D_CUDA = on_cuda(POOL2D)
+BILINEAR_CUDA = on_cuda(BILINEAR)
 BINARY_CUDA = on_cuda(BINARY)
 BOUND_CUDA = on_cuda(BOUND)
 RESCALE_CUDA = on_cuda(RESCALE)

@@ -13,7 +13,7 @@ import numpy as np
 
 from schedules.reference.exact import clamp, to_integer
 from schedules.reference.functions import gelu, sigmoid
-from schedules.reference.interpolating import interpolate
+from schedules.reference.interpolating import bilinear, interpolate
 from schedules.reference.normalizing import normalize, softmax
 from schedules.reference.products import attention, product
 from schedules.reference.recurrence import recurrence
@@ -225,6 +225,7 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "channel_means": _channel_means,
     "channel_extremes": _channel_extremes,
     "interpolate": interpolate,
+    "bilinear": bilinear,
     "sample2d": sample2d,
     "sigmoid": sigmoid,
     "gelu": gelu,

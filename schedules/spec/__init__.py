@@ -28,7 +28,7 @@ from schedules.spec.elementwise import (
     Table,
 )
 from schedules.spec.functions import Gelu, Sigmoid
-from schedules.spec.interpolating import Interpolate
+from schedules.spec.interpolating import Bilinear, Interpolate
 from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
@@ -56,6 +56,7 @@ __all__ = [
     "Activation",
     "Arithmetic",
     "Attention",
+    "Bilinear",
     "Binary",
     "Bound",
     "Cell",

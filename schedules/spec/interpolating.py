@@ -1,11 +1,11 @@
-"""Bilinear resize of an image."""
+"""Bilinear resizes of images, of integers and of floats."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedules.spec.operator_spec import Pair, QType, Shape, Size
+from schedules.spec.operator_spec import OperatorSpec, Pair, QType, Shape, Size
 from schedules.spec.requantizing import Requantizing
 
 WEIGHT_BITS = 11
@@ -44,3 +44,47 @@ class Interpolate(Requantizing):
         """Logical shape of activation ``name`` ("x" or "y")."""
         size = (self.height, self.width) if name == "x" else self.out_size
         return (self.batch, self.channels, *size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bilinear(OperatorSpec):
+    """Bilinear resize of float32: along columns, then rows, ``fma(second - first, weight, first)``.
+
+    Params: rows int32 (2 * oh,): all first rows, all second ones, each ascending; row_weights
+    float32 (oh,) of the second; columns int32 (2 * ow,) and column_weights float32 (ow,) likewise.
+    """
+
+    kind: ClassVar[str] = "bilinear"
+    batch: Size
+    channels: int
+    height: int
+    width: int
+    out_size: Pair
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Names of the constants it reads."""
+        return ("rows", "row_weights", "columns", "column_weights")
+
+    def constant_dtype(self, name: str) -> str:
+        """Element type of constant ``name``."""
+        return "int32" if name in ("rows", "columns") else "float32"
+
+    def lengths(self) -> dict[str, int]:
+        """How many elements each constant has."""
+        rows, columns = self.out_size
+        return {
+            "rows": 2 * rows,
+            "row_weights": rows,
+            "columns": 2 * columns,
+            "column_weights": columns,
+        }
+
+    def shape(self, name: str) -> Shape:
+        """Logical shape of activation ``name`` ("x" or "y")."""
+        size = (self.height, self.width) if name == "x" else self.out_size
+        return (self.batch, self.channels, *size)
+
+    def dtype(self, name: str) -> str:
+        """Element type of activation ``name``."""
+        return "float32"

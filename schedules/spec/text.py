@@ -13,7 +13,7 @@ from tvm import tirx
 from schedules.spec.arithmetic import Arithmetic
 from schedules.spec.elementwise import Binary, Bound, Dequantize, Quantize, Rescale, Table
 from schedules.spec.functions import Gelu, Sigmoid
-from schedules.spec.interpolating import Interpolate
+from schedules.spec.interpolating import Bilinear, Interpolate
 from schedules.spec.linear import Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
@@ -48,6 +48,7 @@ Spec = (
     | Sigmoid
     | Gelu
     | Interpolate
+    | Bilinear
     | Product
     | Attention
     | Normalize
@@ -80,6 +81,7 @@ SPECS: dict[str, type[Spec]] = {
         Sigmoid,
         Gelu,
         Interpolate,
+        Bilinear,
         Product,
         Attention,
         Normalize,

@@ -12,6 +12,7 @@ from schedules.layout import NCHW16C, ROW
 from schedules.selection import select
 from schedules.space import Kernel
 from schedules.spec import (
+    Bilinear,
     Binary,
     Bound,
     Concat,
@@ -73,6 +74,7 @@ SPECS = {
     "interpolate": Interpolate(
         batch=2, channels=24, height=6, width=5, out_size=(9, 4), x="uint8", y="int8"
     ),
+    "bilinear": Bilinear(batch=2, channels=3, height=6, width=5, out_size=(9, 20)),
     "max": dataclasses.replace(POOL, reduce="max"),
     "add": Binary(operator="add", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),
     "greater": Binary(operator="max", a_shape=IMAGE, b_shape=IMAGE, a="uint8", b="int8", y="uint8"),

@@ -6,12 +6,13 @@ of the network, or given by a norm, which rounds its floats itself), and an inte
 its result. So the last layer gives float directly, an operator that only moves the network's
 results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
 alone, since a convolution with a fused sum gives integers, and takes integers to add. Layers that
-transform sound to spectra stay in float (:mod:`relay_int8.quantization.transforms`).
+transform sound to spectra stay in float (:mod:`relay_int8.quantization.transforms`), and so do
+moves between inputs and results (:mod:`relay_int8.quantization.states`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tvm import IRModule, relax
 
@@ -25,6 +26,8 @@ from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import separate_functions
 from relay_int8.quantization.signs import non_negative, one_sided
+from relay_int8.quantization.states import REASON as STATE_REASON
+from relay_int8.quantization.states import returned_states
 from relay_int8.quantization.transforms import transform_refusals
 
 
@@ -56,11 +59,12 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
     groups = find_groups(func, separate=separate)
     _require_known(groups, config)
     refused = _transforms(groups, func, config) | dict(refused or {})
-    reasons = _reasons(groups, config, refused)
+    states = returned_states(groups, set(func.params), set(dataflow.results(func)))
+    reasons = _reasons(groups, config, refused, states)
     while unread := _unread_sums(groups, reasons) | _unread_functions(groups, reasons):
         separate |= unread
         groups = find_groups(func, separate=separate)
-        reasons = _reasons(groups, config, refused)
+        reasons = _reasons(groups, config, refused, states)
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
         LayerPlan(
@@ -143,7 +147,10 @@ def _excluded(group: Group, config: QuantConfig) -> bool:
 
 
 def _reasons(
-    groups: list[Group], config: QuantConfig, refused: Mapping[str, str]
+    groups: list[Group],
+    config: QuantConfig,
+    refused: Mapping[str, str],
+    states: Collection[str],
 ) -> dict[str, str | None]:
     """Return, for each group, why it stays in float, or None."""
     reasons: dict[str, str | None] = {
@@ -161,6 +168,8 @@ def _reasons(
     rounding = _rounding(groups, producer)
 
     def _not_worth(group: Group) -> str | None:
+        if group.name in states:
+            return STATE_REASON
         for var in group.inputs:
             source = producer.get(var)
             if source is None and operator_of(group).prepares_input:

@@ -1,0 +1,43 @@
+"""States that a network takes and returns, such as caches of keys and values, are moved in float.
+
+    past (input) -+
+    new ----------+- concat -+- moves -> result
+                             +- attention, or a layer: reads a quantized copy
+
+In bytes the caller would get back, rounded, the floats that it gave, and the new ones too; a state
+that goes through a network again and again would be rounded in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tvm import relax
+
+from relay_int8.graph.group import Group
+from relay_int8.quantization.transforms import MOVES
+
+REASON = "the network takes and returns what it moves: that stays as exact as it was given"
+
+
+def returned_states(
+    groups: Sequence[Group], inputs: Collection[relax.Var], results: Collection[relax.Var]
+) -> frozenset[str]:
+    """Return the moves between inputs and results of a network, concats among them, by name.
+
+    Parameters
+    ----------
+    groups
+        Of the network, in their order.
+    inputs, results
+        What the network takes and returns.
+    """
+    moves = [group for group in groups if group.kind in MOVES and group.activation is None]
+    given, returned = set(inputs), set(results)
+    for group in moves:
+        if not given.isdisjoint(group.inputs):
+            given.add(group.output)
+    for group in reversed(moves):
+        if group.output in returned:
+            returned.update(group.inputs)
+    return frozenset(group.name for group in moves if group.output in given & returned)

@@ -39,7 +39,7 @@ def gate_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable) 
     for group in groups:
         if group.kind != DENSE or group.name not in integer or group.output not in gated:
             continue
-        noise = _noise(group, plan, table)
+        noise = layer_noise(group, plan, table)
         if noise > MOST:
             refused[group.name] = (
                 f"rounding to 8 bits would move the arguments of gates by {noise:.2g}, as its "
@@ -48,7 +48,8 @@ def gate_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable) 
     return refused
 
 
-def _noise(layer: Group, plan: Plan, table: CalibrationTable) -> float:
+def layer_noise(layer: Group, plan: Plan, table: CalibrationTable) -> float:
+    """Return the deviation of what rounding input and weights adds to a layer's sums."""
     entry = table.entries[plan.tensors[str(layer.inputs[0].name)].like]
     s_x = entry.qparams().scale
     s_w = qparams.weight_scales(layer.weight_rows, layer.bias_or_zero, s_x)

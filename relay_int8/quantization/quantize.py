@@ -44,6 +44,7 @@ from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.simulation import Simulation
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
 from relay_int8.quantization.refusals import out_of_range, plan_without, require_integers
+from relay_int8.quantization.steep import steep_refusals
 from schedules.targets import native_target
 
 
@@ -191,20 +192,21 @@ def _in_range(
     """Return the plan without layers that have no integers, and the network to be quantized."""
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = out_of_range(corrected, plan, params) | _gates(reference, plan, table, config)
+    refused = out_of_range(corrected, plan, params) | _spoiled(reference, plan, table, config)
     if refused:
         plan = plan_without(refused, plan, reference, config)
         corrected = _corrected(reference, plan, table, config, data, progress)
     return plan, corrected
 
 
-def _gates(
+def _spoiled(
     reference: IRModule, plan: Plan, table: CalibrationTable, config: QuantConfig
 ) -> dict[str, str]:
-    """Return the layers whose rounding would swing gates; none where integers are required."""
+    """Return the layers whose rounding others would magnify; none where integers are required."""
     if config.require_int8:
         return {}
-    return gate_refusals(find_groups(reference["main"], separate=plan.additions), plan, table)
+    groups = find_groups(reference["main"], separate=plan.additions)
+    return gate_refusals(groups, plan, table) | steep_refusals(groups, plan, table)
 
 
 def _with_pairs(

@@ -43,6 +43,7 @@ from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
 from relay_int8.compiler.passes.normalize.fold_pad import FoldPad
 from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
 from relay_int8.compiler.passes.normalize.join_masks import JoinMasks
+from relay_int8.compiler.passes.normalize.join_sums import JoinSums
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
@@ -84,6 +85,7 @@ def normalize_passes() -> list[Pass]:
         FoldPad(),
         MergeBranches(),
         FoldAffine(),
+        JoinSums(),
         JoinMasks(),
         LowerBatchNorm(),
         LowerTransposedConv(),

@@ -192,7 +192,7 @@ def _in_range(
     """Return the plan without layers that have no integers, and the network to be quantized."""
     params = {name: table.entries[name].qparams() for name in plan.calibrated}
     corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = out_of_range(corrected, plan, params) | _spoiled(reference, plan, table, config)
+    refused = _spoiled(reference, plan, table, config) | out_of_range(corrected, plan, params)
     if refused:
         plan = plan_without(refused, plan, reference, config)
         corrected = _corrected(reference, plan, table, config, data, progress)

@@ -47,7 +47,7 @@ def steep_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
             for var in (group.inputs[0], group.output)
         )
         multiplied = steepness(function, x, y)
-        if multiplied <= MOST:
+        if not multiplied > MOST:  # nan: not finite somewhere, which ranges refuse anyway
             continue
         refused[group.name] = _reason("its argument", multiplied)
         layer = layers.get(group.inputs[0])

@@ -7,12 +7,13 @@ its result. So the last layer gives float directly, an operator that only moves 
 results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
 alone, since a convolution with a fused sum gives integers, and takes integers to add. Layers that
 transform sound to spectra stay in float (:mod:`relay_int8.quantization.transforms`), and so do
-moves between inputs and results (:mod:`relay_int8.quantization.states`).
+moves between inputs and results (:mod:`relay_int8.quantization.states`) and poolings that are asked
+for positions too (:mod:`relay_int8.quantization.maxima`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from tvm import IRModule, relax
 
@@ -25,8 +26,8 @@ from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import separate_functions
+from relay_int8.quantization.maxima import located_maxima
 from relay_int8.quantization.signs import non_negative, one_sided
-from relay_int8.quantization.states import REASON as STATE_REASON
 from relay_int8.quantization.states import returned_states
 from relay_int8.quantization.transforms import transform_refusals
 
@@ -59,12 +60,13 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
     groups = find_groups(func, separate=separate)
     _require_known(groups, config)
     refused = _transforms(groups, func, config) | dict(refused or {})
-    states = returned_states(groups, set(func.params), set(dataflow.results(func)))
-    reasons = _reasons(groups, config, refused, states)
+    exact = located_maxima(groups)
+    exact |= returned_states(groups, set(func.params), set(dataflow.results(func)))
+    reasons = _reasons(groups, config, refused, exact)
     while unread := _unread_sums(groups, reasons) | _unread_functions(groups, reasons):
         separate |= unread
         groups = find_groups(func, separate=separate)
-        reasons = _reasons(groups, config, refused, states)
+        reasons = _reasons(groups, config, refused, exact)
     integer = [group for group in groups if reasons[group.name] is None]
     layers = tuple(
         LayerPlan(
@@ -150,7 +152,7 @@ def _reasons(
     groups: list[Group],
     config: QuantConfig,
     refused: Mapping[str, str],
-    states: Collection[str],
+    exact: Mapping[str, str],
 ) -> dict[str, str | None]:
     """Return, for each group, why it stays in float, or None."""
     reasons: dict[str, str | None] = {
@@ -168,8 +170,8 @@ def _reasons(
     rounding = _rounding(groups, producer)
 
     def _not_worth(group: Group) -> str | None:
-        if group.name in states:
-            return STATE_REASON
+        if group.name in exact:
+            return exact[group.name]
         for var in group.inputs:
             source = producer.get(var)
             if source is None and operator_of(group).prepares_input:

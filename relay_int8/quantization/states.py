@@ -22,8 +22,8 @@ REASON = "the network takes and returns what it moves: that stays as exact as it
 
 def returned_states(
     groups: Sequence[Group], inputs: Collection[relax.Var], results: Collection[relax.Var]
-) -> frozenset[str]:
-    """Return the moves between inputs and results of a network, concats among them, by name.
+) -> dict[str, str]:
+    """Return the moves between inputs and results, concats among them, by name, and why.
 
     Parameters
     ----------
@@ -40,4 +40,4 @@ def returned_states(
     for group in reversed(moves):
         if group.output in returned:
             returned.update(group.inputs)
-    return frozenset(group.name for group in moves if group.output in given & returned)
+    return {group.name: REASON for group in moves if group.output in given & returned}

@@ -47,6 +47,7 @@ from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
+from relay_int8.compiler.passes.normalize.move_scale import MoveScale
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
@@ -81,6 +82,7 @@ def normalize_passes() -> list[Pass]:
         MoveBias(),
         DropExpand(),
         CanonicalizeActivation(),
+        MoveScale(),
         FoldPad(),
         MergeBranches(),
         FoldAffine(),

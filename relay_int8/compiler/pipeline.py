@@ -28,6 +28,7 @@ from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
+from relay_int8.compiler.passes.normalize.canonicalize_guard import CanonicalizeGuard
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
@@ -67,6 +68,7 @@ def normalize_passes() -> list[Pass]:
         FoldSamples(),
         TransposeQuantized(),
         ReplaceSplit(),
+        CanonicalizeGuard(),
         CanonicalizeNorm(),
         CanonicalizeSequence(),
         LowerTransposedConv(axes=3),

@@ -79,10 +79,11 @@ def test_a_known_mask_that_excludes_nothing_is_left_out(tmp_path):
         dataflow.operator(value) for _, value in dataflow.calls(import_torch(file)["main"])
     ]
     # Of eleven results three have no mask, one a full one; two leave something of every row. Two
-    # exclude whole rows by constants and three may, by values: they choose before and behind the
-    # softmax. One mask is a choice itself.
+    # exclude whole rows by constants and three may, by values: zeros stand for their shares. One of
+    # these masks is a choice itself, and so is one of conditions.
     assert operators.count("nn.softmax") == 11
-    assert operators.count("where") == 2 + 2 * (2 + 3) + 1
+    assert operators.count("where") == 2 + (2 + 3) + 2
+    assert operators.count("isnan") == 2 + 3
 
 
 @pytest.mark.fast

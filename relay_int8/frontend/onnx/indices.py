@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.scatter import scatter_elements as elements_scattered
 from relay_int8.graph.dataflow import constant, dtype, shape
 
@@ -28,18 +29,8 @@ def gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     dims = shape(x)
     axis = int(attributes.get("axis", 0)) % len(dims)
     indices = _from_start(bb, inputs[1], np.array(dims[axis]))
-    positions = constant(indices)
-    if positions is None or not _are_neighbours(positions.reshape(-1)):
-        return relax.op.take(x, indices, axis)
-    first = int(positions.reshape(-1)[0]) if positions.size else 0
-    if positions.size != dims[axis]:
-        x = relax.op.strided_slice(x, [axis], [first], [first + positions.size])
-    if positions.ndim == 1:
-        return x
-    x = bb.emit(x) if isinstance(x, relax.Call) else x
-    if not positions.ndim:
-        return relax.op.squeeze(x, [axis])
-    return relax.op.reshape(x, (*dims[:axis], *positions.shape, *dims[axis + 1 :]))
+    part = sliced_neighbours(bb.emit, x, indices, axis)
+    return relax.op.take(x, indices, axis) if part is None else part
 
 
 def gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -97,11 +88,6 @@ def gathered_elements(x: Array, indices: Array, axis: int) -> Array:
     coordinates: list[Array] = [*np.indices(indices.shape, sparse=True)]
     coordinates[axis] = _valid(indices, np.array(x.shape[axis]))
     return np.asarray(x[tuple(coordinates)])
-
-
-def _are_neighbours(positions: Array) -> bool:
-    flat = positions.reshape(-1)
-    return bool(flat.size == 0 or np.array_equal(flat - flat[0], np.arange(flat.size)))
 
 
 def _coordinate_extents(x: relax.Expr, indices: relax.Expr, first: int) -> Array:

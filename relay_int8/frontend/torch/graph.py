@@ -21,10 +21,11 @@ from relay_int8.frontend.importing import (
     refuse_operators,
 )
 from relay_int8.frontend.options import Shapes
+from relay_int8.frontend.sharing import share_equal
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
-from relay_int8.frontend.torch.indexing import overwritten
 from relay_int8.frontend.torch.memory import TensorAliases, reads
+from relay_int8.frontend.torch.overwriting import overwritten
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
 from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import constant, shape
@@ -66,7 +67,7 @@ class TorchImporter:
         for node in needed:
             self._convert(node)
         mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
-        return relax.transform.DeadCodeElimination()(mod)
+        return share_equal(relax.transform.DeadCodeElimination()(mod))
 
     def _needed(self) -> list[ProgramNode]:
         """Return the nodes that the results depend on, in order; those in place always count."""

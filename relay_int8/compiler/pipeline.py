@@ -51,6 +51,7 @@ from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.move_scale import MoveScale
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
+from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.tuned_schedules import TunedSchedules
@@ -64,11 +65,11 @@ CUDA_GRAPHS = "relax.backend.use_cuda_graph"
 def normalize_passes() -> list[Pass]:
     """Phase 1, float graph: the canonical form that annotate reads."""
     return [
+        CanonicalizeGuard(),
         FoldConstants(),
         FoldSamples(),
         TransposeQuantized(),
         ReplaceSplit(),
-        CanonicalizeGuard(),
         CanonicalizeNorm(),
         CanonicalizeSequence(),
         LowerTransposedConv(axes=3),
@@ -82,6 +83,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeReshape(),
         CanonicalizeTokens(),
         MoveBias(),
+        SeparateRows(),
         DropExpand(),
         CanonicalizeActivation(),
         MoveScale(),

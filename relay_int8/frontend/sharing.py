@@ -31,8 +31,7 @@ def share_equal(mod: IRModule) -> IRModule:
     def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
         if not isinstance(value, relax.Call) or operator(value) in KEPT:
             return None
-        attrs = None if value.attrs is None else tvm_ffi.StructuralKey(value.attrs)
-        key = (operator(value), attrs, *map(_key, value.args))
+        key = (operator(value), _attributes(value), *map(_key, value.args))
         if key not in first:
             first[key] = scope.bind(scope.name, value)
         return first[key]
@@ -40,15 +39,24 @@ def share_equal(mod: IRModule) -> IRModule:
     return rewrite_main(mod.clone(), _rewrite)
 
 
-def _key(argument: relax.Expr) -> Hashable:
+def _attributes(call: relax.Call) -> Hashable:
+    """Return what tells the attributes of a call from others."""
+    if call.attrs is None:
+        return None
+    key: Hashable = tvm_ffi.StructuralKey(call.attrs)  # type: ignore[call-arg]
+    return key
+
+
+def _key(argument: Any) -> Hashable:
     """Return what tells an argument from others."""
+    kept: Hashable = argument
     if isinstance(argument, relax.Var):
-        return argument
+        return kept
     if isinstance(argument, relax.Tuple):
         return tuple(map(_key, argument.fields))
-    array: Any = constant(argument)
+    array = constant(argument)
     if array is None:
         return str(argument)
     if array.size > MOST_ELEMENTS:
-        return argument
+        return kept
     return dtype(argument), array.shape, array.tobytes()

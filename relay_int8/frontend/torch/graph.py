@@ -29,6 +29,7 @@ from relay_int8.frontend.torch.overwriting import overwritten
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
 from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import constant, shape
+from relay_int8.notices import notice
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
@@ -57,6 +58,7 @@ class TorchImporter:
         self._read: set[str] = set()
         self._memory = TensorAliases()
         self._weights: set[relax.Expr] = set()
+        self._changed = dict.fromkeys(program.changed)  # buffers, in the order of their changes
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -66,6 +68,11 @@ class TorchImporter:
         check_inputs(params)
         for node in needed:
             self._convert(node)
+        if self._changed:
+            notice(
+                f"the model changes {', '.join(self._changed)} as it runs, which is not kept: each "
+                "run begins with what the file holds; give it as an input and an output to keep it"
+            )
         mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
         return share_equal(relax.transform.DeadCodeElimination()(mod))
 
@@ -142,6 +149,9 @@ class TorchImporter:
         if not operands or not result:
             raise FrontendError(f"{node.title} changes an operand in place that it does not have")
         self._values[operands[0]] = self._values[result[0]]
+        whole = self._memory.first(operands[0])
+        if whole in self._program.buffers:
+            self._changed.setdefault(self._program.buffers[whole])
         for part, source, whole in self._memory.change(node):
             value, old = self._values[part], self._values[whole]
             if not source.changes:

@@ -6,7 +6,7 @@
 PyTorch's attention gives zeros for a query of which every key is masked out, and decomposes into
 the first; exporters to ONNX write the second, by which attention is recognized.
 
-Place:  after FoldConstants, before CanonicalizePool makes pooling of ``any``.
+Place:  first, as scores of constants would be folded, and ``any`` become a pooling.
 Exact:  bit-identical for scores below infinity; others have no softmax.
 """
 

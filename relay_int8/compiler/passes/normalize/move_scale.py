@@ -37,9 +37,11 @@ class MoveScale:
 def _moved(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if operator(value) not in ("divide", "multiply") or dtype(value) != "float32":
         return None
-    x, (scale, _) = channel_arithmetic(value) or (None, (0.0, 0.0))
-    bounds = scope.value(x) if x is not None else None
-    factors = np.unique(scale)
+    step = channel_arithmetic(value)
+    if step is None:
+        return None
+    x, (scale, _) = step
+    bounds, factors = scope.value(x), np.unique(scale)
     if operator(bounds) not in BOUNDS or factors.size != 1 or not 0 < factors[0] < np.inf:
         return None
     inner = bounds.args[0]
@@ -63,9 +65,11 @@ def _is_of_layer(scope: Scope, x: relax.Expr) -> bool:
             return constant(value.args[1]) is not None
         if isinstance(value, relax.TupleGetItem):
             norm = scope.value(value.tuple_value)
-            step = (norm.args[0],) if operator(norm) == "nn.batch_norm" else None
-        else:
-            step = channel_arithmetic(value)
+            if operator(norm) != "nn.batch_norm":
+                return False
+            x = norm.args[0]
+            continue
+        step = channel_arithmetic(value)
         if step is None:
             return False
         x = step[0]

@@ -278,3 +278,23 @@ def test_constant_coordinates_along_one_axis(positions: list[list[int]], wanted:
     mod = import_onnx(proto)
     assert [operator(value) for _, value in calls(mod["main"])] == wanted
     np.testing.assert_array_equal(run_relax(mod, X)[0], X[given["i"][:, 0]])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [([0], ["strided_slice", "concat"]), ([1, 2], None), ([0, 2], ["scatter_nd"])],
+    ids=str,
+)
+def test_neighbours_that_are_written_over_are_joined_with_the_rest(rows, wanted):
+    """PyTorch's exporter writes ``x[rows] = y`` as a ScatterND at constant coordinates."""
+    given = {"i": np.array(rows, "int64")[:, None]}
+    updates = np.random.default_rng(1).normal(size=(len(rows), *X.shape[1:])).astype("float32")
+    nodes = [node("Neg", ["u"], ["n"]), node("ScatterND", ["x", "i", "n"], ["y"])]
+    inputs = {"x": X.shape, "u": updates.shape}
+    mod = import_onnx(model(nodes, inputs, {"y": None}, given))
+    found = [operator(value) for _, value in calls(mod["main"])][1:]
+    assert found == (["strided_slice", "concat"] if wanted is None else wanted)
+    expected = X.copy()
+    expected[rows] = -updates
+    np.testing.assert_array_equal(run_relax(mod, X, updates)[0], expected)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.frontend.torch.overwriting import overwritten
+from relay_int8.frontend.overwriting import overwritten
 from relay_int8.graph.dataflow import calls, operator
 from tests.mxnet_models import run_fast
 from tests.small_networks import NetworkWriter

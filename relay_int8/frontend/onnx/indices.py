@@ -13,6 +13,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.overwriting import box_overwritten
 from relay_int8.frontend.scatter import scatter_elements as elements_scattered
 from relay_int8.graph.dataflow import constant, dtype, shape
 
@@ -73,10 +74,20 @@ def scatter_elements(
 
 
 def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Write at coordinates, which are along the last dimension of the indices."""
+    """Write at coordinates, which are along the last dimension of the indices.
+
+    A box of constant ones is joined with the rest of x: PyTorch writes ``x[:, :4] = y`` so.
+    """
     x, indices, updates = inputs
     indices = _from_start(bb, indices, _coordinate_extents(x, indices, 0))
-    return relax.op.scatter_nd(x, indices, updates, _reduction(attributes))
+    reduction, array = _reduction(attributes), constant(indices)
+    if array is not None and reduction == REDUCTIONS["none"]:
+        counted = np.arange(np.prod(shape(x))).reshape(shape(x))
+        positions = counted[tuple(np.moveaxis(array, -1, 0))]
+        joined = box_overwritten(lambda _, value: bb.emit(value), x, positions, updates)
+        if joined is not None:
+            return joined
+    return relax.op.scatter_nd(x, indices, updates, reduction)
 
 
 def gathered_elements(x: Array, indices: Array, axis: int) -> Array:

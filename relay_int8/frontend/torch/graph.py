@@ -21,11 +21,11 @@ from relay_int8.frontend.importing import (
     refuse_operators,
 )
 from relay_int8.frontend.options import Shapes
+from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.sharing import share_equal
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
 from relay_int8.frontend.torch.memory import TensorAliases, reads
-from relay_int8.frontend.torch.overwriting import overwritten
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
 from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import constant, shape

@@ -11,8 +11,8 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.overwriting import Emit, overwritten
 from relay_int8.frontend.torch.file import Array
-from relay_int8.frontend.torch.overwriting import Emit, overwritten
 from relay_int8.frontend.torch.promotion import as_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, dtype, shape

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.torch.file import Array
 from relay_int8.graph.dataflow import constant, shape
 
+Array = np.ndarray[Any, Any]
 Emit = Callable[[str, relax.Expr], relax.Expr]
 Box = list[tuple[int, int]]
 """First position and end along each axis."""
@@ -24,9 +25,17 @@ Box = list[tuple[int, int]]
 
 def overwritten(emit: Emit, x: relax.Expr, positions: Array, value: relax.Expr) -> relax.Expr:
     """Return ``x`` with the elements of ``value`` at positions of the flattened x."""
+    joined = box_overwritten(emit, x, positions, value)
+    return _chosen(emit, x, positions, value) if joined is None else joined
+
+
+def box_overwritten(
+    emit: Emit, x: relax.Expr, positions: Array, value: relax.Expr
+) -> relax.Expr | None:
+    """Return ``x`` with ``value`` in the box that positions are; None if they are none."""
     box = _box(positions, shape(x))
     if box is None:
-        return _chosen(emit, x, positions, value)
+        return None
     extents = [end - begin for begin, end in box]
     value = value if shape(value) == tuple(extents) else relax.op.reshape(value, extents)
     if extents == list(shape(x)):

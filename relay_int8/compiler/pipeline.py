@@ -28,6 +28,7 @@ from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
+from relay_int8.compiler.passes.normalize.canonicalize_guard import CanonicalizeGuard
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
 from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
@@ -48,8 +49,10 @@ from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
+from relay_int8.compiler.passes.normalize.move_scale import MoveScale
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
+from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.tuned_schedules import TunedSchedules
@@ -63,6 +66,7 @@ CUDA_GRAPHS = "relax.backend.use_cuda_graph"
 def normalize_passes() -> list[Pass]:
     """Phase 1, float graph: the canonical form that annotate reads."""
     return [
+        CanonicalizeGuard(),
         FoldConstants(),
         FoldSamples(),
         TransposeQuantized(),
@@ -80,8 +84,10 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeReshape(),
         CanonicalizeTokens(),
         MoveBias(),
+        SeparateRows(),
         DropExpand(),
         CanonicalizeActivation(),
+        MoveScale(),
         FoldPad(),
         MergeBranches(),
         FoldAffine(),

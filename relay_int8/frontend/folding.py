@@ -23,6 +23,10 @@ MOST_ELEMENTS = 1 << 22  # elements, a mask of 2048 x 2048; more come from a dam
 ELEMENTWISE: dict[str, Function] = {
     "abs": np.abs,
     "add": np.add,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_not": np.bitwise_not,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
     "ceil": np.ceil,
     "cos": np.cos,
     "divide": np.divide,
@@ -33,6 +37,8 @@ ELEMENTWISE: dict[str, Function] = {
     "floor_mod": np.mod,
     "greater": np.greater,
     "greater_equal": np.greater_equal,
+    "isfinite": np.isfinite,
+    "isinf": np.isinf,
     "isnan": np.isnan,
     "less": np.less,
     "less_equal": np.less_equal,
@@ -49,6 +55,7 @@ ELEMENTWISE: dict[str, Function] = {
     "not_equal": np.not_equal,
     "power": np.power,
     "round": np.rint,
+    "sign": np.sign,
     "sin": np.sin,
     "sqrt": np.sqrt,
     "square": np.square,
@@ -62,6 +69,13 @@ REDUCTIONS: dict[str, Function] = {
     "prod": np.prod,
     "sum": np.sum,
 }
+
+
+def _clipped(call: relax.Call, x: Array) -> Array:
+    low, high = (bound.value for bound in call.args[1:])
+    return np.clip(x, x.dtype.type(low), x.dtype.type(high))
+
+
 RESHAPES = ("reshape", "expand_dims", "squeeze")
 
 
@@ -90,6 +104,7 @@ def _summed(call: relax.Call, x: Array) -> Array:
 MOVES: dict[str, Function] = {
     "astype": lambda call, x: x.astype(dtype(call)),
     "broadcast_to": lambda call, x: np.broadcast_to(x, shape(call)),
+    "clip": _clipped,
     "concat": lambda call, *parts: np.concatenate(parts, int(call.attrs.axis or 0)),
     "cumsum": _summed,
     "flip": lambda call, x: np.flip(x, int(call.attrs.axis)),

@@ -143,9 +143,13 @@ def outer_of(
 
 
 def _batches(shapes: Sequence[Sequence[Any]], total: int) -> list[Size]:
-    """Return how many times the leading axes, from any of them on, may be repeated."""
+    """Return how many times the leading axes, from any of them on, may be repeated.
+
+    Behind them all other numbers: a product may have batch and heads as one axis.
+    """
     heads = [math.prod(shape[axis:-2]) for shape in shapes for axis in range(len(shape) - 1)]
-    return [total // each for each in dict.fromkeys(heads)]
+    divisors = [each for each in range(1, total + 1) if total % each == 0]
+    return [total // each for each in dict.fromkeys([*heads, *divisors])]
 
 
 def _open_batches(memory: Sequence[Sequence[Any]]) -> list[Size]:

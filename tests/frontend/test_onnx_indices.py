@@ -262,14 +262,39 @@ def test_neighbours_along_several_axes_are_a_view(indices, wanted):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("positions", [[[-1]], [[1], [2]], [[2], [0]]])
-def test_constant_coordinates_along_one_axis(positions: list[list[int]]):
-    """Neighbours are a slice, which is computed in integers."""
+@pytest.mark.parametrize(
+    ("positions", "wanted"),
+    [
+        ([[-1]], ["strided_slice"]),
+        ([[1], [2]], ["strided_slice"]),
+        ([[2], [0]], ["strided_slice", "strided_slice", "concat"]),
+        ([[2], [0], [2]], ["take"]),
+    ],
+)
+def test_constant_coordinates_along_one_axis(positions: list[list[int]], wanted: list[str]):
+    """Neighbours are slices, which are computed in integers."""
     given = {"i": np.array(positions, "int64")}
     proto = model([node("GatherND", ["x", "i"], ["y"])], {"x": X.shape}, {"y": None}, given)
     mod = import_onnx(proto)
-    is_slice = bool((np.diff(given["i"], axis=0) == 1).all())
-    assert [operator(value) for _, value in calls(mod["main"])] == [
-        "strided_slice" if is_slice else "take"
-    ]
+    assert [operator(value) for _, value in calls(mod["main"])] == wanted
     np.testing.assert_array_equal(run_relax(mod, X)[0], X[given["i"][:, 0]])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [([0], ["strided_slice", "concat"]), ([1, 2], None), ([0, 2], ["scatter_nd"])],
+    ids=str,
+)
+def test_neighbours_that_are_written_over_are_joined_with_the_rest(rows, wanted):
+    """PyTorch's exporter writes ``x[rows] = y`` as a ScatterND at constant coordinates."""
+    given = {"i": np.array(rows, "int64")[:, None]}
+    updates = np.random.default_rng(1).normal(size=(len(rows), *X.shape[1:])).astype("float32")
+    nodes = [node("Neg", ["u"], ["n"]), node("ScatterND", ["x", "i", "n"], ["y"])]
+    inputs = {"x": X.shape, "u": updates.shape}
+    mod = import_onnx(model(nodes, inputs, {"y": None}, given))
+    found = [operator(value) for _, value in calls(mod["main"])][1:]
+    assert found == (["strided_slice", "concat"] if wanted is None else wanted)
+    expected = X.copy()
+    expected[rows] = -updates
+    np.testing.assert_array_equal(run_relax(mod, X, updates)[0], expected)

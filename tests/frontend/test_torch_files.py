@@ -16,6 +16,7 @@ from relay_int8.frontend.torch.converters import CONVERTERS
 from relay_int8.frontend.torch.decomposed import DECOMPOSABLE
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.graph.dataflow import calls, results, shape
+from relay_int8.notices import Notice
 from tests.frontend.torch_programs import program
 
 pytestmark = pytest.mark.fast
@@ -244,6 +245,40 @@ def test_a_view_of_what_changes_in_place_is_read_anew(file):
     assert [str(var.name) for var, _ in calls(mod["main"])] == expected
     with pytest.raises(UnsupportedOpError, match=r"reads part, changed in place .* or a copy"):
         import_torch(read_through("contiguous"), batch=2)
+
+
+def test_a_state_that_the_network_leaves_is_not_kept(tmp_path):
+    """Programs write over a buffer, or give it back changed once they are decomposed."""
+    file, _, _ = program(tmp_path, "residual")
+    names = [shape(var) for var in results(import_torch(file, batch=1)["main"])]
+    whole = entries(file)
+
+    def given_back(text):
+        signature = text["graph_module"]["signature"]
+        arg = signature["output_specs"][0]["user_output"]["arg"]["as_tensor"]
+        spec = {"buffer_mutation": {"arg": arg, "buffer_name": "seen"}}
+        signature["output_specs"].insert(0, spec)
+
+    def overwritten(text):
+        specs = text["graph_module"]["signature"]["input_specs"]
+        buffer = next(spec["buffer"] for spec in specs if "buffer" in spec)
+        arg = {"as_tensor": buffer["arg"]}
+        change = {
+            "target": "torch.ops.aten.add_.Tensor",
+            "name": "changed",
+            "inputs": [
+                {"name": "self", "arg": arg, "kind": 1},
+                {"name": "other", "arg": {"as_float": 1.0}, "kind": 1},
+            ],
+            "outputs": [{"as_tensor": {"name": "changed"}}],
+            "metadata": {},
+        }
+        text["graph_module"]["graph"]["nodes"].append(change)
+
+    for change, name in ((given_back, "seen"), (overwritten, r"\S+")):
+        with pytest.warns(Notice, match=f"changes {name} as it runs, which is not kept"):
+            mod = import_torch(changed(write(file, whole), MODEL, change), batch=1)
+        assert [shape(var) for var in results(mod["main"])] == names
 
 
 def test_training_mode_is_refused(tmp_path):

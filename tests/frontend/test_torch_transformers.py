@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend import recurrent_loops
+from relay_int8.frontend.folding import folded
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.promotion import common_type
 from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import spec_of
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
 from tests.frontend.test_torch_files import MODEL, changed, node
 from tests.frontend.torch_programs import program_results
 from tests.mxnet_models import run_fast, run_lowered
@@ -79,10 +83,33 @@ def test_a_known_mask_that_excludes_nothing_is_left_out(tmp_path):
         dataflow.operator(value) for _, value in dataflow.calls(import_torch(file)["main"])
     ]
     # Of eleven results three have no mask, one a full one; two leave something of every row. Two
-    # exclude whole rows by constants and three may, by values: they choose before and behind the
-    # softmax. One mask is a choice itself.
+    # exclude whole rows by constants and three may, by values: zeros stand for their shares. One of
+    # these masks is a choice itself, and so is one of conditions.
     assert operators.count("nn.softmax") == 11
-    assert operators.count("where") == 2 + 2 * (2 + 3) + 1
+    assert operators.count("where") == 2 + (2 + 3) + 2
+    assert operators.count("isnan") == 2 + 3
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("name", "count"), [("attention", 11), ("attention_core", 11), ("encoder_core", 1)]
+)
+def test_attention_is_one_operator(tmp_path, name, count):
+    """Masks may be computed, programs decomposed; a linear layer is one of one matrix."""
+    file, _, _ = program_results(tmp_path, name)
+    mod = normalize()(import_torch(file))
+    kinds = [layer.kind for layer in annotate(mod, QuantConfig()).layers]
+    assert kinds.count("attention") == count
+    assert not {"nn.softmax", "product", "isnan", "conv2d"} & set(kinds)
+
+
+@pytest.mark.fast
+def test_positions_of_constants_are_computed_while_reading():
+    """DeBERTa and conformers bound distances of tokens, and ask for their signs."""
+    far = relax.const(np.array([-9, 0, 3]), "int64")
+    bounded = relax.op.clip(far, relax.prim_value(-4), relax.prim_value(2))
+    np.testing.assert_array_equal(dataflow.constant(folded(bounded)), [-4, 0, 2])
+    np.testing.assert_array_equal(dataflow.constant(folded(relax.op.sign(far))), [-1, 0, 1])
 
 
 @pytest.mark.fast

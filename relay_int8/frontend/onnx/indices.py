@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.overwriting import box_overwritten
 from relay_int8.frontend.scatter import scatter_elements as elements_scattered
 from relay_int8.graph.dataflow import constant, dtype, shape
 
@@ -28,18 +30,8 @@ def gather(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     dims = shape(x)
     axis = int(attributes.get("axis", 0)) % len(dims)
     indices = _from_start(bb, inputs[1], np.array(dims[axis]))
-    positions = constant(indices)
-    if positions is None or not _are_neighbours(positions.reshape(-1)):
-        return relax.op.take(x, indices, axis)
-    first = int(positions.reshape(-1)[0]) if positions.size else 0
-    if positions.size != dims[axis]:
-        x = relax.op.strided_slice(x, [axis], [first], [first + positions.size])
-    if positions.ndim == 1:
-        return x
-    x = bb.emit(x) if isinstance(x, relax.Call) else x
-    if not positions.ndim:
-        return relax.op.squeeze(x, [axis])
-    return relax.op.reshape(x, (*dims[:axis], *positions.shape, *dims[axis + 1 :]))
+    part = sliced_neighbours(bb.emit, x, indices, axis)
+    return relax.op.take(x, indices, axis) if part is None else part
 
 
 def gather_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -82,10 +74,20 @@ def scatter_elements(
 
 
 def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Write at coordinates, which are along the last dimension of the indices."""
+    """Write at coordinates, which are along the last dimension of the indices.
+
+    A box of constant ones is joined with the rest of x: PyTorch writes ``x[:, :4] = y`` so.
+    """
     x, indices, updates = inputs
     indices = _from_start(bb, indices, _coordinate_extents(x, indices, 0))
-    return relax.op.scatter_nd(x, indices, updates, _reduction(attributes))
+    reduction, array = _reduction(attributes), constant(indices)
+    if array is not None and reduction == REDUCTIONS["none"]:
+        counted = np.arange(np.prod(shape(x))).reshape(shape(x))
+        positions = counted[tuple(np.moveaxis(array, -1, 0))]
+        joined = box_overwritten(lambda _, value: bb.emit(value), x, positions, updates)
+        if joined is not None:
+            return joined
+    return relax.op.scatter_nd(x, indices, updates, reduction)
 
 
 def gathered_elements(x: Array, indices: Array, axis: int) -> Array:
@@ -97,11 +99,6 @@ def gathered_elements(x: Array, indices: Array, axis: int) -> Array:
     coordinates: list[Array] = [*np.indices(indices.shape, sparse=True)]
     coordinates[axis] = _valid(indices, np.array(x.shape[axis]))
     return np.asarray(x[tuple(coordinates)])
-
-
-def _are_neighbours(positions: Array) -> bool:
-    flat = positions.reshape(-1)
-    return bool(flat.size == 0 or np.array_equal(flat - flat[0], np.arange(flat.size)))
 
 
 def _coordinate_extents(x: relax.Expr, indices: relax.Expr, first: int) -> Array:

@@ -2,7 +2,8 @@
 
     softmax(q @ k^T * scale + mask) @ v
 
-What a mask excludes counts nothing; a row that excludes everything gives zeros, as in PyTorch.
+What a mask excludes counts nothing. A row that excludes everything gives zeros, as in PyTorch: its
+softmax is no number, in whose place zeros stand, as exporters write that to ONNX.
 """
 
 from __future__ import annotations
@@ -59,29 +60,39 @@ def _weights(step: TorchStep, scores: relax.Expr) -> relax.Expr:
         if mask is not None:
             raise ValueError("it has a mask, and is causal")
         mask = relax.const(np.tri(*shape(scores)[-2:], dtype=np.bool_), "bool")
-    kept = mask
-    if mask is not None and dtype(mask) != "bool":
-        scores = step.emit("masked", relax.op.add(scores, _finite(step, mask, dtype(scores))))
-        kept = step.emit("kept", relax.op.greater(mask, relax.const(-np.inf, dtype(mask))))
-    known = None if kept is None else constant(kept)
-    if kept is None or (known is not None and known.all()):
+    if mask is None:
         return step.emit("weights", relax.op.nn.softmax(scores, -1))
-    chosen = relax.op.where(kept, scores, relax.const(EXCLUDED, dtype(scores)))
-    weights = step.emit("weights", relax.op.nn.softmax(step.emit("chosen", chosen), -1))
-    if known is not None and known.any(-1).all():
-        return weights
-    nothing = relax.const(0.0, dtype(scores))
-    return step.emit("counted", relax.op.where(kept, weights, nothing))
-
-
-def _finite(step: TorchStep, mask: relax.Expr, kind: str) -> relax.Expr:
-    """Return what a mask of numbers adds: nothing where it excludes."""
     array = constant(mask)
     if array is not None:
-        return relax.const(np.where(array == -np.inf, 0, array).astype(kind))
-    return step.emit(
-        "added", relax.op.maximum(as_type(step, mask, kind), relax.const(EXCLUDED, kind))
-    )
+        kept = array if array.dtype == np.bool_ else array != -np.inf
+        if kept.any(-1).all():
+            return _weights_of_known(step, scores, array, kept)
+    added = _added(step, mask, dtype(scores))
+    masked = step.emit("masked", relax.op.add(scores, added))
+    weights = step.emit("weights", relax.op.nn.softmax(masked, -1))
+    hidden = step.emit("hidden", relax.op.isnan(weights))
+    return step.emit("counted", relax.op.where(hidden, relax.const(0.0, dtype(scores)), weights))
+
+
+def _weights_of_known(
+    step: TorchStep, scores: relax.Expr, mask: np.ndarray, kept: np.ndarray
+) -> relax.Expr:
+    """Return the softmax under a known mask that leaves something in each row."""
+    if mask.dtype != np.bool_:
+        finite = np.where(kept, mask, 0).astype(dtype(scores))
+        scores = step.emit("masked", relax.op.add(scores, relax.const(finite)))
+    if not kept.all():
+        condition, excluded = relax.const(kept), relax.const(EXCLUDED, dtype(scores))
+        scores = step.emit("chosen", relax.op.where(condition, scores, excluded))
+    return step.emit("weights", relax.op.nn.softmax(scores, -1))
+
+
+def _added(step: TorchStep, mask: relax.Expr, kind: str) -> relax.Expr:
+    """Return what a mask adds to scores: minus infinity where it excludes."""
+    if dtype(mask) != "bool":
+        return as_type(step, mask, kind)
+    nothing, excluded = relax.const(0.0, kind), relax.const(-np.inf, kind)
+    return step.emit("added", relax.op.where(mask, nothing, excluded))
 
 
 ATTENTION: dict[str, Converter] = {"scaled_dot_product_attention": _attention}

@@ -26,7 +26,7 @@ def _embedding_bag(step: TorchStep) -> Result:
         raise ValueError(f"its mode is {mode}")
     if step.integer("padding_idx", -1) >= 0:
         raise NotImplementedError("rows that do not count (padding_idx)")
-    rows = step.emit("rows", taken(table, indices, 0))
+    rows = step.emit("rows", taken(step, table, indices, 0))
     weights = step.optional_tensor("per_sample_weights")
     if weights is not None:
         column = step.emit("column", relax.op.expand_dims(weights, 1))

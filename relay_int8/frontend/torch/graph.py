@@ -21,13 +21,15 @@ from relay_int8.frontend.importing import (
     refuse_operators,
 )
 from relay_int8.frontend.options import Shapes
+from relay_int8.frontend.overwriting import overwritten
+from relay_int8.frontend.sharing import share_equal
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
-from relay_int8.frontend.torch.indexing import overwritten
 from relay_int8.frontend.torch.memory import TensorAliases, reads
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
 from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import constant, shape
+from relay_int8.notices import notice
 
 Value = relax.Expr | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
@@ -56,6 +58,7 @@ class TorchImporter:
         self._read: set[str] = set()
         self._memory = TensorAliases()
         self._weights: set[relax.Expr] = set()
+        self._changed = dict.fromkeys(program.changed)  # buffers, in the order of their changes
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -65,8 +68,13 @@ class TorchImporter:
         check_inputs(params)
         for node in needed:
             self._convert(node)
+        if self._changed:
+            notice(
+                f"the model changes {', '.join(self._changed)} as it runs, which is not kept: each "
+                "run begins with what the file holds; give it as an input and an output to keep it"
+            )
         mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
-        return relax.transform.DeadCodeElimination()(mod)
+        return share_equal(relax.transform.DeadCodeElimination()(mod))
 
     def _needed(self) -> list[ProgramNode]:
         """Return the nodes that the results depend on, in order; those in place always count."""
@@ -141,6 +149,9 @@ class TorchImporter:
         if not operands or not result:
             raise FrontendError(f"{node.title} changes an operand in place that it does not have")
         self._values[operands[0]] = self._values[result[0]]
+        whole = self._memory.first(operands[0])
+        if whole in self._program.buffers:
+            self._changed.setdefault(self._program.buffers[whole])
         for part, source, whole in self._memory.change(node):
             value, old = self._values[part], self._values[whole]
             if not source.changes:

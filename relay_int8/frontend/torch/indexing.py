@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.overwriting import Emit, overwritten
 from relay_int8.frontend.torch.file import Array
 from relay_int8.frontend.torch.promotion import as_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, dtype, shape
-
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 def indices_from_front(step: TorchStep, indices: relax.Expr, extent: int) -> relax.Expr:
@@ -31,9 +32,10 @@ def indices_from_front(step: TorchStep, indices: relax.Expr, extent: int) -> rel
     return step.emit("places", relax.op.where(below, wrapped, indices))
 
 
-def taken(x: relax.Expr, indices: relax.Expr, axis: int) -> relax.Expr:
+def taken(step: TorchStep, x: relax.Expr, indices: relax.Expr, axis: int) -> relax.Expr:
     """Read along an axis; an index outside, for which torch raises, reads the nearest inside."""
-    return relax.op.take(x, indices, axis, mode="clip")
+    part = sliced_neighbours(partial(step.emit, "slice"), x, indices, axis)
+    return relax.op.take(x, indices, axis, mode="clip") if part is None else part
 
 
 def _embedding(step: TorchStep) -> Result:
@@ -41,12 +43,12 @@ def _embedding(step: TorchStep) -> Result:
     array, rows = constant(indices), shape(weight)[0]
     if array is not None and ((array < 0) | (array >= rows)).any():
         raise ValueError(f"it reads rows {int(array.min())} to {int(array.max())} of {rows}")
-    return taken(weight, indices, 0)
+    return taken(step, weight, indices, 0)
 
 
 def _index_select(step: TorchStep) -> Result:
     axis, indices = step.axis("dim"), step.tensor("index")
-    return taken(step.x, indices_from_front(step, indices, shape(step.x)[axis]), axis)
+    return taken(step, step.x, indices_from_front(step, indices, shape(step.x)[axis]), axis)
 
 
 def _gather(step: TorchStep) -> Result:
@@ -98,7 +100,7 @@ def _index(step: TorchStep) -> Result:
     if len(axes) > 1:
         merged = (*dims[:first], math.prod(extents), *dims[first + len(axes) :])
         x = step.emit("merged", relax.op.reshape(x, merged))
-    return taken(x, rows, first)
+    return taken(step, x, rows, first)
 
 
 def _merged_indices(
@@ -158,22 +160,6 @@ def _rolled(emit: Emit, x: relax.Expr, axis: int, shift: int) -> relax.Expr:
     tail = emit("tail", relax.op.strided_slice(x, [axis], [begin], [size]))
     head = emit("head", relax.op.strided_slice(x, [axis], [0], [begin]))
     return emit("rolled", relax.op.concat([tail, head], axis))
-
-
-def overwritten(emit: Emit, x: relax.Expr, positions: Array, value: relax.Expr) -> relax.Expr:
-    """Return ``x`` with the elements of ``value`` at positions of the flattened x.
-
-    A constant says for every element of the result which of both it is, x before value.
-    """
-    total = math.prod(shape(x))
-    source = np.arange(total)
-    source[positions.reshape(-1)] = total + np.arange(positions.size)
-    flat = [relax.op.reshape(part, (math.prod(shape(part)),)) for part in (x, value)]
-    if (source >= total).all() and (np.diff(source) == 1).all():
-        return relax.op.reshape(value, shape(x))
-    both = emit("both", relax.op.concat([emit("flat", part) for part in flat], 0))
-    merged = relax.const(source.reshape(shape(x)), "int64")
-    return emit("overwritten", taken(both, merged, 0))
 
 
 def _counted(x: relax.Expr) -> Array:
@@ -268,7 +254,7 @@ def _unfold(step: TorchStep) -> Result:
     if size < 1 or count < 1:
         raise ValueError(f"windows of {size}, {apart} apart, of {shape(step.x)[axis]}")
     places = np.arange(count)[:, None] * apart + np.arange(size)
-    windows = step.emit("windows", taken(step.x, relax.const(places, "int64"), axis))
+    windows = step.emit("windows", taken(step, step.x, relax.const(places, "int64"), axis))
     order = [i for i in range(step.rank + 1) if i != axis + 1]
     return relax.op.permute_dims(windows, [*order, axis + 1])
 
@@ -284,7 +270,7 @@ def _diagonal(step: TorchStep) -> Result:
     turned = step.emit("turned", relax.op.permute_dims(step.x, [*rest, first, second]))
     merged = (*[dims[axis] for axis in rest], dims[first] * dims[second])
     flat = step.emit("flat", relax.op.reshape(turned, merged))
-    return taken(flat, relax.const(places, "int64"), len(rest))
+    return taken(step, flat, relax.const(places, "int64"), len(rest))
 
 
 def _triangle(upper: bool) -> Converter:

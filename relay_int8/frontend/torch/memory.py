@@ -75,8 +75,8 @@ class TensorAliases:
             parts.append((name, source, whole))
             written.add(whole)
             name = whole
-        first = self._first(name)
-        family = {first, *(member for member in self.sources if self._first(member) == first)}
+        first = self.first(name)
+        family = {first, *(member for member in self.sources if self.first(member) == first)}
         for member in family - written:
             self._stale[member] = self._reaches(member, name)
         for member in written:
@@ -104,7 +104,8 @@ class TensorAliases:
             outdated += [*self.outdated([self.sources[name][1]], reader), name]
         return outdated
 
-    def _first(self, name: str) -> str:
+    def first(self, name: str) -> str:
+        """Return the tensor whose memory a tensor lies in."""
         while name in self.sources:
             name = self.sources[name][1]
         return name

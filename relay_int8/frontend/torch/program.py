@@ -86,6 +86,11 @@ class Program:
         Name in the graph -> value, of parameters, buffers and constants.
     weights
         Names of those that are parameters.
+    buffers
+        Those that are buffers -> their names in the model.
+    changed
+        Names in the model of the buffers that are given back changed, as a program without changes
+        in place says it.
     nodes, outputs
         The calls, and the names of what is returned.
     sizes
@@ -95,6 +100,8 @@ class Program:
     inputs: Mapping[str, tuple[str, tuple[Extent, ...]]]
     tensors: Mapping[str, Array]
     weights: frozenset[str]
+    buffers: Mapping[str, str]
+    changed: tuple[str, ...]
     nodes: tuple[ProgramNode, ...]
     outputs: tuple[str, ...]
     sizes: Mapping[str, tuple[Extent, ...]]
@@ -143,7 +150,21 @@ def _program(archive: Archive) -> Program:
             _input(spec)[0] for spec in signature["input_specs"] if "parameter" in spec
         ),
         nodes=tuple(_nodes(graph)),
-        outputs=tuple(_output(spec) for spec in signature["output_specs"] if not _is_none(spec)),
+        changed=tuple(
+            _text(spec["buffer_mutation"]["buffer_name"])
+            for spec in signature["output_specs"]
+            if "buffer_mutation" in spec
+        ),
+        buffers={
+            _input(spec)[0]: _text(spec["buffer"]["buffer_name"])
+            for spec in signature["input_specs"]
+            if "buffer" in spec
+        },
+        outputs=tuple(
+            _output(spec)
+            for spec in signature["output_specs"]
+            if "buffer_mutation" not in spec and not _is_none(spec)
+        ),
         sizes={name: sizes for name, (_, sizes) in kinds.items()},
     )
 
@@ -259,11 +280,6 @@ def _output(spec: dict[str, Any]) -> str:
     if kind == "user_input_mutation":
         raise FrontendError(
             f"the model writes over its input {entry.get('user_input_name')}: let it change a copy"
-        )
-    if kind == "buffer_mutation":
-        raise FrontendError(
-            f"the model changes its buffer {entry.get('buffer_name')} as it runs: call "
-            "model.eval() before the export"
         )
     if kind != "user_output" or list(entry["arg"]) != ["as_tensor"]:
         raise FrontendError(f"output {str(spec)[:100]} is no tensor; export the model without it")

@@ -114,3 +114,15 @@ def test_shares_of_keys_stand_on_the_left():
 def test_shares_that_are_moved_otherwise_stay():
     before = shares([0, 2, 3, 1])
     assert operators(CanonicalizeProduct()(before)) == operators(before)
+
+
+@pytest.mark.parametrize("dims", [(3, 5, 4), (2, 3, 5, 4)])
+def test_weights_repeated_for_each_matrix_are_one_layer(dims):
+    """PyTorch decomposes a linear layer of a turned tensor into a product with expanded weights."""
+    w = np.ascontiguousarray(np.broadcast_to(weights(4, 6), (*dims[:-2], 4, 6)))
+    before = product(dims, w)
+    after = CanonicalizeProduct()(before)
+    assert operators(after) == ["matmul"]
+    ((_, value),) = dataflow.calls(after["main"])
+    np.testing.assert_array_equal(constant(value.args[1]), weights(4, 6))
+    assert_same(before, after, dims)

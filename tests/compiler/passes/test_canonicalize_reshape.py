@@ -1,11 +1,14 @@
 """CanonicalizeReshape: what keeps the row-major order is one reshape."""
 
+import numpy as np
 import pytest
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
 from relay_int8.compiler.passes.normalize.canonicalize_reshape import CanonicalizeReshape
+from relay_int8.graph.dataflow import calls, operator
+from tests.mxnet_models import run_fast
 from tests.small_networks import NetworkWriter
 
 pytestmark = pytest.mark.fast
@@ -116,3 +119,24 @@ def test_a_turn_that_moves_data_stays(expect_rewrite, dims, axes):
     net = NetworkWriter(dims)
     mod = net.module(net.relu("y", net.emit("t", relax.op.permute_dims(net.x, axes))))
     expect_rewrite(CanonicalizeReshape(), mod, mod)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [
+        ([1, 2, 0], [1, 0, 2], ["permute_dims"]),
+        ([1, 2, 0], [2, 0, 1], []),
+        (None, [2, 1, 0], []),
+        ([0, 2, 1], [2, 0, 1], ["permute_dims"]),
+    ],
+    ids=str,
+)
+def test_two_permutations_are_one(first, second, wanted):
+    net = NetworkWriter((2, 3, 4))
+    turned = net.emit("p", relax.op.permute_dims(net.x, first))
+    y = net.emit("y", relax.op.permute_dims(turned, second))
+    before = net.module(net.emit("z", relax.op.negative(y)))
+    after = CanonicalizeReshape()(before)
+    assert [operator(value) for _, value in calls(after["main"])] == [*wanted, "negative"]
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    np.testing.assert_array_equal(run_fast(after, x)[0], run_fast(before, x)[0])

@@ -184,7 +184,8 @@ def conv_of_two_inputs_of_other_layout():
 
 def matrices_of_images():
     net = Net(x=(2, 3, 5, 4))
-    return net.module(net("y", op.matmul(net["x"], constant(2, 1, 4, 6))))
+    of_each = relax.const(np.arange(48, dtype="float32").reshape(2, 1, 4, 6))
+    return net.module(net("y", op.matmul(net["x"], of_each)))
 
 
 def sum_of_positions():

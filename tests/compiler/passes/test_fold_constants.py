@@ -113,6 +113,14 @@ FOLDED = {
         (WIDE - WIDE.mean(1, keepdims=True)) / np.sqrt(WIDE.var(1, keepdims=True) + 0.5) * BIAS[:4]
         + BIAS[4:],
     ),
+    "pad": (
+        lambda: op.nn.pad(a, [1, 0, 0, 2], "constant", 0.5),
+        np.pad(A, [(1, 0), (0, 2)], constant_values=0.5),
+    ),
+    "pad by mirrors": (
+        lambda: op.nn.pad(a, [1, 0, 0, 2], "reflect"),
+        np.pad(A, [(1, 0), (0, 2)], "reflect"),
+    ),
     "tile": (lambda: op.tile(a, [2, 1, 3]), np.tile(A, (2, 1, 3))),
 }
 

@@ -9,6 +9,9 @@
     Before:  y = x @ w                                       x: (n, g, 1, l, k), w: (g, o, k, p)
     After:   the same with o * p outputs in each group
 
+    Before:  y = x @ w                                       w: the same matrix g times
+    After:   y = x @ w[0]
+
     Before:  y = v @ permute(softmax(s))
     After:   y = permute(softmax(s) @ permute(v))
 
@@ -80,6 +83,7 @@ def _shares_on_the_left(scope: Scope, value: relax.Call) -> relax.Expr | None:
 
 def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | None:
     """Return the product of an activation and weights of any rank, as a layer."""
+    w = _distinct(w, shape(x))
     matrices = w.shape[:-2]
     rank = len(shape(x)) - len(matrices)
     if all(extent == 1 for extent in matrices):
@@ -96,6 +100,15 @@ def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | N
     weights = relax.const(np.ascontiguousarray(kernel), str(w.dtype))
     conv = scope.emit("conv", relax.op.nn.conv2d(image, weights, groups=groups))
     return _swapped(scope.emit("rows", relax.op.reshape(conv, (*batch, out, length))))
+
+
+def _distinct(w: Array, dims: tuple[int, ...]) -> Array:
+    """Return weights with one matrix along the axes of ``x`` on which all are the same."""
+    for axis in range(-w.ndim, -2):
+        first = w.take([0], axis)
+        if -axis <= len(dims) and dims[axis] == w.shape[axis] and (w == first).all():
+            w = first
+    return w
 
 
 def _broadcast_product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined:

@@ -3,7 +3,7 @@
     Before:  y = squeeze(x);  z = expand_dims(y);  u = flatten(z)
     After:   u = reshape(x, its shape)
 
-A permutation that moves only axes of extent 1 is such a change too.
+A permutation that moves only axes of extent 1 is such a change too. Two permutations are one.
 
 Place:  after FoldConstants and CanonicalizePool, which makes reshapes.
 Exact:  bit-identical.
@@ -30,9 +30,11 @@ class CanonicalizeReshape:
 
 
 def _as_reshape(scope: Scope, value: relax.Expr) -> relax.Expr | None:
-    op = operator(value)
+    op, composed = operator(value), None
+    if op == "permute_dims" and operator(scope.value(value.args[0])) == "permute_dims":
+        value = composed = _composed(scope, value)
     if op not in SAME_ORDER and not (op == "permute_dims" and _keeps_order(value)):
-        return None
+        return composed
     x = value.args[0]
     while operator(scope.value(x)) == "reshape":
         x = scope.value(x).args[0]
@@ -42,10 +44,22 @@ def _as_reshape(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     return None if written else relax.op.reshape(x, shape(value))
 
 
+def _composed(scope: Scope, value: relax.Call) -> relax.Call:
+    """Return two permutations as one."""
+    first = scope.value(value.args[0])
+    axes = [_axes(first)[axis] for axis in _axes(value)]
+    return scope.typed(relax.op.permute_dims(first.args[0], axes))
+
+
+def _axes(value: relax.Call) -> list[int]:
+    """Return the axes of a permutation, which are turned round where it names none."""
+    rank = len(shape(value.args[0]))
+    axes = value.attrs.axes
+    return [*range(rank)][::-1] if axes is None else [int(axis) % rank for axis in axes]
+
+
 def _keeps_order(value: relax.Call) -> bool:
     """Whether a permutation leaves the axes longer than 1 in their order."""
     extents = shape(value.args[0])
-    axes = value.attrs.axes
-    order = range(len(extents))[::-1] if axes is None else [int(axis) for axis in axes]
-    long = [axis for axis in order if extents[axis] != 1]
+    long = [axis for axis in _axes(value) if extents[axis] != 1]
     return long == sorted(long)

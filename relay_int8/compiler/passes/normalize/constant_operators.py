@@ -7,12 +7,12 @@ leave behind constants: of encoded positions, masks of pixels, learned queries.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.dataflow import operator, shape, slice_steps
+from relay_int8.graph.dataflow import number, operator, shape, slice_steps
 from relay_int8.graph.declined import Declined
 from relay_int8.numerics.convolution import convolve
 from relay_int8.numerics.interpolation import COORDINATES, axis_pairs
@@ -58,6 +58,15 @@ COMPARISONS: dict[str, Function] = {
 """Those of indices too: exporters write the masks of shifted windows by them."""
 # The type of the result says all that is to know about the new shape.
 RESHAPES = {"reshape", "expand_dims", "squeeze", "flatten"}
+PadMode = Literal["constant", "edge", "reflect", "wrap"]
+PAD_MODES: dict[str, PadMode] = {
+    "circular": "wrap",
+    "constant": "constant",
+    "edge": "edge",
+    "reflect": "reflect",
+    "replicate": "edge",
+}
+"""Relax's names of what a pad writes -> NumPy's."""
 
 
 def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined | None:
@@ -104,6 +113,8 @@ def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
         return _layer_norm(value, operands)
     if op == "nn.conv2d":
         return _convolution(value, operands)
+    if op == "nn.pad":
+        return _padded(value, operands[0])
     if op == "concat":
         return np.concatenate(operands, axis=int(value.attrs.axis or 0))
     if op == "astype":
@@ -121,6 +132,18 @@ def _slice(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
         first = min(begins[axis], y.shape[axis] - 1) if steps[axis] < 0 else begins[axis]
         y = y.take(first + steps[axis] * np.arange(count), axis)
     return y
+
+
+def _padded(value: relax.Call, x: np.ndarray) -> np.ndarray | Declined:
+    """Return a constant with a border, such as the mask of a window that was written over."""
+    attrs, mode = value.attrs, PAD_MODES.get(str(value.attrs.pad_mode))
+    if mode is None:
+        return Declined(f"it pads a constant by {attrs.pad_mode}")
+    widths = np.reshape([int(width) for width in attrs.pad_width], (-1, 2))
+    if mode != "constant":
+        return np.pad(x, widths, mode)
+    fill = number(value.args[1]) if len(value.args) > 1 else float(attrs.pad_value)
+    return np.pad(x, widths, constant_values=fill)
 
 
 def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:

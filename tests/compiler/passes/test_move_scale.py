@@ -1,0 +1,64 @@
+"""MoveScale: the factor behind a layer's bounds becomes part of its weights."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
+from relay_int8.compiler.passes.normalize.move_scale import MoveScale
+from relay_int8.graph import dataflow
+from relay_int8.graph.declined import collecting_declined
+from tests.mxnet_models import run_fast
+from tests.small_networks import NetworkWriter
+
+pytestmark = pytest.mark.fast
+
+
+def network(bound, k=6.0, *, op=relax.op.divide, is_read_twice=False, is_shift_read=False):
+    """A dense layer, a shift, bounds and a factor: a hard-sigmoid with ``clip`` and 6."""
+    net = NetworkWriter((2, 5))
+    rows = net.emit("m", relax.op.matmul(net.x, net.constant(5, 6)))
+    shifted = net.emit("s", relax.op.add(rows, relax.const(3.0)))
+    bounded = net.emit("k", bound(shifted))
+    y = net.emit("y", op(bounded, relax.const(np.float32(k))))
+    for other in [bounded] * is_read_twice + [rows] * is_shift_read:
+        y = net.emit("z", relax.op.multiply(y, other))
+    return net.module(y)
+
+
+def clip(x):
+    return relax.op.clip(x, relax.prim_value(0.0), relax.prim_value(6.0))
+
+
+@pytest.mark.parametrize("bound", [clip, relax.op.nn.relu])
+@pytest.mark.parametrize("op", [relax.op.divide, relax.op.multiply])
+def test_the_layer_computes_the_factor(bound, op):
+    before = network(bound, op=op)
+    original = before.clone()
+    after = FoldAffine()(MoveScale()(before))
+    *_, (var, _) = found = list(dataflow.calls(after["main"]))
+    names = [dataflow.operator(call) for _, call in found]
+    assert names == ["matmul", "add", dataflow.operator(bound(before["main"].params[0]))]
+    assert var.name == "y"
+    x = np.random.default_rng(0).normal(size=(2, 5)).astype("float32")
+    expected = run_fast(before, x)[0]
+    np.testing.assert_allclose(run_fast(after, x)[0], expected, rtol=1e-5, atol=1e-6)
+    assert before.script() == original.script()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"k": -6.0}, {"k": np.inf}, {"k": np.arange(1.0, 7.0)}, {"is_shift_read": True}],
+    ids=str,
+)
+def test_other_factors_stay(options):
+    before = network(clip, **options)
+    assert MoveScale()(before).script() == before.script()
+
+
+def test_bounds_with_other_readers_stay():
+    before = network(clip, is_read_twice=True)
+    with collecting_declined() as declined:
+        after = MoveScale()(before)
+    assert after.script() == before.script()
+    assert "it is not moved in front of k, which something else reads too" in declined[0].reason

@@ -10,10 +10,9 @@ from relay_int8.errors import RecordError
 from relay_int8.tuning import upkeep
 from relay_int8.tuning.log_folders import logs
 from relay_int8.tuning.log_summary import log_summary
-from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials, task_of
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import Choices
-from schedules.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +137,10 @@ def _read(path: Path) -> TuningLog:
 
 def _kernel(manifest: LogManifest, key: str, trials: Sequence[Trial]) -> TunedKernel:
     best = winner(trials)
+    task = task_of(manifest, key)
     return TunedKernel(
-        kernel=Task.from_key(key).title,
-        calls=manifest.occurrences.get(key, 1),
+        kernel=task.title,
+        calls=task.occurrences,
         trials=len(trials),
         default_us=best.default_s * 1e6,
         tuned_us=best.seconds * 1e6,

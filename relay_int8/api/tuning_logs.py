@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import RecordError
 from relay_int8.tuning import upkeep
 from relay_int8.tuning.log_folders import logs
@@ -68,6 +69,7 @@ class TuningLog:
     kernels: tuple[TunedKernel, ...]
 
 
+@checked
 def read_tuning_logs(folder: str | Path) -> tuple[TuningLog, ...]:
     """Return the tuning logs in a folder, or the one that the folder is.
 
@@ -79,6 +81,7 @@ def read_tuning_logs(folder: str | Path) -> tuple[TuningLog, ...]:
     return tuple(_read(path) for path in _logs(Path(folder)))
 
 
+@checked
 def merge_tuning_logs(sources: Sequence[str | Path], output: str | Path) -> TuningLog:
     """Write one log at ``output`` with the trials of the logs ``sources``, and return it.
 
@@ -91,6 +94,7 @@ def merge_tuning_logs(sources: Sequence[str | Path], output: str | Path) -> Tuni
     return _read(Path(output))
 
 
+@checked
 def prune_tuning_logs(folder: str | Path, *, database: bool = True) -> int:
     """Keep only what builds need, the trials of each kernel's default and winner.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.argument_types import checked
 from relay_int8.report.pages.page import HEIGHT_PX, Section, figure, paragraph, table, write_page
 from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials, task_of
@@ -27,6 +28,7 @@ LEGEND_ROW_PX = 19  # on a phone each entry of the legend has a row of its own
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
 
 
+@checked
 def write_tuning_page(log: str | Path, output: str | Path) -> None:
     """Write an HTML page of a tuning log: progress, cost model, winners, shares of time and peak.
 

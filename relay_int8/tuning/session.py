@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tvm.target import Target
 
+from relay_int8.argument_types import checked
 from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import misfit_here
@@ -29,6 +30,7 @@ from schedules.targets import needed_flags, target_config
 from schedules.task import Task
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
     """How to tune.

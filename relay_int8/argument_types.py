@@ -42,6 +42,7 @@ def checked(call: Checked) -> Checked:
 
 def _checked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
     parameters = inspect.signature(function).parameters
+    names = inspect.unwrap(function).__globals__
 
     @wraps(function)
     def _call(*args: Any, **kwargs: Any) -> Any:
@@ -50,7 +51,7 @@ def _checked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
             known = parameters.get(name)
             if known is None or value is known.default or not isinstance(known.annotation, str):
                 continue
-            fault = _fault(value, known.annotation, function.__globals__)
+            fault = _fault(value, known.annotation, names)
             if fault:
                 raise ConfigError(f"{title}: {name} is {fault}; expected {known.annotation}")
         return function(*args, **kwargs)
@@ -100,7 +101,7 @@ def _fits(value: Any, expected: Any) -> bool:
     if expected is bool:
         return type(value).__name__ in BOOLS or (_is_number(value, Integral) and value in (0, 1))
     if expected is Path:
-        return isinstance(value, os.PathLike)
+        return isinstance(value, str | os.PathLike)  # a call that takes paths alone makes one
     is_known = isinstance(expected, type) and not getattr(expected, "_is_protocol", False)
     return expected is Any or not is_known or isinstance(value, expected)
 

@@ -119,13 +119,10 @@ class Preprocessing:
             raise ConfigError(
                 f"preprocessing has no {', '.join(unknown)}; it has {', '.join(known)}"
             )
-        try:
-            settings: dict[str, Any] = {
-                k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-            }
-            return cls(**settings)
-        except TypeError as error:
-            raise ConfigError(f"preprocessing: a value is of the wrong type: {error}") from error
+        settings: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
+        return cls(**settings)
 
     def _resized(self, picture: Picture.Image) -> Picture.Image:
         if self.resize is None:

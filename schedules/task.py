@@ -14,7 +14,10 @@ from schedules.catalog import TEMPLATES
 from schedules.layout import LAYOUTS
 from schedules.space import Kernel
 from schedules.spec import Spec, from_json
-from schedules.template import Layouts, ScheduleTemplate
+from schedules.template import Layouts, ScheduleError, ScheduleTemplate
+
+MISREAD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a key of another version, or a damaged one, raises as it is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +37,19 @@ class Task:
 
     @classmethod
     def from_key(cls, key: str, occurrences: int = 1) -> Task:
-        """Return the task of a :attr:`key`."""
-        template, spec, layouts = json.loads(key)
-        return cls(template=template, spec=spec, layouts=tuple(layouts), occurrences=occurrences)
+        """Return the task of a :attr:`key`; ScheduleError if no kernel here has such a key."""
+        try:
+            template, spec, layouts = json.loads(key)
+            task = cls(
+                template=template, spec=spec, layouts=tuple(layouts), occurrences=occurrences
+            )
+            task.operator.shape("y")
+            known = bool(layouts) and all(name in LAYOUTS for name in layouts)
+        except MISREAD as error:
+            raise ScheduleError(f"{key[:200]} is no kernel: {error}") from error
+        if not known:
+            raise ScheduleError(f"{key[:200]} is no kernel: its layouts are unknown")
+        return task
 
     @property
     def key(self) -> str:

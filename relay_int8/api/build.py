@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
+from relay_int8.argument_types import checked
 from relay_int8.compiler.build import Built, check_float16, compile_module
 from relay_int8.compiler.target import Destination, resolve, resolve_target
 from relay_int8.errors import ConfigError, RecordError
@@ -31,6 +32,7 @@ from schedules.targets import compact, machine, needed_flags, target_config
 KERNEL_BYTES = 4_000_000  # machine code of a large network's kernels, object file and library
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
     """Target, threads and form of the artifact of a quantized network.
@@ -194,6 +196,7 @@ def _compact(target: Target) -> Target:
     return compact(target)
 
 
+@checked
 def build(quantized: Quantized, options: BuildOptions | ResolvedOptions | None = None) -> Artifact:
     """Compile a quantized network for a target.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.api.model import load_model
+from relay_int8.argument_types import checked
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.channels import ScalableChannels, observed_channels
 from relay_int8.calibration.checkpoint import Checkpoint
@@ -43,6 +44,7 @@ from relay_int8.version import __version__
 from schedules.targets import native_target, target_config
 
 
+@checked
 def calibrate_model(
     model: str | Path,
     data: str | Path | Batches,

@@ -11,6 +11,7 @@ from relay_int8.api.demand import Demand
 from relay_int8.api.measure import measure, require_sensitivity_inputs
 from relay_int8.api.model import Model, load_model
 from relay_int8.api.quantize import Source, quantize
+from relay_int8.argument_types import checked
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
@@ -26,6 +27,7 @@ from relay_int8.report.hazards import require_calibrated
 from relay_int8.report.html_page import is_page, write_report_page
 
 
+@checked
 @sharing_kernels()
 def compile_model(
     model: str | Path,

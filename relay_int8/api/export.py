@@ -6,6 +6,7 @@ from pathlib import Path
 
 from relay_int8.api.model import load_model
 from relay_int8.api.quantize import Quantized, Source, quantize
+from relay_int8.argument_types import checked
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.export.qdq import BiasForm
@@ -14,6 +15,7 @@ from relay_int8.frontend.options import ImportOptions
 from relay_int8.quantization.config import QuantConfig
 
 
+@checked
 def export_model(
     model: str | Path,
     data: Source,

@@ -10,6 +10,7 @@ import tvm
 from tvm import IRModule
 
 from relay_int8.api.model import Model
+from relay_int8.argument_types import checked
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.tensor_info import TensorInfo
@@ -23,6 +24,7 @@ Array = np.ndarray[Any, Any]
 Network = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
+@checked
 def float_network(
     model: Model,
 ) -> Network:

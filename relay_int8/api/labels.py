@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
+from relay_int8.argument_types import checked
 from relay_int8.data import labels, masks
 from relay_int8.data.labels import Labels
 from relay_int8.data.masks import Mask
@@ -12,6 +13,7 @@ from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
 
 
+@checked
 def read_labels(source: str | Path, data: str | Path) -> Labels:
     """Return the class of each image of ``data``, in the order in which they are read.
 
@@ -38,6 +40,7 @@ def read_labels(source: str | Path, data: str | Path) -> Labels:
     return labels.read_labels(Path(source), pictures)
 
 
+@checked
 def read_masks(source: str | Path, data: str | Path) -> Sequence[Mask]:
     """Return the class of each pixel of each image of ``data``, for the metric mean-iou.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from relay_int8.api.build import Artifact
 from relay_int8.api.clock import StageClock
+from relay_int8.argument_types import checked
 from relay_int8.calibration.observe import Progress
 from relay_int8.compiler.kernel_library import share_library, sharing_kernels
 from relay_int8.errors import ConfigError
@@ -17,6 +18,7 @@ from relay_int8.runtime.artifact import LIBRARY
 from relay_int8.runtime.module import refusal
 
 
+@checked
 @sharing_kernels()
 def measure(
     artifact: Artifact,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8.argument_types import checked
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.model import import_model, model_bytes
@@ -61,6 +62,7 @@ class Model:
         return dataflow.is_quantized(self.module)
 
 
+@checked
 def load_model(source: str | Path, options: ImportOptions | None = None) -> Model:
     """Return the network of a model file (ONNX, MXNet, PyTorch, TFLite, by the ending of its name).
 

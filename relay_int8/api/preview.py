@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from relay_int8.api.model import Model
+from relay_int8.argument_types import checked
 from relay_int8.compiler.pipeline import normalized
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
@@ -12,6 +13,7 @@ from relay_int8.report.contents import Report
 from relay_int8.report.hazards import find_hazards
 
 
+@checked
 def preview(model: Model, *, preset: str = QuantConfig.preset) -> Report:
     """Return what would become of each layer of a model, before any data is seen.
 

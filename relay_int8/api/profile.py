@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from relay_int8.argument_types import checked
 from relay_int8.compiler.run_recorder import record_runs
 from relay_int8.errors import ConfigError
 from relay_int8.machine.host import cpu_flags
@@ -26,6 +27,7 @@ from schedules.targets import native_target
 LEAST_BYTES, MOST_BYTES, STEP = 1 << 16, 1 << 28, 4  # buffers whose bandwidth is measured
 
 
+@checked
 def profile(
     path: str | Path,
     *,

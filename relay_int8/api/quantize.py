@@ -10,6 +10,7 @@ from relay_int8.api.demand import Demand, DemandMet
 from relay_int8.api.meet_demand import DemandTrial, every_second, require_halves
 from relay_int8.api.metrics import MEAN_IOU, TOP1
 from relay_int8.api.model import Model, data_inputs
+from relay_int8.argument_types import checked
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
@@ -114,6 +115,7 @@ class Quantized:
         write_atomic(Path(path), proto.SerializeToString())
 
 
+@checked
 def quantize(
     model: Model,
     data: Source | None,

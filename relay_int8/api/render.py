@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from relay_int8.argument_types import checked
 from relay_int8.calibration.alternatives import alternatives
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError, ConfigError
@@ -18,6 +19,7 @@ from relay_int8.report.pages.picture import write_picture
 from relay_int8.report.sensitivity_file import read_ratios, with_ratios
 
 
+@checked
 def render_report(
     source: str | Path,
     output: str | Path,
@@ -63,6 +65,7 @@ def render_report(
     write_report_page(report, ranges, output)
 
 
+@checked
 def plot_layers(source: str | Path, output: str | Path) -> None:
     """Draw the signal-to-noise ratio of each layer of a saved report as a PNG picture.
 
@@ -83,6 +86,7 @@ def plot_layers(source: str | Path, output: str | Path) -> None:
     write_picture(output, report.model, LAYERS, traces)
 
 
+@checked
 def plot_tensor(
     source: str | Path, tensor: str, output: str | Path, *, figure: str = "histogram"
 ) -> None:

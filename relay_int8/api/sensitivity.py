@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from relay_int8 import finite_json
 from relay_int8.api.model import Model, data_inputs
+from relay_int8.argument_types import checked
 from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Dataset
 from relay_int8.data.images import open_images
@@ -84,6 +85,7 @@ class LayerAnalysis:
         save_plan(replace(model.plan, model_hash=model.model_hash), path)
 
 
+@checked
 def analyze_layers(
     model: Model,
     data: str | Path | Batches | Dataset,

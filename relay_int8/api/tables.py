@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relay_int8.argument_types import checked
 from relay_int8.calibration.formats import find_format, format_of_name, read_exchange
 from relay_int8.calibration.formats.exchange import threshold
 from relay_int8.calibration.formats.ncnn import NAME as NCNN
@@ -87,6 +88,7 @@ class TableComparison:
     only_in_second: tuple[str, ...]
 
 
+@checked
 def read_table(path: str | Path, format_name: str | None = None) -> TableFile:
     """Return the calibration table in a file of any tool.
 
@@ -114,6 +116,7 @@ def read_table(path: str | Path, format_name: str | None = None) -> TableFile:
     return TableFile(table=exchange.table, format=form.name)
 
 
+@checked
 def read_qtable(path: str | Path) -> OperatorModes | None:
     """Return the modes in a qtable of TPU-MLIR; None if the file's name is not that of one.
 
@@ -129,6 +132,7 @@ def read_qtable(path: str | Path) -> OperatorModes | None:
     return OperatorModes(modes=modes, excluded=excluded(modes))
 
 
+@checked
 def convert_table(
     source: str | Path,
     target: str | Path,
@@ -194,6 +198,7 @@ def convert_table(
     )
 
 
+@checked
 def compare_tables(first: CalibrationTable, second: CalibrationTable) -> TableComparison:
     """Compare the thresholds (the larger end of each range) of two calibration tables.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tvm.target import Target
 
 from relay_int8.api.model import Model
+from relay_int8.argument_types import checked
 from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import ConfigError
 from relay_int8.quantization.config import QuantConfig
@@ -106,6 +107,7 @@ class NetworkKernels:
         )
 
 
+@checked
 def find_kernels(
     model: Model,
     *,
@@ -143,6 +145,7 @@ def find_kernels(
     return NetworkKernels(network=Path(model.name).stem, target=where, tasks=tasks)
 
 
+@checked
 def tune(
     model: Model | NetworkKernels,
     options: TuneOptions | None = None,

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import RecordError
 from relay_int8.tuning import upkeep
 from relay_int8.tuning.log_folders import logs
 from relay_int8.tuning.log_summary import log_summary
-from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials, task_of
 from relay_int8.tuning.winner import by_task, winner
 from schedules.space import Choices
-from schedules.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,7 @@ class TuningLog:
     kernels: tuple[TunedKernel, ...]
 
 
+@checked
 def read_tuning_logs(folder: str | Path) -> tuple[TuningLog, ...]:
     """Return the tuning logs in a folder, or the one that the folder is.
 
@@ -80,6 +81,7 @@ def read_tuning_logs(folder: str | Path) -> tuple[TuningLog, ...]:
     return tuple(_read(path) for path in _logs(Path(folder)))
 
 
+@checked
 def merge_tuning_logs(sources: Sequence[str | Path], output: str | Path) -> TuningLog:
     """Write one log at ``output`` with the trials of the logs ``sources``, and return it.
 
@@ -92,6 +94,7 @@ def merge_tuning_logs(sources: Sequence[str | Path], output: str | Path) -> Tuni
     return _read(Path(output))
 
 
+@checked
 def prune_tuning_logs(folder: str | Path, *, database: bool = True) -> int:
     """Keep only what builds need, the trials of each kernel's default and winner.
 
@@ -138,9 +141,10 @@ def _read(path: Path) -> TuningLog:
 
 def _kernel(manifest: LogManifest, key: str, trials: Sequence[Trial]) -> TunedKernel:
     best = winner(trials)
+    task = task_of(manifest, key)
     return TunedKernel(
-        kernel=Task.from_key(key).title,
-        calls=manifest.occurrences.get(key, 1),
+        kernel=task.title,
+        calls=task.occurrences,
         trials=len(trials),
         default_us=best.default_s * 1e6,
         tuned_us=best.seconds * 1e6,

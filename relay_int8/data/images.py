@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from relay_int8.argument_types import checked
 from relay_int8.data.dataset import Dataset, open_data
 from relay_int8.data.picture_folder import PictureFolder, read_picture
 from relay_int8.data.preprocessing import Preprocessing
@@ -37,6 +38,7 @@ def open_images(
     return images
 
 
+@checked
 def open_pictures(
     paths: Sequence[str | Path], inputs: Sequence[TensorInfo], preprocessing: Preprocessing
 ) -> Dataset:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError
 
 Shapes = Mapping[str, Sequence[int]]
 NO_SHAPES: Shapes = MappingProxyType({})
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
     """What a model file itself may leave open.

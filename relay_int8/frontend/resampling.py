@@ -41,6 +41,15 @@ def first_pixel(x: relax.Expr) -> relax.Expr:
     return relax.op.strided_slice(x, axes, [0] * len(axes), [1] * len(axes))
 
 
+def aligned_pixel(x: relax.Expr, sizes: Sequence[int]) -> relax.Expr | None:
+    """Return the result of aligning corners to one pixel; None where ``sizes`` are of more."""
+    if set(sizes) == {1}:
+        return first_pixel(x)
+    if 1 in sizes:
+        raise NotImplementedError("it aligns the corners of a single pixel; use asymmetric")
+    return None
+
+
 def filter_weights(
     size: int, wanted: int, *, kernel: Callable[[Array], Array], inside: bool
 ) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, get_args
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError
 from relay_int8.numerics.qparams import Scheme
 from schedules.rounding import REQUANTIZE, Requantize
@@ -128,6 +129,7 @@ gives signed tensors a zero point; auto tries the others' schemes and all tools 
 images (``quantization.refine.auto``)."""
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class QuantConfig:
     """How to quantize a network.

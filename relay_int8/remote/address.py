@@ -6,11 +6,13 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError, DeployError
 
 CONNECT_S = 5.0
 
 
+@checked
 @dataclass(frozen=True)
 class Address:
     """Where something listens; prints as HOST:PORT."""
@@ -76,6 +78,7 @@ class Address:
             raise DeployError(f"{self}: no {what} answers ({error}); {remedy}") from error
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """Where a device is to be had, or several of one kind.

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.client_call import ClientCall
@@ -62,6 +63,7 @@ class Deployment:
     kernels: KernelCheck | None = None
 
 
+@checked
 def deploy(
     artifact: Path | str,
     endpoint: Endpoint,

@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError, DeployError
 from relay_int8.remote.address import Address, is_loopback
 
 _GRACE_S = 2.0
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
     """Where to listen and who may connect.
@@ -81,6 +83,7 @@ class ServeOptions:
             )
 
 
+@checked
 def serve(options: ServeOptions, ready: Callable[[str], None]) -> NoReturn:
     """Serve until a signal ends this process; a server that crashes is started again.
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.argument_types import checked
 from relay_int8.report.pages.page import HEIGHT_PX, Section, figure, paragraph, table, write_page
 from relay_int8.tuning.log_summary import log_summary
-from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials, task_of
 from relay_int8.tuning.tuner import BATCH
 from relay_int8.tuning.winner import Winner, by_task, fastest_s, winner
-from schedules.task import Task
 
 # Told apart by people who see colours differently too: Okabe and Ito's, then four darker ones.
 COLOURS = (
@@ -28,6 +28,7 @@ LEGEND_ROW_PX = 19  # on a phone each entry of the legend has a row of its own
 LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
 
 
+@checked
 def write_tuning_page(log: str | Path, output: str | Path) -> None:
     """Write an HTML page of a tuning log: progress, cost model, winners, shares of time and peak.
 
@@ -71,7 +72,7 @@ class _Kernel:
     """One kernel in the log."""
 
     def __init__(self, manifest: LogManifest, key: str, trials: Sequence[Trial]) -> None:
-        self.task = Task.from_key(key, manifest.occurrences.get(key, 1))
+        self.task = task_of(manifest, key)
         self.trials = trials
         self.winner: Winner = winner(trials)
         cores = int(manifest.target.get("num-cores", 1))

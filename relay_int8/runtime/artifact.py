@@ -29,6 +29,7 @@ from typing import IO, Any
 import numpy as np
 
 from relay_int8 import finite_json
+from relay_int8.argument_types import checked
 from relay_int8.errors import ArtifactError
 from relay_int8.files import write_atomic
 from relay_int8.runtime.aligned_zip import content_begin, zip_bytes
@@ -97,6 +98,7 @@ def save_artifact(
     return manifest
 
 
+@checked
 def read_manifest(path: Path | str) -> Manifest:
     """Return the manifest of an artifact, hashes checked, nothing loaded.
 
@@ -114,6 +116,7 @@ def read_manifest(path: Path | str) -> Manifest:
     return extract(path, None)
 
 
+@checked
 def load(path: Path | str, *, threads: int | None = None, gpu: int = 0) -> Module:
     """Return the network in an artifact, ready to run on this computer.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from relay_int8.argument_types import checked
 from relay_int8.tuning.problem import Problem
 from schedules import catalog
 from schedules.space import Choices
@@ -18,6 +19,7 @@ CATALOG = catalog.__name__
 COLD_BYTES = 1 << 18  # of constants; where a kernel has more, a network reads them from memory
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Timing:
     """How a candidate is timed: ``repeats`` times, each of at least ``repeat_ms``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +15,13 @@ from relay_int8.errors import RecordError
 from relay_int8.machine.gpu import Gpus, installed_gpus
 from relay_int8.tuning.log_folders import logs
 from relay_int8.tuning.recorded_gpu import Model, model_of, other_gpu, present_models
-from relay_int8.tuning.trial_log import LogManifest, read_manifest, read_trials
+from relay_int8.tuning.trial_log import LogManifest, damaged, read_manifest, read_trials
 from relay_int8.tuning.winner import Winner, by_task, winner
 from schedules.space import Kernel, point, version
 from schedules.spec import Spec, to_json
 from schedules.targets import target_config
 from schedules.task import Task
+from schedules.template import ScheduleError
 
 DECISIVE = ("kind", "mcpu", "mtriple", "num-cores", "arch")
 
@@ -114,7 +116,10 @@ class Records:
         if record is None:
             return None
         choices = record.winner.choices
-        return kernel.default() if choices is None else point(kernel, choices).schedule
+        if choices is None:
+            return kernel.default()
+        with damaged(record.folder):
+            return point(kernel, choices).schedule
 
     def seconds(self, template: str, spec: Spec) -> float | None:
         """Return the seconds of a kernel as it was tuned, in the layouts where it took least.
@@ -132,8 +137,10 @@ class Records:
     def _tasks(self) -> dict[tuple[str, str], list[Task]]:
         """Tasks on record, by template and spec: those of several layouts together."""
         by_kernel: dict[tuple[str, str], list[Task]] = {}
-        for task in map(Task.from_key, self._records):
-            by_kernel.setdefault((task.template, task.spec), []).append(task)
+        for key in self._records:
+            with suppress(ScheduleError):  # of another version: no kernel of today has such a key
+                task = Task.from_key(key)
+                by_kernel.setdefault((task.template, task.spec), []).append(task)
         return by_kernel
 
     def _current(self, task: Task, kernel: Kernel) -> Record | None:

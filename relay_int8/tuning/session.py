@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tvm.target import Target
 
+from relay_int8.argument_types import checked
 from relay_int8.compiler.gpu_code import gpu_needs
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import misfit_here
@@ -21,7 +22,7 @@ from relay_int8.tuning.log_folders import LOGS, log_folder, logs
 from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.measurer import MeasuringDevice
 from relay_int8.tuning.remote_measurer import RemoteMeasurer
-from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials, task_of
 from relay_int8.tuning.tuner import TrialListener, Tuner
 from relay_int8.tuning.winner import by_task
 from schedules.space import version
@@ -29,6 +30,7 @@ from schedules.targets import needed_flags, target_config
 from schedules.task import Task
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
     """How to tune.
@@ -179,6 +181,6 @@ def _warm(folders: Sequence[Path]) -> Iterator[tuple[Task, list[Trial]]]:
         if not paths:
             raise ConfigError(f"{folder} holds no tuning log to start from")
         for path in paths:
-            counts = read_manifest(path).occurrences
+            manifest = read_manifest(path)
             for key, trials in by_task(read_trials(path)).items():
-                yield Task.from_key(key, counts.get(key, 1)), trials
+                yield task_of(manifest, key), trials

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -23,9 +25,12 @@ from typing import Any
 
 from relay_int8 import finite_json
 from relay_int8.errors import RecordError
+from relay_int8.field_types import require_types
 from relay_int8.files import write_atomic
 from relay_int8.tuning.batch import Measured
 from schedules.space import Choices
+from schedules.task import MISREAD, Task
+from schedules.template import ScheduleError
 
 FORMAT = 1
 MANIFEST, TRIALS = "manifest.json", "trials.jsonl"
@@ -61,13 +66,17 @@ class Trial:
         measured = Measured(
             verdict=fields["verdict"], seconds=tuple(fields["seconds"]), reason=fields["reason"]
         )
-        return cls(
+        trial = cls(
             task=fields["task"],
             choices=_choices(fields["choices"]),
             measured=measured,
             predicted=fields.get("predicted"),
             final=fields.get("final", False),
         )
+        require_types(trial)
+        if measured.verdict == "ok" and not all(0 < s < math.inf for s in measured.seconds or (0,)):
+            raise ValueError(f"it is ok and took {list(measured.seconds)} seconds")
+        return trial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +98,7 @@ class LogManifest:
     clocks: str = ""
     peak_macs_s: float = 0.0
     multiprocessors: int = 0
-    results: Mapping[str, Any] = field(default_factory=dict)
+    results: Mapping[str, float] = field(default_factory=dict)
     tvm: str = field(default_factory=lambda: version("apache-tvm"))
     format: int = FORMAT
 
@@ -166,7 +175,9 @@ def read_manifest(folder: Path) -> LogManifest:
             raise RecordError(
                 f"{path}: format {format_name}, expected {FORMAT}; use a newer relay-int8"
             )
-        return LogManifest(**fields)
+        manifest = LogManifest(**fields)
+        require_types(manifest)
+        return manifest
     except FileNotFoundError as error:
         raise RecordError(f"{folder} has no {MANIFEST}; it is no tuning log") from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -182,6 +193,26 @@ def read_trials(folder: Path) -> list[Trial]:
         If any other line is damaged.
     """
     return _parsed(folder)[0]
+
+
+def task_of(manifest: LogManifest, key: str) -> Task:
+    """Return the kernel of a trial, with its calls; RecordError if it is none of this version."""
+    with damaged(f"the log of {manifest.network} on {manifest.device}"):
+        if key not in manifest.kernels:
+            raise ScheduleError(f"its manifest does not name the kernel {key[:200]}")
+        return Task.from_key(key, manifest.occurrences.get(key, 1))
+
+
+@contextmanager
+def damaged(log: object) -> Iterator[None]:
+    """Raise a RecordError where a kernel or its choices, as the log has them, make no schedule."""
+    try:
+        yield
+    except (ScheduleError, *MISREAD) as error:
+        raise RecordError(
+            f"{log} is damaged, or was recorded with another version of relay-int8: {error}; "
+            "re-run relay-int8 tune"
+        ) from error
 
 
 def repair(folder: Path) -> list[Trial]:

@@ -18,6 +18,7 @@ from relay_int8.tuning.trial_log import (
     TRIALS,
     LogManifest,
     Trial,
+    damaged,
     read_manifest,
     read_trials,
 )
@@ -102,16 +103,17 @@ def _write(
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
         return manifest
-    target = Target(dict(manifest.target))
-    usable = [trial for trial in trials if _is_current(manifest, trial.task, target)]
-    tasks = {trial.task: Task.from_key(trial.task) for trial in usable}
-    Database(folder, tasks, target, usable)
+    with damaged(folder):
+        target = Target(dict(manifest.target))
+        usable = [trial for trial in trials if _is_current(manifest, trial.task, target)]
+        tasks = {trial.task: Task.from_key(trial.task) for trial in usable}
+        Database(folder, tasks, target, usable)
     return manifest
 
 
 def _is_current(manifest: LogManifest, key: str, target: Target) -> bool:
     """Whether the templates still make the kernels that were measured."""
-    if manifest.refusal():
+    if manifest.refusal() or key not in manifest.kernels:
         return False
     try:
         return version(Task.from_key(key).kernel(target)) == manifest.kernels.get(key)

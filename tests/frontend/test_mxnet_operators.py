@@ -41,6 +41,7 @@ def computed(tmp_path, op, inputs, attrs, given=(), outputs=1):
 
 def check(found, expected):
     assert found.shape == expected.shape
+    assert found.dtype != "float64"
     bound = 1e-4 * max(np.abs(expected).max(), 1e-6)
     np.testing.assert_allclose(found, expected, rtol=0, atol=bound)
 
@@ -138,6 +139,14 @@ def test_bilinear_resize_puts_corners_on_corners(tmp_path):
     x = np.arange(4, dtype="float32").reshape(1, 1, 2, 2)
     (found,) = computed(tmp_path, "_contrib_BilinearResize2D", [x], {"height": 3, "width": 3})
     check(found[0, 0], np.array([[0, 0.5, 1], [1, 1.5, 2], [2, 2.5, 3]], "float32"))
+
+
+def test_bilinear_resize_to_one_pixel(tmp_path):
+    (x,) = arrays((1, 2, 3, 4))
+    (found,) = computed(tmp_path, "_contrib_BilinearResize2D", [x], {"height": 1, "width": 1})
+    check(found, x[:, :, :1, :1])
+    with pytest.raises(UnsupportedOpError, match="corners of a single pixel"):
+        computed(tmp_path, "_contrib_BilinearResize2D", [x], {"height": 1, "width": 3})
 
 
 @pytest.mark.parametrize(

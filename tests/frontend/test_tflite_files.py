@@ -109,6 +109,9 @@ def test_what_the_parts_of_a_file_must_be(tmp_path):
             lambda graph: setattr(graph.operators[0].builtinOptions, "strideH", 0))  # fmt: skip
     refused(FrontendError, r"its result is \[1, 6, 5, 4\]; the file says \[1, 9, 5, 4\]",
             lambda graph: setattr(graph.tensors[3], "shape", [1, 9, 5, 4]))  # fmt: skip
+    refused(FrontendError, "its result is float32; the file says int32", lambda graph:
+            setattr(graph.tensors[3], "type", 2))  # fmt: skip
+    refused(FrontendError, "is a constant", lambda graph: setattr(graph, "inputs", [0, 1]))
     refused(FrontendError, "no inputs or no outputs", lambda graph: setattr(graph, "outputs", []))
 
 

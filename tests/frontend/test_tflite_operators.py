@@ -115,6 +115,8 @@ CASES = {
                             options="ResizeBilinearOptions", alignCorners=True),
     "bilinear-plain": one("RESIZE_BILINEAR", IMAGE, after=[(18, 12)],
                           options="ResizeBilinearOptions"),
+    "bilinear-pixel": one("RESIZE_BILINEAR", IMAGE, after=[(1, 1)], options="ResizeBilinearOptions",
+                          alignCorners=True),
     "nearest": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(18, 24)],
                    options="ResizeNearestNeighborOptions"),
     "nearest-half-whole": one("RESIZE_NEAREST_NEIGHBOR", IMAGE, after=[(27, 16)],
@@ -260,7 +262,7 @@ def test_float_operators(tmp_path, name):
     expected = run_interpreter(net, net.inputs())
     assert len(found) == len(expected)
     for y, wanted in zip(found, expected, strict=True):
-        assert y.shape == wanted.shape
+        assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
         bound = 1e-4 * max(np.abs(wanted).max(), 1e-6)
         np.testing.assert_allclose(y, wanted, rtol=0, atol=bound)
 
@@ -278,6 +280,16 @@ def test_quantized_operators(tmp_path, name):
         for y, wanted in zip(found, expected, strict=True):
             assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
             np.testing.assert_allclose(y.astype(int), wanted.astype(int), rtol=0, atol=1)
+
+
+def test_images_of_integers_are_interpolated_to_the_nearest(tmp_path):
+    net = TfliteModel(1)
+    x = net.input("x", IMAGE, "uint8")
+    fields = {"options": "ResizeBilinearOptions", "dtype": "uint8", "halfPixelCenters": True}
+    net.finish(net.op("RESIZE_BILINEAR", x, net.constant((13, 5)), **fields))
+    image = np.random.default_rng(1).integers(0, 256, IMAGE).astype("uint8")
+    (found,) = run_fast(net.imported(tmp_path), image)
+    np.testing.assert_array_equal(found, run_interpreter(net, [image], "reference")[0])
 
 
 def by_oracle(mod, inputs, requantize="float"):

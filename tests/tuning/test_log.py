@@ -1,6 +1,7 @@
 """The log: what was appended is there, once; what does not fit is refused with the reason."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -66,6 +67,26 @@ def test_a_damaged_line_is_named(folder):
         read_trials(folder)
 
 
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        ({"task": 7}, "task is '7'"),
+        ({"choices": [1.5]}, "choices is"),
+        ({"verdict": "fine"}, "measured is|verdict is 'fine'"),
+        ({"seconds": ["1"]}, "seconds is"),
+        ({"seconds": []}, r"it is ok and took \[\] seconds"),
+        ({"seconds": [float("nan")]}, r"it is ok and took \[nan\] seconds"),
+        ({"final": 1}, "final is '1'"),
+    ],
+)
+def test_values_of_other_types_are_named(folder, damage, fault):
+    path = folder / "trials.jsonl"
+    fields = json.loads(TRIALS[0].to_json()) | damage
+    path.write_text(json.dumps(fields) + "\n")
+    with pytest.raises(RecordError, match=f"line 1 is damaged: ({fault})"):
+        read_trials(folder)
+
+
 def test_a_new_run_does_not_mix_with_an_old_one(folder):
     with pytest.raises(RecordError, match="holds trials already; --resume goes on with them"):
         Log(folder, MANIFEST)
@@ -96,6 +117,10 @@ def test_trials_of_another_tvm_are_refused(folder):
 def test_a_damaged_manifest_is_named(folder, tmp_path):
     (folder / "manifest.json").write_text('{"format": 1')
     with pytest.raises(RecordError, match=r"manifest.json is damaged: .*; delete its folder"):
+        read_manifest(folder)
+    other = json.loads(MANIFEST.to_json()) | {"occurrences": {"k": "2"}}
+    (folder / "manifest.json").write_text(json.dumps(other))
+    with pytest.raises(RecordError, match="is damaged: occurrences is"):
         read_manifest(folder)
     (folder / "manifest.json").write_text('{"format": 9}')
     with pytest.raises(RecordError, match="format 9, expected 1"):

@@ -10,6 +10,7 @@ import pytest
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 from tvm.target import Target
 
+from relay_int8.api.tuning_logs import read_tuning_logs
 from relay_int8.compiler.build import compile_module, kernel_calls
 from relay_int8.errors import RecordError
 from relay_int8.tuning.batch import Measured
@@ -19,6 +20,7 @@ from relay_int8.tuning.tasks import tasks_of
 from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials
 from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
+from schedules.spec import Rescale
 from schedules.targets import TARGETS, target_config
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.run_built import run_built
@@ -123,6 +125,34 @@ def test_a_record_of_another_template_version_is_refused(network, log):
     assert place.startswith(str(log))
     assert reason.startswith("recorded with another version of the template")
     assert sum(not call.tuned for call in built.calls if call.template) >= 1
+
+
+def test_choices_that_are_no_point_name_the_log(network, log):
+    path = log / "trials.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [fields | {"choices": fields["choices"] and [0]} for fields in lines]
+    path.write_text("".join(f"{json.dumps(fields)}\n" for fields in lines))
+    with pytest.raises(RecordError, match=f"{log} is damaged, or .*; re-run relay-int8 tune"):
+        compile_module(network.mod, TARGET, Records(log, TARGET))
+    with pytest.raises(RecordError, match=f"{log} is damaged, or"):
+        prune(log)
+
+
+@pytest.mark.parametrize(
+    "key", ['["gone", "{}", []]', "k", '["a", "{\\"kind\\": \\"b\\"}", ["row"]]']
+)
+def test_kernels_of_other_versions_are_named(log, key):
+    """Builds pass them over: no kernel of today has such a key."""
+    measured = Measured(verdict="ok", seconds=(1e-5,))
+    trial = Trial(task=key, choices=None, measured=measured)
+    (log / "trials.jsonl").write_text(trial.to_json() + "\n")
+    with pytest.raises(RecordError, match="manifest does not name the kernel"):
+        read_tuning_logs(log)
+    change(log, kernels={key: "0"})
+    with pytest.raises(RecordError, match=r"another version of relay-int8: .* is no kernel"):
+        read_tuning_logs(log)
+    spec = Rescale(dims=(1, 64), x="uint8", y="uint8")
+    assert Records(log, TARGET).seconds("rescale_cpu", spec) is None
 
 
 def test_a_folder_without_logs_is_an_error(tmp_path):

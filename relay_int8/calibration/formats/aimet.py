@@ -104,7 +104,8 @@ def _entry(encodings: list[dict[str, Any]]) -> Entry:
     if len(encodings) != 1 or encodings[0]["bits"] != 8:
         raise ValueError("one encoding of 8 bits per activation is needed")
     scale, offset = float(encodings[0]["scale"]), int(encodings[0]["offset"])
-    exact = np.float32(scale)
+    with np.errstate(over="ignore"):
+        exact = np.float32(scale)
     if not (np.isfinite(exact) and exact > 0 and -255 <= offset <= 0):
         raise ValueError(f"scale {scale}, offset {offset} found; a positive one, -255 to 0 needed")
     if offset == 0:

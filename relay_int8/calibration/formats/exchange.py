@@ -31,6 +31,14 @@ class Exchange:
     table: CalibrationTable
     weights: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, scales in self.weights.items():
+            broken = scales[~(np.isfinite(scales) & (scales > 0))]
+            if broken.size:
+                raise CalibrationError(
+                    f"{name}: a scale of its weights is {broken[0]}; finite ones above 0 are needed"
+                )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
@@ -72,14 +80,20 @@ def entry(
 
     ``method`` is the format's name and what the file says, to the letter: see :func:`verbatim`.
     """
+    ends = _ends(low, high)
+    seen = Range() if observed is None else Range(*_ends(*observed))
+    return Entry(scheme=scheme, low=ends[0], high=ends[1], observed=seen, method=method)
+
+
+def _ends(low: float, high: float) -> tuple[np.float32, np.float32]:
+    """Return the ends of a range; CalibrationError if it is none of float32."""
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise CalibrationError(f"range [{low}, {high}] found; finite, ascending bounds are needed")
-    seen = Range() if observed is None else Range(np.float32(observed[0]), np.float32(observed[1]))
     with np.errstate(over="ignore"):
         ends = np.float32(low), np.float32(high)
     if not np.isfinite(ends).all():
         raise CalibrationError(f"range [{low}, {high}] found; float32 ends at 3.4e38")
-    return Entry(scheme=scheme, low=ends[0], high=ends[1], observed=seen, method=method)
+    return ends
 
 
 def symmetric(threshold: float, method: str) -> Entry:

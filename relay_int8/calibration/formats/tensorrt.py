@@ -66,7 +66,7 @@ def _line(line: str) -> tuple[str, Entry]:
 
 
 def _entry(digits: str) -> Entry:
-    if not re.fullmatch(r"[0-9a-fA-F]{1,8}", digits):
+    if not re.fullmatch(r"[0-9a-fA-F]{8}|0+", digits):  # fewer are what is left of a cut line
         raise ValueError(f"{digits!r} is not the 8 hexadecimal digits of a float32")
     scale = np.float32(struct.unpack("!f", bytes.fromhex(digits.zfill(8)))[0])
     if not (np.isfinite(scale) and scale >= 0):
@@ -79,10 +79,11 @@ def _entry(digits: str) -> Entry:
     )
 
 
+@np.errstate(over="ignore")
 def _threshold(scale: np.float32) -> np.float32:
     """Return the float32 T with ``float32(T / 127) == scale``; one in 130 scales has none."""
     near = np.float32(float(scale) * 127)
-    for candidate in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, near * 2)):
+    for candidate in (near, *np.nextafter(near, np.array([0, np.inf], np.float32))):
         if np.float32(float(candidate) / 127) == scale:
             return np.float32(candidate)
     return near

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.mxnet.graph import MxnetImporter
 from relay_int8.frontend.mxnet.params import read_params
@@ -27,6 +28,7 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
     return import_mxnet(path, options.params, inputs=options.inputs, batch=options.batch)
 
 
+@checked
 def import_mxnet(
     symbol: str | Path,
     params: str | Path | None = None,

@@ -9,6 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import expect_shape, window
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
+from relay_int8.frontend.resampling import aligned_pixel
 from relay_int8.graph.dataflow import shape
 
 MAX_POOLS = (relax.op.nn.max_pool1d, relax.op.nn.max_pool2d, relax.op.nn.max_pool3d)
@@ -147,6 +148,10 @@ def _image(x: relax.Expr) -> tuple[int, int]:
 def _resized(x: relax.Expr, height: int, width: int, coordinates: str) -> relax.Expr:
     """Interpolate, or repeat pixels where coordinates are asymmetric."""
     is_nearest = coordinates == "asymmetric"
+    if coordinates == "align_corners":
+        pixel = aligned_pixel(x, (height, width))
+        if pixel is not None:
+            return pixel
     return relax.op.image.resize2d(
         x,
         (height, width),

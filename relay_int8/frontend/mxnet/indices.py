@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_int8.frontend.mxnet.layers import axis_of
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
@@ -56,8 +56,8 @@ def _one_hot(step: MxnetStep) -> relax.Expr:
     if attrs.text("dtype", "float32") != "float32":
         raise NotImplementedError(f"one_hot of type {attrs.text('dtype')}")
     indices = step.emit("integers", relax.op.astype(step.x, "int32"))
-    values = (relax.prim_value(attrs.real(name, default)) for name, default in _ONE_HOT)
-    return relax.op.one_hot(indices, *values, depth, -1)
+    reals = (tirx.const(attrs.real(name, default), "float32") for name, default in _ONE_HOT)
+    return relax.op.one_hot(indices, *map(relax.prim_value, reals), depth, -1)
 
 
 def _pick(step: MxnetStep) -> relax.Expr:

@@ -17,6 +17,7 @@ import tvm
 from onnx import numpy_helper
 from tvm import IRModule
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
@@ -47,6 +48,7 @@ OLD_RESIZE = [
 """What Resize and Upsample did before they had these attributes; ONNX's converter leaves it out."""
 
 
+@checked
 def import_onnx(
     source: str | Path | onnx.ModelProto, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
 ) -> IRModule:

@@ -11,8 +11,8 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.resampling import (
     FILTERS,
+    aligned_pixel,
     filter_weights,
-    first_pixel,
     resized_by_products,
 )
 from relay_int8.graph.dataflow import constant, shape
@@ -50,10 +50,8 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     if wanted[:2] != list(x_shape[:2]):
         raise NotImplementedError(f"it resizes {list(x_shape)} to {wanted}, batch or channels too")
     mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
-    if mode == "align_corners" and set(wanted[2:]) == {1}:
-        return first_pixel(x)
-    if mode == "align_corners" and 1 in wanted[2:]:
-        raise NotImplementedError("it aligns the corners of a single pixel; use asymmetric")
+    if mode == "align_corners" and (pixel := aligned_pixel(x, wanted[2:])) is not None:
+        return pixel
     factors = None if scales is None else constant(scales)
     if factors is not None and factors.size and mode != "tf_crop_and_resize":
         exact = np.asarray([x_shape[axis] for axis in axes]) * factors.astype("float64")

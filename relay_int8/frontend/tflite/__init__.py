@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8.argument_types import checked
 from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.graph import TfliteImporter
@@ -24,6 +25,7 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
     return import_tflite(path, inputs=options.inputs, batch=options.batch)
 
 
+@checked
 def import_tflite(
     source: str | Path, *, inputs: Shapes | None = None, batch: int | None = None
 ) -> IRModule:

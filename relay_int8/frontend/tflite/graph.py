@@ -60,6 +60,8 @@ class TfliteImporter:
         refuse_wide(tensor)
         if tensor.is_state:
             raise UnsupportedOpError(f"input {tensor.name} is a state kept between runs")
+        if tensor.values is not None:
+            raise FrontendError(f"input {tensor.name} is a constant; check the download")
         dims = self._shapes[tensor.name]
         param = relax.Var(tensor.name, relax.TensorType(dims, tensor.dtype))
         if quantization_of(tensor) is None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.resampling import aligned_pixel
 from relay_int8.frontend.tflite.layers import mode, padding, sizes
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 
 def _average(step: TfliteStep) -> Result:
@@ -38,24 +42,45 @@ def _resize(method: str) -> Converter:
             size = step.integers(1, "size")
         if len(size) != 2 or min(size) < 1 or (corners and half):
             raise ValueError(f"its size is {list(size)}, or it has two kinds of coordinates")
+        x = step.image(0)
+        if corners and (pixel := aligned_pixel(x, size)) is not None:
+            return Image(pixel)
         coordinates = "align_corners" if corners else "half_pixel" if half else "asymmetric"
-        whole = all(n % m == 0 for n, m in zip(size, shape(step.image(0))[2:], strict=True))
-        if method == "nearest_neighbor" and half and whole:
-            coordinates = (
-                "asymmetric"  # copies of one pixel either way, which are moved as integers
-            )
+        if method == "linear":
+            return Image(_interpolated(step, x, size, coordinates))
+        whole = all(n % m == 0 for n, m in zip(size, shape(x)[2:], strict=True))
+        if half and whole:
+            coordinates = "asymmetric"  # copies of one pixel either way, moved as integers
         nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
-        y = relax.op.image.resize2d(
-            step.image(0),
-            size,
-            layout="NCHW",
-            method=method,
-            coordinate_transformation_mode=coordinates,
-            rounding_method="" if method == "linear" else nearest,
-        )
-        return Image(y)
+        return Image(_resized(x, size, method, coordinates, nearest))
 
     return _convert
+
+
+def _interpolated(
+    step: TfliteStep, x: relax.Expr, size: Sequence[int], coordinates: str
+) -> relax.Expr:
+    """Interpolate in float32; integers without scales are rounded, halves up."""
+    kind = dtype(x)
+    if kind == "float32":
+        return _resized(x, size, "linear", coordinates)
+    real = step.emit("real", relax.op.astype(x, "float32"))
+    y = step.emit("resized", _resized(real, size, "linear", coordinates))
+    shifted = step.emit("shifted", relax.op.add(y, relax.const(np.float32(0.5))))
+    return relax.op.astype(step.emit("rounded", relax.op.floor(shifted)), kind)
+
+
+def _resized(
+    x: relax.Expr, size: Sequence[int], method: str, coordinates: str, rounding: str = ""
+) -> relax.Expr:
+    return relax.op.image.resize2d(
+        x,
+        size,
+        layout="NCHW",
+        method=method,
+        coordinate_transformation_mode=coordinates,
+        rounding_method=rounding,
+    )
 
 
 def _depth_to_space(step: TfliteStep) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm import relax
+from tvm import relax, tirx
 
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Result, axis_of
@@ -49,7 +49,8 @@ def _one_hot(step: TfliteStep) -> Result:
     axis, rank = step.integer("axis"), len(shape(indices))
     if not -1 <= axis <= rank or depth < 1:
         raise ValueError(f"axis {axis} and depth {depth} of indices {list(shape(indices))}")
-    values = [relax.prim_value(value.reshape(()).item()) for value in (on, off)]
+    kind = step.outputs[0].dtype  # Python's numbers would be float64 and int64
+    values = [relax.prim_value(tirx.const(value.item(), kind)) for value in (on, off)]
     return relax.op.one_hot(indices, *values, depth, axis)
 
 

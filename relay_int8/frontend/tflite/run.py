@@ -36,7 +36,7 @@ from relay_int8.frontend.tflite.tensors import (
     quantization_of,
     quantize,
 )
-from relay_int8.graph.dataflow import constant, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 LOOP, BRANCH, COMPOSITE = "WHILE", "IF", "STABLEHLO_COMPOSITE"
 CONTROL = (LOOP, BRANCH, COMPOSITE)
@@ -217,6 +217,9 @@ class GraphRun:
             is_moved = index in self._graph.outputs and (quantization_of(tensor) or wrap is Image)
             value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
         self._check_shape(tensor, value, wrap is Image)
+        expected = "float32" if quantization_of(tensor) else tensor.dtype
+        if dtype(value) != expected:
+            raise ValueError(f"its result is {dtype(value)}; the file says {tensor.dtype}")
         if quantization_of(tensor) is None or is_exact:
             self._held[index] = Held.of(wrap(value))
             return

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tvm import IRModule
 
+from relay_int8.argument_types import checked
 from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import TorchImporter
@@ -26,6 +27,7 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
     return import_torch(path, batch=options.batch, inputs=options.inputs)
 
 
+@checked
 def import_torch(
     source: str | Path, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
 ) -> IRModule:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from relay_int8.argument_types import checked
 from relay_int8.calibration.observe import Progress
 from relay_int8.errors import ConfigError
 from relay_int8.graph.plan import Plan
@@ -23,6 +24,7 @@ TRIED = 8  # layers whose plans are looked at in each step, the most promising o
 LEAST_US = 0.1  # least time that a change counts with, so that gain per time stays finite
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The accuracy to reach on the calibration images; at least one of the two.

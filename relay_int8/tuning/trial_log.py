@@ -98,7 +98,7 @@ class LogManifest:
     clocks: str = ""
     peak_macs_s: float = 0.0
     multiprocessors: int = 0
-    results: Mapping[str, float] = field(default_factory=dict)
+    results: Mapping[str, Any] = field(default_factory=dict)
     tvm: str = field(default_factory=lambda: version("apache-tvm"))
     format: int = FORMAT
 

@@ -50,7 +50,7 @@ def _record(cell: Mapping[str, Any], content: Mapping[str, Any], folder: Path) -
     layers = [layer for layer in cell["layers"] if layer["kernel"]["key"]]
     layers = [layer for layer in layers if not layer["kernel"]["tuned"]]
     counts = Counter(layer["kernel"]["key"] for layer in layers)
-    peak = content["measured"]["dp4a_macs_s"]
+    peak = content["measured"]["dp4a_macs_s"] or 0.0
     manifest = LogManifest(
         device=content["facts"]["device"],
         clocks=content["facts"].get("clocks", ""),

@@ -9,7 +9,6 @@ from typing import Any
 
 from relay_int8.api.bind_metric import bound_metric, name_of, require_metric
 from relay_int8.api.metrics import TOP1
-from relay_int8.argument_types import checked
 from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.quantization.metric import ROUNDING, BoundMetric, ImageLabels, Metric
@@ -17,7 +16,6 @@ from relay_int8.quantization.metric import ROUNDING, BoundMetric, ImageLabels, M
 SNR = "SNR"
 
 
-@checked
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Demand:
     """An accuracy that a quantized network has to reach, by layers left in float if need be.

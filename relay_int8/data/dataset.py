@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relay_int8.argument_types import checked
 from relay_int8.array_files import read_arrays
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.preprocessing import Preprocessing
@@ -115,7 +114,6 @@ class Dataset:
         return [info.name for info in self.inputs]
 
 
-@checked
 def open_data(
     source: str | Path | Batches,
     inputs: Sequence[TensorInfo],

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image as Picture
 
-from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError
 
 Pair = tuple[int, int]
@@ -20,7 +19,6 @@ WIDE_MODES = ("I", "F")
 MAX_SIDE = 1 << 14  # of a resized picture, in pixels
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
     """Resize, crop, then ``(pixel * scale - mean) / deviation`` in float32.
@@ -119,10 +117,13 @@ class Preprocessing:
             raise ConfigError(
                 f"preprocessing has no {', '.join(unknown)}; it has {', '.join(known)}"
             )
-        settings: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-        }
-        return cls(**settings)
+        try:
+            settings: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+            }
+            return cls(**settings)
+        except TypeError as error:
+            raise ConfigError(f"preprocessing: a value is of the wrong type: {error}") from error
 
     def _resized(self, picture: Picture.Image) -> Picture.Image:
         if self.resize is None:

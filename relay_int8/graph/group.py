@@ -31,6 +31,9 @@ RECURRENCE = Recurrence.kind
 INTERPOLATE = "interpolate"
 """Kind of a bilinear resize; "resize" moves pixels."""
 
+MOVES = ("reshape", "transpose", "slice", "shuffle", "pad", "concat")
+"""Kinds that move elements, each to one place at most."""
+
 
 @dataclass(frozen=True)
 class Clip:

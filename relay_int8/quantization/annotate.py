@@ -6,9 +6,8 @@ of the network, or given by a norm, which rounds its floats itself), and an inte
 its result. So the last layer gives float directly, an operator that only moves the network's
 results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
 alone, since a convolution with a fused sum gives integers, and takes integers to add. Layers that
-transform sound to spectra stay in float (:mod:`relay_int8.quantization.transforms`), and so do
-moves between inputs and results (:mod:`relay_int8.quantization.states`) and poolings that are asked
-for positions too (:mod:`relay_int8.quantization.maxima`).
+bytes would spoil, such as transforms of sound to spectra, stay in float
+(:mod:`relay_int8.quantization.kept_float`).
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import separate_functions
-from relay_int8.quantization.maxima import located_maxima
+from relay_int8.quantization.kept_float.rules import exact_moves, spoiled_layers
 from relay_int8.quantization.signs import non_negative, one_sided
-from relay_int8.quantization.states import returned_states
-from relay_int8.quantization.transforms import transform_refusals
 
 
 def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | None = None) -> Plan:
@@ -59,9 +56,8 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
     separate |= separate_functions(find_groups(func, separate=separate), config)
     groups = find_groups(func, separate=separate)
     _require_known(groups, config)
-    refused = _transforms(groups, func, config) | dict(refused or {})
-    exact = located_maxima(groups)
-    exact |= returned_states(groups, set(func.params), set(dataflow.results(func)))
+    spoiled = {} if config.require_int8 else spoiled_layers(groups, func)
+    refused, exact = spoiled | dict(refused or {}), exact_moves(groups, func)
     reasons = _reasons(groups, config, refused, exact)
     while unread := _unread_sums(groups, reasons) | _unread_functions(groups, reasons):
         separate |= unread
@@ -80,13 +76,6 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
         for group in groups
     )
     return Plan(tensors=_tensors(integer, groups, func, config), layers=layers)
-
-
-def _transforms(groups: list[Group], func: relax.Function, config: QuantConfig) -> dict[str, str]:
-    """Return the layers that bytes would spoil and why; none where integers are required."""
-    if config.require_int8:
-        return {}
-    return transform_refusals(groups, set(func.params), set(dataflow.results(func)))
 
 
 def _cause(

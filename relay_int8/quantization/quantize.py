@@ -33,7 +33,7 @@ from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
-from relay_int8.quantization.gates import gate_refusals
+from relay_int8.quantization.kept_float.rules import magnified_layers
 from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.auto import SearchResult, choose_config
@@ -44,7 +44,6 @@ from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.simulation import Simulation
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
 from relay_int8.quantization.refusals import out_of_range, plan_without, require_integers
-from relay_int8.quantization.steep import steep_refusals
 from schedules.targets import native_target
 
 
@@ -206,7 +205,7 @@ def _spoiled(
     if config.require_int8:
         return {}
     groups = find_groups(reference["main"], separate=plan.additions)
-    return gate_refusals(groups, plan, table) | steep_refusals(groups, plan, table)
+    return magnified_layers(groups, plan, table)
 
 
 def _with_pairs(

@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.graph.group import DENSE, RECURRENCE, Group
 from relay_int8.graph.plan import Plan
-from relay_int8.numerics import qparams
-from relay_int8.numerics.gate_noise import gate_noise
+from relay_int8.quantization.kept_float.layer_noise import layer_noise
 
 MOST = 0.25
 """Deviation of a gate's argument: a sixteenth of the way from closed to open."""
 
 
-def gate_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> dict[str, str]:
+def gate_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> dict[str, str]:
     """Return the layers that would move gates too far, by name, and why.
 
     Parameters
@@ -46,14 +45,3 @@ def gate_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable) 
                 f"input's range is that large for its weights; the most is {MOST}"
             )
     return refused
-
-
-def layer_noise(layer: Group, plan: Plan, table: CalibrationTable) -> float:
-    """Return the deviation of what rounding input and weights adds to a layer's sums."""
-    entry = table.entries[plan.tensors[str(layer.inputs[0].name)].like]
-    s_x = entry.qparams().scale
-    s_w = qparams.weight_scales(layer.weight_rows, layer.bias_or_zero, s_x)
-    seen = entry.observed
-    ends = (entry.low, entry.high) if seen.empty else (seen.low, seen.high)
-    largest = max(abs(float(end)) for end in ends)
-    return gate_noise(layer.weight_rows, s_w, float(s_x), largest)

@@ -9,7 +9,7 @@ from relay_int8 import QuantConfig
 from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
 from relay_int8.numerics.snr import snr_db
-from relay_int8.quantization import steep
+from relay_int8.quantization.kept_float import steep
 from tests.reference import run
 from tests.small_networks import NetworkWriter
 

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Group
-from relay_int8.quantization.transforms import MOVES
+from relay_int8.graph.group import MOVES, Group
 
 REASON = "the positions of its maxima are asked for too: bytes of neighbours are often equal"
 
 
-def located_maxima(groups: Sequence[Group]) -> dict[str, str]:
+def maximum_reasons(groups: Sequence[Group]) -> dict[str, str]:
     """Return the max poolings of tensors that an argmax reads through moves, by name, and why."""
     compared: set[relax.Var] = set()
     for group in reversed(groups):

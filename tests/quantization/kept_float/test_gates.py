@@ -10,7 +10,7 @@ from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.numerics.snr import snr_db
-from relay_int8.quantization import gates
+from relay_int8.quantization.kept_float import gates
 from tests.onnx_models import model, run_onnx
 from tests.recurrent_networks import SIZE, STEPS, recurrent_model
 from tests.reference import run

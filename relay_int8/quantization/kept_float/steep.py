@@ -17,13 +17,15 @@ from relay_int8.graph.group import DENSE, Group
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.steepness import steepness
 from relay_int8.operators.registry import operator_of
-from relay_int8.quantization.gates import layer_noise
+from relay_int8.quantization.kept_float.layer_noise import layer_noise
 
 MOST = 16.0
 """Times the squared error of rounding the result: 12 dB more than a byte has by itself."""
 
 
-def steep_refusals(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> dict[str, str]:
+def steepness_reasons(
+    groups: Sequence[Group], plan: Plan, table: CalibrationTable
+) -> dict[str, str]:
     """Return the functions of bytes that are too steep, and layers before them, and why.
 
     Parameters

@@ -10,7 +10,7 @@ from relay_int8 import QuantConfig
 from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.quantization.states import REASON
+from relay_int8.quantization.kept_float.states import REASON
 from tests.onnx_models import model
 from tests.reference import run
 

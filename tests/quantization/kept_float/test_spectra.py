@@ -7,7 +7,7 @@ from tvm import relax
 from relay_int8.compiler.pipeline import normalized
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.transforms import POWER_REASON, REASON
+from relay_int8.quantization.kept_float.spectra import POWER_REASON, REASON
 from tests.small_networks import NetworkWriter, nn
 
 BINS = 8

@@ -20,10 +20,9 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.group import AFFINE, Group
+from relay_int8.graph.group import AFFINE, MOVES, Group
 from relay_int8.operators.registry import operator_of
 
-MOVES = ("reshape", "transpose", "slice", "shuffle", "pad", "concat")
 SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
 REASON = (
     "it transforms the network's input, and nothing but its squares is read: bytes would lose "
@@ -35,7 +34,7 @@ POWER_REASON = (
 )
 
 
-def transform_refusals(
+def spectrum_reasons(
     groups: Sequence[Group], inputs: Collection[relax.Var], results: Collection[relax.Var]
 ) -> dict[str, str]:
     """Return the layers of such transforms, by name, and why they stay in float.

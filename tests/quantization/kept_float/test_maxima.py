@@ -9,7 +9,7 @@ import relay_int8
 from relay_int8.api.model import Model
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.plan import Plan
-from relay_int8.quantization.maxima import REASON
+from relay_int8.quantization.kept_float.maxima import REASON
 from tests.onnx_models import model
 
 SIZE, CHANNELS = 12, 6

@@ -14,13 +14,12 @@ from collections.abc import Collection, Sequence
 
 from tvm import relax
 
-from relay_int8.graph.group import Group
-from relay_int8.quantization.transforms import MOVES
+from relay_int8.graph.group import MOVES, Group
 
 REASON = "the network takes and returns what it moves: that stays as exact as it was given"
 
 
-def returned_states(
+def state_reasons(
     groups: Sequence[Group], inputs: Collection[relax.Var], results: Collection[relax.Var]
 ) -> dict[str, str]:
     """Return the moves between inputs and results, concats among them, by name, and why.

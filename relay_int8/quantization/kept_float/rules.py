@@ -1,0 +1,36 @@
+"""All rules, by when they can be asked: of the graph alone, or of ranges too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax
+
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.graph import dataflow
+from relay_int8.graph.group import Group
+from relay_int8.graph.plan import Plan
+from relay_int8.quantization.kept_float.gates import gate_reasons
+from relay_int8.quantization.kept_float.maxima import maximum_reasons
+from relay_int8.quantization.kept_float.spectra import spectrum_reasons
+from relay_int8.quantization.kept_float.states import state_reasons
+from relay_int8.quantization.kept_float.steep import steepness_reasons
+
+Reasons = dict[str, str]
+"""Name of a group -> why it stays in float."""
+
+
+def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
+    """Return what bytes would spoil, by the graph; not asked where integers are required."""
+    return spectrum_reasons(groups, set(func.params), set(dataflow.results(func)))
+
+
+def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:
+    """Return moves and poolings, which have no products, that are worth nothing in bytes."""
+    states = state_reasons(groups, set(func.params), set(dataflow.results(func)))
+    return maximum_reasons(groups) | states
+
+
+def magnified_layers(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> Reasons:
+    """Return layers whose rounding others would magnify; not asked where integers are required."""
+    return gate_reasons(groups, plan, table) | steepness_reasons(groups, plan, table)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import inspect
 import os
-import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from relay_int8.errors import ConfigError
+from relay_int8.field_types import fits
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 MOST_BYTES = 255  # of a part of a path, on the file systems of Linux, macOS and Windows
@@ -61,7 +61,7 @@ def _checked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
 
 def _fault(value: Any, annotation: str, names: dict[str, Any]) -> str | None:
     expected = _evaluated(annotation, names)
-    if not _fits(value, expected):
+    if not fits(value, expected, _fits_part):
         return f"{str(value)[:60]!r} ({type(value).__name__})"
     is_path = isinstance(value, str) and Path in (expected, *get_args(expected))
     if is_path and (
@@ -86,10 +86,8 @@ def _evaluated(annotation: str, names: dict[str, Any]) -> Any:
             known[name] = getattr(import_module("relay_int8"), name, Any)
 
 
-def _fits(value: Any, expected: Any) -> bool:
+def _fits_part(value: Any, expected: Any) -> bool:
     origin, arguments = get_origin(expected), get_args(expected)
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in arguments)
     if origin is Literal:
         return isinstance(value, tuple({type(each) for each in arguments}))
     if origin is not None:
@@ -103,7 +101,7 @@ def _fits(value: Any, expected: Any) -> bool:
     if expected is Path:
         return isinstance(value, str | os.PathLike)  # a call that takes paths alone makes one
     is_known = isinstance(expected, type) and not getattr(expected, "_is_protocol", False)
-    return expected is Any or not is_known or isinstance(value, expected)
+    return not is_known or isinstance(value, expected)
 
 
 def _is_number(value: Any, kind: type) -> bool:
@@ -118,9 +116,6 @@ def _fits_generic(value: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
         return callable(value)
     if not isinstance(origin, type) or not issubclass(origin, Iterable):
         return True
-    if issubclass(origin, Mapping):
-        is_one = isinstance(value, Mapping)
-        return is_one and all(_fits(each, arguments[-1]) for each in value.values())
     if isinstance(value, str | bytes) or not hasattr(value, "__getitem__"):
         return (
             not isinstance(value, str | bytes) and origin is Iterable and hasattr(value, "__iter__")
@@ -139,4 +134,4 @@ def _fits_all(values: Any, expected: Any) -> bool:
         return False
     if isinstance(values, Mapping):
         return False
-    return expected is Any or all(_fits(values[place], expected) for place in range(count))
+    return all(fits(values[place], expected, _fits_part) for place in range(count))

@@ -1,10 +1,10 @@
-"""Whether the fields of a dataclass that a file filled are of the types that it says."""
+"""Whether values are what annotations say; of dataclasses, whose fields a file filled, strictly."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -25,7 +25,7 @@ def require_types(record: Any) -> None:
     """
     for name, expected in _types(type(record)).items():  # type: ignore[arg-type]
         value = getattr(record, name)
-        if not _fits(value, expected):
+        if not fits(value, expected, _fits_part):
             raise ValueError(f"{name} is {str(value)[:60]!r}, which is none of its values")
 
 
@@ -34,19 +34,33 @@ def _types(kind: type[object]) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _fits(value: Any, expected: Any) -> bool:
+def fits(value: Any, expected: Any, fits_part: Callable[[Any, Any], bool]) -> bool:
+    """Whether a value is what an annotation says.
+
+    Parameters
+    ----------
+    value, expected
+        Any value, and an annotation that was evaluated.
+    fits_part
+        The same of what is neither a union nor a mapping, where readers differ in what they allow.
+    """
     origin, arguments = get_origin(expected), get_args(expected)
     if expected is Any:
         return True
     if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in arguments)
+        return any(fits(value, each, fits_part) for each in arguments)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        entries = isinstance(value, Mapping)
+        return entries and all(fits(each, arguments[-1], fits_part) for each in value.values())
+    return fits_part(value, expected)
+
+
+def _fits_part(value: Any, expected: Any) -> bool:
+    origin, arguments = get_origin(expected), get_args(expected)
     if origin is Literal:
         return value in arguments
     if origin is tuple:
         return isinstance(value, tuple) and _fit_all(value, arguments)
-    if origin is not None:  # a mapping, of the kinds that files fill
-        entries = isinstance(value, Mapping)
-        return entries and all(_fits(each, arguments[-1]) for each in value.values())
     if isinstance(expected, type) and dataclasses.is_dataclass(expected):
         if not isinstance(value, expected):
             return False
@@ -61,5 +75,6 @@ def _fits(value: Any, expected: Any) -> bool:
 
 def _fit_all(values: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
     if arguments[-1:] == (Ellipsis,):
-        return all(_fits(value, arguments[0]) for value in values)
-    return len(values) == len(arguments) and all(map(_fits, values, arguments))
+        return all(fits(value, arguments[0], _fits_part) for value in values)
+    pairs = zip(values, arguments, strict=False)
+    return len(values) == len(arguments) and all(fits(*pair, _fits_part) for pair in pairs)

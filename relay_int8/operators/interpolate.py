@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -40,21 +41,11 @@ class Interpolate(Operator):
     def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
         """Return a kernel with two small tables of pixels and weights."""
         assert y is not None
-        batch, channels, height, width = dataflow.shape(group.inputs[0])
-        out_height, out_width = dataflow.shape(group.root)[2:]
-        spec = Spec(
-            batch=batch,
-            channels=channels,
-            height=height,
-            width=width,
-            out_size=(out_height, out_width),
-            x=xs[0].dtype,
-            y=y.dtype,
-        )
-        mode = str(group.root.attrs.coordinate_transformation_mode)
+        spec = Spec(**_sizes(group), x=xs[0].dtype, y=y.dtype)
+        mode, (out_height, out_width) = _mode(group), spec.out_size
         return spec, {
-            "rows": axis_taps(height, out_height, mode),
-            "columns": axis_taps(width, out_width, mode),
+            "rows": axis_taps(spec.height, out_height, mode),
+            "columns": axis_taps(spec.width, out_width, mode),
             "m": qparams.average_multipliers(xs[0].scale, y.scale, np.array([UNIT**2])),
             "z": zero_points(xs[0], y),
             "clamp": y.clamp,
@@ -62,18 +53,10 @@ class Interpolate(Operator):
 
     def float_kernel(self, group: Group) -> Kernel:
         """Return a kernel with the same pixels, and weights of float32."""
-        batch, channels, height, width = dataflow.shape(group.inputs[0])
-        out_height, out_width = dataflow.shape(group.root)[2:]
-        mode = str(group.root.attrs.coordinate_transformation_mode)
-        rows, row_weights = axis_lerps(height, out_height, mode)
-        columns, column_weights = axis_lerps(width, out_width, mode)
-        spec = Bilinear(
-            batch=batch,
-            channels=channels,
-            height=height,
-            width=width,
-            out_size=(out_height, out_width),
-        )
+        spec = Bilinear(**_sizes(group))
+        mode, (out_height, out_width) = _mode(group), spec.out_size
+        rows, row_weights = axis_lerps(spec.height, out_height, mode)
+        columns, column_weights = axis_lerps(spec.width, out_width, mode)
         return spec, {
             "rows": rows,
             "row_weights": row_weights,
@@ -83,9 +66,20 @@ class Interpolate(Operator):
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return it, images along the first axis."""
-        y, mode = xs[0], str(group.root.attrs.coordinate_transformation_mode)
+        y, mode = xs[0], _mode(group)
         for axis, out in zip((2, 3), dataflow.shape(group.output)[2:], strict=True):
             first, second, shares = zip(*axis_pairs(y.shape[axis], out, mode), strict=True)
             share = np.array(shares, np.float32).reshape(-1, *(1,) * (3 - axis))
             y = y.take(first, axis) * (1 - share) + y.take(second, axis) * share
         return y
+
+
+def _sizes(group: Group) -> dict[str, Any]:
+    """Return the fields that specs of integers and of floats share."""
+    batch, channels, height, width = dataflow.shape(group.inputs[0])
+    size = {"batch": batch, "channels": channels, "height": height, "width": width}
+    return size | {"out_size": tuple(dataflow.shape(group.root)[2:])}
+
+
+def _mode(group: Group) -> str:
+    return str(group.root.attrs.coordinate_transformation_mode)

@@ -56,6 +56,7 @@ class _Instruction:
 
     @property
     def name(self) -> str:
+        """The opcode without modifiers."""
         return name_of(self.opcode)
 
 
@@ -68,9 +69,11 @@ class _Loop:
     turns: int
 
     def has(self, address: int) -> bool:
+        """Whether the instruction at ``address`` is in it."""
         return self.start <= address <= self.end
 
     def is_in(self, other: _Loop) -> bool:
+        """Whether it is a loop inside ``other``."""
         return self != other and other.start <= self.start and self.end <= other.end
 
 

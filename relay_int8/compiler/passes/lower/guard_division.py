@@ -40,16 +40,16 @@ def _guard(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     if (known := constant(divisor)) is not None and not np.isin(known, traps).any():
         return None
 
-    def number(of: int) -> relax.Constant:
+    def _number(of: int) -> relax.Constant:
         return relax.const(np.array(of, kind), kind)
 
-    is_trap = [scope.emit("is_trap", relax.op.equal(divisor, number(trap))) for trap in traps]
+    is_trap = [scope.emit("is_trap", relax.op.equal(divisor, _number(trap))) for trap in traps]
     safe = divisor
     for this in is_trap:
-        safe = scope.emit("safe", relax.op.where(this, number(1), safe))
+        safe = scope.emit("safe", relax.op.where(this, _number(1), safe))
     result = scope.emit("divided", relax.Call(value.op, [x, safe], value.attrs))
     for trap, this in zip(traps, is_trap, strict=True):
         is_negated = trap == -1 and name in QUOTIENTS
-        other = scope.emit("negated", relax.op.negative(x)) if is_negated else number(0)
+        other = scope.emit("negated", relax.op.negative(x)) if is_negated else _number(0)
         result = scope.emit("guarded", relax.op.where(this, other, result))
     return result

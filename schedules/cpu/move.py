@@ -13,6 +13,7 @@ from tvm.target.codegen import target_has_features
 from schedules.bodies.body import template_blocks
 from schedules.bodies.move import MOVE
 from schedules.cpu import elementwise, transposition
+from schedules.cpu.exchange import matrices
 from schedules.layout import LAYOUTS
 from schedules.spec import Move
 from schedules.spec.text import from_json, to_json
@@ -26,7 +27,7 @@ TILED = "tiled"  # a note on those that will be
 def _kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel, with what tiles need to know noted where there can be some."""
     func = MOVE.kernel(spec, layouts)
-    if transposition.matrices(spec, layouts) is None:
+    if matrices(spec, layouts) is None:
         return func
     sch = Schedule(func.with_attr("global_symbol", "main"))
     (block,) = template_blocks(sch)

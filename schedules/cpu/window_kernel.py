@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
@@ -30,11 +29,11 @@ from schedules.bodies.epilogue import cast, epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.conv_arguments import LANES, clear_tail, declare, image
 from schedules.cpu.lanes import Lanes, shuffle
+from schedules.cpu.padded_rows import PaddedRow
 from schedules.spec import PER_CHANNEL, Conv2d
 
 BLOCK = "windows"
 PADDED = "padded"
-REGISTER_BYTES = 64  # width of a copy; where registers are narrower, LLVM splits it
 
 
 @dataclass(frozen=True)
@@ -152,34 +151,23 @@ class _Emitter:
             T.reads(self.buffers["x"][n, c, h_x, 0 : spec.width, 0:LANES], *self._zero_point(0))
             T.writes(region)
             row = self._view("row", region, (width, LANES))
-            with T.If(tirx.all(h_x >= 0, h_x < spec.height)):
-                with T.Then():
-                    left = min(spec.padding[1], width)
-                    inner = min(spec.width, width - left)
-                    self._fill(row, 0, left)
-                    self._copy(row, (n, c, h_x), left, inner)
-                    self._fill(row, left + inner, width - left - inner)
-                with T.Else():
-                    self._fill(row, 0, width)
+            left, inner = PaddedRow.reach(width, spec.padding[1], spec.width)
+
+            def _load(pixel: Expr, lanes: int) -> Expr:
+                return cast(self.buffers["x"][n, c, h_x, pixel, ramp(lanes)], self.staged)
+
+            def _store(pixel: Expr, lanes: int, value: Expr) -> None:
+                T.buffer_store(row, value, [pixel, ramp(lanes)])
+
+            copied = PaddedRow(
+                width=width, left=left, inner=inner, dtype=self.staged, load=_load, store=_store
+            )
+            zero = (self._zero_point(0) or [tirx.const(0, "float32")])[0].astype(self.staged)
+            copied.emit(tirx.all(h_x >= 0, h_x < spec.height), zero)
         return padded
 
     def _zero_point(self, index: int) -> list[Expr]:
         return [self.buffers["z"][index]] if "z" in self.buffers else []
-
-    def _fill(self, row: Any, first: int, count: int) -> None:
-        """Put the zero point of x into some pixels of a row."""
-        zero = (self._zero_point(0) or [tirx.const(0, "float32")])[0].astype(self.staged)
-        with T.serial(T.int64(count)) as pixel:
-            T.buffer_store(row, tirx.Broadcast(zero, LANES), [first + pixel, ramp(LANES)])
-
-    def _copy(self, row: Any, source: tuple[Expr, ...], first: int, count: int) -> None:
-        """Copy the first pixels of a row of x, a register at a time while there are that many."""
-        step = REGISTER_BYTES // (LANES * np.dtype(self.staged).itemsize)
-        for size, begin, end in ((step, 0, count // step), (1, count // step * step, count)):
-            with T.serial(T.int64(begin), T.int64(end)) as i:
-                x = self.buffers["x"][(*source, i * size, ramp(size * LANES))]
-                value = cast(x, self.staged)
-                T.buffer_store(row, value, [first + i * size, ramp(size * LANES)])
 
     def _windows(self, padded: Any) -> None:
         spec, kernel = self.spec, self.kernel

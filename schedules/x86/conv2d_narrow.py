@@ -41,6 +41,7 @@ from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.conv_arguments import image
 from schedules.cpu.dot import LANES
 from schedules.cpu.lanes import shuffle
+from schedules.cpu.padded_rows import PaddedRow
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
@@ -171,34 +172,23 @@ class _Emitter:
         height, width = geometry.rows + geometry.reach[0], geometry.x_width
         shape = int64((self.blocks * height * width * LANES,))
         rows = IRBuilder.name("rows", T.sblock_alloc_buffer(shape, spec.x, layout=None))
-        x, left = flat(self.buffers["x"]), min(spec.padding[1], width)
-        inner = min(spec.width, width - left)
-
-        def _fill(start: Expr, first: int, count: int) -> None:
-            zero = broadcast(self.buffers["z"][0].astype(spec.x), LANES)
-            with T.serial(T.int64(count)) as column:
-                T.buffer_store(rows, zero, [ramp(LANES, (start + column + first) * LANES)])
-
-        def _copy(start: Expr, source: Expr) -> None:
-            for size, first, end in (
-                (QUARTERS, 0, inner // QUARTERS),
-                (1, inner // QUARTERS * QUARTERS, inner),
-            ):
-                with T.serial(T.int64(first), T.int64(end)) as i:
-                    lanes = size * LANES
-                    value = x[ramp(lanes, source + i * lanes)]
-                    T.buffer_store(rows, value, [ramp(lanes, (start + left) * LANES + i * lanes)])
-
+        x = flat(self.buffers["x"])
+        left, inner = PaddedRow.reach(width, spec.padding[1], spec.width)
         with T.serial(T.int64(self.blocks)) as c, T.serial(T.int64(height)) as row:
             start, source = (c * height + row) * width, top + row - spec.padding[0]
-            with T.If(tirx.all(source >= 0, source < spec.height)):
-                with T.Then():
-                    _fill(start, 0, left)
-                    of_image = (n * self.blocks + c) * spec.height + source
-                    _copy(start, of_image * (spec.width * LANES))
-                    _fill(start, left + inner, width - left - inner)
-                with T.Else():
-                    _fill(start, 0, width)
+            first = ((n * self.blocks + c) * spec.height + source) * spec.width
+
+            def _load(pixel: Expr, lanes: int) -> Expr:
+                return x[ramp(lanes, (first + pixel) * LANES)]
+
+            def _store(pixel: Expr, lanes: int, value: Expr) -> None:
+                T.buffer_store(rows, value, [ramp(lanes, (start + pixel) * LANES)])
+
+            copied = PaddedRow(
+                width=width, left=left, inner=inner, dtype=spec.x, load=_load, store=_store
+            )
+            exists = tirx.all(source >= 0, source < spec.height)
+            copied.emit(exists, self.buffers["z"][0].astype(spec.x))
 
         def _pixels(c: Expr, row: Expr, column: Expr) -> Expr:
             pixel = (c * height + row) * width + column

@@ -6,8 +6,8 @@ from tvm import tirx
 from tvm.target import Target
 
 from schedules.cpu.concat import CONCAT_CPU
+from schedules.cpu.exchange import matrices
 from schedules.cpu.move import MOVE_CPU
-from schedules.cpu.transposition import matrices
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.spec import Concat, Move

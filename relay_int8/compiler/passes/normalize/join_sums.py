@@ -22,7 +22,7 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.branches import TENSOR_ROUNDING, WEIGHT_ROUNDING
+from relay_int8.graph.branches import TENSOR_ROUNDING, Window
 from relay_int8.graph.dataflow import IMAGE, constant, dtype, is_quantized, operator, shape
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
@@ -46,18 +46,13 @@ class Terms:
     @property
     def is_better_joined(self) -> bool:
         """Whether one convolution of all inputs rounds less than a sum after the other."""
-        power = np.stack([np.square(w, dtype=np.float64).sum((1, 2, 3)) for w in self.weights])
+        windows = [Window(weights=w.astype(np.float64), groups=1) for w in self.weights]
+        whole = Window(weights=np.concatenate([w.weights for w in windows], axis=1), groups=1)
+        power = np.stack([window.power for window in windows])
         on_the_way = np.cumsum(power, axis=0)[:-1].sum()
-        apart = TENSOR_ROUNDING * on_the_way + sum(map(_weight_noise, self.weights))
-        joined = TENSOR_ROUNDING * power.sum() + _weight_noise(np.concatenate(self.weights, 1))
-        return bool(joined < apart)
-
-
-def _weight_noise(w: Array) -> float:
-    """Return what rounding weights adds to all outputs, for inputs of variance 1."""
-    largest = np.abs(w).max((1, 2, 3)).astype(np.float64)
-    inputs = int(w.shape[1])
-    return float(np.square(largest).sum()) * inputs * WEIGHT_ROUNDING
+        weights_apart = sum(window.weight_noise.sum() for window in windows)
+        apart = TENSOR_ROUNDING * on_the_way + weights_apart
+        return bool(TENSOR_ROUNDING * power.sum() + whole.weight_noise.sum() < apart)
 
 
 @tvm.transform.module_pass(opt_level=0, name="JoinSums")

@@ -1,20 +1,16 @@
 """Convolutions to a few channels: equal to NumPy, and chosen where they are less work."""
 
-import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from relay_int8.numerics.multipliers import fixed_constants
 from schedules.selection import select
 from schedules.spec import Conv2d
 from schedules.x86.conv2d_narrow import CONV2D_NARROW_VNNI, Geometry
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI
-from tests.schedules.numpy_kernels import random_arrays, reference
-from tests.schedules.run_template import run_template
+from tests.schedules.convolution_checks import assert_equal, assert_same_epilogue
 
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2})
 HASWELL = Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
@@ -52,39 +48,23 @@ def spec_of(case: dict[str, Any], **types: Any) -> Conv2d:
     return Conv2d(**(BASE | case | types))
 
 
-def assert_equal(spec, batch=1) -> None:
-    arrays = random_arrays(spec, np.random.default_rng(1), batch)
-    y = run_template(CONV2D_NARROW_VNNI, spec, VNNI, arrays)
-    np.testing.assert_array_equal(y, reference(spec, arrays))
-
-
 @pytest.mark.isa("avx512_vnni")
 @pytest.mark.parametrize("case", CASES)
 def test_equal_to_numpy(case):
-    assert_equal(spec_of(CASES[case]))
+    assert_equal(CONV2D_NARROW_VNNI, spec_of(CASES[case]), VNNI)
 
 
 @pytest.mark.isa("avx512_vnni")
 @pytest.mark.parametrize("epilogue", [{"activation": "swish"}, {"requantize": "tflite"}])
 def test_epilogues_are_those_of_other_convolutions(epilogue):
-    spec = spec_of({"y": "uint8"})
-    arrays = random_arrays(spec, np.random.default_rng(1), 1)
-    with_epilogue = dataclasses.replace(spec, **epilogue)
-    arrays = {**arrays, "m_y": np.array([3.0], np.float32)}
-    if with_epilogue.rounding:
-        arrays = {**arrays, **fixed_constants(with_epilogue, arrays)}
-    y, direct = (
-        run_template(template, with_epilogue, VNNI, arrays)
-        for template in (CONV2D_NARROW_VNNI, CONV2D_VNNI)
-    )
-    np.testing.assert_array_equal(y, direct)
+    assert_same_epilogue(CONV2D_NARROW_VNNI, CONV2D_VNNI, spec_of({"y": "uint8"}), VNNI, epilogue)
 
 
 @pytest.mark.isa("avx512_vnni")
 def test_symbolic_batch():
     spec = spec_of({"residual": "uint8"}, batch=tirx.Var("n", "int64"))
     for batch in (1, 3):
-        assert_equal(spec, batch=batch)
+        assert_equal(CONV2D_NARROW_VNNI, spec, VNNI, batch=batch)
 
 
 @pytest.mark.fast

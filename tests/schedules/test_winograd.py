@@ -1,6 +1,5 @@
 """Winograd convolutions: equal to NumPy at the extremes of their types; where they are chosen."""
 
-import dataclasses
 import itertools
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from relay_int8.numerics.multipliers import fixed_constants
 from schedules.bodies import toom_cook
 from schedules.cpu import winograd_rule, winograd_template
 from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, sizes
@@ -18,6 +16,7 @@ from schedules.spec import Conv2d
 from schedules.targets import compact
 from schedules.x86.vnni import CONV2D_VNNI
 from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
+from tests.schedules.convolution_checks import assert_equal, assert_same_epilogue
 from tests.schedules.numpy_kernels import random_arrays, reference
 from tests.schedules.run_template import run_template
 
@@ -55,12 +54,6 @@ def small_ones_too(monkeypatch):
 
 def spec_of(case: dict[str, Any], **types: Any) -> Conv2d:
     return Conv2d(**(BASE | case | types))
-
-
-def assert_equal(template, spec, target, seed=None, batch=1) -> None:
-    arrays = random_arrays(spec, np.random.default_rng(1), batch)
-    y = run_template(template, spec, target, arrays, seed)
-    np.testing.assert_array_equal(y, reference(spec, arrays))
 
 
 @pytest.mark.fast
@@ -103,17 +96,9 @@ def test_strips_of_any_size():
 @pytest.mark.isa("avx512_vnni")
 @pytest.mark.parametrize("epilogue", [{"activation": "swish"}, {"requantize": "tflite"}])
 def test_epilogues_are_those_of_other_convolutions(epilogue):
-    spec = spec_of({"height": 4, "out_channels": 16})
-    arrays = random_arrays(spec, np.random.default_rng(1), 1)
-    with_epilogue = dataclasses.replace(spec, **epilogue)
-    arrays = {**arrays, "m_y": np.array([3.0], np.float32)}
-    if with_epilogue.rounding:
-        arrays = {**arrays, **fixed_constants(with_epilogue, arrays)}
-    y, direct = (
-        run_template(template, with_epilogue, VNNI, arrays)
-        for template in (WINOGRAD_VNNI, CONV2D_VNNI)
+    assert_same_epilogue(
+        WINOGRAD_VNNI, CONV2D_VNNI, spec_of({"height": 4, "out_channels": 16}), VNNI, epilogue
     )
-    np.testing.assert_array_equal(y, direct)
 
 
 @pytest.mark.isa("avx512_vnni")

@@ -10,6 +10,7 @@ from tvm.target.codegen import target_has_features
 
 from schedules.compact import COMPACT
 from schedules.cores import usable_cores
+from schedules.cpu_flags import cpu_flags
 from schedules.cuda.device.devices import ARCHITECTURES, JETSON
 from schedules.template import ScheduleError
 
@@ -67,7 +68,7 @@ virtual machines often hide them.
 """
 
 
-def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
+def named_target(name: str) -> Target:
     """Return the target called ``name``.
 
     That is "native", a key of ``TARGETS``, a GPU's architecture as in "sm_80", or TVM's target as
@@ -78,8 +79,6 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
     ----------
     name
         As typed.
-    present
-        For "native": the flags of /proc/cpuinfo of this computer, empty if not known.
 
     Raises
     ------
@@ -87,7 +86,7 @@ def named_target(name: str, present: frozenset[str] = frozenset()) -> Target:
         If there is no such target, or TVM refuses it.
     """
     if name == "native":
-        return native_target(present)
+        return native_target()
     if name in TARGETS:
         return Target(TARGETS[name])
     if name == "cuda":
@@ -148,12 +147,18 @@ def _cpu_of(target: Target) -> Target:
     return target if target.host is None else target.host
 
 
-def native_target(present: frozenset[str] = frozenset()) -> Target:
+def native_target(present: frozenset[str] | None = None) -> Target:
     """Return the target of this computer.
 
-    LLVM goes by the CPU's model; features that a virtual machine hides, those that are not
-    ``present`` in /proc/cpuinfo, are switched off.
+    LLVM goes by the CPU's model; features that a virtual machine hides, those that are not among
+    the flags of /proc/cpuinfo, are switched off. Where there is no such file, none is.
+
+    Parameters
+    ----------
+    present
+        The flags, if not this computer's own.
     """
+    present = cpu_flags() if present is None else present
     config = {
         "kind": "llvm",
         "mcpu": codegen.llvm_get_system_cpu(),

@@ -23,7 +23,6 @@ from relay_int8 import ImportOptions, QuantConfig, float_network, import_onnx, l
 from relay_int8.calibration import open_data
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.graph.interface import open_inputs
-from relay_int8.machine.host import cpu_flags
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.metric import BoundMetric, ImageLabels
 from relay_int8.quantization.quantize import quantize
@@ -182,7 +181,7 @@ def _has_face(y: Array) -> bool:
 
 def compiled(model: QuantizedModel, name: str) -> Run:
     """Return what runs the integer network on this computer; ``name`` is its input's."""
-    main = virtual_machine(compile_module(model.mod, native_target(cpu_flags())))["main"]
+    main = virtual_machine(compile_module(model.mod, native_target()))["main"]
 
     def _run(inputs: dict[str, Array]) -> dict[str, Array]:
         found = main(tvm.runtime.tensor(np.ascontiguousarray(inputs[name])))

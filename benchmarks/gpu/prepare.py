@@ -26,7 +26,6 @@ from relay_int8.compiler.build import Built, compile_module
 from relay_int8.compiler.passes.lower.realize import realized_integers
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.quantized_model import QuantizedModel
@@ -90,7 +89,7 @@ class Plan:
         """The target that schedules are chosen for."""
         if self.architectures:
             return named_target(self.architectures[0])
-        return native_target(cpu_flags())
+        return native_target()
 
 
 def prepare(folder: Path, plan: Plan, say: Say) -> bundle.Bundle:
@@ -168,7 +167,7 @@ def _references(
     The logits are those of this computer's kernels, each image by itself. The oracle shares no
     code with them; where it is asked, its logits of the first image have to be the same.
     """
-    images, here = pictures(max(plan.batches), size), native_target(cpu_flags())
+    images, here = pictures(max(plan.batches), size), native_target()
     built, artifact = compile_module(single.mod, here), scratch / "here.ri8"
     _save(artifact, built, single, 1, size, scratch)
     network = load(artifact)

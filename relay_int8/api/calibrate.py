@@ -34,7 +34,6 @@ from relay_int8.graph.digest import digest
 from relay_int8.graph.interface import open_inputs
 from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
-from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import read_functions
@@ -138,7 +137,7 @@ def _recipe(
         of_one_image(reference),
         {name: plan.tensors[name].scheme for name in plan.calibrated},
         averaged_tensors(reference["main"], plan),
-        native_target(cpu_flags()),
+        native_target(),
         method,
         observed_channels(scalable, method),
     )

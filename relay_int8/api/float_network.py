@@ -17,7 +17,6 @@ from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.interface import inputs_of
-from relay_int8.machine.host import cpu_flags
 from schedules.targets import native_target
 
 Array = np.ndarray[Any, Any]
@@ -57,7 +56,7 @@ def compiled_network(mod: IRModule) -> Network:
     """
     inputs = inputs_of(mod)
     outputs = [str(var.name) for var in dataflow.results(mod["main"])]
-    main = virtual_machine(compile_module(mod, native_target(cpu_flags())))["main"]
+    main = virtual_machine(compile_module(mod, native_target()))["main"]
 
     def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
         given = (np.asarray(arrays[info.name], order="C") for info in inputs)

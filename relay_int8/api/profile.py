@@ -11,7 +11,6 @@ import numpy as np
 from relay_int8.argument_types import checked
 from relay_int8.compiler.run_recorder import record_runs
 from relay_int8.errors import ConfigError
-from relay_int8.machine.host import cpu_flags
 from relay_int8.report.profile import Profile, Rates
 from relay_int8.report.profile_parts import footprint_bytes, profile_of
 from relay_int8.runtime.artifact import extracted
@@ -115,7 +114,7 @@ def _check(path: str | Path, manifest: Manifest, batch: int) -> None:
 
 def _rates(entries: Sequence[KernelEntry], threads: int, scale: int) -> Rates:
     """Measure this computer: peaks of one core, bandwidth of ``threads`` as far as it is needed."""
-    target = native_target(cpu_flags())
+    target = native_target()
     dot = best_dot(target) or PLAIN
     peaks = {"int8": peak(dot, target), "float32": peak(F32, target)}
     sizes = _sizes(footprint_bytes(entries, scale))

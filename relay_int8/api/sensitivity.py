@@ -18,7 +18,6 @@ from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
-from relay_int8.machine.host import cpu_flags
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.mixed_precision.choice import Budget, MixedPlan, search
 from relay_int8.quantization.mixed_precision.costs import measure_costs, run_times_ms
@@ -121,7 +120,7 @@ def analyze_layers(
     sensitivity = measure_sensitivity(variants, progress)
     if budget is None:
         return LayerAnalysis(sensitivity=sensitivity)
-    target = native_target(cpu_flags())
+    target = native_target()
     mixed = search(variants, sensitivity, measure_costs(quantized, target), budget, progress)
     verified = _verified(mod, data, variants, mixed, budget, target)
     return LayerAnalysis(sensitivity=sensitivity, verified=verified)

@@ -9,7 +9,6 @@ from tvm.target import Target
 
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import Gpus, installed_gpus
-from relay_int8.machine.host import cpu_flags
 from relay_int8.runtime.tvm_runtime import require_threads
 from schedules.cuda.device.gpus import capability
 from schedules.cuda.toolchain.architectures import choose_architectures
@@ -60,7 +59,7 @@ def resolve(
             names = _chosen(architectures or NATIVE, find_gpus)
             _check_computers(names)
             return Destination(target=named_target(names[0]), architectures=names)
-        where = target if isinstance(target, Target) else named_target(target, cpu_flags())
+        where = target if isinstance(target, Target) else named_target(target)
         if where.kind.name != CUDA:
             if architectures:
                 raise ConfigError(

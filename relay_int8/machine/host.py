@@ -1,12 +1,11 @@
-"""CPU flags, name and clocks of this computer; needs no TVM, so that loading stays cheap."""
+"""Name and clocks of this computer's CPU, and what code needs that it lacks; needs no TVM."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
-from pathlib import Path
 
-CPUINFO = Path("/proc/cpuinfo")
+from schedules.cpu_flags import CPUINFO, cpu_flags
 
 
 def cpu_name() -> str:
@@ -23,19 +22,6 @@ def clocks() -> str:
     lines = CPUINFO.read_text().splitlines() if CPUINFO.exists() else []
     clocks_mhz = [line.partition(":")[2].strip() for line in lines if line.startswith("cpu MHz")]
     return f"{', '.join(clocks_mhz)} MHz" if clocks_mhz else ""
-
-
-def cpu_flags() -> frozenset[str]:
-    """Return the instruction-set flags that /proc/cpuinfo names, as it spells them.
-
-    x86 lists them as "flags", Arm as "Features"; empty where there is no /proc/cpuinfo.
-    """
-    flags: set[str] = set()
-    for line in CPUINFO.read_text().splitlines() if CPUINFO.exists() else ():
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            flags |= set(value.split())
-    return frozenset(flags)
 
 
 def lacking(needed: Iterable[str]) -> str:

@@ -32,13 +32,14 @@ from tvm.support.utils import TempDirectory
 
 from relay_int8.errors import ArtifactError
 from relay_int8.machine.gpu import installed_gpus
-from relay_int8.machine.host import clocks, cpu_flags, cpu_name
+from relay_int8.machine.host import clocks, cpu_name
 from relay_int8.remote.kernel_run import by_number, numbered, run_kernels
 from relay_int8.runtime.artifact import LIBRARY, WEIGHTS
 from relay_int8.runtime.tvm_runtime import ALIGNMENT, load_gpu_runtime
 from relay_int8.runtime.weight_entry import WeightEntry
 from relay_int8.runtime.weights import arrays_in, map_bytes
 from relay_int8.version import __version__
+from schedules.cpu_flags import cpu_flags
 
 DESCRIBE, DIGEST = "relay_int8.device", "relay_int8.sha256"
 RUN_KERNELS, WEIGHT = "relay_int8.run_kernels", "relay_int8.weight"

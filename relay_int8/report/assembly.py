@@ -19,7 +19,7 @@ from relay_int8.data.dataset import Dataset
 from relay_int8.graph.interface import inputs_of
 from relay_int8.graph.plan import Plan
 from relay_int8.machine.gpu import installed_gpus
-from relay_int8.machine.host import cpu_flags, cpu_name
+from relay_int8.machine.host import cpu_name
 from relay_int8.quantization.mixed_precision.sensitivity import Variants, measure_sensitivity
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.contents import LayerReport, Report
@@ -108,7 +108,7 @@ def with_fidelity(
 ) -> Report:
     """Add signal-to-noise ratios and saturation, measured on this computer."""
     fidelity = measure_fidelity(
-        quantized, data, native_target(cpu_flags()), samples=samples, progress=progress
+        quantized, data, native_target(), samples=samples, progress=progress
     )
     layers = tuple(
         dataclasses.replace(
@@ -163,7 +163,7 @@ def with_times(
 
 def _float_ms(reference: IRModule) -> float:
     """Return the median milliseconds of the FP32 network on random inputs."""
-    target = native_target(cpu_flags())
+    target = native_target()
     main = virtual_machine(compile_module(reference, target, transient=True))["main"]
     inputs = [tvm.runtime.tensor(x) for x in random_inputs(inputs_of(reference)).values()]
     times_ms: list[float] = []

@@ -20,9 +20,9 @@ from tvm.script import relax as R
 import relay_int8
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError
-from relay_int8.machine.host import cpu_flags
 from relay_int8.runtime.artifact import extract, read_manifest, save_artifact
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
+from schedules.cpu_flags import cpu_flags
 
 pytestmark = pytest.mark.fast
 

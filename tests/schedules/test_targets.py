@@ -6,7 +6,7 @@ import platform
 import pytest
 from tvm.target import Target
 
-from relay_int8.machine.host import cpu_flags
+from schedules.cpu_flags import cpu_flags
 from schedules.targets import (
     TARGETS,
     machine,
@@ -21,14 +21,21 @@ pytestmark = pytest.mark.fast
 
 
 def test_this_computer_can_run_its_own_target():
-    target = native_target(cpu_flags())
+    target = native_target()
     assert machine(target) == platform.machine()
     assert set(needed_flags(target)) <= cpu_flags()
 
 
 @pytest.mark.isa("avx512_vnni")
 def test_native_uses_what_the_computer_has():
-    assert "avx512_vnni" in needed_flags(native_target(cpu_flags()))
+    assert "avx512_vnni" in needed_flags(native_target())
+
+
+def test_a_target_needs_no_more_than_the_computer_says_it_has(monkeypatch, tmp_path):
+    few = {"pni", "ssse3", "sse4_1", "popcnt", "asimd"}
+    (tmp_path / "cpuinfo").write_text(f"flags\t\t: {' '.join(few)}\n")
+    monkeypatch.setattr("schedules.cpu_flags.CPUINFO", tmp_path / "cpuinfo")
+    assert set(needed_flags(native_target())) <= few
 
 
 @pytest.mark.isa("avx512_vnni")

@@ -40,7 +40,7 @@ def compare_systems(
         expected = apart.call(steps.float_logits, model, inputs)
         for count in threads:
             say(f"{subject.network}, batch {batch}, threads {count}: {rules.rounds} rounds")
-            peak = apart.call(steps.vpdpbusd_peak, cores_for(1)[0])
+            peak = apart.call(steps.integer_peak, cores_for(1)[0])
             turns, logits, absent = _take_turns(files, inputs, count, rules)
             yield Measurement(
                 network=subject.network,

@@ -23,7 +23,7 @@ class Measurement:
     macs
         Multiplications of one image whose pixel lies inside the image; None where not known.
     peak_macs_s
-        What vpdpbusd reaches on one core, measured beside the turns; None without VNNI.
+        What the best instruction for integers reaches on one core, measured beside the turns.
     turns
         By key of ``SYSTEMS``; the turns of a round stand at the same index.
     cosines

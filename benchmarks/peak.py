@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 
-from schedules.cpu_flags import cpu_flags
-from schedules.peak import peak
+from schedules.peak import best_dot, peak
 from schedules.targets import native_target
-from schedules.x86.dots import VNNI
 
 
-def vpdpbusd_peak(core: int) -> float | None:
-    """Return multiplications per second of vpdpbusd on ``core``, None where there is none."""
-    if "avx512_vnni" not in cpu_flags():
-        return None
+def integer_peak(core: int) -> float | None:
+    """Return multiplications of integers per second of ``core``, by its best instruction."""
     os.sched_setaffinity(0, {core})
-    return peak(VNNI, native_target())
+    dot = best_dot(native_target())
+    return None if dot is None else peak(dot, native_target())

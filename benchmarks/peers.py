@@ -202,7 +202,7 @@ def _machine_facts(cells: Sequence[Measurement]) -> dict[str, str]:
     peaks = [cell.peak_macs_s for cell in cells if cell.peak_macs_s]
     if peaks:
         low, high = min(peaks) / 1e9, max(peaks) / 1e9
-        facts["vpdpbusd peak of one core"] = f"{low:.0f} to {high:.0f} GMAC/s"
+        facts["peak of one core"] = f"{low:.0f} to {high:.0f} GMAC/s"
     shares = [cell.core_share for cell in cells if cell.threads == 1]
     if shares:
         facts["one thread had its core"] = f"{min(shares):.0%} of the time, or more"

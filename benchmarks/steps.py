@@ -37,8 +37,8 @@ def float_logits(model: Path, inputs: Inputs) -> np.ndarray:
     return Session(model, inputs, threads=1).outputs()
 
 
-def vpdpbusd_peak(core: int) -> float | None:
-    """Return what :func:`benchmarks.peak.vpdpbusd_peak` measures."""
+def integer_peak(core: int) -> float | None:
+    """Return what :func:`benchmarks.peak.integer_peak` measures."""
     from benchmarks import peak
 
-    return peak.vpdpbusd_peak(core)
+    return peak.integer_peak(core)

@@ -41,7 +41,8 @@ whichever is faster; OV the faster of OpenVINO's networks quantized by NNCF and 
 by all threads. Throughput is the time from one result to the next where as many runs are in flight
 as there are threads, or as OpenVINO's hint THROUGHPUT finds best. "ms" is the whole batch, the
 median of the turns. "ORT / here" is how many times longer ONNX Runtime takes, the median of the
-ratio within each round: above 1 this project is faster. "peak" is the share of what vpdpbusd alone
+ratio within each round: above 1 this project is faster. "peak" is the share of what the best
+instruction for integers alone
 reaches on as many cores; only multiplications of convolutions and matrix products inside the image
 count. "cosine" is between the logits and those of float32, the least of all systems. "dB" is the
 signal to noise of the logits, here and of OpenVINO's network quantized by NNCF."""

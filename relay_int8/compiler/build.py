@@ -25,9 +25,10 @@ from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.compiler.weights import Array, lift_weights
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.graph.declined import Declined, collecting_declined
+from relay_int8.machine.host import lacking
 from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.cuda.toolchain.compiler import device_code
-from schedules.targets import machine
+from schedules.targets import machine, needed_flags
 from schedules.template import ScheduleError
 
 TVM_REFUSALS = (
@@ -237,8 +238,14 @@ def virtual_machine(built: Built) -> relax.VirtualMachine:
     Raises
     ------
     ConfigError
-        If it is compiled for a GPU, and there is none.
+        If it is compiled for a GPU, and there is none, or for a CPU that can do more.
     """
+    missing = lacking(needed_flags(built.target))
+    if missing:
+        raise ConfigError(
+            f"compiled for a CPU with {missing}, which this one lacks; copy the library to a "
+            "computer that has it, or compile for target native"
+        )
     device = tvm.device("cuda" if built.target.kind.name == "cuda" else "cpu")
     if not device.exist:
         raise ConfigError(

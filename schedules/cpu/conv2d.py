@@ -74,7 +74,7 @@ def row_of(spec: Conv2d) -> OutputRow:
 def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of template ``name``."""
     rows, cols = axes_of(spec)
-    wide, (icb, steps) = is_wide(cols), _channel_steps(dot, spec)
+    wide, (icb, steps) = is_wide(cols), channel_steps(dot, spec)
     ocb = -(-spec.out_channels // LANES)
     width = -(-cols.out // ROUND) * ROUND if wide else cols.out
     classes = (len(rows.classes), 1 if wide else len(cols.classes), ocb, LANES)
@@ -115,24 +115,32 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     return contraction_kernel(spec, dot, parts)
 
 
-def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
-    """Pack weights a vector per step, and fold the zero point of x into the bias of each class."""
-    icb, steps = _channel_steps(dot, spec)
+def pack(dot: Dot, spec: Conv2d, params: Arrays, *, whole_rows: bool | None = None) -> Arrays:
+    """Pack weights a vector per step, and fold the zero point of x into the bias of each class.
+
+    ``whole_rows`` is as :func:`class_bias` has it; those of wide rows, if it is None.
+    """
+    if whole_rows is None:
+        whole_rows = is_wide(axes_of(spec)[1])
+    icb, steps = channel_steps(dot, spec)
     w = channel_blocks(params["w"])  # (ocb, 16, ic, kh, kw)
     short = icb * steps * dot.width - w.shape[2]
     w = np.pad(w, ((0, 0), (0, 0), (0, max(short, 0)), (0, 0), (0, 0)))
     w = w.reshape(len(w), LANES, icb, steps, dot.width, *spec.kernel)
     w = w.transpose(0, 2, 5, 6, 3, 1, 4).reshape(len(w), icb, *spec.kernel, steps, -1)
     packed = pack_with(np.ascontiguousarray(w), params)
-    return {**packed, "bias": class_bias(spec, params)}
+    return {**packed, "bias": class_bias(spec, params, whole_rows=whole_rows)}
 
 
-def class_bias(spec: Conv2d, params: Arrays) -> np.ndarray:
-    """Return the bias of each class of rows and columns, (rows, columns, oc/16, 16)."""
+def class_bias(spec: Conv2d, params: Arrays, *, whole_rows: bool) -> np.ndarray:
+    """Return the bias of each class of rows and columns, (rows, columns, oc/16, 16).
+
+    Columns are of one class where rows are read with their border, as ``whole_rows`` says.
+    """
     rows, cols = axes_of(spec)
     every = list(range(cols.kernel))
     row_taps = [rows.taps(position) for position in rows.classes]
-    col_taps = [every] if is_wide(cols) else [cols.taps(position) for position in cols.classes]
+    col_taps = [every] if whole_rows else [cols.taps(position) for position in cols.classes]
     return np.stack(
         [
             np.stack([channel_blocks(folded_bias(spec, params, i, j)) for j in col_taps])
@@ -154,7 +162,7 @@ def folded_bias(
     return folded.astype(np.int32)
 
 
-def _channel_steps(dot: Dot, spec: Conv2d) -> tuple[int, int]:
+def channel_steps(dot: Dot, spec: Conv2d) -> tuple[int, int]:
     """Return the blocks of input channels, and the steps a block takes."""
     channels = spec.in_channels // spec.groups
     return -(-channels // LANES), -(-min(channels, LANES) // dot.width)

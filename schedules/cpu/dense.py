@@ -59,31 +59,24 @@ def row_of(spec: Dense) -> OutputRow:
 
 def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of template ``name``; symbolic rows are outermost."""
-    blocks, steps, symbolic = -(-spec.n // LANES), _steps(dot, spec), not isinstance(spec.rows, int)
+    blocks, steps, symbolic = (
+        -(-spec.n // LANES),
+        steps_of(dot, spec),
+        not isinstance(spec.rows, int),
+    )
 
     def _row(p: Index) -> Expr:
         return p[0] if symbolic else p[3]
 
     def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
-        """Read the next elements of a row; the last step begins early enough to end with it."""
-        start = (k[0] * steps[1] + k[1]) * dot.width
-        if spec.k % dot.width:
-            start = tirx.min(start, spec.k - dot.width)
-        return buffers["x"][_row(p), ramp(dot.width, start)]
+        return buffers["x"][_row(p), step_elements(dot, spec, k)]
 
     def _store(buffer: Any, p: Index, y: Expr) -> None:
-        value = IRBuilder.name("lanes", T.Bind(y))
-        with T.If(p[1] < spec.n // LANES):
-            with T.Then():
-                T.buffer_store(buffer, value, [_row(p), ramp(LANES, p[1] * LANES)])
-            with T.Else():
-                for lane in range(spec.n % LANES):
-                    element = tirx.Shuffle([value], [lane])
-                    T.buffer_store(buffer, element, [_row(p), p[1] * LANES + lane])
+        store_lanes(spec, buffer, _row(p), p[1], y)
 
     parts = ContractionKernel(
         template=name,
-        buffers=_buffers(dot, spec),
+        buffers=buffers_of(dot, spec),
         spatial=(spec.rows if symbolic else 1, blocks, 1, 1 if symbolic else spec.rows),
         reduction=steps,
         guards=lambda p, k: [],
@@ -96,9 +89,32 @@ def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
     return contraction_kernel(spec, dot, parts)
 
 
+def step_elements(dot: Dot, spec: Dense, k: Index) -> Expr:
+    """Return which elements of a row a step reads; the last begins early enough to end with it."""
+    start = (k[0] * steps_of(dot, spec)[1] + k[1]) * dot.width
+    if spec.k % dot.width:
+        start = tirx.min(start, spec.k - dot.width)
+    return ramp(dot.width, start)
+
+
+def store_lanes(spec: Dense, buffer: Any, row: Expr, block: Expr, y: Expr) -> None:
+    """Emit the store of the lanes of a block that exist."""
+    if spec.n % LANES == 0:
+        T.buffer_store(buffer, y, [row, ramp(LANES, block * LANES)])
+        return
+    value = IRBuilder.name("lanes", T.Bind(y))
+    with T.If(block < spec.n // LANES):
+        with T.Then():
+            T.buffer_store(buffer, value, [row, ramp(LANES, block * LANES)])
+        with T.Else():
+            for lane in range(spec.n % LANES):
+                element = tirx.Shuffle([value], [lane])
+                T.buffer_store(buffer, element, [row, block * LANES + lane])
+
+
 def pack(dot: Dot, spec: Dense, params: Arrays) -> Arrays:
     """Pack weights a vector per step, and fold the zero point of x into the bias."""
-    outer, inner = _steps(dot, spec)
+    outer, inner = steps_of(dot, spec)
     w = channel_blocks(params["w"])  # (n/16, 16, k)
     rest = spec.k % dot.width
     if rest:
@@ -114,17 +130,17 @@ def pack(dot: Dot, spec: Dense, params: Arrays) -> Arrays:
     return pack_with(weights, {**params, "bias": bias})
 
 
-def _steps(dot: Dot, spec: Dense) -> tuple[int, int]:
+def steps_of(dot: Dot, spec: Dense) -> tuple[int, int]:
     """Return the steps of the reduction, outer and unrolled."""
     steps = -(-spec.k // dot.width)
     inner = max(d for d in range(1, UNROLLED_STEPS + 1) if steps % d == 0)
     return steps // inner, inner
 
 
-def _buffers(dot: Dot, spec: Dense) -> dict[str, tuple[Any, str]]:
+def buffers_of(dot: Dot, spec: Dense) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
     blocks = -(-spec.n // LANES)
-    weights = (blocks, *_steps(dot, spec), LANES * dot.width)
+    weights = (blocks, *steps_of(dot, spec), LANES * dot.width)
     known: dict[str, tuple[Any, str]] = {
         **constants(spec, (blocks, LANES)),
         "x": ((spec.rows, spec.k), spec.x),

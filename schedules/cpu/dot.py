@@ -24,6 +24,11 @@ def as_scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return func
 
 
+def as_they_are(first: Expr, second: Expr) -> tuple[Expr, Expr]:
+    """Return two values."""
+    return first, second
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dot:
     """One way to add products of x and w to 16 accumulators.
@@ -41,6 +46,10 @@ class Dot:
         those of lane 0, those of lane 1, ...
     feature
         LLVM's name of the target feature it needs, or None.
+    staged
+        The type of the copy of x that ``step`` takes; None where it takes x as it is.
+    paired
+        Two values of an epilogue -> the same, with steps that they share.
     finish
         Scheduled convolution -> the same with what else the instruction set offers.
     """
@@ -50,6 +59,8 @@ class Dot:
     width: int
     step: Callable[[Expr, Expr, Expr], Expr]
     feature: str | None = None
+    staged: str | None = None
+    paired: Callable[[Expr, Expr], tuple[Expr, Expr]] = field(default=as_they_are)
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=as_scheduled)
 
     @property

@@ -47,12 +47,12 @@ from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.matrix_tiles import Tile, accumulate
 from schedules.cpu.prefetch import asked
 from schedules.cpu.winograd_rule import Strips, Tiling
+from schedules.cpu.written_out import SPEC
 from schedules.spec import Conv2d
 from schedules.spec.text import to_json
 from schedules.template import Arrays
 
 STRIP = "strip"
-SPEC = "spec"
 
 
 def kernel(dot: Dot, name: str, spec: Conv2d, strips: Strips) -> tirx.PrimFunc:

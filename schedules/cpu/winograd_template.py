@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import tirx
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.bodies.epilogue import type_refusal
@@ -12,13 +11,11 @@ from schedules.bodies.toom_cook import TAPS
 from schedules.compact import is_compact
 from schedules.cpu.conv_arguments import blocked
 from schedules.cpu.dot import Dot
-from schedules.cpu.winograd import SPEC, STRIP, kernel, pack
+from schedules.cpu.winograd import kernel, pack
 from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, gains, is_exact, sizes
+from schedules.cpu.written_out import note, sampled, written
 from schedules.spec import Conv2d
-from schedules.spec.text import from_json
 from schedules.template import Layouts, ScheduleTemplate
-
-DEALT = "dealt_out"
 
 
 def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
@@ -35,26 +32,21 @@ def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
             return "weights take 8 times their memory; the target says that they must not"
         return dot.refuses("int16", target) or refusal(spec, direct, tallest)
 
-    def _written(spec: Conv2d, strips: Strips) -> tirx.PrimFunc:
-        return kernel(dot, name, spec, strips)
-
     def _kernel(spec: Conv2d, _layouts: Layouts) -> tirx.PrimFunc:
-        return _written(spec, default_strips(Tiling.of(spec), 1, tallest))
+        return kernel(dot, name, spec, default_strips(Tiling.of(spec), 1, tallest))
 
     def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
         cores = int(target.attrs.get("num-cores", 1))
         strips = default_strips(Tiling.of(spec), cores, tallest)
-        sch.annotate(sch.get_sblock(STRIP), DEALT, [strips.size, strips.rows])
+        note(sch, [strips.size, strips.rows])
 
     def _space(sch: Schedule, spec: Conv2d, _target: Target) -> None:
         tried = sizes(Tiling.of(spec))
-        options = tried, list(range(1, 1 + min(tallest, tried[0])))
-        chosen = [sch.sample_categorical(some, [1 / len(some)] * len(some)) for some in options]
-        sch.annotate(sch.get_sblock(STRIP), DEALT, chosen)
+        options = tried, range(1, 1 + min(tallest, tried[0]))
+        note(sch, [sampled(sch, some) for some in options])
 
-    def _finish(func: tirx.PrimFunc) -> tirx.PrimFunc:
-        spec, strips = _noted(func)
-        return _written(spec, strips).with_attr(dict(func.attrs))
+    def _written(spec: Conv2d, choices: list[int]) -> tirx.PrimFunc:
+        return kernel(dot, name, spec, Strips(*choices))
 
     return ScheduleTemplate(
         name=name,
@@ -65,7 +57,7 @@ def winograd_template(dot: Dot, direct: Dot, tallest: int) -> ScheduleTemplate:
         default=_default,
         space=_space,
         pack=pack,
-        finish=_finish,
+        finish=lambda func: written(func, _written),
     )
 
 
@@ -84,14 +76,3 @@ def refusal(spec: Conv2d, direct: Dot, tallest: int) -> str | None:
     if not gains(spec, direct.width, tallest):
         return "products are estimated to take less time directly"
     return type_refusal(spec)
-
-
-def _noted(func: tirx.PrimFunc) -> tuple[Conv2d, Strips]:
-    """Return the spec of a scheduled kernel, and how its schedule deals out tiles."""
-    blocks: list[SBlock] = []
-    tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
-    (notes,) = (block.annotations for block in blocks if DEALT in block.annotations)
-    size, rows = (int(value) for value in notes[DEALT])
-    spec = from_json(str(notes[SPEC]))
-    assert isinstance(spec, Conv2d)
-    return spec, Strips(size, rows)

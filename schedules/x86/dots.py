@@ -12,7 +12,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.epilogue import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
-from schedules.x86.packed_stores import with_packed_stores
+from schedules.x86.packed_stores import packed_pair, with_packed_stores
 from schedules.x86.shuffles import dot_s16, dot_u8s8
 
 
@@ -54,4 +54,12 @@ VNNI = Dot(
     finish=with_packed_stores,
 )
 AVXVNNI = Dot(name="avxvnni", x_types=UNSIGNED, width=4, step=_step_avxvnni, feature="avxvnni")
-AVX2 = Dot(name="avx2", x_types=BOTH, width=2, step=_step_avx2, feature="avx2")
+AVX2 = Dot(
+    name="avx2",
+    x_types=BOTH,
+    width=2,
+    step=_step_avx2,
+    feature="avx2",
+    staged="int16",
+    paired=packed_pair,
+)

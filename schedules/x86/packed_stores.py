@@ -28,6 +28,7 @@ from tvm import tirx
 from tvm.ir import Range
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import broadcast
@@ -36,15 +37,17 @@ from schedules.cpu.dot import LANES
 
 PIXELS = 4  # vectors of int32 whose bytes fill a register
 COLUMN = 3  # axis of columns among those of y
+PACKED_BYTES = {"uint8": "llvm.x86.avx2.packuswb", "int8": "llvm.x86.avx2.packsswb"}
 
 
 @dataclass(frozen=True)
 class Rounded:
-    """The value of a store: ``uint8(max(integer, low) + z)``."""
+    """The value of a store: ``dtype(max(integer, low) + z)``."""
 
     integer: Expr
     low: Expr
     z: Expr
+    dtype: str
 
 
 def with_packed_stores(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -120,6 +123,29 @@ def packed_bytes(parts: list[Rounded]) -> Expr:
     return tirx.reinterpret(f"uint8x{PIXELS * LANES}", tirx.Shuffle([words], order))
 
 
+def packed_pair(first: Expr, second: Expr) -> tuple[Expr, Expr]:
+    """Return two values of an epilogue, of 16 lanes, with the steps of their ends shared on AVX2.
+
+    A register holds one of them as int16, both as bytes.
+    """
+    parts = [rounded(value, tuple(PACKED_BYTES)) for value in (first, second)]
+    if parts[0] is None or parts[1] is None or parts[0].dtype != parts[1].dtype:
+        return first, second
+    dtype, (low, z) = parts[0].dtype, (parts[0].low, parts[0].z)
+    words = []
+    for part in (parts[0].integer, parts[1].integer):
+        bound = T.Bind(part)
+        halves = [tirx.Shuffle([bound], list(range(lane, lane + 8))) for lane in (0, 8)]
+        packed = tirx.call_llvm_pure_intrin(f"int16x{LANES}", "llvm.x86.avx2.packssdw", *halves)
+        above = tirx.max(packed, broadcast(low.astype("int16"), LANES))
+        words.append(above + broadcast(z.astype("int16"), LANES))
+    bytes_of = tirx.call_llvm_pure_intrin(f"int8x{2 * LANES}", PACKED_BYTES[dtype], *words)
+    quads = T.Bind(tirx.reinterpret("int32x8", bytes_of))
+    # In each half of the register, channels 0 to 3 and 8 to 11 of both, then the others.
+    one, other = (tirx.Shuffle([quads], [i, i + 4, i + 1, i + 5]) for i in (0, 2))
+    return tuple(tirx.reinterpret(f"{dtype}x{LANES}", quad) for quad in (one, other))
+
+
 def one_by_one(parts: Rounded) -> Expr:
     """Return the 16 bytes of one value."""
     low, z = (broadcast(value, LANES) for value in (parts.low, parts.z))
@@ -131,9 +157,10 @@ def _packed_words(first: Expr, second: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin(f"int16x{2 * LANES}", name, first, second)
 
 
-def rounded(value: Expr) -> Rounded | None:
-    """Return the parts of a value that an epilogue rounds to uint8, None for another value."""
-    if not isinstance(value, tirx.Cast) or str(value.ty.dtype) != f"uint8x{LANES}":
+def rounded(value: Expr, dtypes: Sequence[str] = ("uint8",)) -> Rounded | None:
+    """Return the parts of a value that an epilogue rounds to ``dtypes``, None for another value."""
+    dtype = str(value.ty.dtype).removesuffix(f"x{LANES}")
+    if not isinstance(value, tirx.Cast) or dtype not in dtypes:
         return None
     total = value.value
     if not isinstance(total, tirx.Add) or not isinstance(total.b, tirx.Broadcast):
@@ -143,7 +170,7 @@ def rounded(value: Expr) -> Rounded | None:
         return None
     if str(largest.ty.dtype) != f"int32x{LANES}":
         return None
-    return Rounded(largest.a, largest.b.value, total.b.value)
+    return Rounded(largest.a, largest.b.value, total.b.value, dtype)
 
 
 def substituted(node: Any, values: dict[tirx.Var, Expr]) -> Any:

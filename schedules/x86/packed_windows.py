@@ -15,6 +15,7 @@ Exact:  bit-identical, as there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
@@ -152,7 +153,7 @@ def _packed_rows(
     height = PIXELS // pixels
     packed_rows = rows - rows % height
     for start in range(0, packed_rows, height):
-        four = [Rounded(integers[start * pixels + i], parts.low, parts.z) for i in range(PIXELS)]
+        four = [replace(parts, integer=integers[start * pixels + i]) for i in range(PIXELS)]
         vector = tirx.Var("bytes", f"uint8x{PIXELS * LANES}")
         statements.append(tirx.Bind(vector, packed_bytes(four)))
         for i in range(height):
@@ -160,8 +161,7 @@ def _packed_rows(
             _store(start + i, vector if height == 1 else tirx.Shuffle([vector], list(lanes)))
     for row in range(packed_rows, rows):
         shares = [
-            one_by_one(Rounded(integers[row * pixels + i], parts.low, parts.z))
-            for i in range(pixels)
+            one_by_one(replace(parts, integer=integers[row * pixels + i])) for i in range(pixels)
         ]
         _store(row, shares[0] if pixels == 1 else tirx.Shuffle(shares, list(range(pixels * LANES))))
     return statements

@@ -98,10 +98,30 @@ def test_symbolic_batch(seed):
 
 
 @pytest.mark.isa("avx2")
-@pytest.mark.parametrize("x", ["uint8", "int8"])
+@pytest.mark.parametrize("case", CASES)
+def test_avx2(case):
+    assert_equal(CONV2D_AVX2, spec_of(CASES[case]), HASWELL)
+
+
+@pytest.mark.isa("avx2")
 @pytest.mark.parametrize("case", ["same", "wide_asymmetric", "few_channels", "leaky_float"])
-def test_avx2(case, x):
-    assert_equal(CONV2D_AVX2, spec_of(CASES[case], x=x), HASWELL)
+def test_avx2_signed(case):
+    assert_equal(CONV2D_AVX2, spec_of(CASES[case], x="int8"), HASWELL)
+
+
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize("case", ["same", "pointwise", "wide_asymmetric", "groups", "one_pixel"])
+def test_avx2_sampled(case):
+    for seed in (1, 2, 3):
+        assert_equal(CONV2D_AVX2, spec_of(CASES[case]), HASWELL, seed)
+
+
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize("seed", [None, 1])
+def test_avx2_symbolic_batch(seed):
+    spec = spec_of({"residual": "uint8"}, batch=BATCH)
+    for batch in (1, 3):
+        assert_equal(CONV2D_AVX2, spec, HASWELL, seed, batch)
 
 
 @pytest.mark.isa("avx512bw")

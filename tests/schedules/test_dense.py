@@ -46,13 +46,13 @@ def test_default(template, target, case):
     np.testing.assert_array_equal(y, reference(spec, arrays))
 
 
-@pytest.mark.isa("avx512_vnni")
+@pytest.mark.parametrize(("template", "target"), KERNELS[:2])
 @pytest.mark.parametrize("case", CASES)
-def test_sampled(case):
+def test_sampled(template, target, case):
     spec = Dense(x="uint8", **CASES[case])
     arrays = arrays_of(spec)
     for seed in (1, 2):
-        y = run_template(DENSE_VNNI, spec, VNNI, arrays, seed)
+        y = run_template(template, spec, target, arrays, seed)
         np.testing.assert_array_equal(y, reference(spec, arrays))
 
 

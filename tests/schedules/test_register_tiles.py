@@ -10,7 +10,6 @@ from schedules.cpu.contraction import STORE
 from schedules.cpu.plain import CONV2D_PLAIN
 from schedules.cpu.register_tiles import apply
 from schedules.cpu.tile_rule import ContractionTiles
-from schedules.x86.avx2 import CONV2D_AVX2
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.conv_runs import WANTED, assert_equal, conv
 
@@ -35,7 +34,6 @@ def in_tiles(columns):
     ("template", "cpu"),
     [
         pytest.param(CONV2D_VNNI, "cascadelake", marks=pytest.mark.isa("avx512_vnni"), id="vnni"),
-        pytest.param(CONV2D_AVX2, "haswell", marks=pytest.mark.isa("avx2"), id="avx2"),
         pytest.param(CONV2D_PLAIN, "x86-64", id="plain"),
     ],
 )

@@ -1,0 +1,75 @@
+"""Templates of convolution and dense for instructions that multiply a copy of x."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from schedules.cpu import conv2d, conv2d_strips, dense, dense_strips
+from schedules.cpu.dot import Dot, accumulators
+from schedules.cpu.strip_kernel import strip_prim_func
+from schedules.cpu.strip_rule import Strips, default_strips, sizes
+from schedules.cpu.tile_rule import divisors
+from schedules.cpu.written_out import note, sampled, written
+from schedules.template import Layouts, ScheduleTemplate
+
+LEAST = 6  # in registers of 256 bits, two each: 16 with two of weights, x and a product
+
+
+def conv2d_strip_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of regular convolution, "conv2d_<flavour>"."""
+    return _template("conv2d", dot, conv2d, conv2d_strips)
+
+
+def dense_strip_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of dense, "dense_<flavour>"."""
+    return _template("dense", dot, dense, dense_strips)
+
+
+def _template(kind: str, dot: Dot, operator: ModuleType, strips: ModuleType) -> ScheduleTemplate:
+    """Return what ``operator`` (its module) computes with ``dot``, by ``strips`` (likewise)."""
+    name = f"{kind}_{dot.name}"
+
+    def _written(spec: Any, choices: list[int]) -> tirx.PrimFunc:
+        chosen = Strips(*choices)
+        return strip_prim_func(dot, name, strips.strip_of(dot, spec, chosen), chosen)
+
+    def _kernel(spec: Any, _layouts: Layouts) -> tirx.PrimFunc:
+        return _written(spec, [1, 1, 1, 1])
+
+    def _default(sch: Schedule, spec: Any, target: Target) -> None:
+        extents = strips.extents_of(dot, spec)
+        chosen = default_strips(extents, strips.batch_of(spec), target, most(target))
+        note(sch, [chosen.rows, chosen.parts, chosen.columns, chosen.blocks])
+
+    def _space(sch: Schedule, spec: Any, target: Target) -> None:
+        extents, limit = strips.extents_of(dot, spec), most(target)
+        rows = sampled(sch, sizes(extents))
+        width = int(sch.get(rows)) if extents.flat else extents.columns
+        blocks = sampled(sch, [d for d in divisors(extents.group_blocks) if d <= limit])
+        widest = min(limit // int(sch.get(blocks)), width)
+        columns = sampled(sch, range(1, widest + 1))
+        parts = sampled(sch, divisors(extents.blocks // int(sch.get(blocks))))
+        note(sch, [rows, parts, columns, blocks])
+
+    return ScheduleTemplate(
+        name=name,
+        kind=kind,
+        refuses=partial(operator.refuses, dot),
+        layouts=operator.layouts,
+        kernel=_kernel,
+        default=_default,
+        space=_space,
+        pack=partial(strips.pack, dot),
+        finish=lambda func: written(func, _written),
+    )
+
+
+def most(target: Target) -> int:
+    """Return how many accumulators of 16 lanes stay in registers beside weights and one x."""
+    return max(accumulators(target), LEAST)

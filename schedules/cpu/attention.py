@@ -102,6 +102,7 @@ class _Emitter:
         self.height = height
         self.powers = row_type(dot)
         self.shift = 0 if self.powers == "uint8" else SIGN
+        self.copied = dot.staged or self.powers
         self.scores = "int32" if spec.mask_strides is None else "float32"
         self.outer = outer_count(spec)
 
@@ -143,7 +144,7 @@ class _Emitter:
 
     def _tile(self, outer: Expr, first: Expr, keys: Any, values: Any) -> None:
         scores = self._scratch("scores", (self.height, self.padded), self.scores)
-        powers = self._scratch("powers", (self.height, self.padded), self.powers)
+        powers = self._scratch("powers", (self.height, self.padded), self.copied)
         totals = self._scratch("totals", (self.height,), "int32")
         self._score(outer, first, keys, scores)
         with T.serial(T.int64(self.height)) as r:
@@ -269,7 +270,7 @@ class _Emitter:
             u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
             value = u if self.powers == "uint8" else u - broadcast(tirx.const(SIGN, "int32"), LANES)
-            T.buffer_store(powers, cast(value, self.powers), [r, ramp(LANES, block * LANES)])
+            T.buffer_store(powers, cast(value, self.copied), [r, ramp(LANES, block * LANES)])
         T.buffer_store(totals, joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 
     def _mix(self, outer: Expr, first: Expr, values: Any, powers: Any, totals: Any) -> None:

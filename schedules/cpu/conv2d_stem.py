@@ -70,7 +70,7 @@ def row_of(spec: Conv2d) -> OutputRow:
 def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of template ``name``."""
     rows, cols = axes_of(spec)
-    steps = _steps(dot, spec)
+    steps = steps_of(dot, spec)
     width = -(-cols.out // ROUND) * ROUND
     length = (width - 1) * cols.stride * spec.in_channels + steps * dot.width
     length = -(-length // CHUNK) * CHUNK
@@ -82,7 +82,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
 
     parts = ContractionKernel(
         template=name,
-        buffers=_buffers(dot, spec),
+        buffers=arguments_of(dot, spec),
         spatial=(spec.batch, -(-spec.out_channels // LANES), rows.out, width),
         reduction=(rows.kernel, steps),
         guards=lambda p, k: [rows.inside(p[2], k[0])],
@@ -99,7 +99,7 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
 
 def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
     """Pack the weights of a run a vector per step; fold the zero point into the bias by rows."""
-    steps, rows = _steps(dot, spec), axes_of(spec)[0]
+    steps, rows = steps_of(dot, spec), axes_of(spec)[0]
     w = channel_blocks(
         params["w"].transpose(0, 2, 3, 1).reshape(spec.out_channels, rows.kernel, -1)
     )
@@ -111,7 +111,8 @@ def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
     return {**pack_with(weights, params), "bias": bias}
 
 
-def _steps(dot: Dot, spec: Conv2d) -> int:
+def steps_of(dot: Dot, spec: Conv2d) -> int:
+    """Return the steps of the instruction that a row of a window takes."""
     return -(-spec.kernel[1] * spec.in_channels // dot.width)
 
 
@@ -149,9 +150,9 @@ def _stage(spec: Conv2d, rows: BorderedAxis, length: int, buffers: dict[str, Any
     return staged
 
 
-def _buffers(dot: Dot, spec: Conv2d) -> dict[str, tuple[Any, str]]:
+def arguments_of(dot: Dot, spec: Conv2d) -> dict[str, tuple[Any, str]]:
     """Return shape and type of each argument."""
     rows, blocks = axes_of(spec)[0], -(-spec.out_channels // LANES)
-    weights = (blocks, rows.kernel, _steps(dot, spec), LANES * dot.width)
+    weights = (blocks, rows.kernel, steps_of(dot, spec), LANES * dot.width)
     known = buffers_of(spec, weights, (len(rows.classes), blocks, LANES))
     return {**known, "x": (NHWC.physical_shape(spec.shape("x")), spec.x)}

@@ -10,6 +10,7 @@ Convolutions of single pixels know no rows: their strips are runs of pixels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -43,7 +44,7 @@ def extents_of(dot: Dot, spec: Conv2d) -> Extents:
         group_blocks=blocks // spec.groups,
         steps=in_blocks * rows.kernel * cols.kernel * steps,
         stride=rows.stride,
-        reach=_reach(spec),
+        reach=reach_of(spec),
         row_elements=in_blocks * spec.groups * _width(spec) * LANES,
         flat=flat,
     )
@@ -73,16 +74,6 @@ def strip_of(dot: Dot, spec: Conv2d, strips: Strips) -> Strip:
         of_row = T.int64(0) if flat else rows.class_of(row)
         return buffers["bias"][of_row, T.int64(0), block, ramp(LANES)]
 
-    def _value(buffers: dict[str, Any], place: Index, acc: Expr) -> Expr:
-        def _load(name: str, index: int | None = None) -> Expr:
-            return buffers[name][place[1], ramp(LANES)] if index is None else buffers[name][index]
-
-        r = buffers["r"][(*place, ramp(LANES))] if "r" in buffers else None
-        return clear_tail(spec, place[1], epilogue(spec, acc, _load, r))
-
-    def _store(buffers: dict[str, Any], place: Index, value: Expr) -> None:
-        T.buffer_store(buffers["y"], value, [*place, ramp(LANES)])
-
     classes = 1 if flat else len(rows.classes)
     weights = (extents.blocks, in_blocks, *spec.kernel, steps, LANES * dot.width)
     return Strip(
@@ -95,9 +86,27 @@ def strip_of(dot: Dot, spec: Conv2d, strips: Strips) -> Strip:
         x=_x,
         inside=lambda row, k: [] if flat or len(k) != 2 else rows.inside(row, k[1]),
         bias=_bias,
-        value=_value,
-        store=_store,
+        value=value_of(spec),
+        store=store,
     )
+
+
+def value_of(spec: Conv2d) -> Callable[[dict[str, Any], Index, Expr], Expr]:
+    """Return ``(buffers, place, sum)`` -> the 16 lanes of y there."""
+
+    def _value(buffers: dict[str, Any], place: Index, acc: Expr) -> Expr:
+        def _load(name: str, index: int | None = None) -> Expr:
+            return buffers[name][place[1], ramp(LANES)] if index is None else buffers[name][index]
+
+        r = buffers["r"][(*place, ramp(LANES))] if "r" in buffers else None
+        return clear_tail(spec, place[1], epilogue(spec, acc, _load, r))
+
+    return _value
+
+
+def store(buffers: dict[str, Any], place: Index, value: Expr) -> None:
+    """Emit the store of the 16 lanes of y at a place."""
+    T.buffer_store(buffers["y"], value, [*place, ramp(LANES)])
 
 
 def batch_of(spec: Conv2d) -> Any:
@@ -118,7 +127,7 @@ def _width(spec: Conv2d) -> int:
     return (cols.out - 1) * cols.stride + (cols.kernel - 1) * cols.dilation + 1
 
 
-def _reach(spec: Conv2d) -> int:
+def reach_of(spec: Conv2d) -> int:
     """Return the rows of x that a row of y reads, and those between them."""
     rows = axes_of(spec)[0]
     return (rows.kernel - 1) * rows.dilation + 1
@@ -131,7 +140,7 @@ def _copied(dot: Dot, spec: Conv2d, strips: Strips, buffers: dict[str, Any], pla
     if flat:
         height, width, top, padding, inside = 1, strips.rows, T.int64(0), 0, strips.rows
     else:
-        height, width = (strips.rows - 1) * spec.strides[0] + _reach(spec), _width(spec)
+        height, width = (strips.rows - 1) * spec.strides[0] + reach_of(spec), _width(spec)
         top, padding, inside = first * spec.strides[0], spec.padding[1], spec.width
     copy = T.sblock_alloc_buffer(int64([blocks, height, width, LANES]), dtype, layout=None)
     IRBuilder.name("copy", copy)

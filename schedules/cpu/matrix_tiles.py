@@ -18,10 +18,12 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import broadcast
+from schedules.bodies.epilogue import broadcast, cast
 from schedules.bodies.matrices import Matrix
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.signs import moved, row_type
+
+COPIED = 6  # accumulators beside weights, where an instruction multiplies a copy of the rows
 
 Row = Callable[[Any, Expr], Expr]
 """``(row of the tile, step)`` -> the elements of one step."""
@@ -38,6 +40,8 @@ class Tile:
 def tile_of(dot: Dot, rows: int, blocks: int) -> Tile:
     """Return the tile of a product: rows share panels, blocks share rows, tiles are equal."""
     most, tall = (16, 8) if dot.feature == "avx512vnni" else (4, 2)
+    if dot.staged:
+        most, tall = COPIED, COPIED
     if dot.float32:
         most, tall = 8, 4
     fitting = -(-rows // -(-rows // tall))
@@ -131,12 +135,14 @@ class Rows:
     def staged(self) -> bool:
         """Whether the instruction cannot read them where they lie."""
         is_run = self.source.strides[4] == 1 and self.source.columns % self.dot.width == 0
-        return not is_run or self.source.dtype not in self.dot.x_types
+        is_taken = self.source.dtype in self.dot.x_types and not self.dot.staged
+        return not is_run or not is_taken
 
     @property
     def dtype(self) -> str:
-        """The type in which they are multiplied."""
-        return row_type(self.dot) if self.staged else self.source.dtype
+        """The type whose values are multiplied."""
+        is_taken = self.source.dtype in self.dot.x_types
+        return self.source.dtype if is_taken else row_type(self.dot)
 
     def reader(self, outer: Expr, first: Expr) -> Row:
         """Emit the copy, where there is one; return what reads a step."""
@@ -146,14 +152,21 @@ class Rows:
         if not self.staged:
             return lambda r, step: flat[ramp(width, start + (first + r) * down + step * width)]
         shape = int64((self.tile.rows, self.steps * width))
-        copy = T.sblock_alloc_buffer(shape, self.dtype, layout=None)
+        dtype = self.dot.staged or self.dtype
+        copy = T.sblock_alloc_buffer(shape, dtype, layout=None)
         IRBuilder.name("rows", copy)
+        columns = self.source.columns
+        by_sixteen = columns // LANES if across == 1 else 0
         with T.serial(T.int64(self.tile.rows)) as r:
-            with T.serial(T.int64(self.source.columns)) as k:
-                value = flat[start + (first + r) * down + k * across]
-                T.buffer_store(copy, moved(value, self.dtype), [r, k])
-            with T.serial(T.int64(self.steps * width - self.source.columns)) as k:
-                T.buffer_store(copy, tirx.const(0, self.dtype), [r, self.source.columns + k])
+            for count, begin, end in ((LANES, 0, by_sixteen), (1, by_sixteen * LANES, columns)):
+                with T.serial(T.int64(begin), T.int64(end)) as i:
+                    value = flat[ramp(count, start + (first + r) * down + i * (count * across))]
+                    widened = moved(value, self.dtype)
+                    if dtype != self.dtype:
+                        widened = cast(widened, dtype)
+                    T.buffer_store(copy, widened, [r, ramp(count, i * count)])
+            with T.serial(T.int64(self.steps * width - columns)) as k:
+                T.buffer_store(copy, tirx.const(0, dtype), [r, columns + k])
         return lambda r, step: copy[T.int64(r), ramp(width, step * width)]
 
     def corrections(self, row: Row, z: Expr, z_other: Expr) -> Any:

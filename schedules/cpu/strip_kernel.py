@@ -221,6 +221,8 @@ class _Emitter:
         inner = [int(extent) for extent in w.shape[2:]]
         lines = prod(inner) // LINE
         share = -(-lines // tiles)
+        if not share:
+            return
         zeros = [T.int64(0)] * (len(inner) - 1)
         with T.If(tile.index * share < lines), T.Then():
             for b in range(strips.blocks):

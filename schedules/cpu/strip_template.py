@@ -10,7 +10,14 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu import conv2d, conv2d_strips, dense, dense_strips
+from schedules.cpu import (
+    conv2d,
+    conv2d_stem,
+    conv2d_stem_strips,
+    conv2d_strips,
+    dense,
+    dense_strips,
+)
 from schedules.cpu.dot import Dot, accumulators
 from schedules.cpu.strip_kernel import strip_prim_func
 from schedules.cpu.strip_rule import Strips, default_strips, sizes
@@ -23,17 +30,23 @@ LEAST = 6  # in registers of 256 bits, two each: 16 with two of weights, x and a
 
 def conv2d_strip_template(dot: Dot) -> ScheduleTemplate:
     """Return the template of regular convolution, "conv2d_<flavour>"."""
-    return _template("conv2d", dot, conv2d, conv2d_strips)
+    return _template("conv2d", f"conv2d_{dot.name}", dot, conv2d, conv2d_strips)
+
+
+def conv2d_stem_strip_template(dot: Dot) -> ScheduleTemplate:
+    """Return the template of convolutions of few channels, "conv2d_stem_<flavour>"."""
+    return _template("conv2d", f"conv2d_stem_{dot.name}", dot, conv2d_stem, conv2d_stem_strips)
 
 
 def dense_strip_template(dot: Dot) -> ScheduleTemplate:
     """Return the template of dense, "dense_<flavour>"."""
-    return _template("dense", dot, dense, dense_strips)
+    return _template("dense", f"dense_{dot.name}", dot, dense, dense_strips)
 
 
-def _template(kind: str, dot: Dot, operator: ModuleType, strips: ModuleType) -> ScheduleTemplate:
+def _template(
+    kind: str, name: str, dot: Dot, operator: ModuleType, strips: ModuleType
+) -> ScheduleTemplate:
     """Return what ``operator`` (its module) computes with ``dot``, by ``strips`` (likewise)."""
-    name = f"{kind}_{dot.name}"
 
     def _written(spec: Any, choices: list[int]) -> tirx.PrimFunc:
         chosen = Strips(*choices)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from schedules.cpu.families import conv2d_stem_template
-from schedules.cpu.strip_template import conv2d_strip_template, dense_strip_template
+from schedules.cpu.strip_template import (
+    conv2d_stem_strip_template,
+    conv2d_strip_template,
+    dense_strip_template,
+)
 from schedules.x86.dots import AVX2
 
-CONV2D_STEM_AVX2 = conv2d_stem_template(AVX2)
+CONV2D_STEM_AVX2 = conv2d_stem_strip_template(AVX2)
 CONV2D_AVX2 = conv2d_strip_template(AVX2)
 DENSE_AVX2 = dense_strip_template(AVX2)

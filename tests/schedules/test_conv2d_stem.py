@@ -64,9 +64,10 @@ def test_vnni(case):
 
 
 @pytest.mark.isa("avx2")
-@pytest.mark.parametrize("case", ["7x7", "asymmetric"])
+@pytest.mark.parametrize("case", CASES)
 def test_avx2(case):
-    assert_equal(CONV2D_STEM_AVX2, spec_of(case, x="int8"), HASWELL)
+    for seed, x in ((None, "uint8"), (1, "int8")):
+        assert_equal(CONV2D_STEM_AVX2, spec_of(case, x=x), HASWELL, seed)
 
 
 @pytest.mark.parametrize("case", ["7x7", "asymmetric"])

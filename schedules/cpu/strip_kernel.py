@@ -37,7 +37,6 @@ from schedules.spec import Conv2d, Dense
 from schedules.spec.text import to_json
 
 STRIP = "strip"
-UNROLLED_STEPS = 4  # of the innermost loop of the reduction
 LINE = 64  # weights of a line of a cache
 
 Index = Sequence[Expr]
@@ -58,7 +57,7 @@ class Strip:
     extents
         Of y and of the sums.
     reduction
-        Extents of the loops of a sum, those of a block of weights; a short last one is unrolled.
+        Extents of the loops of a sum, those of a block of weights.
     copy
         ``(buffers, n, first row)`` -> the copy of what a strip reads, emitted.
     x
@@ -190,9 +189,7 @@ class _Emitter:
             self._ask(tile, k[0])
         if len(k) == len(reduction):
             return self._step(copy, tile, k)
-        is_last = len(k) == len(reduction) - 1
-        loop = T.unroll if is_last and reduction[-1] <= UNROLLED_STEPS else T.serial
-        with loop(T.int64(reduction[len(k)])) as index:
+        with T.serial(T.int64(reduction[len(k)])) as index:
             inner = [*k, index]
             conditions = self.strip.inside(tile.first + tile.row, inner)
             if not conditions:

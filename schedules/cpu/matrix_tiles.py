@@ -23,8 +23,6 @@ from schedules.bodies.matrices import Matrix
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.signs import moved, row_type
 
-COPIED = 6  # accumulators beside weights, where an instruction multiplies a copy of the rows
-
 Row = Callable[[Any, Expr], Expr]
 """``(row of the tile, step)`` -> the elements of one step."""
 
@@ -39,9 +37,7 @@ class Tile:
 
 def tile_of(dot: Dot, rows: int, blocks: int) -> Tile:
     """Return the tile of a product: rows share panels, blocks share rows, tiles are equal."""
-    most, tall = (16, 8) if dot.feature == "avx512vnni" else (4, 2)
-    if dot.staged:
-        most, tall = COPIED, COPIED
+    most, tall = (16, 8) if dot.feature == "avx512vnni" else (4, 4 if dot.staged else 2)
     if dot.float32:
         most, tall = 8, 4
     fitting = -(-rows // -(-rows // tall))

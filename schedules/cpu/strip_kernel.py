@@ -28,6 +28,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import declare_arguments, ramp, whole
+from schedules.bodies.epilogue import cast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.prefetch import asked
@@ -38,6 +39,7 @@ from schedules.spec.text import to_json
 
 STRIP = "strip"
 LINE = 64  # weights of a line of a cache
+MANY_TILES = 8  # that read the same weights
 
 Index = Sequence[Expr]
 
@@ -106,6 +108,7 @@ class _Tile:
     block: Expr
     index: Expr  # among the tiles of a strip
     sums: list[list[Any]]  # by column and block
+    weights: Callable[[int, Index], Expr]  # those of a step, of a block of the tile
 
 
 class _Emitter:
@@ -137,24 +140,37 @@ class _Emitter:
         groups = extents.blocks // (strips.blocks * strips.parts)
         rows, width = extents.tiled(strips)
         across = -(-width // strips.columns)
-        with (
-            T.serial(T.int64(groups)) as group,
-            T.serial(T.int64(rows)) as row,
-            T.serial(T.int64(across)) as tile,
-        ):
-            columns = range(strips.columns)
-            self._tile(
-                copy,
-                _Tile(
-                    n=n,
-                    first=first,
-                    row=row,
-                    column=tirx.min(tile * strips.columns, T.int64(width - strips.columns)),
-                    block=(part * groups + group) * strips.blocks,
-                    index=row * across + tile,
-                    sums=[[_accumulator() for _ in range(strips.blocks)] for _ in columns],
-                ),
-            )
+        with T.serial(T.int64(groups)) as group:
+            block = T.Bind((part * groups + group) * strips.blocks)
+            weights = self._weights(block, rows * across)
+            with T.serial(T.int64(rows)) as row, T.serial(T.int64(across)) as tile:
+                columns = range(strips.columns)
+                self._tile(
+                    copy,
+                    _Tile(
+                        n=n,
+                        first=first,
+                        row=row,
+                        column=tirx.min(tile * strips.columns, T.int64(width - strips.columns)),
+                        block=block,
+                        index=row * across + tile,
+                        sums=[[_accumulator() for _ in range(strips.blocks)] for _ in columns],
+                        weights=weights,
+                    ),
+                )
+
+    def _weights(self, block: Expr, tiles: int) -> Callable[[int, Index], Expr]:
+        """Return what reads the weights of a step; where many tiles do, from a copy of them."""
+        w, lanes = self.buffers["w"], LANES * self.dot.width
+        if self.dot.staged is None or tiles < MANY_TILES:
+            return lambda b, k: w[(block + b, *k, ramp(lanes))]
+        reduction = int64(self.strip.reduction)
+        shape = [*int64([self.strips.blocks]), *reduction, *int64([lanes])]
+        panel = IRBuilder.name("panel", T.sblock_alloc_buffer(shape, self.dot.staged, layout=None))
+        with T.grid(*shape[:-1]) as (b, *k):
+            value = cast(w[(block + b, *k, ramp(lanes))], self.dot.staged)
+            T.buffer_store(panel, value, [b, *k, ramp(lanes)])
+        return lambda b, k: panel[(T.int64(b), *k, ramp(lanes))]
 
     def _tile(self, copy: Any, tile: _Tile) -> None:
         """Emit the sums of a tile and what becomes of them."""
@@ -200,11 +216,7 @@ class _Emitter:
 
     def _step(self, copy: Any, tile: _Tile, k: list[Expr]) -> None:
         """Emit one step of the instruction for each sum."""
-        lanes = ramp(LANES * self.dot.width)
-        vectors = [
-            T.Bind(self.buffers["w"][(tile.block + b, *k, lanes)])
-            for b in range(self.strips.blocks)
-        ]
+        vectors = [T.Bind(tile.weights(b, k)) for b in range(self.strips.blocks)]
         for c, of_column in enumerate(tile.sums):
             x = T.Bind(self.strip.x(copy, tile.row, tile.column + c, tile.block, k))
             for w, acc in zip(vectors, of_column, strict=True):

@@ -17,7 +17,7 @@ from schedules.cpu.tile_rule import divisors
 
 COPY_BYTES = 1 << 19  # of a task's copy of x: half of a second cache
 COPIED = 0.15  # what an element of the copy takes
-WEIGHTS, PIXELS = 0.5, 0.2  # what a step takes beside products: for a vector of weights, for one x
+WEIGHTS, PIXELS = 0.4, 0.2  # what a step takes beside products: for a vector of weights, for one x
 SHORTEST = 2.0  # and what it takes at least
 FETCHED = 1.0  # what a vector of weights takes more where a strip reads it first
 EPILOGUE = 4.0  # what a vector of results takes

@@ -25,8 +25,6 @@ from schedules.cpu.tile_rule import divisors
 from schedules.cpu.written_out import note, sampled, written
 from schedules.template import Layouts, ScheduleTemplate
 
-LEAST = 6  # in registers of 256 bits, two each: 16 with two of weights, x and a product
-
 
 def conv2d_strip_template(dot: Dot) -> ScheduleTemplate:
     """Return the template of regular convolution, "conv2d_<flavour>"."""
@@ -57,11 +55,11 @@ def _template(
 
     def _default(sch: Schedule, spec: Any, target: Target) -> None:
         extents = strips.extents_of(dot, spec)
-        chosen = default_strips(extents, strips.batch_of(spec), target, most(target))
+        chosen = default_strips(extents, strips.batch_of(spec), target, accumulators(target))
         note(sch, [chosen.rows, chosen.parts, chosen.columns, chosen.blocks])
 
     def _space(sch: Schedule, spec: Any, target: Target) -> None:
-        extents, limit = strips.extents_of(dot, spec), most(target)
+        extents, limit = strips.extents_of(dot, spec), accumulators(target)
         rows = sampled(sch, sizes(extents))
         width = int(sch.get(rows)) if extents.flat else extents.columns
         blocks = sampled(sch, [d for d in divisors(extents.group_blocks) if d <= limit])
@@ -81,8 +79,3 @@ def _template(
         pack=partial(strips.pack, dot),
         finish=lambda func: written(func, _written),
     )
-
-
-def most(target: Target) -> int:
-    """Return how many accumulators of 16 lanes stay in registers beside weights and one x."""
-    return max(accumulators(target), LEAST)

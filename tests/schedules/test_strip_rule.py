@@ -10,7 +10,7 @@ from schedules.x86.dots import AVX2
 
 pytestmark = pytest.mark.fast
 
-MOST = 6  # accumulators
+MOST = 4  # accumulators
 
 
 def extents(channels=64, size=56, out=64, kernel=3, stride=1):
@@ -57,7 +57,7 @@ def test_cores_have_the_same_work(shape, cores):
 def test_positions_of_single_pixels_are_one_run():
     of = extents(kernel=1)
     assert of.flat and (of.rows, of.columns) == (56 * 56, 1)
-    assert of.tiled(Strips(rows=98, parts=1, columns=6, blocks=1)) == (1, 98)
+    assert of.tiled(Strips(rows=98, parts=1, columns=4, blocks=1)) == (1, 98)
     strided = extents(kernel=1, stride=2)
     assert not strided.flat and (strided.rows, strided.columns) == (28, 28)
 
@@ -84,5 +84,5 @@ def test_a_copy_that_fits_no_cache_is_as_small_as_can_be():
 def test_weights_are_read_once_for_many_tiles():
     """Strips of one tile would read all weights anew for each."""
     of = extents(channels=512, size=28, out=128, kernel=1)
-    one, many = (Strips(rows=rows, parts=1, columns=6, blocks=1) for rows in (6, 98))
+    one, many = (Strips(rows=rows, parts=1, columns=4, blocks=1) for rows in (6, 98))
     assert cost(of, 1, 1, many) < cost(of, 1, 1, one)

@@ -144,7 +144,7 @@ def test_killed_and_resumed(invoke, data, tmp_path, monkeypatch, whole, full, be
     code, _, err = invoke(*command(data, output, "--resume", "--method", "max"))
     assert code == 1 and "another model, other data or other settings" in err
     with monkeypatch.context() as patch:
-        patch.setattr(calibrate, "native_target", lambda _: Target({"kind": "llvm"}))
+        patch.setattr(calibrate, "native_target", lambda: Target({"kind": "llvm"}))
         code, _, err = invoke(*command(data, output, "--resume"))
     assert code == 1 and "another model, other data or other settings" in err
     code, _, err = invoke(*command(data, output, "--resume", *after))

@@ -76,6 +76,7 @@ def quantized_by_onnxruntime(
     *,
     per_channel: bool = True,
     prepared: bool = True,
+    reduce_range: bool = False,
 ) -> onnx.ModelProto:
     """Return a model as ONNX Runtime's static quantization writes it; ``prepared`` folds norms."""
     from onnxruntime import quantization
@@ -102,6 +103,7 @@ def quantized_by_onnxruntime(
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,
         per_channel=per_channel,
+        reduce_range=reduce_range,
     )
     return onnx.load(target)
 

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 import pytest
 
 from benchmarks.accuracy.trained_network import Outputs, TrainedNetwork, open_networks
 from relay_int8 import ImportOptions, QuantConfig, Report, compile_model, load
 from relay_int8.numerics.snr import snr_db
+from tests.onnx_models import exact_session
 
 LEAST = {
     "resnet20": 0.941 - 0.003,
@@ -79,10 +81,8 @@ def test_accuracy_by_default(compiled):
 @pytest.mark.slow
 def test_onnx_runtime_is_as_accurate(compiled):
     """The network as QDQ ONNX: as accurate in ONNX Runtime, and the same numbers nearly."""
-    onnxruntime = pytest.importorskip("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    session = onnxruntime.InferenceSession(compiled.qdq, options)
+    pytest.importorskip("onnxruntime")
+    session = exact_session(onnx.load(compiled.qdq))
     names = [value.name for value in session.get_outputs()]
     subject, ours = compiled.subject, compiled.outputs
     found = subject.outputs(lambda image: dict(zip(names, session.run(None, image), strict=True)))

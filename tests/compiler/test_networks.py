@@ -14,7 +14,7 @@ from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
 from schedules.targets import TARGETS, compact
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
-from tests.x86_targets import X86
+from tests.x86_targets import FASTEST, X86, case
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def test_published_network_at_batch_16(name: str, full: bool):
         pytest.skip("needs --full")
     size = IMAGE_SIZE.get(name, CUT_SIZE)
     proto = zoo.build(name, image_size=size, depth="cut", batch=16)
-    assert_equals_oracle(quantized(import_onnx(proto)), Target(TARGETS["x86-vnni"]))
+    assert_equals_oracle(quantized(import_onnx(proto)), Target(TARGETS[FASTEST]))
 
 
 @pytest.fixture(scope="module", params=TRAINED)
@@ -83,11 +83,11 @@ def test_trained_network(trained: QuantizedNetwork, full: bool, target: str):
 
 
 def _skip_others(full: bool, target: str) -> None:
-    if not full and target != "x86-vnni":
+    if not full and target != FASTEST:
         pytest.skip("needs --full")
 
 
-@pytest.mark.parametrize("target", ["x86-vnni", "x86-avx2"])
+@pytest.mark.parametrize("target", [case("x86-vnni"), case("x86-avx2")])
 def test_winograd_layers(target: str):
     """Images of 32 x 32 pixels are large enough for 64 channels."""
     network = quantized(import_onnx(zoo.build("resnet18", image_size=128, depth="cut")))

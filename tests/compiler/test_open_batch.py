@@ -20,6 +20,7 @@ from tests.onnx_models import model
 from tests.quantized_networks import QuantizedNetwork
 from tests.sequence_networks import NETWORKS as SEQUENCES
 from tests.small_networks import NETWORKS, NetworkWriter, any_params
+from tests.x86_targets import FASTEST, case
 
 MOST = 5
 
@@ -36,9 +37,9 @@ def run(machine: relax.VirtualMachine, inputs: dict[str, np.ndarray]) -> list[np
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [*((name, "x86-vnni") for name in NETWORKS), ("resnet18", "x86-avx2")]
+    ("target", "name"), [*((FASTEST, name) for name in NETWORKS), case("x86-avx2", "resnet18")]
 )
-def test_equals_oracle(name: str, target: str):
+def test_equals_oracle(target: str, name: str):
     made = zoo_network(name) if name in zoo.NETWORKS else None
     network = made or QuantizedNetwork.make(NETWORKS[name](), any_params)
     machine = virtual_machine(
@@ -67,7 +68,7 @@ def test_dense_layers_on_tokens():
     proto = model(nodes, {"x": (1, 5, 8)}, {"y": None}, weights)
     network = QuantizedNetwork.make(normalize()(import_onnx(proto)))
     opened = with_open_batch(network.mod, MOST)
-    machine = virtual_machine(compile_module(opened, Target(TARGETS["x86-vnni"])))
+    machine = virtual_machine(compile_module(opened, Target(TARGETS[FASTEST])))
     inputs = {"x": rng.normal(size=(3, 5, 8)).astype("float32")}
     fixed = with_batch(network.mod, 3)
     (y,) = reference.output_names(fixed, inputs)
@@ -102,7 +103,7 @@ def test_sequences_and_a_float_end():
     mod = normalize()(import_onnx(SEQUENCES["tc_resnet"]()))
     network = QuantizedNetwork.make(mod)
     opened = with_open_batch(network.mod, MOST)
-    machine = virtual_machine(compile_module(opened, Target(TARGETS["x86-vnni"])))
+    machine = virtual_machine(compile_module(opened, Target(TARGETS[FASTEST])))
     x = np.random.default_rng(0).normal(size=(3, 40, 49)).astype("float32")
     fixed = with_batch(network.mod, 3)
     (y,) = reference.output_names(fixed, {"x": x})

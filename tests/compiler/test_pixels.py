@@ -19,6 +19,7 @@ from tests.onnx_models import model
 from tests.quantized_networks import QuantizedNetwork
 from tests.run_built import run_built
 from tests.small_networks import NETWORKS, any_params
+from tests.x86_targets import FASTEST
 
 RECIPE = Preprocessing(
     scale=1 / 255, mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225), channels="BGR"
@@ -42,9 +43,9 @@ def network(request) -> QuantizedNetwork:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("target", ["x86-vnni", "x86"])
+@pytest.mark.parametrize("target", [FASTEST, "x86"])
 def test_equals_prepared_pictures(network: QuantizedNetwork, target: str, layout: str, full: bool):
-    if not full and target != "x86-vnni":
+    if not full and target != FASTEST:
         pytest.skip("needs --full: one target shows how pixels are prepared")
     where = Target(TARGETS[target])
     ((name, x),) = network.inputs.items()

@@ -21,6 +21,7 @@ from tests.quantized_networks import (
     image,
 )
 from tests.sequence_networks import NETWORKS
+from tests.x86_targets import FASTEST, X86
 
 LEAST_DB = 24
 
@@ -57,9 +58,9 @@ def test_layers_are_in_integers(named):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["x86-vnni", "x86-avx2", "x86"])
+@pytest.mark.parametrize("target", X86)
 def test_equals_oracle(named, target: str, full: bool):
-    if not full and target != "x86-vnni":
+    if not full and target != FASTEST:
         pytest.skip("needs --full: small networks run on all targets by default")
     assert_equals_oracle(named[2], Target(TARGETS[target]))
 

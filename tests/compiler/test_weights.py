@@ -15,6 +15,7 @@ from relay_int8.graph import dataflow
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NETWORKS, NetworkWriter, any_params
+from tests.x86_targets import FASTEST
 
 pytestmark = pytest.mark.fast
 
@@ -91,7 +92,7 @@ def test_without_large_constants_nothing_changes():
 def test_integers_are_the_same(name, monkeypatch):
     monkeypatch.setattr(weights, "LEAST_BYTES", 1)
     network = QuantizedNetwork.make(NETWORKS[name](), any_params)
-    target = tvm.target.Target({**TARGETS["x86-vnni"], "opt-level": 0})
+    target = tvm.target.Target({**TARGETS[FASTEST], "opt-level": 0})
     inside = compile_module(network.mod, target)
     apart = compile_module(network.mod, target, weights_apart=True)
     assert not inside.weights and len(apart.weights) > 3

@@ -4,11 +4,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 from onnx.utils import Extractor
@@ -22,6 +20,7 @@ from relay_int8.graph.dataflow import attributes
 from relay_int8.quantization.adopt import adopt
 from schedules.targets import native_target
 from tests import reference
+from tests.onnx_models import exact_session
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle, image
 from tests.small_networks import NETWORKS, NetworkWriter
 
@@ -32,22 +31,6 @@ PRESETS = ("int8", "int8-symmetric", "int8-asymmetric")
 def quantized(name: str, preset: str = "int8") -> QuantizedNetwork:
     """Return a small network, made once for all tests."""
     return QuantizedNetwork.make(NETWORKS[name](), preset=preset)
-
-
-def session(
-    model: onnx.ModelProto, *, fused: bool, optimized: Path | None = None
-) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.disable_quant_qdq", "0" if fused else "1")
-    # Without VNNI, ONNX Runtime's u8 x s8 kernels saturate int16; this takes the exact ones.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    if optimized:
-        options.optimized_model_filepath = str(optimized)
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
 
 
 def layers(model: onnx.ModelProto) -> Iterator[tuple[list[str], str]]:
@@ -81,7 +64,7 @@ def test_every_operator_is_within_one_step(name, preset, fused):
     for sources, integers in layers(model):
         part = extractor.extract_model(sources, [integers])
         feed = {s: network.expected.get(s, network.inputs.get(s)) for s in sources}
-        (found,) = session(part, fused=fused).run(None, feed)
+        (found,) = exact_session(part, fused=fused).run(None, feed)
         wanted = network.expected[integers]
         assert found.dtype == wanted.dtype and found.shape == wanted.shape
         low, high = qrange.get(integers, (-128, 255))
@@ -122,7 +105,7 @@ def test_the_file_compiles_to_the_same_integers(name):
 def test_onnx_runtime_computes_layers_in_integers(tmp_path):
     model = export_qdq(quantized("branches").mod)
     path = tmp_path / "optimized.onnx"
-    session(model, fused=True, optimized=path)
+    exact_session(model, fused=True, optimized=path)
     operators = [node.op_type for node in onnx.load(path).graph.node]
     # Of five, b has a relu in front of a signed scale, and f gives the result, in float.
     assert operators.count("QLinearConv") == 3
@@ -152,8 +135,8 @@ def test_an_open_batch_takes_any(name):
     network = quantized(name)
     one, many = (export_qdq(network.mod, open_batch=flag) for flag in (False, True))
     images = [image(network.mod, seed)["x"] for seed in (1, 2, 3)]
-    (found,) = session(many, fused=False).run(None, {"x": np.concatenate(images)})
-    alone = session(one, fused=False)
+    (found,) = exact_session(many, fused=False).run(None, {"x": np.concatenate(images)})
+    alone = exact_session(one, fused=False)
     np.testing.assert_array_equal(
         found, np.concatenate([alone.run(None, {"x": x})[0] for x in images])
     )
@@ -182,6 +165,6 @@ def test_a_result_that_is_an_integer_tensor_keeps_its_name():
     assert names == ["a:dq", "b"]
     model = export_qdq(network.mod, ["a", "b"])
     assert [value.name for value in model.graph.output] == ["a", "b"]
-    found = session(model, fused=False).run(None, network.inputs)
+    found = exact_session(model, fused=False).run(None, network.inputs)
     for array, name in zip(found, names, strict=True):
         np.testing.assert_allclose(array, network.expected[name], atol=0.1)

@@ -23,9 +23,10 @@ from tests.quantized_networks import (
     assert_found_equals_oracle,
 )
 from tests.run_built import run_built
+from tests.x86_targets import FASTEST
 
 BY_DEFAULT = "resnet_v2"
-VNNI = Target(TARGETS["x86-vnni"])
+TARGET = Target(TARGETS[FASTEST])
 
 
 @pytest.mark.parametrize("family", gluon_networks.NETWORKS)
@@ -37,7 +38,6 @@ def test_float(tmp_path, family):
 
 
 @pytest.mark.slow
-@pytest.mark.isa("avx512_vnni")
 @pytest.mark.parametrize("family", gluon_networks.NETWORKS)
 def test_integers(tmp_path, family, full):
     if not full and family != BY_DEFAULT:
@@ -47,7 +47,7 @@ def test_integers(tmp_path, family, full):
     layers = [layer for layer in network.plan.layers if layer.macs]
     assert [layer.name for layer in layers if not layer.integer] == []
     assert len(layers) >= 3
-    assert_equals_oracle(network, VNNI)
+    assert_equals_oracle(network, TARGET)
 
 
 def images(count: int, seed: int) -> np.ndarray:
@@ -64,7 +64,6 @@ def images(count: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.isa("avx512_vnni")
 def test_trained_checkpoint(shared_data, full):
     """MobileFace V2, a checkpoint of MXNet 1.2 with 38 layers that embeds faces."""
     if not full:
@@ -80,7 +79,7 @@ def test_trained_checkpoint(shared_data, full):
     layers = [layer for layer in quantized.plan.layers if layer.macs]
     assert len(layers) == 38
     assert all(layer.integer for layer in layers)
-    built = compile_module(quantized.mod, VNNI)
+    built = compile_module(quantized.mod, TARGET)
     inputs = {"data": images(1, 1)}
     network = QuantizedNetwork(
         quantized.mod, quantized.plan, inputs, reference.run(quantized.mod, inputs)

@@ -13,6 +13,7 @@ from tests import reference
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
 from tests.tflite_models import TfliteModel, quantized, run_interpreter, set_scale
+from tests.x86_targets import FASTEST
 
 RELU, RELU6 = 1, 3
 IMAGE = (1, 17, 16, 3)
@@ -67,7 +68,6 @@ def test_float(tmp_path, name):
         np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
 
 
-@pytest.mark.isa("avx512_vnni")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_integers(tmp_path, name):
     """Every product is of integers, equal to the oracle; TFLite's results are one step off at most.
@@ -80,7 +80,7 @@ def test_integers(tmp_path, name):
     floats = {layer.kind for layer in adopted.plan.layers if not layer.integer}
     assert floats <= {"nn.softmax"}
     names = [str(param.name) for param in adopted.mod["main"].params]
-    found = run_on(adopted, "x86-vnni", dict(zip(names, net.inputs(), strict=True)))
+    found = run_on(adopted, FASTEST, dict(zip(names, net.inputs(), strict=True)))
     for y, wanted in zip(found, run_interpreter(net, net.inputs(), "xnnpack"), strict=True):
         assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_allclose(y.astype(int), wanted.astype(int), rtol=0, atol=1)

@@ -15,9 +15,10 @@ from schedules.targets import TARGETS
 from tests.attention_networks import NETWORKS
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NetworkWriter
+from tests.x86_targets import FASTEST
 
 R = relax.op
-VNNI = Target(TARGETS["x86-vnni"])
+TARGET = Target(TARGETS[FASTEST])
 IMAGES = 3
 
 
@@ -101,7 +102,7 @@ def test_windows_over_another_axis_are_refused():
 
 def run(mod: tvm.IRModule, images: np.ndarray) -> list[np.ndarray]:
     """Return the results with all that belongs to one image in a row."""
-    results = virtual_machine(compile_module(mod, VNNI))["main"](tvm.runtime.tensor(images))
+    results = virtual_machine(compile_module(mod, TARGET))["main"](tvm.runtime.tensor(images))
     return [result.numpy().reshape(len(images), -1) for result in results]
 
 
@@ -111,13 +112,13 @@ def test_attention_of_several_images(name):
     ((_, image),) = network.inputs.items()
     rng = np.random.default_rng(0)
     images = rng.normal(size=(IMAGES, *image.shape[1:])).astype("float32")
-    machine = virtual_machine(compile_module(network.mod, VNNI))["main"]
+    machine = virtual_machine(compile_module(network.mod, TARGET))["main"]
     alone = [[y.numpy().ravel() for y in machine(tvm.runtime.tensor(x[None]))] for x in images]
     expected = [np.stack(rows) for rows in zip(*alone, strict=True)]
     changes = [with_batch(network.mod, IMAGES)]
     if name == "windows":
         with pytest.raises(UnsupportedOpError, match="windows apart"):
-            compile_module(with_open_batch(network.mod, IMAGES), VNNI)
+            compile_module(with_open_batch(network.mod, IMAGES), TARGET)
     else:
         changes.append(with_open_batch(network.mod, IMAGES + 1))
     for changed in changes:

@@ -28,7 +28,7 @@ from tests.attention_networks import (
 )
 from tests.onnx_models import assert_close, run_relax
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
-from tests.x86_targets import X86
+from tests.x86_targets import FASTEST, X86
 
 R = tvm.relax.op
 
@@ -95,7 +95,7 @@ def test_a_constant_mask_beside_a_computed_one(constant_first: bool):
     tvm.ir.assert_structural_equal(normalize()(canonical), canonical)
     network = QuantizedNetwork.make(canonical)
     assert [layer.name for layer in network.plan.layers if layer.macs and not layer.integer] == []
-    assert_equals_oracle(network, named_target("x86-vnni"))
+    assert_equals_oracle(network, named_target(FASTEST))
     whole = run_relax(mod, *network.inputs.values())
     assert_close(run_relax(canonical, *network.inputs.values()), whole)
 
@@ -145,7 +145,7 @@ def test_large_products_are_not_counted_out():
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_products_without_floats(rounding):
     network = QuantizedNetwork.make(normalize()(linear()), requantize=rounding)
-    assert_equals_oracle(network, named_target("x86-vnni"))
+    assert_equals_oracle(network, named_target(FASTEST))
 
 
 @pytest.mark.fast

@@ -14,6 +14,7 @@ from relay_int8.quantization.refine.network import NumpyNetwork
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.small_networks import NetworkWriter, images, nn
+from tests.x86_targets import FASTEST
 
 pytestmark = pytest.mark.fast
 WIDTHS = (0, 0, 0, 0, 1, 2, 0, 1)
@@ -35,7 +36,7 @@ def padded(value: float, *, of_input: bool = False):
 def test_integers_are_those_of_the_oracle(value, of_input, rounding):
     network = QuantizedNetwork.make(padded(value, of_input=of_input), requantize=rounding)
     assert all(layer.integer for layer in network.plan.layers)
-    assert_equals_oracle(network, Target(TARGETS["x86-vnni"]))
+    assert_equals_oracle(network, Target(TARGETS[FASTEST]))
 
 
 @pytest.mark.parametrize("value", [-1.3, 0.5, 9.0])

@@ -23,7 +23,7 @@ from schedules.targets import named_target
 from tests.mxnet_models import run_lowered
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.recurrent_networks import BOTH, HIDDEN, SIZE, STEPS, recurrent_model
-from tests.x86_targets import case
+from tests.x86_targets import FASTEST, NEEDED, case
 
 NETWORKS = {
     "lstm": {"operator": "LSTM", "dense": 7, "batch": 2},
@@ -50,8 +50,8 @@ def quantized(mod: tvm.IRModule, **options) -> QuantizedNetwork:
 @pytest.mark.parametrize(
     ("target", "name"),
     [
-        *(case("x86-vnni", name) for name in NETWORKS),
-        *(case(target, name) for target in ("x86-avx2", "x86") for name in ("lstm", "gru")),
+        *((FASTEST, name) for name in NETWORKS),
+        *(case(target, name) for target in NEEDED if target != FASTEST for name in ("lstm", "gru")),
     ],
 )
 def test_equals_oracle(target: str, name: str):

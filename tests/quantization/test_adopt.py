@@ -26,6 +26,7 @@ from tests.adopted_networks import run_on, with_oracle
 from tests.onnx_models import model, run_onnx
 from tests.quantized_networks import image, integers_of
 from tests.run_built import run_built
+from tests.x86_targets import FASTEST
 
 
 def branches() -> onnx.ModelProto:
@@ -76,6 +77,7 @@ def quantized_by_onnxruntime(
     *,
     per_channel: bool = True,
     prepared: bool = True,
+    reduce_range: bool = False,
 ) -> onnx.ModelProto:
     """Return a model as ONNX Runtime's static quantization writes it; ``prepared`` folds norms."""
     from onnxruntime import quantization
@@ -102,6 +104,7 @@ def quantized_by_onnxruntime(
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,
         per_channel=per_channel,
+        reduce_range=reduce_range,
     )
     return onnx.load(target)
 
@@ -231,7 +234,7 @@ def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("target", ["x86", "x86-vnni"])
+@pytest.mark.parametrize("target", ["x86", FASTEST])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_integers_in_and_out(dtype: str, target: str):
     proto = qdq_convolution(z_x=np.array(12, dtype), z_y=np.array(-3 % 128, dtype))
@@ -312,7 +315,7 @@ def test_a_pad_of_integers_keeps_its_integers(mode: str, fill: int):
     ]
     proto = model(nodes, {"x": (1, 4, 6, 6)}, {"y": (1, 4, 8, 8)}, constants)
     adopted = adopt(import_onnx(proto))
-    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS["x86-vnni"]))
+    built = relay_int8.compiler.build.compile_module(adopted.mod, Target(TARGETS[FASTEST]))
     x = image(adopted.mod)
     np.testing.assert_array_equal(run_built(built, x)["outputs:0"], run_onnx(proto, *x.values())[0])
 

@@ -55,6 +55,15 @@ def test_a_resize_of_integers_has_their_scale(tmp_path: Path):
     assert np.abs(y - theirs).max() <= 0.03 * np.abs(theirs).max()
 
 
+def with_shared_weights(proto: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
+    """Quantize a model in which layers share weights, to 7 bits.
+
+    Of 8 bits, ONNX Runtime has to make them u8 to be exact without VNNI; as of 1.32 it cannot where
+    two layers read them.
+    """
+    return quantized_by_onnxruntime(proto, folder, "QDQ", reduce_range=True)
+
+
 def assert_integers_near_onnxruntime(proto: onnx.ModelProto) -> None:
     """Adopt a quantized model: no layer is float, and its outputs are ONNX Runtime's within 2 %."""
     adopted = adopt(import_onnx(proto))
@@ -78,7 +87,7 @@ def test_pads_are_in_integers(mode: str, tmp_path: Path):
         helper.make_node("Conv", ["e", "w"], ["y"]),
     ]
     proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": None}, weights)
-    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ")
+    proto = with_shared_weights(proto, tmp_path)
     assert_integers_near_onnxruntime(proto)
 
 
@@ -95,7 +104,7 @@ def test_a_pad_keeps_its_fill_value(tmp_path: Path):
         helper.make_node("Conv", ["d", "w"], ["y"]),
     ]
     proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": None}, weights)
-    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ")
+    proto = with_shared_weights(proto, tmp_path)
     (pad,) = (item for item in proto.graph.node if item.op_type == "Pad")
     assert pad.input[2] != "fill"
     adopted = adopt(import_onnx(proto))
@@ -124,7 +133,7 @@ def test_arithmetic_is_in_integers(op: str, operand: str, tmp_path: Path):
         helper.make_node("Concat", ["b", "d"], ["y"], axis=1),
     ]
     proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": (1, 16, 7, 6)}, weights)
-    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ")
+    proto = with_shared_weights(proto, tmp_path)
     assert_integers_near_onnxruntime(proto)
 
 

@@ -14,6 +14,7 @@ from relay_int8.quantization.config import QuantConfig
 from schedules.targets import TARGETS
 from tests.onnx_models import run_relax
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
+from tests.x86_targets import FASTEST
 
 nn = relax.op.nn
 CASES = {
@@ -96,7 +97,7 @@ def test_a_tracker_equals_the_oracle():
     network = QuantizedNetwork.make(normalize()(func.finish([x], [y])))
     products = [layer for layer in network.plan.layers if layer.kind == "product"]
     assert [layer.integer for layer in products] == [True, True]
-    assert_equals_oracle(network, Target(TARGETS["x86-vnni"]), fewest=3)
+    assert_equals_oracle(network, Target(TARGETS[FASTEST]), fewest=3)
 
 
 @pytest.mark.fast

@@ -21,7 +21,7 @@ from schedules.bodies.epilogue import broadcast, cast
 from schedules.cpu import conv2d_stem, conv2d_strips
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strip_kernel import Index, Strip
-from schedules.cpu.strip_rule import Extents, Strips
+from schedules.cpu.strip_rule import Extents, StripTiles
 from schedules.spec import Conv2d
 
 CHUNK = 32  # elements of a row that are copied at once
@@ -46,13 +46,13 @@ def extents_of(dot: Dot, spec: Conv2d) -> Extents:
     )
 
 
-def strip_of(dot: Dot, spec: Conv2d, strips: Strips) -> Strip:
+def strip_of(dot: Dot, spec: Conv2d, strips: StripTiles) -> Strip:
     """Return what the kernel of a convolution reads and writes."""
     rows, cols = axes_of(spec)
     steps = conv2d_stem.steps_of(dot, spec)
 
     def _copy(buffers: dict[str, Any], n: Expr, first: Expr) -> Any:
-        return _copied(dot, spec, strips, buffers, (n, first))
+        return _copied(dot, spec, strips.rows, buffers, (n, first))
 
     def _x(copy: Any, row: Expr, column: Expr, block: Expr, k: Index) -> Expr:
         start = column * (cols.stride * spec.in_channels) + k[1] * dot.width
@@ -83,10 +83,10 @@ def _length(dot: Dot, spec: Conv2d) -> int:
     return (cols.out - 1) * cols.stride * spec.in_channels + steps * dot.width
 
 
-def _copied(dot: Dot, spec: Conv2d, strips: Strips, buffers: dict[str, Any], place: Index) -> Any:
-    """Emit the copy of a strip; return its buffer (rows, elements)."""
+def _copied(dot: Dot, spec: Conv2d, rows: int, buffers: dict[str, Any], place: Index) -> Any:
+    """Emit the copy of a strip of ``rows``; return its buffer (rows of x, elements)."""
     (n, first), x, dtype = place, buffers["x"], dot.staged or spec.x
-    height = (strips.rows - 1) * spec.strides[0] + conv2d_strips.reach_of(spec)
+    height = (rows - 1) * spec.strides[0] + conv2d_strips.reach_of(spec)
     length = _length(dot, spec)
     left = min(spec.padding[1] * spec.in_channels, length)
     inner = min(spec.width * spec.in_channels, length - left)

@@ -27,7 +27,7 @@ from schedules.cpu.conv_arguments import clear_tail
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.padded_rows import PaddedRow
 from schedules.cpu.strip_kernel import Index, Strip
-from schedules.cpu.strip_rule import Extents, Strips
+from schedules.cpu.strip_rule import Extents, StripTiles
 from schedules.spec import Conv2d
 from schedules.template import Arrays
 
@@ -55,14 +55,14 @@ def is_flat(spec: Conv2d) -> bool:
     return (spec.kernel, spec.strides) == ((1, 1), (1, 1)) and not any(spec.padding)
 
 
-def strip_of(dot: Dot, spec: Conv2d, strips: Strips) -> Strip:
+def strip_of(dot: Dot, spec: Conv2d, strips: StripTiles) -> Strip:
     """Return what the kernel of a convolution reads and writes."""
     rows, cols = axes_of(spec)
     in_blocks, steps = conv2d.channel_steps(dot, spec)
     extents, flat = extents_of(dot, spec), is_flat(spec)
 
     def _copy(buffers: dict[str, Any], n: Expr, first: Expr) -> Any:
-        return _copied(dot, spec, strips, buffers, (n, first))
+        return _copied(dot, spec, strips.rows, buffers, (n, first))
 
     def _x(copy: Any, row: Expr, column: Expr, block: Expr, k: Index) -> Expr:
         lanes = ramp(dot.width, k[3] * dot.width)
@@ -133,14 +133,14 @@ def reach_of(spec: Conv2d) -> int:
     return (rows.kernel - 1) * rows.dilation + 1
 
 
-def _copied(dot: Dot, spec: Conv2d, strips: Strips, buffers: dict[str, Any], place: Index) -> Any:
-    """Emit the copy of a strip; return its buffer (c/16, rows, pixels, 16)."""
+def _copied(dot: Dot, spec: Conv2d, rows: int, buffers: dict[str, Any], place: Index) -> Any:
+    """Emit the copy of a strip of ``rows``; return its buffer (c/16, rows of x, pixels, 16)."""
     (n, first), x, blocks = place, buffers["x"], -(-spec.in_channels // LANES)
     dtype, flat = dot.staged or spec.x, is_flat(spec)
     if flat:
-        height, width, top, padding, inside = 1, strips.rows, T.int64(0), 0, strips.rows
+        height, width, top, padding, inside = 1, rows, T.int64(0), 0, rows
     else:
-        height, width = (strips.rows - 1) * spec.strides[0] + reach_of(spec), _width(spec)
+        height, width = (rows - 1) * spec.strides[0] + reach_of(spec), _width(spec)
         top, padding, inside = first * spec.strides[0], spec.padding[1], spec.width
     copy = T.sblock_alloc_buffer(int64([blocks, height, width, LANES]), dtype, layout=None)
     IRBuilder.name("copy", copy)

@@ -23,7 +23,7 @@ from schedules.bodies.epilogue import cast, epilogue
 from schedules.cpu import dense
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strip_kernel import Index, Strip
-from schedules.cpu.strip_rule import Extents, Strips
+from schedules.cpu.strip_rule import Extents, StripTiles
 from schedules.spec import Dense
 
 CHUNK = 32  # elements of a row that are copied at once
@@ -45,7 +45,7 @@ def extents_of(dot: Dot, spec: Dense) -> Extents:
     )
 
 
-def strip_of(dot: Dot, spec: Dense, strips: Strips) -> Strip:
+def strip_of(dot: Dot, spec: Dense, strips: StripTiles) -> Strip:
     """Return what the kernel of a matrix product reads and writes."""
     extents, steps = extents_of(dot, spec), dense.steps_of(dot, spec)
     symbolic = not isinstance(spec.rows, int)

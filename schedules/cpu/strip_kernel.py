@@ -32,7 +32,7 @@ from schedules.bodies.epilogue import cast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.prefetch import asked
-from schedules.cpu.strip_rule import Extents, Strips, is_parallel
+from schedules.cpu.strip_rule import Extents, StripTiles, is_parallel
 from schedules.cpu.written_out import SPEC
 from schedules.spec import Conv2d, Dense
 from schedules.spec.text import to_json
@@ -87,7 +87,7 @@ class Strip:
     store: Callable[[dict[str, Any], Index, Expr], None]
 
 
-def strip_prim_func(dot: Dot, name: str, strip: Strip, strips: Strips) -> tirx.PrimFunc:
+def strip_prim_func(dot: Dot, name: str, strip: Strip, strips: StripTiles) -> tirx.PrimFunc:
     """Return the PrimFunc of template ``name``, for ``strips``."""
     flops = 2 * LANES * dot.width * strip.extents.steps * strip.extents.positions
     with prim_func(estimated_flops=flops * strip.extents.blocks) as builder:
@@ -115,7 +115,7 @@ class _Emitter:
     """Emits the loops of a kernel into the IRBuilder that is open."""
 
     def __init__(
-        self, dot: Dot, name: str, strip: Strip, strips: Strips, buffers: dict[str, Any]
+        self, dot: Dot, name: str, strip: Strip, strips: StripTiles, buffers: dict[str, Any]
     ) -> None:
         self.dot, self.name, self.strip = dot, name, strip
         self.strips, self.buffers = strips, buffers

@@ -15,17 +15,16 @@ from tvm.target import Target
 
 from schedules.cpu.tile_rule import divisors
 
-COPY_BYTES = 1 << 19  # of a task's copy of x: half of a second cache
+COPY_ELEMENTS = 1 << 18  # of a task's copy of x, int16: half of a second cache
 COPIED = 0.15  # what an element of the copy takes
-WEIGHTS, PIXELS = 0.4, 0.2  # what a step takes beside products: for a vector of weights, for one x
-SHORTEST = 2.0  # and what it takes at least
+WEIGHTS = 0.4  # what a vector of weights takes in a step, beside products
 FETCHED = 1.0  # what a vector of weights takes more where a strip reads it first
 EPILOGUE = 4.0  # what a vector of results takes
 SERIAL_STEPS = 1 << 13  # steps of a kernel; fewer are not worth waking other threads
 
 
 @dataclass(frozen=True)
-class Strips:
+class StripTiles:
     """How a kernel is dealt out.
 
     Parameters
@@ -62,8 +61,6 @@ class Extents:
         Rows of x from a row of y to the next, and that one row of y reads.
     row_elements
         Of a row of x, as it is copied.
-    copy_bytes
-        Of an element of the copy.
     flat
         There are no rows, only positions: ``rows`` counts these, a strip is any run of them.
     """
@@ -76,7 +73,6 @@ class Extents:
     stride: int
     reach: int
     row_elements: int
-    copy_bytes: int = 2
     flat: bool = False
 
     @property
@@ -84,11 +80,11 @@ class Extents:
         """Positions of y."""
         return self.rows * self.columns
 
-    def tiled(self, strips: Strips) -> tuple[int, int]:
+    def tiled(self, strips: StripTiles) -> tuple[int, int]:
         """Return the rows and the columns that the tiles of a strip cover."""
         return (1, strips.rows) if self.flat else (strips.rows, self.columns)
 
-    def strips(self, strips: Strips) -> int:
+    def strips(self, strips: StripTiles) -> int:
         """Return how many strips an image has; the last begins early, to be whole."""
         return -(-self.rows // strips.rows)
 
@@ -103,7 +99,7 @@ def is_parallel(extents: Extents, batch: Any) -> bool:
     return not isinstance(batch, int) or batch * steps > SERIAL_STEPS
 
 
-def default_strips(extents: Extents, batch: Any, target: Target, most: int) -> Strips:
+def default_strips(extents: Extents, batch: Any, target: Target, most: int) -> StripTiles:
     """Return the strips of least estimated cost; ``most`` accumulators are in registers."""
     cores = int(target.attrs.get("num-cores", 1)) if is_parallel(extents, batch) else 1
     images = batch if isinstance(batch, int) else 1
@@ -113,24 +109,24 @@ def default_strips(extents: Extents, batch: Any, target: Target, most: int) -> S
 def sizes(extents: Extents) -> list[int]:
     """Return the rows of strips worth trying, ascending."""
     shares = sorted({-(-extents.rows // count) for count in range(1, extents.rows + 1)})
-    fitting = [rows for rows in shares if extents.copied(rows) * extents.copy_bytes <= COPY_BYTES]
+    fitting = [rows for rows in shares if extents.copied(rows) <= COPY_ELEMENTS]
     return fitting or shares[:1]
 
 
-def candidates(extents: Extents, most: int) -> Iterator[Strips]:
+def candidates(extents: Extents, most: int) -> Iterator[StripTiles]:
     """Yield what may be tried."""
     for rows in sizes(extents):
         width = rows if extents.flat else extents.columns
         for blocks in divisors(extents.group_blocks):
             for columns in range(1, min(most // blocks, width) + 1):
                 for parts in divisors(extents.blocks // blocks):
-                    yield Strips(rows, parts, columns, blocks)
+                    yield StripTiles(rows, parts, columns, blocks)
 
 
-def cost(extents: Extents, images: int, cores: int, strips: Strips) -> float:
+def cost(extents: Extents, images: int, cores: int, strips: StripTiles) -> float:
     """Estimate the cycles of the core that has most tasks."""
     sums = strips.columns * strips.blocks
-    step = max(sums + WEIGHTS * strips.blocks, PIXELS * strips.columns, SHORTEST)
+    step = sums + WEIGHTS * strips.blocks
     rows, width = extents.tiled(strips)
     tiles = rows * -(-width // strips.columns)
     groups = extents.blocks // (strips.blocks * strips.parts)

@@ -20,7 +20,7 @@ from schedules.cpu import (
 )
 from schedules.cpu.dot import Dot, accumulators
 from schedules.cpu.strip_kernel import strip_prim_func
-from schedules.cpu.strip_rule import Strips, default_strips, sizes
+from schedules.cpu.strip_rule import StripTiles, default_strips, sizes
 from schedules.cpu.tile_rule import divisors
 from schedules.cpu.written_out import note, sampled, written
 from schedules.template import Layouts, ScheduleTemplate
@@ -47,7 +47,7 @@ def _template(
     """Return what ``operator`` (its module) computes with ``dot``, by ``strips`` (likewise)."""
 
     def _written(spec: Any, choices: list[int]) -> tirx.PrimFunc:
-        chosen = Strips(*choices)
+        chosen = StripTiles(*choices)
         return strip_prim_func(dot, name, strips.strip_of(dot, spec, chosen), chosen)
 
     def _kernel(spec: Any, _layouts: Layouts) -> tirx.PrimFunc:

@@ -4,7 +4,14 @@ import pytest
 from tvm.target import Target
 
 from schedules.cpu import conv2d_strips
-from schedules.cpu.strip_rule import COPY_BYTES, Extents, Strips, candidates, cost, default_strips
+from schedules.cpu.strip_rule import (
+    COPY_ELEMENTS,
+    Extents,
+    StripTiles,
+    candidates,
+    cost,
+    default_strips,
+)
 from schedules.spec import Conv2d
 from schedules.x86.dots import AVX2
 
@@ -51,13 +58,13 @@ def test_cores_have_the_same_work(shape, cores):
     tasks = of.strips(strips) * strips.parts
     assert tasks % cores == 0 or tasks > 8 * cores
     assert strips.columns * strips.blocks <= MOST
-    assert of.copied(strips.rows) * of.copy_bytes <= COPY_BYTES
+    assert of.copied(strips.rows) <= COPY_ELEMENTS
 
 
 def test_positions_of_single_pixels_are_one_run():
     of = extents(kernel=1)
     assert of.flat and (of.rows, of.columns) == (56 * 56, 1)
-    assert of.tiled(Strips(rows=98, parts=1, columns=4, blocks=1)) == (1, 98)
+    assert of.tiled(StripTiles(rows=98, parts=1, columns=4, blocks=1)) == (1, 98)
     strided = extents(kernel=1, stride=2)
     assert not strided.flat and (strided.rows, strided.columns) == (28, 28)
 
@@ -76,7 +83,7 @@ def test_a_copy_that_fits_no_cache_is_as_small_as_can_be():
         steps=9 * 1024,
         stride=1,
         reach=3,
-        row_elements=COPY_BYTES,
+        row_elements=COPY_ELEMENTS,
     )
     assert {strips.rows for strips in candidates(of, MOST)} == {1}
 
@@ -84,5 +91,5 @@ def test_a_copy_that_fits_no_cache_is_as_small_as_can_be():
 def test_weights_are_read_once_for_many_tiles():
     """Strips of one tile would read all weights anew for each."""
     of = extents(channels=512, size=28, out=128, kernel=1)
-    one, many = (Strips(rows=rows, parts=1, columns=4, blocks=1) for rows in (6, 98))
+    one, many = (StripTiles(rows=rows, parts=1, columns=4, blocks=1) for rows in (6, 98))
     assert cost(of, 1, 1, many) < cost(of, 1, 1, one)

@@ -69,6 +69,7 @@ def kernel(dot: Dot, name: str, spec: Dense) -> tirx.PrimFunc:
         return p[0] if symbolic else p[3]
 
     def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
+        """Read the next elements of a row."""
         return buffers["x"][_row(p), step_elements(dot, spec, k)]
 
     def _store(buffer: Any, p: Index, y: Expr) -> None:

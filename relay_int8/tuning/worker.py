@@ -133,8 +133,9 @@ def _run(serve: Serve, connection: Connection, folder: str) -> None:
         with suppress(BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
             serve(connection)
     finally:
-        for number in (*ends, signal.SIGINT):  # a second one is no reason to leave files
-            signal.signal(number, signal.SIG_IGN)
+        with suppress(KeyboardInterrupt, SystemExit):  # a second one is no reason to leave files
+            for number in (*ends, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
         shutil.rmtree(folder, ignore_errors=True)
 
 

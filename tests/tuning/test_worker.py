@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from relay_int8.errors import DeployError, Int8Error
 from relay_int8.remote.address import Address, Endpoint
 from relay_int8.tuning.remote_measurer import RemoteMeasurer
-from relay_int8.tuning.worker import Worker, WorkerLostError
+from relay_int8.tuning.worker import Worker, WorkerLostError, _run
 from tests.remote.processes import until
 from tests.tuning.served import START_S, left_by, serve
 
@@ -60,6 +61,21 @@ def test_a_worker_whose_parent_is_killed_leaves_nothing_behind(number):
         process.wait(START_S)
         until(lambda: not path.parent.parent.exists(), "the folder's end", START_S)
     assert there
+
+
+def test_a_second_signal_leaves_no_files(monkeypatch, tmp_path):
+    """One that comes while the worker ends for the first, as a parent's end follows Ctrl-C."""
+
+    def _second(_number, handler):
+        if handler == signal.SIG_IGN:
+            sys.exit(128 + signal.SIGTERM)
+
+    monkeypatch.setenv("TMPDIR", "")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(signal, "signal", _second)
+    (tmp_path / "library.so").write_text("code")
+    _run(lambda _connection: None, None, str(tmp_path))
+    assert not tmp_path.exists()
 
 
 def test_a_worker_that_does_not_start_in_time_is_an_error():

@@ -16,7 +16,8 @@ from schedules.bodies.body import template_blocks
 from schedules.spec import Spec
 from schedules.spec.text import from_json
 
-CHOICES, SPEC = "choices", "spec"
+# Both names are part of the fingerprints to which tuning records are bound.
+CHOICES, SPEC = "dealt_out", "spec"
 
 
 def note(sch: Schedule, choices: Sequence[Any]) -> None:

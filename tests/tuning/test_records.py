@@ -22,11 +22,18 @@ from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
 from schedules.spec import Rescale
 from schedules.targets import TARGETS, target_config
+from schedules.task import Task
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.run_built import run_built
 from tests.small_networks import NETWORKS, any_params
 
 TARGET = Target(TARGETS["x86-avx2"])
+LOGS_OF = {
+    "winograd_vnni": "resnet18-1-threads-batch-16",
+    "depthwise_vnni": "mobilenet-v2-1-threads-batch-1",
+    "attention_vnni": "vit-s-16-1-threads-batch-1",
+}
+"""A shipped log that has kernels of a template."""
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +216,18 @@ def test_own_records_go_before_shipped_ones(network, log, tmp_path):
 def test_the_project_finds_its_own_logs():
     folder = shipped_logs()
     assert folder is None or (folder / "README.md").exists()
+
+
+@pytest.mark.parametrize("template", ["winograd_vnni", "depthwise_vnni", "attention_vnni"])
+def test_shipped_records_are_of_todays_loops(template):
+    """A name that changes in a schedule makes every record of it stale."""
+    logs = shipped_logs()
+    if logs is None:
+        pytest.skip("installed without the repository's tuning logs")
+    manifest = read_manifest(logs / "amd-epyc-znver5" / LOGS_OF[template])
+    key = next(key for key in manifest.kernels if json.loads(key)[0] == template)
+    kernel = Task.from_key(key).kernel(Target(manifest.target))
+    assert space.version(kernel) == manifest.kernels[key]
 
 
 def database(folder):

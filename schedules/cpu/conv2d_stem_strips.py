@@ -17,17 +17,15 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.border import axes_of
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import broadcast, cast
+from schedules.bodies.epilogue import cast
 from schedules.cpu import conv2d_stem, conv2d_strips
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.strip_kernel import Index, Strip
+from schedules.cpu.runs import by_chunks
+from schedules.cpu.strip_kernel import CHUNK, Index, Strip
 from schedules.cpu.strip_rule import Extents, StripTiles
 from schedules.spec import Conv2d
 
-CHUNK = 32  # elements of a row that are copied at once
-
 pack = conv2d_stem.pack
-batch_of = conv2d_strips.batch_of
 
 
 def extents_of(dot: Dot, spec: Conv2d) -> Extents:
@@ -35,6 +33,7 @@ def extents_of(dot: Dot, spec: Conv2d) -> Extents:
     rows, cols = axes_of(spec)
     blocks = -(-spec.out_channels // LANES)
     return Extents(
+        batch=spec.batch,
         rows=rows.out,
         columns=cols.out,
         blocks=blocks,
@@ -64,15 +63,13 @@ def strip_of(dot: Dot, spec: Conv2d, strips: StripTiles) -> Strip:
     return Strip(
         spec=spec,
         buffers=conv2d_stem.arguments_of(dot, spec),
-        batch=batch_of(spec),
         extents=extents_of(dot, spec),
         reduction=(rows.kernel, steps),
         copy=_copy,
         x=_x,
         inside=lambda row, k: rows.inside(row, k[0]) if len(k) == 1 else [],
         bias=_bias,
-        value=conv2d_strips.value_of(spec),
-        store=conv2d_strips.store,
+        lanes=conv2d_strips.lanes,
     )
 
 
@@ -92,20 +89,21 @@ def _copied(dot: Dot, spec: Conv2d, rows: int, buffers: dict[str, Any], place: I
     inner = min(spec.width * spec.in_channels, length - left)
     copy = T.sblock_alloc_buffer(int64([height, length]), dtype, layout=None)
     IRBuilder.name("copy", copy)
-    zero, whole = buffers["z"][0].astype(dtype), inner // CHUNK
+    zero = buffers["z"][0].astype(dtype)
     with T.serial(T.int64(height)) as row:
         source = first * spec.strides[0] + row - spec.padding[0]
 
         def _fill(begin: int, end: int) -> None:
             with T.serial(T.int64(begin), T.int64(end)) as i:
-                T.buffer_store(copy, broadcast(zero, 1), [row, i])
+                T.buffer_store(copy, zero, [row, i])
+
+        def _elements(first: Expr, count: int) -> None:
+            # An index past the pixel's channels goes on to the next pixels.
+            value = cast(x[n, source, T.int64(0), ramp(count, first)], dtype)
+            T.buffer_store(copy, value, [row, ramp(count, left + first)])
 
         with T.If(tirx.all(source >= 0, source < spec.height)), T.Then():
             _fill(0, left)
-            for count, begin, end in ((CHUNK, 0, whole), (1, whole * CHUNK, inner)):
-                with T.serial(T.int64(begin), T.int64(end)) as i:
-                    # An index past the pixel's channels goes on to the next pixels.
-                    value = x[n, source, T.int64(0), ramp(count, i * count)]
-                    T.buffer_store(copy, cast(value, dtype), [row, ramp(count, left + i * count)])
+            by_chunks(inner, CHUNK, _elements)
             _fill(left + inner, length)
     return copy

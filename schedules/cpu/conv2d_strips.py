@@ -10,7 +10,6 @@ Convolutions of single pixels know no rows: their strips are runs of pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -21,9 +20,8 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.border import axes_of
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import cast, epilogue
+from schedules.bodies.epilogue import cast
 from schedules.cpu import conv2d
-from schedules.cpu.conv_arguments import clear_tail
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.padded_rows import PaddedRow
 from schedules.cpu.strip_kernel import Index, Strip
@@ -38,6 +36,7 @@ def extents_of(dot: Dot, spec: Conv2d) -> Extents:
     in_blocks, steps = conv2d.channel_steps(dot, spec)
     flat, blocks = is_flat(spec), -(-spec.out_channels // LANES)
     return Extents(
+        batch=spec.batch,
         rows=rows.out * cols.out if flat else rows.out,
         columns=1 if flat else cols.out,
         blocks=blocks,
@@ -65,10 +64,10 @@ def strip_of(dot: Dot, spec: Conv2d, strips: StripTiles) -> Strip:
         return _copied(dot, spec, strips.rows, buffers, (n, first))
 
     def _x(copy: Any, row: Expr, column: Expr, block: Expr, k: Index) -> Expr:
-        lanes = ramp(dot.width, k[3] * dot.width)
+        pair = ramp(dot.width, k[3] * dot.width)
         channels = tirx.floordiv(block, extents.group_blocks) * in_blocks + k[0]
         down = row * rows.stride + k[1] * rows.dilation
-        return copy[channels, down, column * cols.stride + k[2] * cols.dilation, lanes]
+        return copy[channels, down, column * cols.stride + k[2] * cols.dilation, pair]
 
     def _bias(buffers: dict[str, Any], row: Expr, block: Expr) -> Expr:
         of_row = T.int64(0) if flat else rows.class_of(row)
@@ -79,39 +78,19 @@ def strip_of(dot: Dot, spec: Conv2d, strips: StripTiles) -> Strip:
     return Strip(
         spec=spec,
         buffers=conv2d.buffers_of(spec, weights, (classes, 1, extents.blocks, LANES)),
-        batch=batch_of(spec),
         extents=extents,
         reduction=(in_blocks, *spec.kernel, steps),
         copy=_copy,
         x=_x,
         inside=lambda row, k: [] if flat or len(k) != 2 else rows.inside(row, k[1]),
         bias=_bias,
-        value=value_of(spec),
-        store=store,
+        lanes=lanes,
     )
 
 
-def value_of(spec: Conv2d) -> Callable[[dict[str, Any], Index, Expr], Expr]:
-    """Return ``(buffers, place, sum)`` -> the 16 lanes of y there."""
-
-    def _value(buffers: dict[str, Any], place: Index, acc: Expr) -> Expr:
-        def _load(name: str, index: int | None = None) -> Expr:
-            return buffers[name][place[1], ramp(LANES)] if index is None else buffers[name][index]
-
-        r = buffers["r"][(*place, ramp(LANES))] if "r" in buffers else None
-        return clear_tail(spec, place[1], epilogue(spec, acc, _load, r))
-
-    return _value
-
-
-def store(buffers: dict[str, Any], place: Index, value: Expr) -> None:
-    """Emit the store of the 16 lanes of y at a place."""
-    T.buffer_store(buffers["y"], value, [*place, ramp(LANES)])
-
-
-def batch_of(spec: Conv2d) -> Any:
-    """Return the images, each of which has strips of its own."""
-    return spec.batch
+def lanes(place: Index) -> Index:
+    """Return the index of the 16 lanes of y, and of r, at a place."""
+    return [*place, ramp(LANES)]
 
 
 def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
@@ -148,12 +127,12 @@ def _copied(dot: Dot, spec: Conv2d, rows: int, buffers: dict[str, Any], place: I
     with T.grid(*int64([blocks, height])) as (c, row):
         source = top + row - spec.padding[0]
 
-        def _load(pixel: Expr, lanes: int) -> Expr:
+        def _load(pixel: Expr, count: int) -> Expr:
             at = (T.int64(0), first + pixel) if flat else (source, pixel)
-            return cast(x[(n, c, *at, ramp(lanes))], dtype)
+            return cast(x[(n, c, *at, ramp(count))], dtype)
 
-        def _store(pixel: Expr, lanes: int, value: Expr) -> None:
-            T.buffer_store(copy, value, [c, row, pixel, ramp(lanes)])
+        def _store(pixel: Expr, count: int, value: Expr) -> None:
+            T.buffer_store(copy, value, [c, row, pixel, ramp(count)])
 
         padded = PaddedRow(
             width=width, left=left, inner=inner, dtype=dtype, load=_load, store=_store

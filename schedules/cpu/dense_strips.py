@@ -19,21 +19,21 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import cast, epilogue
+from schedules.bodies.epilogue import cast
 from schedules.cpu import dense
 from schedules.cpu.dot import LANES, Dot
-from schedules.cpu.strip_kernel import Index, Strip
+from schedules.cpu.runs import by_chunks
+from schedules.cpu.strip_kernel import CHUNK, Index, Strip
 from schedules.cpu.strip_rule import Extents, StripTiles
 from schedules.spec import Dense
-
-CHUNK = 32  # elements of a row that are copied at once
 
 
 def extents_of(dot: Dot, spec: Dense) -> Extents:
     """Return the sizes of a matrix product."""
     outer, inner = dense.steps_of(dot, spec)
     return Extents(
-        rows=spec.rows if isinstance(spec.rows, int) else 1,
+        batch=spec.rows if _is_symbolic(spec) else 1,
+        rows=1 if _is_symbolic(spec) else spec.rows,
         columns=1,
         blocks=-(-spec.n // LANES),
         group_blocks=-(-spec.n // LANES),
@@ -48,10 +48,9 @@ def extents_of(dot: Dot, spec: Dense) -> Extents:
 def strip_of(dot: Dot, spec: Dense, strips: StripTiles) -> Strip:
     """Return what the kernel of a matrix product reads and writes."""
     extents, steps = extents_of(dot, spec), dense.steps_of(dot, spec)
-    symbolic = not isinstance(spec.rows, int)
 
     def _copy(buffers: dict[str, Any], n: Expr, first: Expr) -> Any:
-        return _copied(dot, spec, strips.rows, buffers["x"], n if symbolic else first)
+        return _copied(dot, spec, strips.rows, buffers["x"], n if _is_symbolic(spec) else first)
 
     def _x(copy: Any, row: Expr, column: Expr, block: Expr, k: Index) -> Expr:
         return copy[column, dense.step_elements(dot, spec, k)]
@@ -60,16 +59,7 @@ def strip_of(dot: Dot, spec: Dense, strips: StripTiles) -> Strip:
         return buffers["bias"][block, ramp(LANES)]
 
     def _row(place: Index) -> Expr:
-        return place[0] if symbolic else place[3]
-
-    def _value(buffers: dict[str, Any], place: Index, acc: Expr) -> Expr:
-        block = place[1]
-
-        def _load(name: str, index: int | None = None) -> Expr:
-            return buffers[name][block, ramp(LANES)] if index is None else buffers[name][index]
-
-        r = buffers["r"][_row(place), ramp(LANES, block * LANES)] if "r" in buffers else None
-        return epilogue(spec, acc, _load, r)
+        return place[0] if _is_symbolic(spec) else place[3]
 
     def _store(buffers: dict[str, Any], place: Index, value: Expr) -> None:
         dense.store_lanes(spec, buffers["y"], _row(place), place[1], value)
@@ -77,21 +67,20 @@ def strip_of(dot: Dot, spec: Dense, strips: StripTiles) -> Strip:
     return Strip(
         spec=spec,
         buffers=dense.buffers_of(dot, spec),
-        batch=batch_of(spec),
         extents=extents,
         reduction=steps,
         copy=_copy,
         x=_x,
         inside=lambda row, k: [],
         bias=_bias,
-        value=_value,
+        lanes=lambda place: (_row(place), ramp(LANES, place[1] * LANES)),
         store=_store,
     )
 
 
-def batch_of(spec: Dense) -> Any:
-    """Return the images, each of which has strips of its own: symbolic rows, one by one."""
-    return 1 if isinstance(spec.rows, int) else spec.rows
+def _is_symbolic(spec: Dense) -> bool:
+    """Whether rows are counted when the kernel runs: they are images of one then."""
+    return not isinstance(spec.rows, int)
 
 
 pack = dense.pack
@@ -102,10 +91,11 @@ def _copied(dot: Dot, spec: Dense, rows: int, x: Any, first: Expr) -> Any:
     dtype = dot.staged or spec.x
     copy = T.sblock_alloc_buffer(int64([rows, spec.k]), dtype, layout=None)
     IRBuilder.name("copy", copy)
-    whole = spec.k // CHUNK
     with T.serial(T.int64(rows)) as row:
-        for count, begin, end in ((CHUNK, 0, whole), (1, whole * CHUNK, spec.k)):
-            with T.serial(T.int64(begin), T.int64(end)) as i:
-                lanes = ramp(count, i * count)
-                T.buffer_store(copy, cast(x[first + row, lanes], dtype), [row, lanes])
+
+        def _elements(k: Expr, count: int) -> None:
+            lanes = ramp(count, k)
+            T.buffer_store(copy, cast(x[first + row, lanes], dtype), [row, lanes])
+
+        by_chunks(spec.k, CHUNK, _elements)
     return copy

@@ -21,6 +21,7 @@ from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import broadcast, cast
 from schedules.bodies.matrices import Matrix
 from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.runs import by_chunks
 from schedules.cpu.signs import moved, row_type
 
 Row = Callable[[Any, Expr], Expr]
@@ -152,15 +153,16 @@ class Rows:
         copy = T.sblock_alloc_buffer(shape, dtype, layout=None)
         IRBuilder.name("rows", copy)
         columns = self.source.columns
-        by_sixteen = columns // LANES if across == 1 else 0
         with T.serial(T.int64(self.tile.rows)) as r:
-            for count, begin, end in ((LANES, 0, by_sixteen), (1, by_sixteen * LANES, columns)):
-                with T.serial(T.int64(begin), T.int64(end)) as i:
-                    value = flat[ramp(count, start + (first + r) * down + i * (count * across))]
-                    widened = moved(value, self.dtype)
-                    if dtype != self.dtype:
-                        widened = cast(widened, dtype)
-                    T.buffer_store(copy, widened, [r, ramp(count, i * count)])
+
+            def _elements(k: Expr, count: int) -> None:
+                value = moved(
+                    flat[ramp(count, start + (first + r) * down + k * across)], self.dtype
+                )
+                widened = value if dtype == self.dtype else cast(value, dtype)
+                T.buffer_store(copy, widened, [r, ramp(count, k)])
+
+            by_chunks(columns, LANES if across == 1 else 1, _elements)
             with T.serial(T.int64(self.steps * width - columns)) as k:
                 T.buffer_store(copy, tirx.const(0, dtype), [r, columns + k])
         return lambda r, step: copy[T.int64(r), ramp(width, step * width)]

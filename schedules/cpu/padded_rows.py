@@ -10,6 +10,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import broadcast
+from schedules.cpu.runs import by_chunks
 from schedules.layout import NCHW16C
 
 LANES = NCHW16C.block
@@ -63,9 +64,9 @@ class PaddedRow:
 
     def _copy(self) -> None:
         """Copy a register at a time while there are that many pixels, then one by one."""
+
+        def _pixels(first: Expr, count: int) -> None:
+            self.store(self.left + first, count * LANES, self.load(first, count * LANES))
+
         step = REGISTER_BYTES // (LANES * np.dtype(self.dtype).itemsize)
-        whole = self.inner // step
-        for size, begin, end in ((step, 0, whole), (1, whole * step, self.inner)):
-            with T.serial(T.int64(begin), T.int64(end)) as i:
-                lanes = size * LANES
-                self.store(self.left + i * size, lanes, self.load(i * size, lanes))
+        by_chunks(self.inner, step, _pixels)

@@ -28,16 +28,18 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import declare_arguments, ramp, whole
-from schedules.bodies.epilogue import cast
+from schedules.bodies.epilogue import cast, epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.cpu.conv_arguments import clear_tail
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.prefetch import asked
-from schedules.cpu.strip_rule import Extents, StripTiles, is_parallel
+from schedules.cpu.strip_rule import Extents, StripTiles
 from schedules.cpu.written_out import SPEC
 from schedules.spec import Conv2d, Dense
 from schedules.spec.text import to_json
 
 STRIP = "strip"
+CHUNK = 32  # elements of a row that are copied at once
 LINE = 64  # weights of a line of a cache
 MANY_TILES = 8  # that read the same weights
 
@@ -54,8 +56,6 @@ class Strip:
         The operator.
     buffers
         Name -> (shape, dtype) of each argument, in order.
-    batch
-        Images, each of which has strips of its own.
     extents
         Of y and of the sums.
     reduction
@@ -68,23 +68,22 @@ class Strip:
         ``(row, k)`` -> conditions without which there is nothing to add.
     bias
         ``(buffers, row, block)`` -> the 16 lanes that a sum begins with.
-    value
-        ``(buffers, (n, block, row, column), sum)`` -> the 16 lanes of y.
+    lanes
+        ``(n, block, row, column)`` -> the index of the 16 lanes in y, and in r.
     store
-        ``(buffers, (n, block, row, column), lanes)`` emits their store.
+        ``(buffers, (n, block, row, column), lanes)`` emits their store; None for one of 16.
     """
 
     spec: Conv2d | Dense
     buffers: dict[str, tuple[Sequence[Any], str]]
-    batch: Any
     extents: Extents
     reduction: tuple[int, ...]
     copy: Callable[[dict[str, Any], Expr, Expr], Any]
     x: Callable[[Any, Expr, Expr, Expr, Index], Expr]
     inside: Callable[[Expr, Index], list[Expr]]
     bias: Callable[[dict[str, Any], Expr, Expr], Expr]
-    value: Callable[[dict[str, Any], Index, Expr], Expr]
-    store: Callable[[dict[str, Any], Index, Expr], None]
+    lanes: Callable[[Index], Index]
+    store: Callable[[dict[str, Any], Index, Expr], None] | None = None
 
 
 def strip_prim_func(dot: Dot, name: str, strip: Strip, strips: StripTiles) -> tirx.PrimFunc:
@@ -124,8 +123,8 @@ class _Emitter:
         """Emit a task for each part of each strip of each image."""
         strip, extents = self.strip, self.strip.extents
         parts, count = self.strips.parts, extents.strips(self.strips)
-        tasks = int64([strip.batch * (count * parts)])
-        loop = T.parallel if is_parallel(extents, strip.batch) else T.serial
+        tasks = int64([extents.batch * (count * parts)])
+        loop = T.parallel if extents.parallel else T.serial
         with loop(*tasks) as task, T.sblock(STRIP):
             (t,) = axes("t", tasks, [task])
             T.reads(*(whole(buffer) for name, buffer in self.buffers.items() if name != "y"))
@@ -186,17 +185,34 @@ class _Emitter:
             at = (T.int64(0), tile.first + column) if flat else (row, column)
             for b, acc in enumerate(of_column):
                 place = (tile.n, tile.block + b, *at)
-                values.append((place, self.strip.value(self.buffers, place, acc[ramp(LANES)])))
+                values.append((place, self._value(place, acc[ramp(LANES)])))
         self._store(values)
+
+    def _value(self, place: Index, acc: Expr) -> Expr:
+        """Return the 16 lanes of y at a place."""
+        spec, buffers, block = self.strip.spec, self.buffers, place[1]
+
+        def _load(name: str, index: int | None = None) -> Expr:
+            return buffers[name][block, ramp(LANES)] if index is None else buffers[name][index]
+
+        r = buffers["r"][tuple(self.strip.lanes(place))] if "r" in buffers else None
+        y = epilogue(spec, acc, _load, r)
+        return clear_tail(spec, block, y) if isinstance(spec, Conv2d) else y
+
+    def _store_one(self, place: Index, value: Expr) -> None:
+        if self.strip.store:
+            self.strip.store(self.buffers, place, value)
+        else:
+            T.buffer_store(self.buffers["y"], value, list(self.strip.lanes(place)))
 
     def _store(self, values: list[tuple[Index, Expr]]) -> None:
         """Emit the stores of lanes of y, two by two."""
         for (place, value), (other_place, other) in zip(values[::2], values[1::2], strict=False):
             one, two = self.dot.paired(value, other)
-            self.strip.store(self.buffers, place, one)
-            self.strip.store(self.buffers, other_place, two)
+            self._store_one(place, one)
+            self._store_one(other_place, two)
         if len(values) % 2:
-            self.strip.store(self.buffers, *values[-1])
+            self._store_one(*values[-1])
 
     def _reduce(self, copy: Any, tile: _Tile, k: list[Expr]) -> None:
         """Emit the loops of the sums, from index ``k`` on inwards."""

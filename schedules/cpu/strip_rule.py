@@ -49,6 +49,8 @@ class Extents:
 
     Parameters
     ----------
+    batch
+        Images, each of which has strips of its own.
     rows, columns
         Of y.
     blocks
@@ -65,6 +67,7 @@ class Extents:
         There are no rows, only positions: ``rows`` counts these, a strip is any run of them.
     """
 
+    batch: Any
     rows: int
     columns: int
     blocks: int
@@ -92,18 +95,17 @@ class Extents:
         """Return the elements that a strip of ``rows`` copies."""
         return ((rows - 1) * self.stride + self.reach) * self.row_elements
 
+    @property
+    def parallel(self) -> bool:
+        """Whether a kernel is worth more than one thread."""
+        steps = self.steps * self.positions * self.blocks
+        return not isinstance(self.batch, int) or self.batch * steps > SERIAL_STEPS
 
-def is_parallel(extents: Extents, batch: Any) -> bool:
-    """Whether a kernel is worth more than one thread."""
-    steps = extents.steps * extents.positions * extents.blocks
-    return not isinstance(batch, int) or batch * steps > SERIAL_STEPS
 
-
-def default_strips(extents: Extents, batch: Any, target: Target, most: int) -> StripTiles:
+def default_strips(extents: Extents, target: Target, most: int) -> StripTiles:
     """Return the strips of least estimated cost; ``most`` accumulators are in registers."""
-    cores = int(target.attrs.get("num-cores", 1)) if is_parallel(extents, batch) else 1
-    images = batch if isinstance(batch, int) else 1
-    return min(candidates(extents, most), key=partial(cost, extents, images, cores))
+    cores = int(target.attrs.get("num-cores", 1)) if extents.parallel else 1
+    return min(candidates(extents, most), key=partial(cost, extents, cores))
 
 
 def sizes(extents: Extents) -> list[int]:
@@ -123,8 +125,9 @@ def candidates(extents: Extents, most: int) -> Iterator[StripTiles]:
                     yield StripTiles(rows, parts, columns, blocks)
 
 
-def cost(extents: Extents, images: int, cores: int, strips: StripTiles) -> float:
-    """Estimate the cycles of the core that has most tasks."""
+def cost(extents: Extents, cores: int, strips: StripTiles) -> float:
+    """Estimate the cycles of the core that has most tasks; of one image, if n is symbolic."""
+    images = extents.batch if isinstance(extents.batch, int) else 1
     sums = strips.columns * strips.blocks
     step = sums + WEIGHTS * strips.blocks
     rows, width = extents.tiled(strips)

@@ -55,7 +55,7 @@ def _template(
 
     def _default(sch: Schedule, spec: Any, target: Target) -> None:
         extents = strips.extents_of(dot, spec)
-        chosen = default_strips(extents, strips.batch_of(spec), target, accumulators(target))
+        chosen = default_strips(extents, target, accumulators(target))
         note(sch, [chosen.rows, chosen.parts, chosen.columns, chosen.blocks])
 
     def _space(sch: Schedule, spec: Any, target: Target) -> None:

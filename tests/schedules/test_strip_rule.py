@@ -54,7 +54,7 @@ def target(cores):
 )
 def test_cores_have_the_same_work(shape, cores):
     of = extents(**shape)
-    strips = default_strips(of, 1, target(cores), MOST)
+    strips = default_strips(of, target(cores), MOST)
     tasks = of.strips(strips) * strips.parts
     assert tasks % cores == 0 or tasks > 8 * cores
     assert strips.columns * strips.blocks <= MOST
@@ -76,6 +76,7 @@ def test_tiles_fit_their_strips():
 
 def test_a_copy_that_fits_no_cache_is_as_small_as_can_be():
     of = Extents(
+        batch=1,
         rows=8,
         columns=8,
         blocks=1,
@@ -92,4 +93,4 @@ def test_weights_are_read_once_for_many_tiles():
     """Strips of one tile would read all weights anew for each."""
     of = extents(channels=512, size=28, out=128, kernel=1)
     one, many = (StripTiles(rows=rows, parts=1, columns=4, blocks=1) for rows in (6, 98))
-    assert cost(of, 1, 1, many) < cost(of, 1, 1, one)
+    assert cost(of, 1, many) < cost(of, 1, one)

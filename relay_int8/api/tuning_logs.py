@@ -98,6 +98,8 @@ def merge_tuning_logs(sources: Sequence[str | Path], output: str | Path) -> Tuni
 def prune_tuning_logs(folder: str | Path, *, database: bool = True) -> int:
     """Keep only what builds need, the trials of each kernel's default and winner.
 
+    Kernels whose templates have changed since are dropped whole: builds pass them over.
+
     Parameters
     ----------
     folder

@@ -86,7 +86,10 @@ def prune(
         ),
     ] = True,
 ) -> None:
-    """Keep only what builds need: the trials of each kernel's default and winner."""
+    """Keep only what builds need: the trials of each kernel's default and winner.
+
+    Kernels whose templates have changed since are dropped whole: builds pass them over.
+    """
     import relay_int8
 
     dropped = relay_int8.prune_tuning_logs(folder, database=database)

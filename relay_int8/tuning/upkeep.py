@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tvm.target import Target
 
@@ -26,6 +27,8 @@ from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
 from schedules.task import Task
 from schedules.template import ScheduleError
+
+Value = TypeVar("Value")
 
 
 def merge(sources: Sequence[Path], output: Path) -> LogManifest:
@@ -62,21 +65,42 @@ def merge(sources: Sequence[Path], output: Path) -> LogManifest:
 
 
 def prune(folder: Path, *, database: bool = True) -> int:
-    """Keep only the trials of each kernel's default and winner; return how many were dropped.
+    """Keep only what builds need; return how many trials were dropped.
 
-    Builds use the same schedules as before. The cost model of later runs has less to learn from,
-    and tuning cannot be resumed where it stopped. Without ``database`` MetaSchedule's files are
-    left out, 100 kB a kernel; they follow from the trials, and --resume makes them again.
+    That is the trials of each kernel's default and winner. Kernels that templates make otherwise by
+    now are dropped whole, since builds pass them over; not from logs of another TVM, where nobody
+    can tell. Builds use the same schedules as before. The cost model of later runs has less to
+    learn from, and tuning cannot be resumed where it stopped. Without ``database`` MetaSchedule's
+    files are left out, 100 kB a kernel; they follow from the trials, and --resume makes them again.
     """
     dropped = 0
     for path in logs(folder):
-        trials = read_trials(path)
+        every, recorded = read_trials(path), read_manifest(path)
+        with damaged(path):
+            stale = _stale(recorded)
+        trials = [trial for trial in every if trial.task not in stale]
         kept = [trial for of_task in by_task(trials).values() for trial in _decisive(of_task)]
-        dropped += len(trials) - len(kept)
-        manifest = read_manifest(path)
+        dropped += len(every) - len(kept)
+        manifest = dataclasses.replace(
+            recorded,
+            kernels=_without(recorded.kernels, stale),
+            occurrences=_without(recorded.occurrences, stale),
+        )
         manifest = dataclasses.replace(manifest, results=_spent(manifest, trials))
         _write(path, manifest, kept, database=database)
     return dropped
+
+
+def _stale(manifest: LogManifest) -> frozenset[str]:
+    """Return the kernels of a log that templates make otherwise by now, or not at all."""
+    if manifest.refusal():
+        return frozenset()
+    target = Target(dict(manifest.target))
+    return frozenset(key for key in manifest.kernels if not _is_current(manifest, key, target))
+
+
+def _without(values: Mapping[str, Value], keys: Collection[str]) -> dict[str, Value]:
+    return {key: value for key, value in values.items() if key not in keys}
 
 
 def _spent(manifest: LogManifest, trials: Sequence[Trial]) -> dict[str, float]:

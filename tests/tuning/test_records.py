@@ -17,7 +17,14 @@ from relay_int8.tuning.batch import Measured
 from relay_int8.tuning.log_folders import shipped_logs
 from relay_int8.tuning.records import Records
 from relay_int8.tuning.tasks import tasks_of
-from relay_int8.tuning.trial_log import Log, LogManifest, Trial, read_manifest, read_trials
+from relay_int8.tuning.trial_log import (
+    MANIFEST,
+    Log,
+    LogManifest,
+    Trial,
+    read_manifest,
+    read_trials,
+)
 from relay_int8.tuning.upkeep import merge, prune
 from schedules import space
 from schedules.spec import Rescale
@@ -251,6 +258,31 @@ def test_pruned_logs_build_the_same(network, log):
     assert {path.name for path in log.iterdir()} == {"manifest.json", "trials.jsonl"}
     built = compile_module(network.mod, TARGET, Records(log, TARGET))
     assert all(call.tuned for call in built.calls if call.template)
+
+
+def test_kernels_that_templates_make_otherwise_by_now_are_pruned(network, log):
+    manifest, trials = read_manifest(log), read_trials(log)
+    stale = trials[0].task
+    kernels = {**manifest.kernels, stale: "of other loops"}
+    (log / MANIFEST).write_text(dataclasses.replace(manifest, kernels=kernels).to_json())
+    assert prune(log.parent) == sum(trial.task == stale for trial in trials)
+    kept = read_manifest(log)
+    assert stale not in kept.kernels and stale not in kept.occurrences
+    assert kept.kernels == {key: manifest.kernels[key] for key in kernels if key != stale}
+    assert read_trials(log) == [trial for trial in trials if trial.task != stale]
+    own = Records(log, TARGET)
+    compile_module(network.mod, TARGET, own)
+    assert own.refused == {}
+
+
+def test_logs_of_another_tvm_keep_all_their_kernels(log):
+    manifest, trials = read_manifest(log), read_trials(log)
+    kernels = dict.fromkeys(manifest.kernels, "of other loops")
+    other = dataclasses.replace(manifest, kernels=kernels, tvm="0.26.1")
+    (log / MANIFEST).write_text(other.to_json())
+    assert prune(log.parent) == 0
+    assert read_manifest(log).kernels == kernels
+    assert read_trials(log) == trials
 
 
 def test_merging_a_log_with_its_copy_changes_no_trial(log, tmp_path):

@@ -1,13 +1,14 @@
 """Which taps of a window lie inside the image, along one axis.
 
 Kernels skip the taps outside, and the zero point is folded into the bias: so the bias of an output
-position depends on which taps its window keeps. Positions that keep the same taps form a class;
-those in the middle, with all taps, are one class, and each position at an edge is its own.
+position depends on which taps its window keeps. Neighbours that keep the same taps form a class:
+those in the middle, with all taps, and at the edges each position, or, with a dilation, a run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tvm import tirx
 from tvm.tirx import Expr
@@ -46,18 +47,23 @@ class BorderedAxis:
         inside = [i for i in range(self.out) if len(self.taps(i)) == self.kernel]
         return (inside[0], inside[-1]) if inside else (self.out - 1, self.out - 1)
 
-    @property
+    @cached_property
     def classes(self) -> tuple[int, ...]:
-        """One position of each class."""
-        first, last = self.middle
-        return (*range(first + 1), *range(last + 1, self.out))
+        """The first position of each class."""
+        changes = (i for i in range(1, self.out) if self.taps(i) != self.taps(i - 1))
+        return (0, *changes)
 
     def class_of(self, position: Expr) -> Expr:
         """Return the class of an output position, as an expression."""
         first, last = self.middle
-        if (first, last) == (0, self.out - 1):
+        if len(self.classes) == 1:
             return tirx.const(0, "int64")
-        return tirx.min(position, first) + tirx.max(position - last, 0)
+        if self.classes == (*range(first + 1), *range(last + 1, self.out)):
+            return tirx.min(position, first) + tirx.max(position - last, 0)
+        return sum(
+            ((position >= start).astype("int64") for start in self.classes[1:]),
+            start=tirx.const(0, "int64"),
+        )
 
     def source(self, position: Expr, tap: Expr) -> Expr:
         """Return where in x the tap of an output position lies."""

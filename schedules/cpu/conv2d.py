@@ -36,6 +36,7 @@ from schedules.spec import Conv2d
 from schedules.template import Arrays, Layouts
 
 UNROLLED = 120  # columns of y times columns of the kernel; more is too much code
+UNROLLED_DILATED = 400  # taps of neighbours are other columns then, and each would be masked
 NARROW_KERNEL = 3  # columns of a kernel; tiles under wider ones read many more columns of x
 WINDOWED_COLUMNS = 14  # of such a tile: more of y and x do not fit the registers together
 ROUND = 4  # multiple that the columns of y are rounded up to on wide images
@@ -59,13 +60,19 @@ def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:
 def is_wide(cols: BorderedAxis) -> bool:
     """Whether a row of y has edges or a last tile that asks for unrolling, and is too wide."""
     ragged = cols.out % ROUND != 0
-    return (any(cols.crosses) or ragged) and cols.out * cols.kernel > UNROLLED
+    return (any(cols.crosses) or ragged) and not _is_short(cols)
+
+
+def _is_short(cols: BorderedAxis) -> bool:
+    """Whether a row of y may be unrolled."""
+    dilated = cols.dilation > 1 and cols.kernel > 1
+    return cols.out * cols.kernel <= (UNROLLED_DILATED if dilated else UNROLLED)
 
 
 def row_of(spec: Conv2d) -> OutputRow:
     """Return what the schedule needs to know of a row."""
     cols = axes_of(spec)[1]
-    edges, short = any(cols.crosses), cols.out * cols.kernel <= UNROLLED
+    edges, short = any(cols.crosses), _is_short(cols)
     if edges and not short and cols.kernel > NARROW_KERNEL:
         return OutputRow(edges=True, short=False, columns=WINDOWED_COLUMNS)
     return OutputRow(edges=edges, short=short)
@@ -138,28 +145,28 @@ def class_bias(spec: Conv2d, params: Arrays, *, whole_rows: bool) -> np.ndarray:
     Columns are of one class where rows are read with their border, as ``whole_rows`` says.
     """
     rows, cols = axes_of(spec)
-    every = list(range(cols.kernel))
+    every, folded = list(range(cols.kernel)), FoldedBias(spec, params)
     row_taps = [rows.taps(position) for position in rows.classes]
     col_taps = [every] if whole_rows else [cols.taps(position) for position in cols.classes]
     return np.stack(
-        [
-            np.stack([channel_blocks(folded_bias(spec, params, i, j)) for j in col_taps])
-            for i in row_taps
-        ]
+        [np.stack([channel_blocks(folded.of(i, j)) for j in col_taps]) for i in row_taps]
     )
 
 
-def folded_bias(
-    spec: Conv2d, params: Arrays, rows: list[int], cols: list[int] | None = None
-) -> np.ndarray:
-    """Return the bias less z_x times the weights of the taps in ``rows`` and ``cols`` (or all)."""
-    bias = params["bias"]
-    if spec.x == "float32":
-        return bias
-    kept = params["w"].sum(axis=1, dtype=np.int64)[:, rows]
-    kept = kept if cols is None else kept[:, :, cols]
-    folded: np.ndarray = bias - params["z"][0] * kept.sum(axis=(1, 2))
-    return folded.astype(np.int32)
+class FoldedBias:
+    """The bias less z_x times the weights of the taps that a window keeps."""
+
+    def __init__(self, spec: Conv2d, params: Arrays) -> None:
+        self._bias = params["bias"]
+        self._taken = np.zeros((spec.out_channels, *spec.kernel), self._bias.dtype)
+        if spec.x != "float32":
+            self._taken = params["z"][0] * params["w"].sum(axis=1, dtype=np.int64)
+
+    def of(self, rows: list[int], cols: list[int]) -> np.ndarray:
+        """Return the bias of windows that keep the taps in ``rows`` and ``cols``, (oc,)."""
+        taken = self._taken[:, rows][:, :, cols].sum(axis=(1, 2))
+        folded: np.ndarray = (self._bias - taken).astype(self._bias.dtype)
+        return folded
 
 
 def channel_steps(dot: Dot, spec: Conv2d) -> tuple[int, int]:

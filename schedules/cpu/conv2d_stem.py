@@ -30,7 +30,7 @@ from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import type_refusal
 from schedules.bodies.prim_func import axes
 from schedules.cpu.contraction import ContractionKernel, Index, contraction_kernel
-from schedules.cpu.conv2d import buffers_of, folded_bias
+from schedules.cpu.conv2d import FoldedBias, buffers_of
 from schedules.cpu.conv_arguments import channel_blocks, pack_with
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.tile_rule import OutputRow
@@ -99,14 +99,15 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
 
 def pack(dot: Dot, spec: Conv2d, params: Arrays) -> Arrays:
     """Pack the weights of a run a vector per step; fold the zero point into the bias by rows."""
-    steps, rows = steps_of(dot, spec), axes_of(spec)[0]
+    steps, (rows, cols) = steps_of(dot, spec), axes_of(spec)
     w = channel_blocks(
         params["w"].transpose(0, 2, 3, 1).reshape(spec.out_channels, rows.kernel, -1)
     )
     w = np.pad(w, ((0, 0), (0, 0), (0, 0), (0, steps * dot.width - w.shape[3])))
     w = w.reshape(len(w), LANES, rows.kernel, steps, dot.width).transpose(0, 2, 3, 1, 4)
-    taps = [rows.taps(position) for position in rows.classes]
-    bias = np.stack([channel_blocks(folded_bias(spec, params, i)) for i in taps])
+    taps, folded = [rows.taps(position) for position in rows.classes], FoldedBias(spec, params)
+    every = list(range(cols.kernel))
+    bias = np.stack([channel_blocks(folded.of(of_row, every)) for of_row in taps])
     weights = np.ascontiguousarray(w).reshape(*w.shape[:3], -1)
     return {**pack_with(weights, params), "bias": bias}
 

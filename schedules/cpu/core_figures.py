@@ -29,6 +29,8 @@ class CoreFigures:
         What broadcasting them for one multiplication alone costs beside that.
     wait, large_bytes
         What a step waits, over the blocks, where a task has more than ``large_bytes`` of weights.
+    unasked
+        What it waits there if the tile cannot ask for weights ahead.
     overlapped
         The most accumulators of a tile whose epilogue runs beside the next tile.
     reuse
@@ -40,6 +42,7 @@ class CoreFigures:
     x: float
     single_use: float
     wait: float = 0.0
+    unasked: float = 0.0
     large_bytes: float = inf
     overlapped: float
     reuse: int
@@ -47,10 +50,11 @@ class CoreFigures:
 
 ZEN4 = CoreFigures(
     latency=4.6,
-    weights={L1_SHARE: 1.0, inf: 2.5},
+    weights={L1_SHARE: 1.0, 700 << 10: 2.5, inf: 4.5},
     x=0.5,
     single_use=0.4,
     wait=2.0,
+    unasked=1.5,
     large_bytes=256 << 10,
     overlapped=4.6,
     reuse=64,

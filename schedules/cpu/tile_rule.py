@@ -138,8 +138,9 @@ def _cycles(core: CoreFigures, shape: Shape, blocks: int, columns: int, packed: 
     weights_bytes = blocks * LANES * 4 * shape.steps
     load = next(cost for limit, cost in core.weights.items() if weights_bytes <= limit)
     single_use = core.single_use if blocks == 1 else 0.0
-    wait = core.wait / blocks if weights_bytes > core.large_bytes else 0.0
-    total = 0.0
+    total, wait = 0.0, 0.0
+    if weights_bytes > core.large_bytes:
+        wait = core.wait / blocks if has_registers(blocks, columns) else core.unasked
     whole, rest = divmod(shape.columns, columns)
     for width, count in ((columns, whole), (rest, 1 if rest else 0)):
         tile = blocks * width

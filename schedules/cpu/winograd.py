@@ -124,14 +124,14 @@ class _Emitter:
 
     def _corner(self, tile: Expr) -> tuple[Expr, Expr]:
         """Return the row and the column of a tile's first output."""
-        across = self.tiling.across
-        return tile // across * OUTPUTS, tile % across * OUTPUTS
+        across, (down_step, across_step) = self.tiling.across, self.tiling.dilation
+        return _first(tile // across, down_step), _first(tile % across, across_step)
 
     def _read(self, n: Expr, tile: Expr, t: Expr, c: Expr, pixels: Any) -> None:
         """Emit the pixels of a tile at the points, for a register of channels."""
         spec, (y_row, y_column) = self.spec, self._corner(tile)
         top, left = y_row - spec.padding[0], y_column - spec.padding[1]
-        blocks = self.lanes // LANES
+        blocks, (down, across) = self.lanes // LANES, spec.dilation
 
         def _x(row: Expr, column: Expr) -> Expr:
             x = self.buffers["x"]
@@ -151,13 +151,15 @@ class _Emitter:
             return _x(*near) & kept | broadcast(tirx.Select(inside, nothing, zero), self.lanes)
 
         def _emit(load: Callable[[Expr, Expr], Expr]) -> None:
-            rows = transformed(INPUT, lambda i, j: load(top + i, left + j))
+            rows = transformed(INPUT, lambda i, j: load(top + i * down, left + j * across))
             for i, values in enumerate(rows):
                 for j, value in enumerate(values):
                     at = [T.int64(i * POINTS + j), t, ramp(self.lanes, c * self.lanes)]
                     T.buffer_store(pixels, value, at)
 
-        bottom, right = top + POINTS, left + POINTS
+        bottom, right = (
+            first + (1 + (POINTS - 1) * step) for first, step in ((top, down), (left, across))
+        )
         with T.If(tirx.all(top >= 0, left >= 0, bottom <= spec.height, right <= spec.width)):
             with T.Then():
                 _emit(_x)
@@ -195,7 +197,7 @@ class _Emitter:
     ) -> None:
         """Emit the outputs of a tile, for a block of channels."""
         spec, (top, left) = self.spec, self._corner(tile)
-        height, width = spec.out_size
+        (height, width), (down, across) = spec.out_size, spec.dilation
 
         def _load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
@@ -206,12 +208,13 @@ class _Emitter:
 
         for i, values in enumerate(transformed(OUTPUT, _sum)):
             for j, value in enumerate(values):
-                at = [n, channels, top + i, left + j, ramp(LANES)]
+                row, column = top + i * down, left + j * across
+                at = [n, channels, row, column, ramp(LANES)]
                 exists = []
-                if height % OUTPUTS > 0 and i >= height % OUTPUTS:
-                    exists.append(top + i < height)
-                if width % OUTPUTS > 0 and j >= width % OUTPUTS:
-                    exists.append(left + j < width)
+                if _reaches_past(i, self.tiling.down, down, height):
+                    exists.append(row < height)
+                if _reaches_past(j, self.tiling.across, across, width):
+                    exists.append(column < width)
 
                 def _store(value: Expr = value, at: list[Any] = at) -> None:
                     acc = T.Bind(unscaled(value) + _load("bias"))
@@ -220,6 +223,19 @@ class _Emitter:
                     T.buffer_store(self.buffers["y"], y, at)
 
                 _guarded(exists, _store)
+
+
+def _first(tile: Any, step: int) -> Any:
+    """Return the first row of a row of tiles, whose outputs are ``step`` apart; columns alike."""
+    if step == 1:
+        return tile * OUTPUTS
+    return tile % step + tile // step * (OUTPUTS * step)
+
+
+def _reaches_past(output: int, tiles: int, step: int, size: int) -> bool:
+    """Whether the row ``output`` of some tile lies behind an image of ``size``; columns alike."""
+    last: int = max(_first(tile, step) for tile in range(tiles))
+    return last + output * step >= size
 
 
 def _guarded(conditions: list[Expr], emit: Callable[[], None]) -> None:

@@ -34,25 +34,34 @@ class Strips:
 class Tiling:
     """The tiles of 4 by 4 outputs of one image.
 
+    With a dilation of d, outputs d rows apart are those of a convolution without one: tiles take
+    every d-th row, those of the d parts turn by turn. Columns are alike.
+
     Parameters
     ----------
     down, across
-        How many tiles there are; the last may reach past the image.
+        How many tiles there are; the last of each part may reach past the image.
     channels, out_blocks
         Input channels, a multiple of 16; blocks of 16 output channels.
+    dilation
+        Rows and columns from one output of a tile to the next.
     """
 
     down: int
     across: int
     channels: int
     out_blocks: int
+    dilation: tuple[int, int] = (1, 1)
 
     @classmethod
     def of(cls, spec: Conv2d) -> Tiling:
         """Return the tiles of a convolution."""
-        down, across = (-(-size // OUTPUTS) for size in spec.out_size)
+        down, across = (
+            step * -(-size // (step * OUTPUTS))
+            for size, step in zip(spec.out_size, spec.dilation, strict=True)
+        )
         channels = -(-spec.in_channels // LANES) * LANES
-        return cls(down, across, channels, -(-spec.out_channels // LANES))
+        return cls(down, across, channels, -(-spec.out_channels // LANES), spec.dilation)
 
     @cached_property
     def count(self) -> int:

@@ -27,6 +27,12 @@ def test_positions_of_a_class_keep_the_same_taps(name):
 
 
 @pytest.mark.fast
+def test_neighbours_that_keep_the_same_taps_are_of_one_class():
+    assert AXES["same"].classes == (0, 1, 6)
+    assert AXES["dilated"].classes == (0, 4, 5)
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize("name", AXES)
 def test_conditions_hold_inside_only(name):
     axis, simplify = AXES[name], Analyzer().simplify

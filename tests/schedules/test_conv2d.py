@@ -47,6 +47,13 @@ CASES: dict[str, dict[str, Any]] = {
     "wide_asymmetric": {"width": 49, "height": 3, "kernel": (3, 5), "padding": (1, 2, 0, 3)},
     "padded_past_the_kernel": {"kernel": (1, 1), "padding": (2, 1, 1, 2)},
     "strided_dilated": {"strides": (2, 2), "dilation": (2, 1), "padding": (1, 2, 0, 1)},
+    "dilated_wide": {"dilation": (3, 6), "padding": (3, 6, 2, 5), "width": 45},
+    "dilated_past_unrolling": {
+        "dilation": (2, 9),
+        "padding": (2, 9, 2, 9),
+        "width": 135,
+        "height": 2,
+    },
     "ragged_channels": {"in_channels": 20, "out_channels": 40},
     "few_channels": {"in_channels": 5, "out_channels": 3},
     "one_pixel": {"height": 1, "width": 1},

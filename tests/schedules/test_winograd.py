@@ -43,6 +43,8 @@ CASES: dict[str, dict[str, Any]] = {
     "ragged_channels": {"in_channels": 20, "out_channels": 40},
     "batch": {"batch": 2, "in_channels": 16, "out_channels": 16},
     "residual_leaky": {"residual": "int8", "leaky": True, "y": "int8", "width": 6},
+    "dilated": {"dilation": (2, 3), "padding": (2, 3, 2, 3), "height": 13, "width": 26},
+    "parts_of_a_pixel": {"dilation": (4, 8), "padding": (4, 5, 3, 8), "height": 9, "width": 9},
     "float": {"y": "float32", "leaky": True, "out_channels": 40, "height": 6},
 }
 
@@ -110,7 +112,7 @@ def test_symbolic_batch():
 
 @pytest.mark.isa("avx2")
 @pytest.mark.parametrize("x", ["uint8", "int8"])
-@pytest.mark.parametrize("case", ["whole_tiles", "ragged_channels", "far_padding"])
+@pytest.mark.parametrize("case", ["whole_tiles", "ragged_channels", "far_padding", "dilated"])
 def test_avx2(case, x):
     assert_equal(WINOGRAD_AVX2, spec_of(CASES[case], x=x), HASWELL)
 
@@ -140,9 +142,8 @@ def test_sums_that_wrap_around(pixel, weight):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"strides": (2, 2)}, "want 3 x 3 pixels side by side"),
-        ({"dilation": (2, 2)}, "want 3 x 3 pixels side by side"),
-        ({"kernel": (1, 3), "padding": (0, 1, 0, 1)}, "want 3 x 3 pixels side by side"),
+        ({"strides": (2, 2)}, "want 3 x 3 pixels, each window"),
+        ({"kernel": (1, 3), "padding": (0, 1, 0, 1)}, "want 3 x 3 pixels, each window"),
         ({"groups": 2}, "in one group"),
         ({"in_channels": 1888}, "sums of 1888 channels may leave 30 bits"),
         ({"x": "float32", "y": "float32"}, "x is float32, not uint8"),

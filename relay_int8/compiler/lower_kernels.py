@@ -33,8 +33,8 @@ def code_passes() -> list[Pass]:
     return [
         tirx.transform.FlattenBuffer(),
         tirx.transform.BF16ComputeLegalize(),
+        s_tir.transform.LoopPartition(),  # finds no bounds among narrowed indices
         tirx.transform.NarrowDataType(32),
-        s_tir.transform.LoopPartition(),
         tirx.transform.VectorizeLoop(True),
         tirx.transform.StorageRewrite(),
         s_tir.transform.HoistIfThenElse(),

@@ -8,7 +8,8 @@
 Padding is not copied anywhere: taps outside the image are skipped, and so cost nothing. Rows are
 skipped by a branch around a whole row of taps. Columns are skipped where the tiles of a row are
 unrolled, so that the compiler knows them; on wide images they read the zero point instead, without
-a branch, and the row of tiles is rounded up.
+a branch, and the row of tiles is rounded up. With a dilation neighbouring tiles share no column of
+x, so that each tap would choose anew: tiles whose windows lie inside are a loop of their own there.
 
 Exact:  integers always; float32 sums ascend, in an order that the shape alone decides.
 """
@@ -65,14 +66,19 @@ def is_wide(cols: BorderedAxis) -> bool:
 
 def _is_short(cols: BorderedAxis) -> bool:
     """Whether a row of y may be unrolled."""
-    dilated = cols.dilation > 1 and cols.kernel > 1
-    return cols.out * cols.kernel <= (UNROLLED_DILATED if dilated else UNROLLED)
+    return cols.out * cols.kernel <= (UNROLLED_DILATED if _is_dilated(cols) else UNROLLED)
+
+
+def _is_dilated(cols: BorderedAxis) -> bool:
+    return cols.dilation > 1 and cols.kernel > 1
 
 
 def row_of(spec: Conv2d) -> OutputRow:
     """Return what the schedule needs to know of a row."""
     cols = axes_of(spec)[1]
     edges, short = any(cols.crosses), _is_short(cols)
+    if edges and not short and _is_dilated(cols):
+        return OutputRow(edges=True, short=False, parted=True)
     if edges and not short and cols.kernel > NARROW_KERNEL:
         return OutputRow(edges=True, short=False, columns=WINDOWED_COLUMNS)
     return OutputRow(edges=edges, short=short)
@@ -80,7 +86,7 @@ def row_of(spec: Conv2d) -> OutputRow:
 
 def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     """Return the unscheduled PrimFunc of template ``name``."""
-    rows, cols = axes_of(spec)
+    (rows, cols), row = axes_of(spec), row_of(spec)
     wide, (icb, steps) = is_wide(cols), channel_steps(dot, spec)
     ocb = -(-spec.out_channels // LANES)
     width = -(-cols.out // ROUND) * ROUND if wide else cols.out
@@ -93,13 +99,15 @@ def kernel(dot: Dot, name: str, spec: Conv2d) -> tirx.PrimFunc:
     def x(buffers: dict[str, Any], p: Index, k: Index) -> Expr:
         """Read channels of a pixel; in the border of a wide row, select the zero point instead."""
         group = tirx.floordiv(p[1], ocb // spec.groups) * icb
-        row, col = rows.source(p[2], k[1]), cols.source(p[3], k[2])
+        at, col = rows.source(p[2], k[1]), cols.source(p[3], k[2])
         near = tirx.max(tirx.min(col, spec.width - 1), 0) if wide else col
         lanes = ramp(dot.width, k[3] * dot.width)
-        value = buffers["x"][p[0], group + k[0], row, near, lanes]
+        value = buffers["x"][p[0], group + k[0], at, near, lanes]
         inside = cols.inside(p[3], k[2])
         if not (wide and inside):
             return value
+        if row.parted:
+            inside = [tirx.likely(condition) for condition in inside]
         fill = buffers["z"][0].astype(spec.x) if "z" in buffers else tirx.const(0, "float32")
         return bits_select(tirx.all(*inside), value, fill)
 

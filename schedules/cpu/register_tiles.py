@@ -34,6 +34,7 @@ from schedules.template import ScheduleError
 
 UNROLLED_STEPS = 4  # steps of a block of input channels worth unrolling
 FEW_COLUMNS = 2  # of a tile; LLVM stores the accumulators of wider ones that may be cut
+PARTED = "pragma_loop_partition_hint"  # TVM's: a loop of its own for where likely() conditions hold
 SMALL = 1 << 14  # steps of the instruction below which waking threads costs more than it saves
 
 
@@ -81,6 +82,8 @@ def apply(sch: Schedule, tiles: ContractionTiles, row: OutputRow, stage: str | N
     is_cut = int(sch.get(w_o).extent) * columns != shape.columns
     if row.short and (row.edges or (is_cut and columns > FEW_COLUMNS)):
         sch.unroll(w_o)
+    if row.parted:
+        sch.annotate(w_o, PARTED, 1)
 
 
 def _asks_ahead(sch: Schedule, tiles: ContractionTiles, shape: Shape) -> bool:

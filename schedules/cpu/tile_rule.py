@@ -54,6 +54,8 @@ class OutputRow:
         Tiles need not divide a row that is not short: the last one skips what does not exist.
     packed
         Columns are rounded by fours, see ``schedules.x86.packed_stores``.
+    parted
+        Tiles whose windows lie inside the image are a loop of their own.
     """
 
     edges: bool = False
@@ -62,6 +64,7 @@ class OutputRow:
     staged: int = 0
     ragged: bool = False
     packed: bool = False
+    parted: bool = False
 
 
 @dataclass(frozen=True)

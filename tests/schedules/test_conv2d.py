@@ -51,7 +51,7 @@ CASES: dict[str, dict[str, Any]] = {
     "dilated_past_unrolling": {
         "dilation": (2, 9),
         "padding": (2, 9, 2, 9),
-        "width": 135,
+        "width": 141,
         "height": 2,
     },
     "ragged_channels": {"in_channels": 20, "out_channels": 40},

@@ -7,6 +7,7 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from relay_int8.compiler.lower_kernels import code_passes, plain_loops
 from schedules.cpu.conv2d import row_of
 from schedules.cpu.dot import accumulators
 from schedules.cpu.tile_rule import OutputRow, Shape, default_tiles, has_registers
@@ -14,6 +15,7 @@ from schedules.spec import Conv2d
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.run_template import WANTED
 
+PARTING = "s_tir.LoopPartition"
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake", "num-cores": 2})
 HASWELL = Target({"kind": "llvm", "mcpu": "haswell", "num-cores": 2})
 ZEN5 = Target({"kind": "llvm", "mcpu": "znver5", "num-cores": 2})
@@ -133,3 +135,21 @@ def test_tiles_leave_registers_for_the_columns_of_wide_kernels(kernel, most):
         padding=(kernel // 2,) * 4, x="uint8", y="uint8",
     )  # fmt: skip
     assert row_of(spec).columns == most
+
+
+@pytest.mark.fast
+def test_tiles_inside_of_a_dilated_row_are_a_loop_of_their_own():
+    """TVM parts the loop without a word where it does not, and each tap would be masked."""
+    spec = Conv2d(
+        batch=1, in_channels=32, height=1, width=320, out_channels=16, kernel=(1, 3), dilation=(1, 16),
+        padding=(0, 16, 0, 16), x="uint8", y="uint8",
+    )  # fmt: skip
+    assert row_of(spec).parted
+    sch = Schedule(CONV2D_VNNI.kernel(spec, WANTED).with_attr("global_symbol", "main"))
+    CONV2D_VNNI.default(sch, spec, VNNI)
+    lowered = plain_loops(sch.mod, VNNI)
+    for step in code_passes():
+        lowered = step(lowered)
+        if step.info.name == PARTING:
+            break
+    assert lowered.script().count("acc = T.alloc_buffer") == 3, "left of it, inside, right of it"

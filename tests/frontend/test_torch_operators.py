@@ -81,6 +81,30 @@ def test_adaptive_means_of_windows(size):
     assert_close(run_relax(mod, x), [wanted])
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("slice", {"dim": 1, "start": 0, "end": 0}),
+        ("narrow", {"dim": 1, "start": 2, "length": 0}),
+        ("split_with_sizes", {"dim": 1, "split_sizes": [0, 5]}),
+    ],
+)
+def test_parts_without_elements_are_joined_again(name, arguments):
+    """Rotary embeddings of networks without a class token cut off no tokens, and join them."""
+
+    def joined_again(bb, x, part):
+        assert shape(part) == (2, 0, 4)
+        step = TorchStep(
+            arguments={"tensors": [part, x], "dim": 1},
+            emit=lambda _, value: bb.emit(value),
+            operator="aten.cat",
+        )
+        return CONVERTERS["aten.cat"](step)
+
+    x = RNG.normal(size=(2, 5, 4)).astype("float32")
+    assert_close(run_relax(converted(name, x.shape, joined_again, **arguments), x), [x])
+
+
 def test_maxima_go_back_where_they_were():
     """Pooled with their indices and unpooled: other pixels are zero."""
     x = RNG.normal(size=(2, 3, 7, 6)).astype("float32")

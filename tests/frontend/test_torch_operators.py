@@ -8,6 +8,7 @@ from PIL import Image
 from tvm import IRModule, relax
 
 from relay_int8.compiler.pipeline import normalize
+from relay_int8.frontend.importing import ImportWriter
 from relay_int8.frontend.torch.converters import CONVERTERS
 from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import calls, operator, shape
@@ -103,6 +104,15 @@ def test_parts_without_elements_are_joined_again(name, arguments):
 
     x = RNG.normal(size=(2, 5, 4)).astype("float32")
     assert_close(run_relax(converted(name, x.shape, joined_again, **arguments), x), [x])
+
+
+def test_what_computes_with_a_part_without_elements_is_refused():
+    writer = ImportWriter()
+    x = relax.Var("x", relax.TensorType((2, 5, 4), "float32"))
+    part = writer.emit("part", relax.op.strided_slice(x, [1], [3], [3]))
+    assert shape(part) == (2, 0, 4)
+    with pytest.raises(ValueError, match=r"its result would be \[2, 0, 4\]"):
+        writer.emit("relu", relax.op.nn.relu(part))
 
 
 def test_maxima_go_back_where_they_were():

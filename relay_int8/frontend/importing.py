@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.graph.dataflow import FunctionWriter, shape
+from relay_int8.graph.dataflow import FunctionWriter, operator, shape
 
 Array = np.ndarray[Any, Any]
 MAX_EXTENT = 2**31
@@ -68,13 +68,17 @@ def refuse_operators(
 
 
 class ImportWriter(FunctionWriter):
-    """Binds results whose every extent is known, positive and less than 2**31."""
+    """Binds results whose every extent is known, positive and less than 2**31.
+
+    A slice may have no elements: a concat drops it, and what computes with it is refused.
+    """
 
     def emit(self, name: str, value: relax.Expr) -> relax.Var:
         """Bind ``value`` under ``name``; ValueError at another extent."""
         var = super().emit(name, value)
+        least = 0 if operator(value) == "strided_slice" else 1
         if isinstance(var.ty, relax.TensorType) and not all(
-            isinstance(extent, int) and 0 < extent < MAX_EXTENT for extent in shape(var)
+            isinstance(extent, int) and least <= extent < MAX_EXTENT for extent in shape(var)
         ):
             raise ValueError(f"its result would be {list(shape(var))}")
         return var

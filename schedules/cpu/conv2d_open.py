@@ -37,6 +37,7 @@ from schedules.bodies.border import axes_of
 from schedules.bodies.buffers import declare_arguments, flat, ramp, whole
 from schedules.bodies.epilogue import broadcast, epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.cpu.depthwise import refuses as depthwise_refuses
 from schedules.cpu.dot import F32, LANES, accumulators
 from schedules.cpu.elementwise import refuses_cpu
 from schedules.cpu.lanes import F32_LANES
@@ -56,11 +57,11 @@ UNROLLED_STEPS = 4
 def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
     """Return the kernel for all sizes that computes ``spec``, or None where there is none.
 
-    Its constants are those of conv2d_f32; of depthwise_f32 where each channel is a group.
+    Its constants are those of depthwise_f32 where that computes ``spec``, else of conv2d_f32.
     """
     rows, cols = axes_of(spec)
-    depthwise = spec.groups > 1
-    if depthwise and not spec.groups == spec.in_channels == spec.out_channels:
+    depthwise = depthwise_refuses(F32_LANES, spec, target) is None  # one channel alone, too
+    if spec.groups > 1 and not depthwise:
         return None
     is_one = isinstance(spec.batch, int) and spec.batch == 1
     if not is_one or spec.half:

@@ -8,6 +8,7 @@ from PIL import Image
 from tvm import IRModule, relax
 
 from relay_int8.compiler.pipeline import normalize
+from relay_int8.frontend.importing import ImportWriter
 from relay_int8.frontend.torch.converters import CONVERTERS
 from relay_int8.frontend.torch.step import TorchStep
 from relay_int8.graph.dataflow import calls, operator, shape
@@ -79,6 +80,39 @@ def test_adaptive_means_of_windows(size):
         wanted[:, :, i, j] = x[:, :, rows, columns].mean(axis=(2, 3))
     mod = converted("adaptive_avg_pool2d", x.shape, output_size=list(size))
     assert_close(run_relax(mod, x), [wanted])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("slice", {"dim": 1, "start": 0, "end": 0}),
+        ("narrow", {"dim": 1, "start": 2, "length": 0}),
+        ("split_with_sizes", {"dim": 1, "split_sizes": [0, 5]}),
+    ],
+)
+def test_parts_without_elements_are_joined_again(name, arguments):
+    """Rotary embeddings of networks without a class token cut off no tokens, and join them."""
+
+    def joined_again(bb, x, part):
+        assert shape(part) == (2, 0, 4)
+        step = TorchStep(
+            arguments={"tensors": [part, x], "dim": 1},
+            emit=lambda _, value: bb.emit(value),
+            operator="aten.cat",
+        )
+        return CONVERTERS["aten.cat"](step)
+
+    x = RNG.normal(size=(2, 5, 4)).astype("float32")
+    assert_close(run_relax(converted(name, x.shape, joined_again, **arguments), x), [x])
+
+
+def test_what_computes_with_a_part_without_elements_is_refused():
+    writer = ImportWriter()
+    x = relax.Var("x", relax.TensorType((2, 5, 4), "float32"))
+    part = writer.emit("part", relax.op.strided_slice(x, [1], [3], [3]))
+    assert shape(part) == (2, 0, 4)
+    with pytest.raises(ValueError, match=r"its result would be \[2, 0, 4\]"):
+        writer.emit("relu", relax.op.nn.relu(part))
 
 
 def test_maxima_go_back_where_they_were():

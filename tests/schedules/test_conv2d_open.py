@@ -41,6 +41,10 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int]]]] = {
         {"kernel": (5, 5), "padding": (2, 2, 2, 2), "leaky": True},
         [(24, 24, 9, 7), (40, 40, 5, 5)],
     ),
+    "depthwise_one_channel": (
+        {"kernel": (1, 3), "padding": (0, 1, 0, 1)},
+        [(1, 1, 1, 16), (1, 1, 1, 64)],
+    ),
     "few_positions": ({}, [(32, 32, 1, 1), (32, 64, 3, 1)]),
     "one_position": (POINTWISE, [(20, 32, 1, 1), (72, 64, 1, 1), (16, 96, 1, 3)]),
     "rows_alone": ({"kernel": (3, 1), "padding": (1, 0, 1, 0)}, [(16, 16, 4, 5)]),

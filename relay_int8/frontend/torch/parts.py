@@ -34,9 +34,10 @@ def _slice(step: TorchStep) -> Result:
                   (("start", 0), ("end", size)))  # fmt: skip
     if (begin, end, stride) == (0, size, 1):
         return step.x
-    if stride < 1 or end <= begin:
+    if stride < 1:
         raise ValueError(f"it keeps {begin} to {end} by {stride} of {size}")
-    return relax.op.strided_slice(step.x, [axis], [begin], [end], [stride])
+    # Rotary embeddings cut off the tokens in front of an image, and join them: there may be none.
+    return relax.op.strided_slice(step.x, [axis], [begin], [max(begin, end)], [stride])
 
 
 def _bound(bound: int, size: int) -> int:
@@ -46,7 +47,7 @@ def _bound(bound: int, size: int) -> int:
 def _narrow(step: TorchStep) -> Result:
     axis, length = step.axis("dim"), step.integer("length")
     begin = _bound(step.integer("start"), shape(step.x)[axis])
-    if length < 1 or begin + length > shape(step.x)[axis]:
+    if length < 0 or begin + length > shape(step.x)[axis]:
         raise ValueError(f"it keeps {begin} to {begin + length} of {shape(step.x)[axis]}")
     return relax.op.strided_slice(step.x, [axis], [begin], [begin + length])
 
@@ -63,7 +64,7 @@ def _select(step: TorchStep) -> Result:
 
 def _parts(step: TorchStep, sizes: list[int], axis: int) -> Result:
     begin, parts = 0, []
-    if min(sizes, default=0) < 1 or sum(sizes) != shape(step.x)[axis]:
+    if min(sizes, default=-1) < 0 or sum(sizes) != shape(step.x)[axis]:
         raise ValueError(f"it splits {shape(step.x)[axis]} into {sizes}")
     for size in sizes:
         part = relax.op.strided_slice(step.x, [axis], [begin], [begin + size])

@@ -171,6 +171,27 @@ def test_distances_of_rows():
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(("name", "axis"), [("cat", 1), ("stack", 1), ("hstack", 1)])
+@pytest.mark.parametrize("kind", ["int64", "int32", "bool"])
+def test_joined_tensors_take_their_common_type(name, axis, kind):
+    x = RNG.standard_normal((2, 3), "float32")
+    other = np.array([[1, 0, 1], [0, 1, 1]], kind)
+    x_var = relax.Var("x", relax.TensorType(x.shape, "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x_var]):
+        with bb.dataflow():
+            arguments: dict[str, object] = {"tensors": [relax.const(other, kind), x_var]}
+            arguments |= {} if name == "hstack" else {"dim": axis}
+            step = TorchStep(
+                arguments=arguments, emit=lambda _, value: bb.emit(value), operator=f"aten.{name}"
+            )
+            returned = bb.emit_output(CONVERTERS[f"aten.{name}"](step))
+        bb.emit_func_output(returned)
+    joint = np.stack if name == "stack" else np.concatenate
+    assert_close(run_relax(bb.get(), x), [joint([other.astype("float32"), x], axis)])
+
+
+@pytest.mark.fast
 def test_one_pixel_with_aligned_corners():
     given = {"output_size": [1, 1], "align_corners": True}
     mod = converted("upsample_bilinear2d", (1, 2, 7, 5), **given)

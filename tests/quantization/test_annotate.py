@@ -277,3 +277,31 @@ def test_a_norm_of_other_axes_gives_no_integers():
         return net.emit("swish", nn.silu(other))
 
     assert reasons(normalized(follow))["swish"] == "its input other is computed in float"
+
+
+def scaled_sum(config: QuantConfig) -> Plan:
+    """Return the plan of a float sum, a batch norm as a convolution behind it, and a convolution."""
+    net = NetworkWriter((1, 8, 6, 6))
+    total = net.emit("sum", relax.op.add(net.x, net.constant(1, 8, 6, 6)))
+    scaled = net.conv("scaled", total, 8, 1, groups=8)
+    kept = net.emit("kept", relax.op.add(total, net.conv("a", scaled, 8, 3, padding=1)))
+    return annotate(net.module(kept), config)
+
+
+def test_a_scaling_of_floats_stays_float():
+    plan = reasons(scaled_sum(QuantConfig()))
+    assert plan["scaled"] == "its input sum is computed in float"
+    assert plan["a"] is None
+
+
+def test_a_scaling_of_floats_is_integer_where_that_is_required():
+    plan = reasons(scaled_sum(QuantConfig(require_int8=True)))
+    assert plan["scaled"] is None
+
+
+def test_a_scaling_between_integers_is_integer():
+    net = NetworkWriter((1, 8, 6, 6))
+    pooled = net.emit("pool", nn.max_pool2d(net.conv("a", net.x, 8, 3), 2))
+    scaled = net.conv("scaled", pooled, 8, 1, groups=8)
+    plan = reasons(annotate(net.module(net.conv("b", scaled, 4, 1)), QuantConfig()))
+    assert plan["scaled"] is None

@@ -7,13 +7,21 @@ import math
 
 from tvm import relax
 
+from relay_int8.frontend.torch.promotion import as_type, common_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
 
+def _alike(step: TorchStep) -> list[relax.Expr]:
+    """Return the tensors to join in their common type: PyTorch joins indices with floats too."""
+    given = step.tensors()
+    kind = common_type([*given])
+    return [as_type(step, part, kind) for part in given]
+
+
 def _concat(step: TorchStep) -> Result:
     """Join tensors; those without elements count nothing."""
-    given = step.tensors()
+    given = _alike(step)
     parts = [part for part in given if 0 not in shape(part)] or given[:1]
     if len(parts) == 1:
         return parts[0]
@@ -21,7 +29,7 @@ def _concat(step: TorchStep) -> Result:
 
 
 def _stack(step: TorchStep) -> Result:
-    parts = step.tensors()
+    parts = _alike(step)
     axis = step.axis("dim", 0, rank=len(shape(parts[0])) + 1)
     apart = [step.emit("part", relax.op.expand_dims(part, axis)) for part in parts]
     return relax.op.concat(apart, axis)
@@ -123,7 +131,7 @@ def _joined(axis: int, least: int) -> Converter:
 
     def _convert(step: TorchStep) -> Result:
         parts = []
-        for part in step.tensors():
+        for part in _alike(step):
             dims = list(shape(part))
             if len(dims) < least:
                 dims = [*[1] * (least - len(dims)), *dims]
@@ -140,7 +148,7 @@ def _columns(step: TorchStep) -> Result:
         part
         if len(shape(part)) > 1
         else step.emit("column", relax.op.reshape(part, (math.prod(shape(part)), 1)))
-        for part in step.tensors()
+        for part in _alike(step)
     ]
     return relax.op.concat(parts, 1)
 

@@ -116,6 +116,24 @@ def test_says_what_it_cannot_read(attributes, reason):
         import_onnx(model([node], {"x": SIZE}, {"y": None}, weights, opset=18))
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"mode": "cubic"}, "it resizes a volume, cubic at half_pixel"),
+        ({"mode": "linear", "antialias": 1}, "it resizes a volume, linear with antialias at"),
+        (
+            {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"},
+            "it resizes a volume, linear at tf_crop_and_resize",
+        ),
+    ],
+)
+def test_says_what_volumes_it_cannot_read(attributes, reason):
+    node, weights = resized(sizes=(1, 4, 3, 9, 9), **attributes)
+    with pytest.raises(UnsupportedOpError, match=reason):
+        import_onnx(model([node], {"x": (1, 4, 2, 5, 6)}, {"y": None}, weights, opset=18))
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_symmetric_middles_of_whole_sizes(mode):
     """They differ from half_pixel where a scale gives a part of a pixel, which is refused."""

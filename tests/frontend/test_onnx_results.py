@@ -95,10 +95,14 @@ def test_sizes_that_follow_from_values_are_refused():
         import_onnx(model(boxes, {"x": (1, 4, 4)}, {"y": None}))
 
 
-def test_volumes_are_not_resized():
-    sizes = {"s": np.array([1, 1, 2, 2, 2], "float32")}
-    proto = model(
-        [node("Resize", ["x", "", "s"], ["y"])], {"x": (1, 3, 4, 4, 4)}, {"y": None}, sizes
-    )
-    with pytest.raises(UnsupportedOpError, match="only sequences and images are read"):
-        import_onnx(proto)
+def test_places_of_what_a_constant_holds_are_known():
+    """As the upper triangle of a product is taken: where ones are is computed, of the file alone."""
+    nodes = [
+        node("Trilu", ["ones"], ["triangle"]),
+        node("NonZero", ["triangle"], ["places"]),
+        node("Transpose", ["places"], ["indices"]),
+        node("GatherND", ["x", "indices"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (4, 4)}, {"y": None}, {"ones": np.ones((4, 4), "float32")})
+    x = RNG.normal(size=(4, 4)).astype("float32")
+    np.testing.assert_array_equal(run_relax(import_onnx(proto), x)[0], x[np.triu_indices(4)])

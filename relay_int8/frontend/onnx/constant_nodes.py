@@ -14,7 +14,7 @@ from relay_int8.frontend.onnx.indices import gathered_elements
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Operators that move values or make them of shapes: no rounding, whatever the type.
+# Operators that move values, find them or make them of shapes: no rounding, whatever the type.
 MOVES = {
     "Cast",
     "Concat",
@@ -23,6 +23,7 @@ MOVES = {
     "Flatten",
     "Gather",
     "Identity",
+    "NonZero",
     "Range",
     "Reshape",
     "Slice",
@@ -30,6 +31,7 @@ MOVES = {
     "Squeeze",
     "Tile",
     "Transpose",
+    "Trilu",
     "Unsqueeze",
 }
 

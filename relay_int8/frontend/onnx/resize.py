@@ -22,6 +22,8 @@ WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
 
 SEQUENCE = 3
 """Axes of one: it is resized as an image of one row."""
+VOLUME = 5
+VOLUME_MODES = ("nearest", "linear")
 
 MIDDLES = (b"half_pixel", b"pytorch_half_pixel")
 OLD_NEAREST = "simple"
@@ -43,13 +45,17 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     if given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise NotImplementedError("it keeps the aspect ratio; write the sizes themselves")
     x_shape = shape(x)
-    if len(x_shape) not in (SEQUENCE, SEQUENCE + 1):
-        raise NotImplementedError(f"it resizes {list(x_shape)}; only sequences and images are read")
+    if len(x_shape) not in (SEQUENCE, SEQUENCE + 1, VOLUME):
+        raise NotImplementedError(
+            f"it resizes {list(x_shape)}; only sequences, images and volumes are read"
+        )
     axes = [int(axis) % len(x_shape) for axis in given.pop("axes", range(len(x_shape)))]
     wanted = _sizes(x_shape, axes, scales, sizes)
     if wanted[:2] != list(x_shape[:2]):
         raise NotImplementedError(f"it resizes {list(x_shape)} to {wanted}, batch or channels too")
     mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
+    if len(wanted) == VOLUME:
+        _refuse_volume(given.get("mode", b"nearest").decode(), mode, antialias=antialias)
     if mode == "align_corners" and (pixel := aligned_pixel(x, wanted[2:])) is not None:
         return pixel
     factors = None if scales is None else constant(scales)
@@ -74,6 +80,14 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     image = bb.emit(relax.op.reshape(x, (n, c, 1, length)))
     row = bb.emit(_resized(bb, image, roi, [*wanted[:2], 1, wanted[2]], given))
     return relax.op.reshape(row, wanted)
+
+
+def _refuse_volume(filter_name: str, mode: str, *, antialias: bool) -> None:
+    if filter_name not in VOLUME_MODES or antialias or mode == "tf_crop_and_resize":
+        kind = f"{filter_name}{' with antialias' if antialias else ''} at {mode}"
+        raise NotImplementedError(
+            f"it resizes a volume, {kind}; nearest and linear are read, of whole volumes"
+        )
 
 
 def _resized(

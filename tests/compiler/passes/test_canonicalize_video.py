@@ -63,6 +63,35 @@ def test_patches_are_frames_without_a_slice():
 
 
 @pytest.mark.parametrize(
+    ("sizes", "mode", "places"),
+    [
+        ((12, 14, 16), "nearest", "asymmetric"),
+        ((12, 14, 16), "linear", "half_pixel"),
+        ((9, 4, 11), "linear", "align_corners"),
+        ((3, 7, 8), "linear", "pytorch_half_pixel"),
+        ((6, 14, 5), "linear", "asymmetric"),
+    ],
+)
+def test_volumes_are_resized_along_frames_and_within(
+    sizes: tuple[int, ...], mode: str, places: str
+):
+    at = {"mode": mode, "coordinate_transformation_mode": places, "nearest_mode": "floor"}
+    found = operators(
+        [
+            node("Conv", ["x", "w"], ["c"]),
+            node("Resize", ["c", "", "", "sizes"], ["r"], **at),
+            node("Conv", ["r", "v"], ["y"]),
+        ],
+        w=weights(5, 4, 1, 1, 1),
+        v=weights(3, 5, 1, 1, 1),
+        sizes=np.array([2, 5, *sizes]),
+    )
+    changed = (sizes[0] != X.shape[2]) + (sizes[1:] != X.shape[3:])
+    assert found.count("image.resize2d") == changed
+    assert found.count("permute_dims") == 2  # the input's and the result's
+
+
+@pytest.mark.parametrize(
     "between",
     [
         [node("Relu", ["c"], ["d"])],

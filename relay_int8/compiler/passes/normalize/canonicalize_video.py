@@ -8,7 +8,8 @@ A kernel of one frame sees frames one by one. One of k frames sees frames whose 
 of k frames of the video, one behind the other in each group: a reshape where its steps are of k
 frames and nothing is padded, as patches of a video are; else k slices of the padded video, joined.
 What follows element by element, batch norms, joins of channels and pooling within frames moves in
-front of the permutation behind it: between two convolutions nothing is left of both.
+front of the permutation behind it: between two convolutions nothing is left of both. A video is
+resized along its frames, each as one row of an image, and then frame by frame.
 
 Place:  after CanonicalizeSequence, before CanonicalizeQdq: what comes then knows images alone.
 Exact:  the same products; of floats the order of the sum may differ.
@@ -17,6 +18,7 @@ Exact:  the same products; of floats the order of the sum may differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tvm
 from tvm import IRModule, relax
@@ -82,6 +84,8 @@ class _Canonicalizer:
             return self._joined(scope, value)
         if op in ("nn.max_pool3d", "nn.avg_pool3d"):
             return self._pool(scope, value)
+        if op == "image.resize3d":
+            return self._resized(scope, value)
         if op in ELEMENTWISE and any(arg in self._frames for arg in value.args):
             return self._elementwise(scope, value)
         return None
@@ -158,6 +162,24 @@ class _Canonicalizer:
             count_include_pad=bool(attrs.count_include_pad),
         )
 
+    def _resized(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
+        """Return the frames at the times that are wanted, then each in the size that is wanted."""
+        attrs = value.attrs
+        if attrs.layout != "NCDHW" or not isinstance(value.args[0], relax.Var):
+            return Declined(f"its layout is {attrs.layout}, not NCDHW")
+        n, c, t, h, w = shape(value.args[0])
+        times, *size = shape(value)[FRAMES:]
+        frames = self._raised(scope, value.args[0])
+        if times == t:
+            return _resize(attrs, frames, size)
+        # All of a frame is a row of an image: times are rows without moving anything.
+        rows = scope.emit("rows", relax.op.reshape(frames, (n, 1, t, c * h * w)))
+        resized = scope.emit("times", _resize(attrs, rows, (times, c * h * w)))
+        frames_of_times = relax.op.reshape(resized, (n * times, c, h, w))
+        if (h, w) == tuple(size):
+            return frames_of_times
+        return _resize(attrs, scope.emit("resized", frames_of_times), size)
+
     def _joined(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
         fields = list(value.args[0].fields) if isinstance(value.args[0], relax.Tuple) else []
         known = any(field in self._frames for field in fields)
@@ -193,6 +215,19 @@ class _Canonicalizer:
         if array is not None:
             return relax.const(array.reshape(flat), str(array.dtype))
         return scope.bind(f"{scope.name}/{operand.name}", relax.op.reshape(operand, flat))
+
+
+def _resize(attrs: Any, x: relax.Var, size: Sequence[int]) -> relax.Expr:
+    """Resize images as ``attrs`` say of videos: each axis is resized by itself."""
+    return relax.op.image.resize2d(
+        x,
+        tuple(size),
+        layout="NCHW",
+        method=attrs.method,
+        coordinate_transformation_mode=attrs.coordinate_transformation_mode,
+        rounding_method=attrs.rounding_method,
+        cubic_alpha=float(attrs.cubic_alpha),
+    )
 
 
 def _within(extents: Sequence[int]) -> list[int]:

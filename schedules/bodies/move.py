@@ -39,7 +39,7 @@ def _moved(point: OutputElement) -> Expr:
     value = point.at("x", index)
     if point.spec.move != "pad":
         return value
-    return tirx.if_then_else(_is_inside(point.spec, index), value, point.param("fill"))
+    return tirx.if_then_else(_is_inside(point, index), value, point.param("fill"))
 
 
 def _copy(spec: Move, index: Sequence[Expr]) -> Sequence[Any]:
@@ -138,12 +138,16 @@ _SOURCES: dict[str, Callable[[Move, Sequence[Expr]], Sequence[Any]]] = {
 }
 
 
-def _is_inside(spec: Move, index: Sequence[Any]) -> Expr:
-    """Say whether an index of a padded axis lies inside x."""
+def _is_inside(point: OutputElement, index: Sequence[Any]) -> Expr:
+    """Say whether an index of a padded axis, or the block that it is in, lies inside x."""
+    spec, block = point.spec, point.layouts.output.block
     inside: Any = tirx.const(True, "bool")
-    for i, x_size, y_size in zip(index, spec.x_shape, spec.y_shape, strict=True):
-        if not is_same(x_size, y_size):
-            inside = tirx.all(inside, i >= 0, i < x_size)
+    for axis, (i, x_size) in enumerate(zip(index, spec.x_shape, strict=True)):
+        if is_same(x_size, spec.y_shape[axis]):
+            continue
+        if axis == 1 and block and _keeps_blocks(spec, block):
+            i, x_size = i // block, x_size // block
+        inside = tirx.all(inside, i >= 0, i < x_size)
     return inside
 
 
@@ -193,6 +197,8 @@ def _keeps_blocks(spec: Move, block: int) -> bool:
     """Say whether every block of channels of y lies in one block of x."""
     if is_same(spec.x_shape[1], spec.y_shape[1]):
         return True
+    if spec.move == "pad":
+        return bool(spec.arguments[1] % block == 0 and spec.x_shape[1] % block == 0)
     begin, step = (spec.arguments[1], spec.arguments[5]) if spec.move == "slice" else (1, 1)
     return bool(begin % block == 0 and step == 1)
 

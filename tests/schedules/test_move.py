@@ -69,6 +69,18 @@ def test_move(name, layout):
 
 
 @pytest.mark.parametrize("layout", [NCHW4C, NCHW16C], ids=label)
+def test_pads_of_whole_blocks_of_channels(layout):
+    spec = Move(
+        move="pad",
+        x_shape=(2, 32, 6, 10),
+        y_shape=(2, 80, 6, 11),
+        arguments=(0, 16, 0, 1),
+        x="uint8",
+    )
+    check(spec, FILL, layout)
+
+
+@pytest.mark.parametrize("layout", [NCHW4C, NCHW16C], ids=label)
 def test_shuffles_that_move_whole_blocks(layout):
     check(moves(64)["interleave"], {}, layout)
     check(moves(16)["space to depth"], {}, layout)

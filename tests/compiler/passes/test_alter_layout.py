@@ -61,6 +61,17 @@ def test_reshape_of_a_pooled_vector_moves_no_byte():
     assert list(calls) == ["x:int", "c", "pool", "y"]
 
 
+@pytest.mark.parametrize(("channels", "repacks"), [(32, 0), (24, 1)])
+def test_frames_become_channels_by_whole_blocks_of_these(channels: int, repacks: int):
+    net = NetworkWriter((1, 16, 9, 9))
+    c = net.relu("c", net.conv("c/bias", net.x, 2 * channels, 3))
+    frames = net.emit("frames", relax.op.reshape(c, (2, channels, 7, 7)))
+    y = net.conv("y", frames, 16, 1)
+    calls = lowered_calls(net.module(y))
+    moves = [name for name in calls if name not in ("x:int", "c", "y", "y:row")]
+    assert len(moves) == repacks
+
+
 def test_equal_layers_share_one_kernel():
     net = NetworkWriter((1, 16, 8, 8))
     y = net.x

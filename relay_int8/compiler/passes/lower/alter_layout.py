@@ -124,10 +124,12 @@ class _LayoutWriter:
     def _wish(self, var: relax.Var, output: Layout) -> tuple[Layouts, int]:
         """Return the layouts a kernel would like, and 1 if it takes no others, else 0.
 
-        Axes that a reshape or a transposition gives other names want none that are in blocks.
+        Axes that a reshape or a transposition gives other names want none that are in blocks,
+        unless these stay whole.
         """
         spec, template = self._specs[var], self._templates[var]
         renamed = isinstance(spec, Move) and spec.move in ("reshape", "transpose")
+        renamed = renamed and not _keeps_blocks(spec, output)
         free = [output if _is_image(spec, name) and not renamed else ROW for name in spec.tensors]
         liked = template.layouts(spec, Layouts(inputs=tuple(free), output=output))
         plain = template.layouts(spec, Layouts(inputs=(ROW,) * len(free), output=ROW))
@@ -259,10 +261,22 @@ def _moves_nothing(spec: Move, layouts: Layouts) -> bool:
         return (
             output == ROW and spec.arguments == (0, 2, 3, 1) and _lies_as_nhwc(source, spec.x_shape)
         )
+    if spec.move == "reshape" and source == output and _keeps_blocks(spec, output):
+        return True
     if spec.move != "reshape" or output != ROW:
         return False
     blocks = source.block or 1  # one pixel lies in NHWC as it does row by row
     return source == ROW or (spec.x_shape[2:] == (1, 1) and not spec.x_shape[1] % blocks)
+
+
+def _keeps_blocks(spec: Spec, layout: Layout) -> bool:
+    """Whether a move makes other images of the same blocks of channels, in their order."""
+    if not isinstance(spec, Move) or spec.move != "reshape" or not layout.block:
+        return False
+    dims = spec.x_shape, spec.y_shape
+    if not all(len(shape) == 4 for shape in dims) or spec.x_shape[2:] != spec.y_shape[2:]:
+        return False
+    return not any(shape[1] % layout.block for shape in dims)
 
 
 def _lies_as_nhwc(layout: Layout, dims: tuple[int, ...]) -> bool:

@@ -6,7 +6,8 @@
 
 A kernel of one frame sees frames one by one. One of k frames sees frames whose channels are those
 of k frames of the video, one behind the other in each group: a reshape where its steps are of k
-frames and nothing is padded, as patches of a video are; else k slices of the padded video, joined.
+frames and nothing is padded, as patches of a video are; else k slices of the padded video, joined:
+of an image that has all frames as its channels, where the next step is the next frame.
 What follows element by element, batch norms, joins of channels and pooling within frames moves in
 front of the permutation behind it: between two convolutions nothing is left of both. A video is
 resized along its frames, each as one row of an image, and then frame by frame.
@@ -130,6 +131,8 @@ class _Canonicalizer:
         is_patch = taps == stride and dilation == 1 and t == count * taps and not is_padded
         if is_patch and groups == 1:
             return scope.emit("taps", relax.op.reshape(frames, (n * count, taps * c, h, w)))
+        if groups == stride == 1:
+            return self._neighbours(scope, value, frames, taps)
         x = scope.emit("split", relax.op.reshape(frames, (n, t, c, h, w)))
         if is_padded:
             x = scope.emit("pad", relax.op.nn.pad(x, [0, 0, front, back, *[0] * 6]))
@@ -143,6 +146,28 @@ class _Canonicalizer:
             parts.append(scope.emit(f"tap{tap}/groups", grouped))
         joined = parts[0] if taps == 1 else scope.emit("joined", relax.op.concat(parts, 2))
         return scope.emit("taps", relax.op.reshape(joined, (n * count, taps * c, h, w)))
+
+    def _neighbours(
+        self, scope: Scope, value: relax.Call, frames: relax.Var, taps: int
+    ) -> relax.Var:
+        """Return what ``_taps`` does, where steps are of one frame and there is one group.
+
+        Frames are channels of one image on the way: blocks of them are copied, nothing is turned.
+        """
+        attrs, count = value.attrs, shape(value)[FRAMES]
+        n, c, t, h, w = shape(value.args[0])
+        front, back, dilation = (int(attrs.padding[0]), int(attrs.padding[3]), attrs.dilation[0])
+        x = scope.emit("side_by_side", relax.op.reshape(frames, (n, t * c, h, w)))
+        if front or back:
+            x = scope.emit("pad", relax.op.nn.pad(x, [0, 0, front * c, back * c, 0, 0, 0, 0]))
+        parts = []
+        for tap in range(taps):
+            first = tap * int(dilation) * c
+            part = relax.op.strided_slice(x, [1], [first], [first + count * c])
+            part = scope.emit(f"tap{tap}", part)
+            own = relax.op.reshape(part, (n * count, c, h, w))
+            parts.append(scope.emit(f"tap{tap}/frames", own))
+        return scope.emit("taps", relax.op.concat(parts, 1))
 
     def _pool(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
         attrs = value.attrs

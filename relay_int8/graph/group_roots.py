@@ -110,7 +110,7 @@ class FunctionIndex:
 
 
 def composed_groups(
-    index: FunctionIndex, biases: set[relax.Var], attention: bool
+    index: FunctionIndex, biases: set[relax.Var], *, attention: bool, functions: bool
 ) -> Iterator[Group]:
     """Yield the groups of several operators: products of activations, functions, moves."""
     parts = (index.values, index.readers, index.results)
@@ -122,7 +122,7 @@ def composed_groups(
     in_affines = {var for affine in affines for var, _ in affine.members}
     for affine in affines:
         yield _chain(AFFINE, affine, affine=affine)
-    for function in find_functions(*parts, taken | in_affines):
+    for function in find_functions(*parts, taken | in_affines) if functions else ():
         yield _chain("function", function, function=function)
     for shuffle in find_shuffles(*parts):
         if not any(var in taken for var, _ in shuffle.members):

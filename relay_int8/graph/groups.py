@@ -55,13 +55,14 @@ def find_groups(
     attention
         Whether attention is one group; otherwise its two products and its softmax are.
     functions
-        Whether layers absorb functions at all.
+        Whether trees of operators are functions, and layers absorb them. Otherwise each operator is
+        by itself, as kernels of floats have it.
     """
     reader = FunctionIndex(func)
     groups: dict[relax.Var, Group] = {}
     absorbed: set[relax.Var] = set()
     biases = _biases(reader)
-    for group in composed_groups(reader, set(biases), attention):
+    for group in composed_groups(reader, set(biases), attention=attention, functions=functions):
         groups[group.members[0]] = group
         absorbed.update(group.members[1:])
     for var, value in reader.values.items():

@@ -44,6 +44,14 @@ def test_a_product_of_several_rows_is_one_of_two_axes_between_reshapes():
     assert dataflow.shape(list(calls.values())[-1]) == (2, 3, 5)
 
 
+def test_a_gate_and_its_product_are_kernels():
+    """Together they are one function, of which there are tables, but no kernel of floats."""
+    net = NetworkWriter((1, 4, 6, 5))
+    gate = net.emit("gate", relax.op.sigmoid(net.x))
+    calls = lowered(net.module(net.emit("y", relax.op.multiply(net.x, gate))))
+    assert [spec_of(value).kind for value in calls.values()] == ["sigmoid", "binary"]
+
+
 def test_what_has_no_kernel_stays(expect_rewrite):
     net = NetworkWriter((1, 4, 6, 5))
     s = net.emit("s", relax.op.erf(net.x))

@@ -132,7 +132,7 @@ class _Canonicalizer:
         if is_patch and groups == 1:
             return scope.emit("taps", relax.op.reshape(frames, (n * count, taps * c, h, w)))
         if groups == stride == 1:
-            return self._neighbours(scope, value, frames, taps)
+            return _neighbours(scope, value, frames, taps)
         x = scope.emit("split", relax.op.reshape(frames, (n, t, c, h, w)))
         if is_padded:
             x = scope.emit("pad", relax.op.nn.pad(x, [0, 0, front, back, *[0] * 6]))
@@ -146,28 +146,6 @@ class _Canonicalizer:
             parts.append(scope.emit(f"tap{tap}/groups", grouped))
         joined = parts[0] if taps == 1 else scope.emit("joined", relax.op.concat(parts, 2))
         return scope.emit("taps", relax.op.reshape(joined, (n * count, taps * c, h, w)))
-
-    def _neighbours(
-        self, scope: Scope, value: relax.Call, frames: relax.Var, taps: int
-    ) -> relax.Var:
-        """Return what ``_taps`` does, where steps are of one frame and there is one group.
-
-        Frames are channels of one image on the way: blocks of them are copied, nothing is turned.
-        """
-        attrs, count = value.attrs, shape(value)[FRAMES]
-        n, c, t, h, w = shape(value.args[0])
-        front, back, dilation = (int(attrs.padding[0]), int(attrs.padding[3]), attrs.dilation[0])
-        x = scope.emit("side_by_side", relax.op.reshape(frames, (n, t * c, h, w)))
-        if front or back:
-            x = scope.emit("pad", relax.op.nn.pad(x, [0, 0, front * c, back * c, 0, 0, 0, 0]))
-        parts = []
-        for tap in range(taps):
-            first = tap * int(dilation) * c
-            part = relax.op.strided_slice(x, [1], [first], [first + count * c])
-            part = scope.emit(f"tap{tap}", part)
-            own = relax.op.reshape(part, (n * count, c, h, w))
-            parts.append(scope.emit(f"tap{tap}/frames", own))
-        return scope.emit("taps", relax.op.concat(parts, 1))
 
     def _pool(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
         attrs = value.attrs
@@ -240,6 +218,26 @@ class _Canonicalizer:
         if array is not None:
             return relax.const(array.reshape(flat), str(array.dtype))
         return scope.bind(f"{scope.name}/{operand.name}", relax.op.reshape(operand, flat))
+
+
+def _neighbours(scope: Scope, value: relax.Call, frames: relax.Var, taps: int) -> relax.Var:
+    """Return the frames that a convolution reads, where its steps are of one frame, in one group.
+
+    Frames are channels of one image on the way: blocks of them are copied, nothing is turned.
+    """
+    attrs, count = value.attrs, shape(value)[FRAMES]
+    n, c, t, h, w = shape(value.args[0])
+    front, back, dilation = int(attrs.padding[0]), int(attrs.padding[3]), int(attrs.dilation[0])
+    x = scope.emit("side_by_side", relax.op.reshape(frames, (n, t * c, h, w)))
+    if front or back:
+        x = scope.emit("pad", relax.op.nn.pad(x, [0, 0, front * c, back * c, 0, 0, 0, 0]))
+    parts = []
+    for tap in range(taps):
+        first = tap * dilation * c
+        part = scope.emit(f"tap{tap}", relax.op.strided_slice(x, [1], [first], [first + count * c]))
+        own = relax.op.reshape(part, (n * count, c, h, w))
+        parts.append(scope.emit(f"tap{tap}/frames", own))
+    return scope.emit("taps", relax.op.concat(parts, 1))
 
 
 def _resize(attrs: Any, x: relax.Var, size: Sequence[int]) -> relax.Expr:

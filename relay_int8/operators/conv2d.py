@@ -28,6 +28,17 @@ class Conv2d(Linear):
     weight_axis = 0
     channel_axis = 1
 
+    def is_worth_alone(self, group: Group) -> bool:
+        """Whether a result is a sum of products.
+
+        Of a batch norm that follows no convolution it is one: between floats it would be two more
+        roundings, of a tensor that it may magnify, for nothing.
+        """
+        weight = group.weight
+        if weight is None or math.prod(weight.values.shape[1:]) > 1:
+            return True
+        return not self.groups(group) == len(weight.values) > 1
+
     def refusal(self, group: Group) -> str | None:
         """Say where weights are not constant, or layouts not NCHW and OIHW."""
         attrs = group.root.attrs

@@ -29,7 +29,7 @@ class Operator:
     kind: ClassVar[str] = ""
 
     pays_alone: ClassVar[bool] = False
-    """Whether integers are worth it whatever its neighbours are: products with weights."""
+    """Whether its kind is worth integers by itself: products with weights."""
 
     requantizes: ClassVar[bool] = False
     """Whether it gives its result in any scale, so also in the one that its reader wants."""
@@ -51,6 +51,10 @@ class Operator:
 
     takes_constants: ClassVar[bool] = False
     """Whether :meth:`evaluate` computes it too where constant operands refuse integers."""
+
+    def is_worth_alone(self, group: Group) -> bool:
+        """Whether integers are worth it for ``group``, whatever its neighbours are."""
+        return self.pays_alone
 
     def refusal(self, group: Group) -> str | None:
         """Say why ``group`` has no integer form, or None; shapes and types have been looked at."""

@@ -18,11 +18,11 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import CONV2D, Group, Leaky, Smooth, adds_values
+from relay_int8.graph.group import Group, Leaky, Smooth, adds_values
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Cause, LayerPlan, Plan, TensorPlan
 from relay_int8.numerics.qparams import PlannedScheme
-from relay_int8.operators.registry import float_refusal, linear_of, operator_of, refusal
+from relay_int8.operators.registry import float_refusal, operator_of, refusal
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import separate_functions
 from relay_int8.quantization.kept_float.rules import exact_moves, spoiled_layers
@@ -178,24 +178,13 @@ def _reasons(
     while changed:  # a float operator may leave its neighbours without a reason to be integer
         changed = False
         for group in groups:
-            if _pays_alone(group, config) or reasons[group.name] is not None:
+            operator = operator_of(group)
+            pays = operator.pays_alone if config.require_int8 else operator.is_worth_alone(group)
+            if pays or reasons[group.name] is not None:
                 continue
             reasons[group.name] = _not_worth(group)
             changed |= reasons[group.name] is not None
     return reasons
-
-
-def _pays_alone(group: Group, config: QuantConfig) -> bool:
-    """Whether integers pay without integer neighbours: sums of products do.
-
-    A batch norm that follows no convolution is one product a number: between floats it would be
-    two more roundings, of a tensor that it may magnify, for nothing. It is a layer nevertheless
-    where integers are required of all layers.
-    """
-    if group.kind != CONV2D or config.require_int8:
-        return operator_of(group).pays_alone
-    rows = group.weight_rows
-    return not (rows[0].size == 1 and linear_of(group).groups(group) == len(rows) > 1)
 
 
 def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from tvm.target import Target
 
@@ -27,8 +26,6 @@ from relay_int8.tuning.winner import by_task, winner
 from schedules.space import version
 from schedules.task import Task
 from schedules.template import ScheduleError
-
-Value = TypeVar("Value")
 
 
 def merge(sources: Sequence[Path], output: Path) -> LogManifest:
@@ -75,32 +72,28 @@ def prune(folder: Path, *, database: bool = True) -> int:
     """
     dropped = 0
     for path in logs(folder):
-        every, recorded = read_trials(path), read_manifest(path)
-        with damaged(path):
-            stale = _stale(recorded)
-        trials = [trial for trial in every if trial.task not in stale]
+        every = read_trials(path)
+        manifest = _without_stale(path, read_manifest(path))
+        trials = [trial for trial in every if trial.task in manifest.kernels]
         kept = [trial for of_task in by_task(trials).values() for trial in _decisive(of_task)]
         dropped += len(every) - len(kept)
-        manifest = dataclasses.replace(
-            recorded,
-            kernels=_without(recorded.kernels, stale),
-            occurrences=_without(recorded.occurrences, stale),
-        )
         manifest = dataclasses.replace(manifest, results=_spent(manifest, trials))
         _write(path, manifest, kept, database=database)
     return dropped
 
 
-def _stale(manifest: LogManifest) -> frozenset[str]:
-    """Return the kernels of a log that templates make otherwise by now, or not at all."""
+def _without_stale(path: Path, manifest: LogManifest) -> LogManifest:
+    """Return the manifest of ``path`` without kernels that templates make otherwise, or no more."""
     if manifest.refusal():
-        return frozenset()
-    target = Target(dict(manifest.target))
-    return frozenset(key for key in manifest.kernels if not _is_current(manifest, key, target))
-
-
-def _without(values: Mapping[str, Value], keys: Collection[str]) -> dict[str, Value]:
-    return {key: value for key, value in values.items() if key not in keys}
+        return manifest
+    with damaged(path):
+        target = Target(dict(manifest.target))
+        current = {key for key in manifest.kernels if _is_current(manifest, key, target)}
+    return dataclasses.replace(
+        manifest,
+        kernels={key: value for key, value in manifest.kernels.items() if key in current},
+        occurrences={key: count for key, count in manifest.occurrences.items() if key in current},
+    )
 
 
 def _spent(manifest: LogManifest, trials: Sequence[Trial]) -> dict[str, float]:

@@ -58,7 +58,7 @@ class BorderedAxis:
         first, last = self.middle
         if len(self.classes) == 1:
             return tirx.const(0, "int64")
-        if self.classes == (*range(first + 1), *range(last + 1, self.out)):
+        if self.classes == (*range(first + 1), *range(last + 1, self.out)):  # two operations do
             return tirx.min(position, first) + tirx.max(position - last, 0)
         return sum(
             ((position >= start).astype("int64") for start in self.classes[1:]),

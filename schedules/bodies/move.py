@@ -145,7 +145,7 @@ def _is_inside(point: OutputElement, index: Sequence[Any]) -> Expr:
     for axis, (i, x_size) in enumerate(zip(index, spec.x_shape, strict=True)):
         if is_same(x_size, spec.y_shape[axis]):
             continue
-        if axis == 1 and block and _keeps_blocks(spec, block):
+        if axis == 1 and block and keeps_blocks(spec, block):
             i, x_size = i // block, x_size // block
         inside = tirx.all(inside, i >= 0, i < x_size)
     return inside
@@ -170,7 +170,7 @@ def _run(spec: Move, layouts: Layouts) -> int:
     contiguous = [spec.move == "slice" and spec.arguments[len(kept) + axis] == 1 for axis in order]
     run = next((i for i, same in enumerate(reversed(kept)) if not same), rank)
     if layout.block:
-        return run + 1 if _keeps_blocks(spec, layout.block) else 0
+        return run + 1 if keeps_blocks(spec, layout.block) else 0
     # A slice of the next axis is still one run.
     return run + 1 if run < len(kept) and contiguous[-run - 1] else run
 
@@ -193,8 +193,13 @@ def _pieces(spec: Move, layouts: Layouts) -> int:
     return source.block if spec.x_shape[1] % source.block == 0 else 0
 
 
-def _keeps_blocks(spec: Move, block: int) -> bool:
-    """Say whether every block of channels of y lies in one block of x."""
+def keeps_blocks(spec: Move, block: int) -> bool:
+    """Say whether every block of channels of y lies in one block of x; transpose, shuffle apart."""
+    if spec.move == "reshape":  # to other images: of blocks in their order, if these stay whole
+        dims = spec.x_shape, spec.y_shape
+        if not len(dims[0]) == len(dims[1]) == 4 or any(dim[1] % block for dim in dims):
+            return False
+        return all(is_same(x, y) for x, y in zip(dims[0][2:], dims[1][2:], strict=True))
     if is_same(spec.x_shape[1], spec.y_shape[1]):
         return True
     if spec.move == "pad":

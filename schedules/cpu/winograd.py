@@ -124,8 +124,9 @@ class _Emitter:
 
     def _corner(self, tile: Expr) -> tuple[Expr, Expr]:
         """Return the row and the column of a tile's first output."""
-        across, (down_step, across_step) = self.tiling.across, self.tiling.dilation
-        return _first(tile // across, down_step), _first(tile % across, across_step)
+        places = tile // self.tiling.across, tile % self.tiling.across
+        row, column = map(_first, places, self.spec.dilation)
+        return row, column
 
     def _read(self, n: Expr, tile: Expr, t: Expr, c: Expr, pixels: Any) -> None:
         """Emit the pixels of a tile at the points, for a register of channels."""
@@ -227,8 +228,6 @@ class _Emitter:
 
 def _first(tile: Any, step: int) -> Any:
     """Return the first row of a row of tiles, whose outputs are ``step`` apart; columns alike."""
-    if step == 1:
-        return tile * OUTPUTS
     return tile % step + tile // step * (OUTPUTS * step)
 
 

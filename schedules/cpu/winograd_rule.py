@@ -43,15 +43,12 @@ class Tiling:
         How many tiles there are; the last of each part may reach past the image.
     channels, out_blocks
         Input channels, a multiple of 16; blocks of 16 output channels.
-    dilation
-        Rows and columns from one output of a tile to the next.
     """
 
     down: int
     across: int
     channels: int
     out_blocks: int
-    dilation: tuple[int, int] = (1, 1)
 
     @classmethod
     def of(cls, spec: Conv2d) -> Tiling:
@@ -61,7 +58,7 @@ class Tiling:
             for size, step in zip(spec.out_size, spec.dilation, strict=True)
         )
         channels = -(-spec.in_channels // LANES) * LANES
-        return cls(down, across, channels, -(-spec.out_channels // LANES), spec.dilation)
+        return cls(down, across, channels, -(-spec.out_channels // LANES))
 
     @cached_property
     def count(self) -> int:

@@ -305,3 +305,10 @@ def test_a_scaling_between_integers_is_integer():
     scaled = net.conv("scaled", pooled, 8, 1, groups=8)
     plan = reasons(annotate(net.module(net.conv("b", scaled, 4, 1)), QuantConfig()))
     assert plan["scaled"] is None
+
+
+def test_a_convolution_with_computed_weights_has_a_reason():
+    net = NetworkWriter((1, 4, 5, 5))
+    weights = net.emit("w", relax.op.reshape(net.x, (25, 4, 1, 1)))
+    plan = annotate(net.module(net.emit("y", nn.conv2d(net.x, weights))), QuantConfig())
+    assert reasons(plan)["y"] == "its weights are not constant"

@@ -31,6 +31,7 @@ from relay_int8.graph.attributes import INPUT_LAYOUT, LAYOUTS, SPEC, TEMPLATE
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.any_size import of_any_size
+from schedules.bodies.move import keeps_blocks
 from schedules.layout import NHWC, ROW, Layout
 from schedules.selection import select
 from schedules.spec import LAST, DType, Move, Spec, sized, to_json
@@ -128,8 +129,11 @@ class _LayoutWriter:
         unless these stay whole.
         """
         spec, template = self._specs[var], self._templates[var]
-        renamed = isinstance(spec, Move) and spec.move in ("reshape", "transpose")
-        renamed = renamed and not _keeps_blocks(spec, output)
+        renamed = (
+            isinstance(spec, Move)
+            and spec.move in ("reshape", "transpose")
+            and not _shows_blocks(spec, output)
+        )
         free = [output if _is_image(spec, name) and not renamed else ROW for name in spec.tensors]
         liked = template.layouts(spec, Layouts(inputs=tuple(free), output=output))
         plain = template.layouts(spec, Layouts(inputs=(ROW,) * len(free), output=ROW))
@@ -261,7 +265,7 @@ def _moves_nothing(spec: Move, layouts: Layouts) -> bool:
         return (
             output == ROW and spec.arguments == (0, 2, 3, 1) and _lies_as_nhwc(source, spec.x_shape)
         )
-    if spec.move == "reshape" and source == output and _keeps_blocks(spec, output):
+    if source == output and _shows_blocks(spec, output):
         return True
     if spec.move != "reshape" or output != ROW:
         return False
@@ -269,14 +273,9 @@ def _moves_nothing(spec: Move, layouts: Layouts) -> bool:
     return source == ROW or (spec.x_shape[2:] == (1, 1) and not spec.x_shape[1] % blocks)
 
 
-def _keeps_blocks(spec: Spec, layout: Layout) -> bool:
-    """Whether a move makes other images of the same blocks of channels, in their order."""
-    if not isinstance(spec, Move) or spec.move != "reshape" or not layout.block:
-        return False
-    dims = spec.x_shape, spec.y_shape
-    if not all(len(shape) == 4 for shape in dims) or spec.x_shape[2:] != spec.y_shape[2:]:
-        return False
-    return not any(shape[1] % layout.block for shape in dims)
+def _shows_blocks(spec: Move, layout: Layout) -> bool:
+    """Whether a reshape is of images, and shows the same blocks of channels in their order."""
+    return spec.move == "reshape" and layout.block > 0 and keeps_blocks(spec, layout.block)
 
 
 def _lies_as_nhwc(layout: Layout, dims: tuple[int, ...]) -> bool:

@@ -15,11 +15,11 @@ from relay_int8.compiler.passes.lower.fuse_islands import FuseIslands
 from relay_int8.compiler.passes.lower.guard_division import GuardDivision
 from relay_int8.compiler.passes.lower.guard_indices import GuardIndices
 from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
+from relay_int8.compiler.passes.lower.inline_islands import InlineIslands
 from relay_int8.compiler.passes.lower.join_quantize import JoinQuantize
 from relay_int8.compiler.passes.lower.lower_arithmetic import LowerArithmetic
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.lower.multiply_powers import MultiplyPowers
-from relay_int8.compiler.passes.lower.parallel_islands import ParallelIslands
 from relay_int8.compiler.passes.lower.place_concats import PlaceConcats
 from relay_int8.compiler.passes.lower.realize import Realize
 from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
@@ -27,6 +27,8 @@ from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
+from relay_int8.compiler.passes.lower.vectorize_islands import VectorizeIslands
+from relay_int8.compiler.passes.lower.write_series import WriteSeries
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_guard import CanonicalizeGuard
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
@@ -142,7 +144,7 @@ def schedule_passes(
         *(
             [ThreadIslands(), SpellArguments()]
             if on_gpu
-            else [ScheduleIslands(), ParallelIslands()]
+            else [InlineIslands(), WriteSeries(), ScheduleIslands(), VectorizeIslands()]
         ),
         CheckKernels(),
         *([CheckLaunches()] if on_gpu else []),

@@ -98,12 +98,18 @@ def apply(sch: Schedule, block: SBlockRV, tiles: ElementwiseUnrolling) -> None:
     if "pieces" in annotations:
         loops[-1:] = sch.split(loops[-1], [None, int(annotations["pieces"])])
         run = 1
+    outer = arrange(sch, loops, run)
+    if tiles.unroll is not None:
+        sch.annotate(outer, "pragma_auto_unroll_max_step", tiles.unroll)
+
+
+def arrange(sch: Schedule, loops: list[LoopRV], run: int) -> LoopRV:
+    """Fuse loops of which the last ``run`` read and write contiguously; return the outermost."""
     is_parallel = extents(sch, loops) >= SERIAL_ELEMENTS
     outer = sch.fuse(*loops) if run == len(loops) else _apply_nested(sch, loops, run)
     if is_parallel:
         sch.parallel(outer)
-    if tiles.unroll is not None:
-        sch.annotate(outer, "pragma_auto_unroll_max_step", tiles.unroll)
+    return outer
 
 
 def _apply_nested(sch: Schedule, loops: list[LoopRV], run: int) -> LoopRV:

@@ -19,6 +19,37 @@ ERFC_SERIES = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592
 1.5e-7 where z >= 0; a_5 comes first. Source: Abramowitz and Stegun, Handbook of Mathematical
 Functions, 7.1.26."""
 
+EXP_RANGE = (-104.0, 89.0)
+"""What exp of any number is taken of: below it is 0 in float32, above infinity."""
+TANH_SERIES = (-0.0057051431, 0.0206391722, -0.0537397138, 0.1333144164, -0.3333328188)
+"""``tanh(x) = x + x**3 * p(x**2)`` to 5e-9 of it near 0, highest power first; fitted."""
+ERF_SERIES = (
+    7.852763e-05,
+    -8.009911429e-04,
+    5.188305691e-03,
+    -2.685381058e-02,
+    1.128358565e-01,
+    -3.76126260e-01,
+    1.1283791658,
+)
+"""``erf(x) = x * p(x**2)`` to 2e-9 of it near 0, highest power first; fitted."""
+SERIES_END = {"tanh": 0.625, "erf": 1.0}
+"""Up to which magnitude a function is the series above; behind it is made of exp."""
+LOG_SERIES = (
+    -0.0763837447,
+    0.1276380889,
+    -0.1315960829,
+    0.1420135840,
+    -0.1662338606,
+    0.2000124807,
+    -0.2500082033,
+    0.3333333144,
+)
+"""``log(1 + f) = f - f**2 / 2 + f**3 * p(f)`` to 6e-9 of it, 1 + f in [sqrt(1/2), sqrt(2)); fitted
+as the others: the greatest error least (Remez)."""
+LEAST_MANTISSA_BITS = 0x3F3504F3  # of sqrt(1/2)
+SUBNORMAL_STEPS = 23  # powers of two that subnormal numbers are multiplied by
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sigmoid(OperatorSpec):

@@ -14,7 +14,8 @@ from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-SCHEDULED = "tirx.is_scheduled"
+from relay_int8.compiler.islands import SCHEDULED
+
 PATTERN, REDUCTION = "op_pattern", 3  # as TVM's AnnotateTIROpPattern has it
 SHORT = 16  # elements of a row; shorter rows are not worth being read side by side
 

@@ -1,0 +1,38 @@
+"""Write functions of float islands as series that compilers vectorize.
+
+    Before:  y[i] = exp(x[i])                  a call of the C library for each element
+    After:   y[i] = let t0 = ... in ...        some twenty operations on a vector of elements
+
+Place:  after InlineIslands, on CPUs; kernels of a template have functions of their own.
+Exact:  within float rounding of the C library's (``schedules.bodies.series``), and with the same
+        bits on every target.
+"""
+
+from __future__ import annotations
+
+import tvm
+import tvm_ffi
+from tvm import IRModule, tirx
+
+from relay_int8.compiler.islands import is_island
+from schedules.bodies.series import FUNCTIONS
+
+
+@tvm.transform.module_pass(opt_level=0, name="WriteSeries")
+class WriteSeries:
+    """Write functions of float islands as series that compilers vectorize."""
+
+    def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        """Return the module with such functions written out; ``mod`` itself is left alone."""
+        mod = mod.clone()
+        for gvar, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc) and is_island(func):
+                mod[gvar] = tvm_ffi.structural_map(func, (tvm.ir.Call, _written))
+        return mod
+
+
+def _written(call: tvm.ir.Call) -> tvm.ir.Expr:
+    name = str(getattr(call.op, "name", "")).removeprefix("tirx.")
+    if name not in FUNCTIONS or str(call.ty.dtype) != "float32":
+        return call
+    return FUNCTIONS[name](call.args[0])

@@ -1,0 +1,141 @@
+"""exp, tanh, erf and log of a float32 number, as expressions that compilers vectorize.
+
+What TVM writes for these calls the C library for each element. Here every operation is written
+out, so that LLVM takes a vector of elements at a time, and rounds alike on all targets.
+
+Exact:  as docs/design.md writes them down. What is not a number stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import tirx
+from tvm.tirx import Expr
+
+from schedules.bodies.exponential import exp as exp_of_negative
+from schedules.bodies.expressions import blend, fma
+from schedules.spec.functions import (
+    ERF_SERIES,
+    ERFC_SERIES,
+    ERFC_STEP,
+    EXP_RANGE,
+    EXP_SERIES,
+    LEAST_EXP_ARGUMENT,
+    LEAST_MANTISSA_BITS,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    LOG_SERIES,
+    SERIES_END,
+    SUBNORMAL_STEPS,
+    TANH_SERIES,
+)
+
+SIGN, MANTISSA, BIAS = -(1 << 31), (1 << 23) - 1, 127
+LEAST_NORMAL = 2.0**-126
+
+
+class _Steps:
+    """Values that an expression reads several times, each computed once."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[tirx.Var, Expr]] = []
+
+    def hold(self, value: Expr) -> Expr:
+        """Return a name of ``value``."""
+        var = tirx.Var(f"t{len(self._held)}", str(value.ty.dtype))
+        self._held.append((var, value))
+        return var
+
+    def then(self, result: Expr) -> Expr:
+        """Return ``result`` behind the values that it reads."""
+        for var, value in reversed(self._held):
+            result = tirx.Let(var, value, result)
+        return result
+
+
+def exp(x: Expr) -> Expr:
+    """Return exp of ``x``; 0 far below 0, infinity far above."""
+    steps = _Steps()
+    least, greatest = map(_number, EXP_RANGE)
+    # In this order of operands what is not a number passes.
+    a = steps.hold(tirx.min(greatest, tirx.max(least, x)))
+    whole = steps.hold(tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * _number(LOG2_E)))
+    n = steps.hold(whole.astype("float32"))
+    r = steps.hold(fma(n, _number(-LN2_LOW), fma(n, _number(-LN2_HIGH), a)))
+    half = steps.hold(whole >> 1)
+    return steps.then(_series(EXP_SERIES, r) * _power_of_two(half) * _power_of_two(whole - half))
+
+
+def tanh(x: Expr) -> Expr:
+    """Return the hyperbolic tangent of ``x``."""
+    steps = _Steps()
+    x = steps.hold(x)
+    a = steps.hold(_magnitude(x))
+    z = steps.hold(x * x)
+    near = fma(x * z, _series(TANH_SERIES, z), x)
+    # -2 |x| in this order: a limit first, so that what is not a number passes.
+    argument = steps.hold(tirx.max(_number(LEAST_EXP_ARGUMENT), a * _number(-2)))
+    e = steps.hold(exp_of_negative(argument, steps.hold))
+    far = _with_sign((_number(1) - e) / (_number(1) + e), x)
+    return steps.then(blend(a < _number(SERIES_END["tanh"]), near, far))
+
+
+def erf(x: Expr) -> Expr:
+    """Return the error function of ``x``."""
+    steps = _Steps()
+    x = steps.hold(x)
+    a = steps.hold(_magnitude(x))
+    near = x * _series(ERF_SERIES, steps.hold(x * x))
+    s = steps.hold(_number(1) / fma(_number(ERFC_STEP), a, _number(1)))
+    argument = steps.hold(tirx.max(_number(LEAST_EXP_ARGUMENT), a * (_number(0) - a)))
+    e = exp_of_negative(argument, steps.hold)
+    far = _with_sign(fma(_number(0) - _series(ERFC_SERIES, s) * s, e, _number(1)), x)
+    return steps.then(blend(a < _number(SERIES_END["erf"]), near, far))
+
+
+def log(x: Expr) -> Expr:
+    """Return the natural logarithm of ``x``; minus infinity of 0, no number below."""
+    steps = _Steps()
+    x = steps.hold(x)
+    is_small = x < _number(LEAST_NORMAL)
+    normal = steps.hold(blend(is_small, x * _number(2.0**SUBNORMAL_STEPS), x))
+    bits = steps.hold(tirx.reinterpret("int32", normal) - LEAST_MANTISSA_BITS)
+    whole = (bits >> 23) - is_small.astype("int32") * SUBNORMAL_STEPS
+    k = steps.hold(whole.astype("float32"))
+    mantissa = tirx.reinterpret("float32", (bits & MANTISSA) + LEAST_MANTISSA_BITS)
+    f = steps.hold(mantissa - _number(1))
+    tail = steps.hold(f * f) * fma(f, _series(LOG_SERIES, f), _number(-0.5))
+    y = fma(k, _number(LN2_HIGH), fma(k, _number(LN2_LOW), tail) + f)
+    ends = blend(x.equal(_number(0)), _number(float("-inf")), _number(float("nan")))
+    is_finite = x < _number(float("inf"))  # and no other than numbers
+    return steps.then(blend(x > _number(0), blend(is_finite, y, x), ends))
+
+
+FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {"exp": exp, "tanh": tanh, "erf": erf, "log": log}
+"""TVM's name of a function -> the function."""
+
+
+def _series(coefficients: Sequence[float], x: Expr) -> Expr:
+    p = _number(coefficients[0])
+    for coefficient in coefficients[1:]:
+        p = fma(p, x, _number(coefficient))
+    return p
+
+
+def _power_of_two(k: Expr) -> Expr:
+    return tirx.reinterpret("float32", (k + BIAS) << 23)
+
+
+def _magnitude(x: Expr) -> Expr:
+    return tirx.reinterpret("float32", tirx.reinterpret("int32", x) & ~SIGN)
+
+
+def _with_sign(magnitude: Expr, x: Expr) -> Expr:
+    sign = tirx.reinterpret("int32", x) & tirx.const(SIGN, "int32")
+    return tirx.reinterpret("float32", tirx.reinterpret("int32", magnitude) | sign)
+
+
+def _number(value: float) -> Expr:
+    return tirx.const(value, "float32")

@@ -1,0 +1,56 @@
+"""WriteSeries: functions of float islands are written out, and have the bits of docs/design.md."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.passes.lower.inline_islands import InlineIslands
+from relay_int8.compiler.passes.lower.write_series import WriteSeries
+from schedules.targets import named_target
+from tests.compiler.passes.test_inline_islands import island, softplus
+from tests.oracle import series
+
+pytestmark = pytest.mark.fast
+FUNCTIONS = {"exp": relax.op.exp, "tanh": relax.op.tanh, "erf": relax.op.erf, "log": relax.op.log}
+X = np.random.default_rng(0).normal(0, 4, (2, 3, 40)).astype("float32")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_call_of_the_library_is_left(name: str):
+    text = WriteSeries()(island(FUNCTIONS[name])).script()
+    assert "llvm.fma" in text
+    assert f"T.{name}(" not in text
+
+
+def test_in_chains_too():
+    text = WriteSeries()(InlineIslands()(island(softplus))).script()
+    assert "T.exp(" not in text
+    assert "T.log(" not in text
+
+
+def test_other_types_keep_the_library():
+    mod = island(lambda x: relax.op.exp(relax.op.astype(x, "float64")))
+    assert "T.exp(" in WriteSeries()(mod).script()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "x86",
+        pytest.param("x86-avx2", marks=pytest.mark.isa("avx2")),
+        pytest.param("x86-vnni", marks=pytest.mark.isa("avx512_vnni")),
+    ],
+)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_networks_compute_them(name: str, target: str):
+    x = relax.Var("x", relax.TensorType(X.shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit_output(FUNCTIONS[name](x))
+        builder.emit_func_output(y)
+    machine = virtual_machine(compile_module(builder.get(), named_target(target)))
+    found = machine["main"](tvm.runtime.tensor(X)).numpy()
+    np.testing.assert_array_equal(found, getattr(series, name)(X))

@@ -8,6 +8,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from relay_int8.cli.without_torch import import_tvm_without_torch
+
+import_tvm_without_torch()
 INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
 
 

@@ -53,6 +53,36 @@ def test_nothing_heavy_is_imported(code, arguments):
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+WITHOUT_TORCH = """
+import multiprocessing, sys
+import relay_int8.cli
+import tvm.relax
+def has_torch():
+    import tvm.relax
+    return "torch" in sys.modules
+if __name__ == "__main__":
+    print(has_torch())
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(has_torch))
+    import torch
+    print(torch.IS_TORCH)
+"""
+
+
+def test_commands_do_not_wait_for_pytorch(tmp_path: Path):
+    """TVM imports it where it is installed; the user's own code can still have it."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("IS_TORCH = True\n")
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_TORCH)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "False", "True"]
+
+
 def test_words_are_those_of_the_library():
     assert (*METHODS,) == words.METHODS
     assert (*FORMATS,) == words.FORMATS

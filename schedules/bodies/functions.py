@@ -1,6 +1,6 @@
 """Functions of float32 in any layout: the logistic function and GELU.
 
-    x, y : float32, logical any shape; y in any layout, lanes past the last channel are 0
+    x, y : float32, logical any shape in one layout; lanes past the last channel of y are 0
 
 Exact:  bit-identical to the specification, which no library's exp or erf is on all targets. Loops:
         see ``elementwise``.
@@ -15,7 +15,7 @@ from tvm import te, tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
-from schedules.bodies.elementwise import any_layouts, elementwise_kernel
+from schedules.bodies.elementwise import elementwise_kernel, first_layout
 from schedules.bodies.exponential import exp
 from schedules.bodies.expressions import OutputElement, fma
 from schedules.spec import Gelu, Sigmoid
@@ -54,7 +54,7 @@ def _body(kind: str, function: Callable[[Expr], Expr]) -> Body:
     def _kernel(spec: Sigmoid | Gelu, layouts: Layouts) -> tirx.PrimFunc:
         return elementwise_kernel(spec, layouts, _value)
 
-    return Body(kind=kind, layouts=any_layouts, kernel=_kernel)
+    return Body(kind=kind, layouts=first_layout, kernel=_kernel)
 
 
 SIGMOID = _body("sigmoid", sigmoid)

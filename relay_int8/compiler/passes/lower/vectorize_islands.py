@@ -60,8 +60,10 @@ def _independent(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
         return []
     if len(sch.get_child_blocks(loops[0])) > 1:  # zeros in front of a sum, in the loops of the sum
         return []
-    sizes = [sch.get(loop).extent for loop in loops]
-    return loops if all(isinstance(size, tirx.IntImm) for size in sizes) else []
+    found = [sch.get(loop) for loop in loops]
+    if any(loop.kind != tirx.ForKind.SERIAL for loop in found):
+        return []
+    return loops if all(isinstance(loop.extent, tirx.IntImm) for loop in found) else []
 
 
 def _run(block: SBlock) -> int:

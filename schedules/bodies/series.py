@@ -33,7 +33,6 @@ from schedules.spec.functions import (
 )
 
 SIGN, MANTISSA, BIAS = -(1 << 31), (1 << 23) - 1, 127
-LEAST_NORMAL = 2.0**-126
 
 
 class _Steps:
@@ -99,11 +98,13 @@ def log(x: Expr) -> Expr:
     """Return the natural logarithm of ``x``; minus infinity of 0, no number below."""
     steps = _Steps()
     x = steps.hold(x)
-    is_small = x < _number(LEAST_NORMAL)
-    normal = steps.hold(blend(is_small, x * _number(2.0**SUBNORMAL_STEPS), x))
-    bits = steps.hold(tirx.reinterpret("int32", normal) - LEAST_MANTISSA_BITS)
-    whole = (bits >> 23) - is_small.astype("int32") * SUBNORMAL_STEPS
-    k = steps.hold(whole.astype("float32"))
+    a = steps.hold(_magnitude(x))
+    raw = tirx.reinterpret("int32", a)
+    # All bits set where x is subnormal, by shifts: TVM's vectors cannot hold what a comparison is.
+    small = steps.hold(((raw >> 23) - 1) >> 31)
+    scaled = tirx.reinterpret("int32", a * _number(2.0**SUBNORMAL_STEPS))
+    bits = steps.hold(((scaled & small) | (raw & ~small)) - LEAST_MANTISSA_BITS)
+    k = steps.hold(((bits >> 23) - (small & SUBNORMAL_STEPS)).astype("float32"))
     mantissa = tirx.reinterpret("float32", (bits & MANTISSA) + LEAST_MANTISSA_BITS)
     f = steps.hold(mantissa - _number(1))
     tail = steps.hold(f * f) * fma(f, _series(LOG_SERIES, f), _number(-0.5))

@@ -54,3 +54,24 @@ def test_networks_compute_them(name: str, target: str):
     machine = virtual_machine(compile_module(builder.get(), named_target(target)))
     found = machine["main"](tvm.runtime.tensor(X)).numpy()
     np.testing.assert_array_equal(found, getattr(series, name)(X))
+
+
+@pytest.mark.parametrize(
+    "target", ["x86", pytest.param("x86-vnni", marks=pytest.mark.isa("avx512_vnni"))]
+)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_vectors_of_an_axis_of_sixteen(name: str, target: str):
+    """TVM's own vectors, as Mamba's states have: both operands of the product broadcast."""
+    a, b = X.reshape(4, 60, 1), X.reshape(-1)[:64].reshape(4, 1, 16)
+    left, right = (
+        relax.Var(n, relax.TensorType(x.shape, "float32")) for n, x in (("a", a), ("b", b))
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [left, right]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.multiply(left, right))
+            y = builder.emit_output(FUNCTIONS[name](product))
+        builder.emit_func_output(y)
+    machine = virtual_machine(compile_module(builder.get(), named_target(target)))
+    found = machine["main"](*map(tvm.runtime.tensor, (a, b))).numpy()
+    np.testing.assert_array_equal(found, getattr(series, name)(a * b))

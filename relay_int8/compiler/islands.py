@@ -6,8 +6,13 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import SBlockRealize
+from tvm.s_tir import ScheduleError as RefusedByTvm
+
+from schedules.template import ScheduleError
 
 SCHEDULED = "tirx.is_scheduled"
+REFUSALS = (RefusedByTvm, ScheduleError)
+"""What TVM's schedules raise: it finds errors by name, and ours is registered under the same."""
 
 
 def is_island(func: tirx.PrimFunc) -> bool:

@@ -13,9 +13,9 @@ import tvm
 import tvm_ffi
 from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV, ScheduleError
+from tvm.s_tir.schedule import SBlockRV
 
-from relay_int8.compiler.islands import is_island, loads
+from relay_int8.compiler.islands import REFUSALS, is_island, loads
 from schedules.cpu.elementwise import extents
 
 
@@ -39,7 +39,7 @@ def _inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
         if _is_step(sch, block):
             try:
                 sch.compute_inline(block)
-            except ScheduleError:  # it fills a tensor in parts, or reads another element
+            except REFUSALS:  # it fills a tensor in parts, or reads another element
                 continue
             changed = True
     return sch.mod["main"].without_attr("global_symbol") if changed else func

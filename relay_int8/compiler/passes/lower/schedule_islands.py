@@ -18,9 +18,9 @@ import math
 import tvm
 from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV, ScheduleError
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from relay_int8.compiler.islands import SCHEDULED
+from relay_int8.compiler.islands import REFUSALS, SCHEDULED
 
 PATTERN, REDUCTION = "op_pattern", 3  # as TVM's AnnotateTIROpPattern has it
 SHORT = 16  # elements of a row; shorter rows are not worth being read side by side
@@ -118,7 +118,7 @@ def _sum_in_lanes(sch: Schedule, block: SBlockRV, reduced: list[LoopRV], lanes: 
     _, lane = sch.split(sch.fuse(*reduced), [None, lanes])
     try:
         part = sch.rfactor(lane, 0)
-    except ScheduleError:  # a reduction of positions, as argmax
+    except REFUSALS:  # a reduction of positions, as argmax
         return False
     rows = list(sch.get_loops(block))[:-1]
     if rows:

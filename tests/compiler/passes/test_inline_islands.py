@@ -94,5 +94,5 @@ def test_what_is_read_twice_is_not_copied():
 
 def test_sums_are_not_brought_to_what_reads_them():
     """A sum has as many steps here as its reader has elements; TVM's schedules refuse to copy it."""
-    mod = island(lambda x: op.multiply(x, op.sum(x, [2], keepdims=True)))
+    mod = island(lambda x: op.nn.log_softmax(x))
     assert stores(InlineIslands()(mod)) == stores(mod)

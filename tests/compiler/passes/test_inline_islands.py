@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import relax
 
 from relay_int8.compiler.passes.lower.inline_islands import InlineIslands
-from tests.compiler.passes.test_vectorize_islands import run
+from tests.compiler.passes.float_islands import island, run
 
 pytestmark = pytest.mark.fast
 op = relax.op
@@ -20,23 +20,7 @@ def softplus(x: Tensor) -> Tensor:
     return op.log(op.add(op.exp(op.negative(op.abs(x))), relax.const(1.0)))
 
 
-def island(function: Callable[[Tensor], Tensor]) -> tvm.IRModule:
-    """Return a function of x (2, 3, 40), as TVM fuses it."""
-    x = relax.Var("x", relax.TensorType((2, 3, 40), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit_output(builder.normalize(function(x)))
-        builder.emit_func_output(y)
-    passes = [
-        relax.transform.LegalizeOps(),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FuseOps(),
-        relax.transform.FuseTIR(),
-        relax.transform.DeadCodeElimination(),
-    ]
-    mod: tvm.IRModule = tvm.transform.Sequential(passes)(builder.get())
-    return mod
+SHAPE = (2, 3, 40)
 
 
 def stores(mod: tvm.IRModule) -> int:
@@ -69,17 +53,17 @@ COLUMN = relax.const(np.linspace(-2, 2, 3, dtype="float32").reshape(3, 1))
     ],
 )
 def test_steps_are_brought_together(function: Callable[[Tensor], Tensor], before: int, after: int):
-    mod = island(function)
+    mod = island(function, SHAPE)
     assert stores(mod) == before
     inlined = InlineIslands()(mod)
     assert stores(inlined) == after
-    x = np.random.default_rng(0).normal(size=(2, 3, 40)).astype("float32")
+    x = np.random.default_rng(0).normal(size=SHAPE).astype("float32")
     np.testing.assert_array_equal(run(inlined, x), run(mod, x))
 
 
 def test_what_is_read_for_many_elements_is_computed_once():
     """An exponential of a column is not computed for each element of its row."""
-    mod = island(lambda x: op.multiply(x, op.exp(op.sum(x, [2], keepdims=True))))
+    mod = island(lambda x: op.multiply(x, op.exp(op.sum(x, [2], keepdims=True))), SHAPE)
     assert stores(InlineIslands()(mod)) == stores(mod)
 
 
@@ -88,11 +72,11 @@ def test_what_is_read_twice_is_not_copied():
         e = op.exp(x)
         return op.multiply(e, e)
 
-    mod = island(twice)
+    mod = island(twice, SHAPE)
     assert stores(InlineIslands()(mod)) == stores(mod)
 
 
 def test_sums_are_not_brought_to_what_reads_them():
     """A sum has as many steps here as its reader has elements; TVM's schedules refuse to copy it."""
-    mod = island(lambda x: op.nn.log_softmax(x))
+    mod = island(op.nn.log_softmax, SHAPE)
     assert stores(InlineIslands()(mod)) == stores(mod)

@@ -5,30 +5,15 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import relax
-from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
+from tests.compiler.passes.float_islands import island, run
 
 pytestmark = pytest.mark.fast
-GENERIC = Target({"kind": "llvm", "mcpu": "x86-64"})
 
 
 def summed(axes: list[int], shape: tuple[int, ...] = (2, 5, 7, 24)) -> tvm.IRModule:
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit_output(relax.op.sum(x, axes))
-        builder.emit_func_output(y)
-    passes = [relax.transform.LegalizeOps(), relax.transform.AnnotateTIROpPattern()]
-    mod: tvm.IRModule = tvm.transform.Sequential(passes)(builder.get())
-    return mod
-
-
-def run(mod: tvm.IRModule, x: np.ndarray) -> np.ndarray:
-    built = tvm.compile(mod, target=GENERIC)
-    y: np.ndarray = relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(x)).numpy()
-    return y
+    return island(lambda x: relax.op.sum(x, axes), shape)
 
 
 def test_sums_over_an_image_are_by_rows():
@@ -75,14 +60,7 @@ def test_other_sums_stay(axes: list[int], shape: tuple[int, ...]):
 
 
 def test_positions_stay():
-    x = relax.Var("x", relax.TensorType((4, 64), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit_output(relax.op.argmax(x, 1))
-        builder.emit_func_output(y)
-    passes = [relax.transform.LegalizeOps(), relax.transform.AnnotateTIROpPattern()]
-    mod = ScheduleIslands()(tvm.transform.Sequential(passes)(builder.get()))
+    mod = ScheduleIslands()(island(lambda x: relax.op.argmax(x, 1), (4, 64)))
     values = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
     np.testing.assert_array_equal(run(mod, values), values.argmax(1))
 

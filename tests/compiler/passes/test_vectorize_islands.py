@@ -7,35 +7,25 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import relax
-from tvm.target import Target
 
 from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
 from relay_int8.compiler.passes.lower.vectorize_islands import VectorizeIslands
+from tests.compiler.passes.float_islands import Size, island, network, run
 
 pytestmark = pytest.mark.fast
-GENERIC = Target({"kind": "llvm", "mcpu": "x86-64"})
+op = relax.op
 LARGE = (1, 16, 16, 96)
 
 
-def island(shape: tuple[int | tvm.tirx.Var, ...], *, reduced: int | None = None) -> tvm.IRModule:
-    """Return x * w + b in one kernel, or the sum of x along an axis."""
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
+def affine(shape: tuple[Size, ...]) -> tvm.IRModule:
+    """Return x * w + b."""
     w, b = (relax.const(np.linspace(-n, n, shape[-1], dtype="float32")) for n in (1, 3))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit(relax.op.add(builder.emit(relax.op.multiply(x, w)), b))
-            y = builder.emit_output(y if reduced is None else relax.op.sum(x, [reduced]))
-        builder.emit_func_output(y)
-    passes = [
-        relax.transform.LegalizeOps(),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FuseOps(),
-        relax.transform.FuseTIR(),
-        relax.transform.DeadCodeElimination(),
-    ]
-    mod: tvm.IRModule = tvm.transform.Sequential(passes)(builder.get())
-    return mod
+    return island(lambda x: op.add(op.multiply(x, w), b), shape)
+
+
+def summed(shape: tuple[int, ...], axis: int) -> tvm.IRModule:
+    """Return the sum of x along an axis."""
+    return island(lambda x: op.sum(x, [axis]), shape)
 
 
 def parallel_loops(mod: tvm.IRModule) -> int:
@@ -46,14 +36,8 @@ def parallel_loops(mod: tvm.IRModule) -> int:
     return sum(loop.kind == tvm.tirx.ForKind.PARALLEL for loop in loops)
 
 
-def run(mod: tvm.IRModule, x: np.ndarray) -> np.ndarray:
-    built = tvm.compile(mod, target=GENERIC)
-    y: np.ndarray = relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(x)).numpy()
-    return y
-
-
 def test_rows_are_in_parallel_with_the_same_bits():
-    before = island(LARGE)
+    before = affine(LARGE)
     after = VectorizeIslands()(before)
     assert parallel_loops(before) == 0
     assert parallel_loops(after) == 2  # the product, and the sum
@@ -62,28 +46,16 @@ def test_rows_are_in_parallel_with_the_same_bits():
 
 
 def test_small_tensors_are_for_one_thread():
-    before = island((1, 4, 4, 96))
+    before = affine((1, 4, 4, 96))
     after = VectorizeIslands()(before)
     assert parallel_loops(after) == 0
     x = np.random.default_rng(0).normal(size=(1, 4, 4, 96)).astype("float32")
     np.testing.assert_array_equal(run(after, x), run(before, x))
 
 
-def kernel(
-    a: Sequence[int], b: Sequence[int], *, dtype: str = "float32", after: bool = True
-) -> tvm.tirx.PrimFunc:
+def kernel(a: Sequence[int], b: Sequence[int], *, dtype: str = "float32") -> tvm.tirx.PrimFunc:
     """Return the kernel of a * b."""
-    left, right = (
-        relax.Var(name, relax.TensorType(list(shape), dtype))
-        for name, shape in (("a", a), ("b", b))
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [left, right]):
-        with builder.dataflow():
-            y = builder.emit_output(relax.op.multiply(left, right))
-        builder.emit_func_output(y)
-    mod = relax.transform.LegalizeOps()(builder.get())
-    return (VectorizeIslands()(mod) if after else mod)["multiply"]
+    return VectorizeIslands()(island(op.multiply, a, b, dtype=dtype))["multiply"]
 
 
 def loops_of(func: tvm.tirx.PrimFunc) -> list[tuple[int, int]]:
@@ -131,16 +103,16 @@ def test_types_that_vectors_do_not_hold_are_left_to_llvm():
 
 
 def test_an_open_batch_stays():
-    assert parallel_loops(VectorizeIslands()(island((tvm.tirx.Var("n", "int64"), *LARGE[1:])))) == 0
+    assert parallel_loops(VectorizeIslands()(affine((tvm.tirx.Var("n", "int64"), *LARGE[1:])))) == 0
 
 
 def test_reductions_stay():
-    assert parallel_loops(VectorizeIslands()(island(LARGE, reduced=3))) == 0
+    assert parallel_loops(VectorizeIslands()(summed(LARGE, 3))) == 0
 
 
 def test_sums_that_are_scheduled_row_by_row_stay():
     """Branches of an image are added so (SKNet, ResNeSt): zeros stand in the loops of the sum."""
-    before = island((1, 2, 16, 16, 96), reduced=1)
+    before = summed((1, 2, 16, 16, 96), 1)
     after = tvm.transform.Sequential([ScheduleIslands(), VectorizeIslands()])(before)
     assert parallel_loops(after) == 0
     x = np.random.default_rng(0).normal(size=(1, 2, 16, 16, 96)).astype("float32")
@@ -148,11 +120,5 @@ def test_sums_that_are_scheduled_row_by_row_stay():
 
 
 def test_calls_of_library_functions_stay():
-    x = relax.Var("x", relax.TensorType((4, 8192), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit_output(relax.op.topk(x, 3, ret_type="values"))
-        builder.emit_func_output(y)
-    mod = relax.transform.LegalizeOps()(builder.get())
-    assert parallel_loops(VectorizeIslands()(mod)) == 0
+    mod = network(lambda x: op.topk(x, 3, ret_type="values"), (4, 8192))
+    assert parallel_loops(VectorizeIslands()(relax.transform.LegalizeOps()(mod))) == 0

@@ -9,7 +9,8 @@ from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.passes.lower.inline_islands import InlineIslands
 from relay_int8.compiler.passes.lower.write_series import WriteSeries
 from schedules.targets import named_target
-from tests.compiler.passes.test_inline_islands import island, softplus
+from tests.compiler.passes.float_islands import island, network
+from tests.compiler.passes.test_inline_islands import softplus
 from tests.oracle import series
 
 pytestmark = pytest.mark.fast
@@ -19,19 +20,19 @@ X = np.random.default_rng(0).normal(0, 4, (2, 3, 40)).astype("float32")
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_call_of_the_library_is_left(name: str):
-    text = WriteSeries()(island(FUNCTIONS[name])).script()
+    text = WriteSeries()(island(FUNCTIONS[name], X.shape)).script()
     assert "llvm.fma" in text
     assert f"T.{name}(" not in text
 
 
 def test_in_chains_too():
-    text = WriteSeries()(InlineIslands()(island(softplus))).script()
+    text = WriteSeries()(InlineIslands()(island(softplus, X.shape))).script()
     assert "T.exp(" not in text
     assert "T.log(" not in text
 
 
 def test_other_types_keep_the_library():
-    mod = island(lambda x: relax.op.exp(relax.op.astype(x, "float64")))
+    mod = island(lambda x: relax.op.exp(relax.op.astype(x, "float64")), X.shape)
     assert "T.exp(" in WriteSeries()(mod).script()
 
 
@@ -45,13 +46,8 @@ def test_other_types_keep_the_library():
 )
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_networks_compute_them(name: str, target: str):
-    x = relax.Var("x", relax.TensorType(X.shape, "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit_output(FUNCTIONS[name](x))
-        builder.emit_func_output(y)
-    machine = virtual_machine(compile_module(builder.get(), named_target(target)))
+    mod = network(FUNCTIONS[name], X.shape)
+    machine = virtual_machine(compile_module(mod, named_target(target)))
     found = machine["main"](tvm.runtime.tensor(X)).numpy()
     np.testing.assert_array_equal(found, getattr(series, name)(X))
 
@@ -63,15 +59,7 @@ def test_networks_compute_them(name: str, target: str):
 def test_vectors_of_an_axis_of_sixteen(name: str, target: str):
     """TVM's own vectors, as Mamba's states have: both operands of the product broadcast."""
     a, b = X.reshape(4, 60, 1), X.reshape(-1)[:64].reshape(4, 1, 16)
-    left, right = (
-        relax.Var(n, relax.TensorType(x.shape, "float32")) for n, x in (("a", a), ("b", b))
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [left, right]):
-        with builder.dataflow():
-            product = builder.emit(relax.op.multiply(left, right))
-            y = builder.emit_output(FUNCTIONS[name](product))
-        builder.emit_func_output(y)
-    machine = virtual_machine(compile_module(builder.get(), named_target(target)))
+    mod = network(lambda a, b: FUNCTIONS[name](relax.op.multiply(a, b)), a.shape, b.shape)
+    machine = virtual_machine(compile_module(mod, named_target(target)))
     found = machine["main"](*map(tvm.runtime.tensor, (a, b))).numpy()
     np.testing.assert_array_equal(found, getattr(series, name)(a * b))

@@ -10,7 +10,7 @@ from typing import Any
 
 from relay_int8.cli.without_torch import import_tvm_without_torch
 
-import_tvm_without_torch()
+import_tvm_without_torch()  # here: what a command spawns imports this module and skips main
 INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tvm
-import tvm_ffi
-from tvm import tirx
-from tvm.s_tir import SBlockRealize
+from collections.abc import Callable
+
+from tvm import IRModule, tirx
+from tvm.s_tir import SBlockRealize, Schedule, renew_defs
 from tvm.s_tir import ScheduleError as RefusedByTvm
+from tvm.s_tir.schedule import SBlockRV
 
 from schedules.template import ScheduleError
 
@@ -24,15 +25,24 @@ def is_island(func: tirx.PrimFunc) -> bool:
     return has_loops and not (func.attrs and SCHEDULED in func.attrs)
 
 
-def loads(code: object) -> list[tvm.ir.TensorLoad]:
-    """Return the reads of a statement or an expression."""
-    found: list[tvm.ir.TensorLoad] = []
-    tvm_ffi.structural_walk(code, (tvm.ir.TensorLoad, found.append))
-    return found
+def rewrite_islands(
+    mod: IRModule,
+    rewrite: Callable[[tirx.PrimFunc], tirx.PrimFunc],
+    belongs: Callable[[tirx.PrimFunc], bool] = is_island,
+) -> IRModule:
+    """Return the module with each island, or what ``belongs``, rewritten; ``mod`` is left alone."""
+    mod = mod.clone()
+    for gvar, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc) and belongs(func):
+            mod[gvar] = rewrite(func)
+    return mod
 
 
-def variables(code: object) -> list[tvm.ir.Var]:
-    """Return the variables that a statement or an expression reads, as often as it does."""
-    found: list[tvm.ir.Var] = []
-    tvm_ffi.structural_walk(code, (tvm.ir.Var, found.append))
-    return found
+def reschedule(func: tirx.PrimFunc, change: Callable[[Schedule, SBlockRV], bool]) -> tirx.PrimFunc:
+    """Offer each block of a kernel to ``change``, which says whether it has changed its loops."""
+    # A copy: loops that are given to threads change where they are.
+    sch = Schedule(renew_defs(func).with_attr("global_symbol", "main"))
+    changed = False
+    for block in sch.get_child_blocks(sch.get_sblock("root")):
+        changed |= change(sch, block)
+    return sch.mod["main"].without_attr("global_symbol") if changed else func

@@ -27,6 +27,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
+from relay_int8.compiler.reads import variables
 from relay_int8.graph.attributes import SPEC, TEMPLATE
 from schedules.spec import Conv2d, Dense, from_json
 
@@ -255,8 +256,6 @@ def _is_quick(body: tirx.Stmt, sizes: Sequence[ir.Var]) -> bool:
     return all(isinstance(size, tirx.IntImm) for each in kept for size in each.buffer.ty.shape)
 
 
-def _is_of(value: ir.Expr, variables: Sequence[ir.Var]) -> bool:
+def _is_of(value: ir.Expr, known: Sequence[ir.Var]) -> bool:
     """Say whether an expression has none but these variables."""
-    found: list[ir.Var] = []
-    tvm_ffi.structural_walk(value, (ir.Var, found.append))
-    return all(any(var.same_as(known) for known in variables) for var in found)
+    return all(any(var.same_as(one) for one in known) for var in variables(value))

@@ -15,7 +15,8 @@ from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from relay_int8.compiler.islands import REFUSALS, is_island, loads
+from relay_int8.compiler.islands import REFUSALS, reschedule, rewrite_islands
+from relay_int8.compiler.reads import loads
 from schedules.cpu.elementwise import extents
 
 
@@ -25,24 +26,18 @@ class InlineIslands:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with such chains; ``mod`` itself is left alone."""
-        mod = mod.clone()
-        for gvar, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and is_island(func):
-                mod[gvar] = _inlined(func)
-        return mod
+        return rewrite_islands(mod, lambda func: reschedule(func, _inlined))
 
 
-def _inlined(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    sch = Schedule(func.with_attr("global_symbol", "main"))
-    changed = False
-    for block in sch.get_child_blocks(sch.get_sblock("root")):
-        if _is_step(sch, block):
-            try:
-                sch.compute_inline(block)
-            except REFUSALS:  # it fills a tensor in parts, or reads another element
-                continue
-            changed = True
-    return sch.mod["main"].without_attr("global_symbol") if changed else func
+def _inlined(sch: Schedule, block: SBlockRV) -> bool:
+    """Bring a step of a chain to the next; return whether it is one."""
+    if not _is_step(sch, block):
+        return False
+    try:
+        sch.compute_inline(block)
+    except REFUSALS:  # it fills a tensor in parts, or reads another element
+        return False
+    return True
 
 
 def _is_step(sch: Schedule, block: SBlockRV) -> bool:

@@ -1,4 +1,4 @@
-"""Sum rows of float islands side by side on a CPU.
+"""Sum rows of float islands in vectors on a CPU.
 
     Before:  for c: for h, w: y[c] += x[h, w, c]          a step through memory for each element
     After:   for h, w: for c: y[c] += x[h, w, c]                 which LLVM vectorizes
@@ -20,7 +20,7 @@ from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from relay_int8.compiler.islands import REFUSALS, SCHEDULED
+from relay_int8.compiler.islands import REFUSALS, SCHEDULED, reschedule, rewrite_islands
 
 PATTERN, REDUCTION = "op_pattern", 3  # as TVM's AnnotateTIROpPattern has it
 SHORT = 16  # elements of a row; shorter rows are not worth being read side by side
@@ -30,15 +30,11 @@ FEW = 4  # lanes, or steps of lanes, that do not pay for adding them up
 
 @tvm.transform.module_pass(opt_level=0, name="ScheduleIslands")
 class ScheduleIslands:
-    """Sum rows of float islands side by side on a CPU."""
+    """Sum rows of float islands in vectors on a CPU."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with such loops reordered; ``mod`` itself is left alone."""
-        mod = mod.clone()
-        for gvar, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and _is_reduction(func):
-                mod[gvar] = _scheduled(func)
-        return mod
+        return rewrite_islands(mod, lambda func: reschedule(func, _summed), _is_reduction)
 
 
 def _is_reduction(func: tirx.PrimFunc) -> bool:
@@ -47,19 +43,13 @@ def _is_reduction(func: tirx.PrimFunc) -> bool:
     return pattern is not None and int(pattern) == REDUCTION and SCHEDULED not in func.attrs
 
 
-def _scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    sch = Schedule(func.with_attr("global_symbol", "main"))
-    changed = False
-    for block in sch.get_child_blocks(sch.get_sblock("root")):
-        loops = _across_rows(sch, block)
-        if loops is not None:
-            _reorder(sch, block, *loops)
-            changed = True
-        elif (row := _along_rows(sch, block)) is not None:
-            changed |= _sum_in_lanes(sch, block, *row)
-    if not changed:
-        return func
-    return sch.mod["main"].without_attr("global_symbol")
+def _summed(sch: Schedule, block: SBlockRV) -> bool:
+    """Arrange a reduction across rows or along them; return whether it is one."""
+    if (loops := _across_rows(sch, block)) is not None:
+        _reorder(sch, block, *loops)
+        return True
+    row = _along_rows(sch, block)
+    return row is not None and _sum_in_lanes(sch, block, *row)
 
 
 def _across_rows(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], LoopRV] | None:

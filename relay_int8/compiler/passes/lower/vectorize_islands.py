@@ -17,10 +17,11 @@ from collections.abc import Sequence
 import tvm
 import tvm_ffi
 from tvm import IRModule, tirx
-from tvm.s_tir import SBlock, Schedule, renew_defs
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from relay_int8.compiler.islands import is_island, loads, variables
+from relay_int8.compiler.islands import reschedule, rewrite_islands
+from relay_int8.compiler.reads import loads, variables
 from schedules.cpu.elementwise import arrange
 
 WORDS = ("float32", "int32")  # types that TVM's own vectors hold without conversions
@@ -32,23 +33,15 @@ class VectorizeIslands:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with such loops; ``mod`` itself is left alone."""
-        mod = mod.clone()
-        for gvar, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and is_island(func):
-                mod[gvar] = _scheduled(func)
-        return mod
+        return rewrite_islands(mod, lambda func: reschedule(func, _arranged))
 
 
-def _scheduled(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    # A copy: loops that are given to threads change where they are.
-    sch = Schedule(renew_defs(func).with_attr("global_symbol", "main"))
-    changed = False
-    for block in sch.get_child_blocks(sch.get_sblock("root")):
-        loops = _independent(sch, block)
-        if loops:
-            arrange(sch, loops, _run(sch.get(block)))
-            changed = True
-    return sch.mod["main"].without_attr("global_symbol") if changed else func
+def _arranged(sch: Schedule, block: SBlockRV) -> bool:
+    """Arrange the loops of a block of independent elements; return whether it is one."""
+    loops = _independent(sch, block)
+    if loops:
+        arrange(sch, loops, _run(sch.get(block)))
+    return bool(loops)
 
 
 def _independent(sch: Schedule, block: SBlockRV) -> list[LoopRV]:

@@ -5,16 +5,16 @@
 
 Place:  after InlineIslands, on CPUs; kernels of a template have functions of their own.
 Exact:  within float rounding of the C library's (``schedules.bodies.series``), and with the same
-        bits on every target.
+        bits on every CPU.
 """
 
 from __future__ import annotations
 
 import tvm
 import tvm_ffi
-from tvm import IRModule, tirx
+from tvm import IRModule
 
-from relay_int8.compiler.islands import is_island
+from relay_int8.compiler.islands import rewrite_islands
 from schedules.bodies.series import FUNCTIONS
 
 
@@ -24,11 +24,9 @@ class WriteSeries:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with such functions written out; ``mod`` itself is left alone."""
-        mod = mod.clone()
-        for gvar, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and is_island(func):
-                mod[gvar] = tvm_ffi.structural_map(func, (tvm.ir.Call, _written))
-        return mod
+        return rewrite_islands(
+            mod, lambda func: tvm_ffi.structural_map(func, (tvm.ir.Call, _written))
+        )
 
 
 def _written(call: tvm.ir.Call) -> tvm.ir.Expr:

@@ -8,7 +8,6 @@ import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import SBlock, Schedule
 from tvm.target import Target
-from tvm.target.codegen import target_has_features
 
 from schedules.bodies.body import template_blocks
 from schedules.bodies.move import MOVE
@@ -19,9 +18,8 @@ from schedules.spec import Move
 from schedules.spec.text import from_json, to_json
 from schedules.template import Layouts, ScheduleTemplate
 
-FEATURE = "avx512bw"  # registers of 64 bytes, and shuffles of their bytes
 SPEC, MEMORY = "spec", "memory"  # notes on kernels that could be of tiles
-TILED = "tiled"  # a note on those that will be
+TILED = "tiled"  # a note on those that will be: parts of a register
 
 
 def _kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
@@ -37,10 +35,10 @@ def _kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
 
 
 def _default(sch: Schedule, spec: Move, target: Target) -> None:
-    """Take tiles where there are some and the CPU can; else apply fixed loops."""
+    """Take tiles where there are some; else apply fixed loops."""
     (block,) = template_blocks(sch)
-    if SPEC in sch.get(block).annotations and target_has_features(FEATURE, target):
-        sch.annotate(block, TILED, 1)
+    if SPEC in sch.get(block).annotations:
+        sch.annotate(block, TILED, transposition.register_parts(target))
     else:
         elementwise.default(sch, spec, target)
 
@@ -55,7 +53,8 @@ def _finish(func: tirx.PrimFunc) -> tirx.PrimFunc:
     spec = from_json(str(notes[SPEC]))
     assert isinstance(spec, Move)
     source, target = (LAYOUTS[str(name)] for name in notes[MEMORY])
-    tiled = transposition.kernel(spec, Layouts(inputs=(source,), output=target), MOVE_CPU.name)
+    layouts, parts = Layouts(inputs=(source,), output=target), int(notes[TILED])
+    tiled = transposition.kernel(spec, layouts, MOVE_CPU.name, parts)
     return tiled.with_attr(dict(func.attrs))
 
 

@@ -88,7 +88,7 @@ from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.template import ScheduleTemplate
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
 from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
-from schedules.x86.conv2d_narrow import CONV2D_NARROW_VNNI
+from schedules.x86.conv2d_narrow import CONV2D_NARROW_AVX2, CONV2D_NARROW_VNNI
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
@@ -127,6 +127,7 @@ _ORDER = (
     DEPTHWISE_AVX2,
     GROUPED_AVX2,
     CONV2D_STEM_AVX2,
+    CONV2D_NARROW_AVX2,
     WINOGRAD_AVX2,
     CONV2D_AVX2,
     DENSE_AVX2,

@@ -5,6 +5,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
+from schedules.cpu import transposition
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.exchange import matrices
 from schedules.cpu.move import MOVE_CPU
@@ -269,6 +270,15 @@ def test_exchanges_by_tiles(case, dtype, target):
     is_tiled = matrices(spec, Layouts(inputs=(layout,), output=output)) is not None
     assert is_tiled or (case, dtype) == ("unpack four by four", "uint8")
     check(spec, {}, layout, output, Target(TARGETS[target]))
+
+
+@pytest.mark.parametrize("case", ["unpack a cut block", "pack a cut block", "tall", "wide"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_registers_of_any_size(monkeypatch, case, dtype, parts):
+    monkeypatch.setattr(transposition, "register_parts", lambda _target: parts)
+    shape, how, layout, output = EXCHANGES[case]
+    check(exchange(shape, dtype, **how), {}, layout, output)
 
 
 def test_tiles_of_an_open_batch():

@@ -55,6 +55,7 @@ from relay_int8.compiler.passes.normalize.move_scale import MoveScale
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
+from relay_int8.compiler.passes.normalize.split_sums import SplitSums
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.tuned_schedules import TunedSchedules
@@ -84,6 +85,7 @@ def normalize_passes() -> list[Pass]:
         RemoveIdentity(),
         CanonicalizePool(),
         CanonicalizeReshape(),
+        SplitSums(),
         CanonicalizeTokens(),
         MoveBias(),
         SeparateRows(),

@@ -52,6 +52,7 @@ from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTran
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.move_scale import MoveScale
+from relay_int8.compiler.passes.normalize.pad_concats import PadConcats
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
@@ -83,6 +84,7 @@ def normalize_passes() -> list[Pass]:
         UnfoldComputedKernels(),
         CanonicalizeRepeat(),
         RemoveIdentity(),
+        PadConcats(),
         CanonicalizePool(),
         CanonicalizeReshape(),
         SplitSums(),

@@ -35,6 +35,34 @@ def sliced():
     return net.module(*sums)
 
 
+def strided():
+    """Return channels whose neighbours are summed, as in FishNet."""
+    net = NetworkWriter((1, 6, 4, 5))
+    groups = net.emit("groups", relax.op.reshape(net.x, (1, 3, 2, 4, 5)))
+    return net.module(net.emit("y", relax.op.sum(groups, [2])))
+
+
+def means():
+    """Return the mean of branches that are stacked in front, as in FractalNet."""
+    net = NetworkWriter((1, 3, 4, 5))
+    branches = [net.emit("a", relax.op.sin(net.x)), net.emit("b", relax.op.cos(net.x)), net.x]
+    views = [net.emit("v", relax.op.reshape(b, (1, 1, 3, 4, 5))) for b in branches]
+    stack = net.emit("stack", relax.op.concat(views, axis=0))
+    return net.module(net.emit("y", relax.op.mean(stack, [0])))
+
+
+def scaled():
+    """Return groups of channels that a factor of fewer axes scales."""
+    net = NetworkWriter((1, 2, 3, 4, 5))
+    product = net.emit("product", relax.op.multiply(net.x, net.constant(3, 1, 1)))
+    return net.module(net.emit("y", relax.op.sum(product, [1])))
+
+
+def images():
+    net = NetworkWriter((2, 3, 1, 4, 5))
+    return net.module(net.emit("y", relax.op.sum(net.x, [0])))
+
+
 def read_twice():
     net = NetworkWriter((1, 2, 3, 4, 5))
     product = net.emit("product", relax.op.multiply(net.x, net.constant(1, 2, 3, 4, 5)))
@@ -47,9 +75,12 @@ def read_twice():
         (stacked(), {"sin": 2, "multiply": 2, "add": 1}),
         (stacked(4, axes=(-4,)), {"sin": 4, "multiply": 4, "add": 3}),
         (sliced(), {"strided_slice": 4, "multiply": 2, "add": 2}),
+        (strided(), {"strided_slice": 2, "add": 1}),
+        (means(), {"add": 2, "multiply": 1, "concat": 0, "mean": 0}),
+        (scaled(), {"multiply": 1, "strided_slice": 2, "add": 1}),
         (read_twice(), {"multiply": 1, "strided_slice": 2, "add": 1}),
     ],
-    ids=("stacked", "four", "sliced", "read twice"),
+    ids=("stacked", "four", "sliced", "strided", "means", "scaled", "read twice"),
 )
 def test_branches_are_added(before, written):
     original = before.clone()
@@ -66,7 +97,7 @@ def test_branches_are_added(before, written):
 
 
 @pytest.mark.parametrize(
-    "options", [{"axes": (2,)}, {"axes": (1, 2)}, {"keepdims": True}, {"count": 5}], ids=str
+    "options", [{"axes": (3,)}, {"axes": (1, 2)}, {"keepdims": True}, {"count": 5}], ids=str
 )
 def test_other_sums_stay(options):
     before = stacked(**options)
@@ -74,3 +105,8 @@ def test_other_sums_stay(options):
         assert SplitSums()(before).script() == before.script()
     many = ["it sums 5 branches, not 2 to 4"] if options == {"count": 5} else []
     assert [each.reason for each in declined] == many
+
+
+def test_sums_over_images_stay():
+    before = images()
+    assert SplitSums()(before).script() == before.script()

@@ -52,9 +52,11 @@ from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTran
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.move_scale import MoveScale
+from relay_int8.compiler.passes.normalize.pad_concats import PadConcats
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
+from relay_int8.compiler.passes.normalize.split_sums import SplitSums
 from relay_int8.compiler.passes.normalize.transpose_quantized import TransposeQuantized
 from relay_int8.compiler.passes.normalize.unfold_computed_kernels import UnfoldComputedKernels
 from relay_int8.compiler.tuned_schedules import TunedSchedules
@@ -82,8 +84,10 @@ def normalize_passes() -> list[Pass]:
         UnfoldComputedKernels(),
         CanonicalizeRepeat(),
         RemoveIdentity(),
+        PadConcats(),
         CanonicalizePool(),
         CanonicalizeReshape(),
+        SplitSums(),
         CanonicalizeTokens(),
         MoveBias(),
         SeparateRows(),

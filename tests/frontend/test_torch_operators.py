@@ -10,8 +10,9 @@ from tvm import IRModule, relax
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.importing import ImportWriter
 from relay_int8.frontend.torch.converters import CONVERTERS
+from relay_int8.frontend.torch.creation import filled
 from relay_int8.frontend.torch.step import TorchStep
-from relay_int8.graph.dataflow import calls, operator, shape
+from relay_int8.graph.dataflow import calls, constant, operator, shape
 from tests.onnx_models import assert_close, run_relax
 
 RNG = np.random.default_rng(0)
@@ -230,3 +231,9 @@ def test_standardized_weights_are_constants():
     mod = converted("batch_norm", (1, 6, 2, 2), _layer, input=w, self=w, training=True)
     assert [operator(value) for _, value in calls(normalize()(mod)["main"])] == ["nn.conv2d"]
     assert [shape(value) for _, value in calls(mod["main"])][-1] == (1, 4, 2, 2)
+
+
+def test_constants_may_lack_elements_but_no_extent_is_negative():
+    assert constant(filled((1, 0, 4, 4), 0, "float32")).shape == (1, 0, 4, 4)
+    with pytest.raises(NotImplementedError, match="extents are at least 0"):
+        filled((1, -1), 0, "float32")

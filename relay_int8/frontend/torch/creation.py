@@ -28,9 +28,10 @@ def element_type(step: TorchStep, default: str) -> str:
 
 def filled(sizes: Sequence[int], value: float, kind: str) -> relax.Expr:
     """Return a constant of one value."""
-    if any(size < 1 for size in sizes) or math.prod(sizes) > MOST_ELEMENTS:
+    # Without elements are parts of a concat that may be missing, as segmentations' skips.
+    if any(size < 0 for size in sizes) or math.prod(sizes) > MOST_ELEMENTS:
         raise NotImplementedError(
-            f"a constant of {list(sizes)}; extents are at least 1, elements at most {MOST_ELEMENTS}"
+            f"a constant of {list(sizes)}; extents are at least 0, elements at most {MOST_ELEMENTS}"
         )
     return relax.const(np.full(sizes, value, kind), kind)
 

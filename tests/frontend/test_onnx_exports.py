@@ -347,6 +347,19 @@ def test_rows_of_a_quantized_table_are_read_as_float():
     assert_close(run_relax(mod, ids), run_onnx(proto, ids))
 
 
+def test_what_is_moved_between_dynamic_quantization_and_its_reals():
+    """As ONNX Runtime's dynamic quantization writes transposes: such a network is a float one."""
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node("Transpose", ["q"], ["moved"], perm=[0, 2, 3, 1]),
+        node("DequantizeLinear", ["moved", "s", "z"], ["real"]),
+        node("Relu", ["real"], ["y"]),
+    ]
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}))
+    assert not is_quantized(mod)
+    np.testing.assert_array_equal(run_relax(mod, X)[0], np.maximum(X.transpose(0, 2, 3, 1), 0))
+
+
 def test_weights_of_a_quantized_model_keep_their_pairs():
     one = {"s": np.float32(0.1), "z": np.int8(0)}
     nodes = [

@@ -111,6 +111,76 @@ def test_sizes_are_computed_of_numbers_in_the_file():
     assert_same(proto, X)
 
 
+def same_padding(choice: list[onnx.NodeProto]) -> onnx.ModelProto:
+    """Pad for a stride of 2 as timm's traced networks do: floats of the size, bounded by zero."""
+    nodes = [
+        constant_node("size", 9.0, "float32"),
+        node("Mod", ["size", "two"], ["odd"], fmod=1),
+        node("Add", ["odd", "two"], ["wide"]),
+        *choice,
+        node("Cast", ["bounded"], ["width"], to=onnx.TensorProto.INT64),
+        node("Unsqueeze", ["width", "axes"], ["row"]),
+        node("Concat", ["none", "row", "row", "none", "row", "row"], ["widths"], axis=0),
+        node("Pad", ["x", "widths"], ["y"]),
+    ]
+    weights = {
+        "two": np.float32(2),
+        "zero": np.float32(0),
+        "axes": np.array([0]),
+        "none": np.array([0, 0]),
+    }
+    return model(nodes, {"x": X.shape}, {"y": None}, weights)
+
+
+def test_widths_are_bounded_numbers_in_the_file():
+    assert_same(same_padding([node("Clip", ["wide", "zero", ""], ["bounded"])]), X)
+
+
+def test_widths_are_chosen_by_a_comparison_of_numbers_in_the_file():
+    chosen = [
+        node("Greater", ["wide", "zero"], ["is_more"]),
+        node("Where", ["is_more", "wide", "zero"], ["bounded"]),
+    ]
+    assert_same(same_padding(chosen), X)
+
+
+def test_one_hot_rows_of_constants():
+    """The depth that PyTorch's exporter writes may be a vector of one."""
+    weights = {"at": np.array([[0, 2, 1, 0, 2, 1, 1, 0]]), "depth": np.array([3])}
+    weights["values"] = np.array([0, 1], "float32")
+    nodes = [
+        node("OneHot", ["at", "depth", "values"], ["rows"], axis=1),
+        node("MatMul", ["x", "turned"], ["y"]),
+        node("Transpose", ["rows"], ["turned"], perm=[0, 2, 1]),
+    ]
+    assert_same(model([nodes[0], nodes[2], nodes[1]], {"x": X.shape}, {"y": None}, weights), X)
+
+
+@pytest.mark.parametrize("lengths", [[9, 9, 9], [4, 4, 4], [1, 9, 3]])
+def test_sequences_are_turned_around(lengths: list[int]):
+    """As tf2onnx writes layers that read a sequence from its end."""
+    nodes = [node("ReverseSequence", ["x", "n"], ["y"], batch_axis=0, time_axis=1)]
+    x = X[0]
+    assert_same(model(nodes, {"x": x.shape}, {"y": None}, {"n": np.array(lengths)}), x)
+
+
+def test_sequences_of_computed_lengths_are_refused():
+    nodes = [
+        node("ReduceMax", ["x"], ["longest"], axes=[1, 2], keepdims=0),
+        node("Cast", ["longest"], ["n"], to=onnx.TensorProto.INT64),
+        node("ReverseSequence", ["x", "n"], ["y"], batch_axis=0, time_axis=1),
+    ]
+    with pytest.raises(UnsupportedOpError, match="its sequence_lens are computed, not constant"):
+        import_onnx(model(nodes, {"x": X[0].shape}, {"y": None}))
+
+
+def test_erfc_is_what_keras_writes_in_gelu():
+    proto = model([node("Erfc", ["x"], ["y"])], {"x": X.shape}, {"y": None})
+    nodes = [node("Erf", ["x"], ["e"]), node("Sub", ["one", "e"], ["y"])]
+    plain = model(nodes, {"x": X.shape}, {"y": None}, {"one": np.float32(1)})
+    assert_close(run_relax(import_onnx(proto), X), run_onnx(plain, X))
+
+
 @pytest.mark.parametrize("places", [[[0, 2], [0, -1]], [[-1, 0], [0, 1]]])
 def test_gather_at_constant_places(places: list[list[int]]):
     nodes = [constant_node("places", places), node("GatherND", ["x", "places"], ["y"])]
@@ -252,6 +322,42 @@ def test_weights_alone_in_integers_are_read_as_float():
     }
     plain = model(nodes[2:], {"x": X.shape}, {"y": None}, real)
     assert_close(run_relax(mod, X), run_onnx(plain, X))
+
+
+def test_rows_of_a_quantized_table_are_read_as_float():
+    """As ONNX Runtime's dynamic quantization writes embeddings: their layers get ranges."""
+    weights = {
+        "table": RNG.integers(0, 255, (7, 8)).astype("uint8"),
+        "s": np.float32(0.02),
+        "z": np.uint8(117),
+        "w": RNG.normal(size=(8, 4)).astype("float32"),
+        "axes": np.array([1]),
+    }
+    nodes = [
+        node("Cast", ["ids"], ["at"], to=onnx.TensorProto.INT64),
+        node("Gather", ["table", "at"], ["rows"]),
+        node("Unsqueeze", ["rows", "axes"], ["moved"]),
+        node("DequantizeLinear", ["moved", "s", "z"], ["real"]),
+        node("MatMul", ["real", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"ids": (1, 5)}, {"y": None}, weights)
+    ids = np.array([[0, 6, 3, 3, 1]], "float32")
+    mod = import_onnx(proto)
+    assert not is_quantized(mod)
+    assert_close(run_relax(mod, ids), run_onnx(proto, ids))
+
+
+def test_what_is_moved_between_dynamic_quantization_and_its_reals():
+    """As ONNX Runtime's dynamic quantization writes transposes: such a network is a float one."""
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node("Transpose", ["q"], ["moved"], perm=[0, 2, 3, 1]),
+        node("DequantizeLinear", ["moved", "s", "z"], ["real"]),
+        node("Relu", ["real"], ["y"]),
+    ]
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}))
+    assert not is_quantized(mod)
+    np.testing.assert_array_equal(run_relax(mod, X)[0], np.maximum(X.transpose(0, 2, 3, 1), 0))
 
 
 def test_weights_of_a_quantized_model_keep_their_pairs():

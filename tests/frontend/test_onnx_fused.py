@@ -9,7 +9,7 @@ from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, operator
 from tests.frontend.test_onnx_functions import one_node
 from tests.mxnet_models import run_fast
-from tests.onnx_models import assert_close, run_onnx
+from tests.onnx_models import assert_close, model, run_onnx
 
 RNG = np.random.default_rng(3)
 MS = "com.microsoft"
@@ -194,3 +194,46 @@ def test_integers_of_averages_and_choices():
     mean = (x.astype("f4") - 7).reshape(1, 3, 3, 2, 3, 2).mean((3, 5)) * 0.1
     expected = (np.clip(np.rint(mean / np.float32(0.08)) + 7, 0, 255) - 7) * np.float32(0.08)
     np.testing.assert_allclose(run_fast(import_onnx(proto), x)[0], expected, atol=0.0801)
+
+
+@pytest.mark.parametrize("by_gate", [False, True])
+def test_an_lstm_of_integers_is_that_of_a_float_network(by_gate):
+    """Ranges that ONNX Runtime finds in every run are left out: the weights alone are integers."""
+    steps, size, hidden = 5, 6, 7
+    scales = (2, 4 * hidden) if by_gate else (2,)
+    w, r = s8(2, size, 4 * hidden), s8(2, hidden, 4 * hidden)
+    parameters = {
+        "sw": RNG.uniform(0.002, 0.004, scales).astype("float32"),
+        "zw": np.zeros(scales, "int8"),
+        "sr": RNG.uniform(0.002, 0.004, scales).astype("float32"),
+        "zr": np.full(scales, 3, "int8"),
+    }
+    bias, x = f32(2, 8 * hidden), f32(steps, 1, size)
+    how = {"hidden_size": hidden, "direction": "bidirectional"}
+    proto = model(
+        [
+            helper.make_node(
+                "DynamicQuantizeLSTM",
+                ["x", "w", "r", "b", "", "", "", "", *parameters],
+                ["y"],
+                domain=MS,
+                **how,
+            )
+        ],
+        {"x": x.shape},
+        {"y": None},
+        {"w": w, "r": r, "b": bias, **parameters},
+    )
+    proto.opset_import.append(helper.make_opsetid(MS, 1))
+    reals = {
+        name: ((q - parameters["z" + name].reshape(2, 1, -1).astype("float32"))
+               * parameters["s" + name].reshape(2, 1, -1)).transpose(0, 2, 1)
+        for name, q in {"w": w, "r": r}.items()
+    }  # fmt: skip
+    plain = model(
+        [helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], **how)],
+        {"x": x.shape},
+        {"y": None},
+        {**reals, "b": bias},
+    )
+    assert_close(run_fast(import_onnx(proto), x), run_onnx(plain, x))

@@ -185,3 +185,35 @@ def test_what_a_run_knows_is_forgotten_in_the_next():
     )
     x = X + 20
     assert_close(run_fast(import_onnx(proto), x), run_onnx(proto, x))
+
+
+def scanned(**attributes):
+    """Add up columns of x, from run to run, and return what each run has."""
+    inner = helper.make_graph(
+        [node("Add", ["sum", "column"], ["next"]), node("Mul", ["next", "factor"], ["row"])],
+        "body",
+        [info("sum", FLOAT, [6]), info("column", FLOAT, [6]), info("factor", FLOAT, [])],
+        [info("next", FLOAT, [6]), info("row", FLOAT, [6])],
+    )
+    return graph_of(
+        [node("Scan", ["zero", "x", "factors"], ["last", "rows"], body=inner, **attributes)],
+        [("last", FLOAT), ("rows", FLOAT)],
+        [
+            ("zero", np.zeros(6, "float32")),
+            ("factors", np.arange(4, dtype="float32")),
+        ],
+    )
+
+
+BACKWARD = {"scan_input_directions": [1, 0], "scan_output_directions": [1]}
+
+
+@pytest.mark.parametrize("more", [{}, {"scan_output_axes": [1]}, BACKWARD])
+def test_a_scan_reads_slice_by_slice(more):
+    proto = scanned(num_scan_inputs=2, scan_input_axes=[1, 0], **more)
+    assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
+
+
+def test_a_scan_of_slices_that_do_not_fit():
+    with pytest.raises(Int8Error, match=r"\(Scan\) has no whole body: its operands have \[4, 6\]"):
+        import_onnx(scanned(num_scan_inputs=2))

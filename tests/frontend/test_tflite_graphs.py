@@ -65,6 +65,23 @@ def test_a_loop_is_written_out(tmp_path):
     compared(loop(4), tmp_path)
 
 
+def list_item():
+    """Write the first item of a list: nothing before it, itself, what stood behind it."""
+    net = TfliteModel(4)
+    x, item = net.input("x", (5, 3)), net.input("item", (1, 3))
+    nothing, rest = (
+        net.op("SLICE", x, net.constant(begin), net.constant(size), options="SliceOptions")
+        for begin, size in (((0, 0), (0, 3)), ((1, 0), (-1, 3)))
+    )
+    return net.finish(
+        net.op("CONCATENATION", nothing, item, rest, options="ConcatenationOptions", axis=0)
+    )
+
+
+def test_a_list_is_filled_from_its_first_item_on(tmp_path):
+    compared(list_item(), tmp_path)
+
+
 def test_a_loop_that_never_ends_is_refused(tmp_path):
     net = loop(4)
     net.model.subgraphs[2].outputs = net.model.subgraphs[2].inputs

@@ -52,6 +52,15 @@ def transposed(out, kernel, stride, same):
     return write
 
 
+def gathered():
+    """Read a step of a sequence at a constant index, as loops do that are written out."""
+    net = TfliteModel(5)
+    at = net.constant([2])
+    return net.finish(
+        net.op("GATHER", net.input("x", (1, 5, 3)), at, options="GatherOptions", axis=1)
+    )
+
+
 def with_constant(kind, shape, **fields):
     return lambda net, x: net.op(kind, x, net.weights(*shape, scale=0.5), **fields)
 
@@ -148,6 +157,7 @@ CASES = {
     "pad": one("PAD", IMAGE, after=[((0, 0), (1, 2), (0, 3), (1, 0))], options="PadOptions"),
     "mirror": one("MIRROR_PAD", IMAGE, after=[((0, 0), (1, 2), (0, 3), (0, 0))],
                   options="MirrorPadOptions"),
+    "gather-neighbours": gathered,
     "slice": one("SLICE", IMAGE, after=[(0, 1, 2, 3), (1, 5, -1, 2)], options="SliceOptions"),
     "strided": one("STRIDED_SLICE", IMAGE, after=[(0, 1, 1, 0), (1, -1, 8, 6), (1, 2, 3, 1)],
                    **SLICE, beginMask=1),

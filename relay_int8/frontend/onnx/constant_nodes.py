@@ -24,6 +24,7 @@ MOVES = {
     "Gather",
     "Identity",
     "NonZero",
+    "OneHot",
     "Range",
     "Reshape",
     "Slice",
@@ -39,19 +40,26 @@ SCALES = {
     "Abs",
     "Add",
     "Ceil",
+    "Clip",
     "Div",
     "Floor",
     "Max",
     "Min",
+    "Mod",
     "Mul",
     "Neg",
+    "Pow",
     "Reciprocal",
     "ReduceMax",
     "ReduceMin",
+    "Round",
     "Sqrt",
     "Sub",
+    "Where",
 }
-"""Arithmetic by which exporters scale sizes."""
+"""Arithmetic by which exporters scale sizes, and widths of padding from them."""
+COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+"""What they choose a branch or a size by."""
 MOST_EXTENTS = 8
 """Elements of what may be a shape, scaled by an exporter that wrote its numbers into the file."""
 
@@ -76,7 +84,7 @@ class ScaledExtents:
         self._floats: dict[str, Array] = {}
 
     def integers(self, node: onnx.NodeProto, arrays: Sequence[Array | None]) -> Array | None:
-        """Return what ``node`` makes integers of, or None; keep the floats on the way to them.
+        """Return what ``node`` makes integers or truths of, or None; keep the floats before them.
 
         Parameters
         ----------
@@ -87,16 +95,19 @@ class ScaledExtents:
         """
         for name in node.output:
             self._floats.pop(name, None)  # of an earlier run of a loop
-        if node.op_type not in MOVES | SCALES or len(node.output) != 1:
+        if node.op_type not in MOVES | SCALES | COMPARISONS or len(node.output) != 1:
             return None
         pairs = zip(node.input, arrays, strict=True)
         known = [self._floats.get(name) if array is None else array for name, array in pairs]
-        if any(array is None or array.size > MOST_EXTENTS for array in known):
-            return None
-        was_scaled = any(array is None for array in arrays)
-        if node.op_type == "Cast" and attribute(node, "to") in INTEGERS:
+        computed = [name for name, array in zip(node.input, known, strict=True) if array is None]
+        if any(computed) or any(a is not None and a.size > MOST_EXTENTS for a in known):
+            return None  # an operand that is left out has no name
+        was_scaled = any(name in self._floats for name in node.input)
+        if node.op_type == "Cast" and attribute(node, "to") in (*INTEGERS, onnx.TensorProto.BOOL):
             return evaluate(node, known, self._opset)[0] if was_scaled else None
         of_floats = any(array is not None and array.dtype.kind == "f" for array in known)
+        if node.op_type in COMPARISONS:
+            return evaluate(node, known, self._opset)[0] if of_floats else None
         if was_scaled or (node.op_type in SCALES and of_floats):
             self._floats[node.output[0]] = evaluate(node, known, self._opset)[0]
         return None
@@ -108,6 +119,8 @@ def evaluate(node: onnx.NodeProto, arrays: list[Array | None], opset: int) -> li
         raise ValueError(f"it makes a constant of {count} elements; {MAX_ELEMENTS} are the most")
     if node.op_type == "GatherElements" and arrays[0] is not None and arrays[1] is not None:
         return [gathered_elements(arrays[0], arrays[1], attribute(node, "axis") or 0)]
+    if node.op_type == "OneHot":  # whose depth may be a vector of one; ONNX's takes scalars alone
+        arrays = [arrays[0], arrays[1] if arrays[1] is None else arrays[1].reshape(()), arrays[2]]
     given = {n: a for n, a in zip(node.input, arrays, strict=True) if a is not None}
     graph = onnx.helper.make_graph(
         [node],

@@ -20,7 +20,7 @@ from relay_int8.frontend.onnx.auto_pad import window_padding
 from relay_int8.frontend.onnx.blocks import col2im, dft
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
-from relay_int8.frontend.onnx.elementwise import bit_shift, is_inf, mod, power
+from relay_int8.frontend.onnx.elementwise import bit_shift, erfc, is_inf, mod, power
 from relay_int8.frontend.onnx.indices import INDEX_CONVERTERS
 from relay_int8.frontend.onnx.normalization import batch_norm, layer_norm, rms_norm
 from relay_int8.frontend.onnx.pool import pool
@@ -296,6 +296,7 @@ CONVERTERS: dict[str, Converter] = {
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
     "Einsum": _einsum,
+    "Erfc": erfc,
     "GRU": gru,
     "Gemm": _gemm,
     "GlobalMaxPool": _global_max_pool,

@@ -27,6 +27,12 @@ def is_inf(_: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> 
     return relax.op.equal(x, relax.const(np.inf if positive else -np.inf, dtype(x)))
 
 
+def erfc(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+    """``1 - erf(x)``, which Keras and tf2onnx write in GELU; the standard lacks it."""
+    x = inputs[0]
+    return relax.op.subtract(relax.const(1.0, dtype(x)), bb.emit(relax.op.erf(x)))
+
+
 def mod(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Remainder with the sign of the dividend (``fmod``) or of the divisor, as NumPy has both.
 

@@ -201,6 +201,28 @@ def _dynamic_matmul(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) ->
     return _sum(bb, bb.emit(relax.op.matmul(a, _dequantized(b, scale, zero))), bias)
 
 
+def _dynamic_lstm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Read an LSTM with weights of integers; ranges that it finds for ``x`` are left out.
+
+    Weights are (directions, inputs, gates), their scales one a direction or one a gate's row.
+    """
+    operands, (s_w, z_w, s_r, z_r) = inputs[:8], padded(inputs[8:], 4)
+    x, w, r, *rest = operands
+    weights = [_of_gates(w, s_w, z_w), _of_gates(r, s_r, z_r)]
+    return CONVERTERS["LSTM"](bb, [x, *weights, *rest], attributes)
+
+
+def _of_gates(w: Any, scale: Any, zero: Any) -> relax.Expr:
+    """Return weights of integers as an LSTM has them: reals, (directions, gates, inputs)."""
+    q, s, z = (None if value is None else constant(value) for value in (w, scale, zero))
+    if q is None or s is None or (zero is not None and z is None):
+        raise NotImplementedError("its weights, their scale or zero point are computed")
+    along = (len(q), 1, -1)
+    offset = np.zeros((*along[:2], 1)) if z is None else z.astype(np.float64).reshape(along)
+    reals = (q.astype(np.float64) - offset) * s.astype(np.float64).reshape(along)
+    return relax.const(np.ascontiguousarray(reals.transpose(0, 2, 1), np.float32))
+
+
 def _integers_to_float(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
     """As above, behind a DynamicQuantizeLinear, which has been left out."""
     a, b, scale_a, scale_b, zero_a, zero_b, bias = padded(inputs, 7)
@@ -214,6 +236,7 @@ def _integers_to_float(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes)
 
 FUSED: dict[str, Converter] = {
     "BiasGelu": _gelu,
+    "DynamicQuantizeLSTM": _dynamic_lstm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "EmbedLayerNormalization": _embedding_norm,
     "FastGelu": _fast_gelu,

@@ -27,9 +27,11 @@ from relay_int8.frontend.onnx.operator_support import (
     CUT,
     LOOP,
     OURS,
+    SCAN,
     title_of,
     unsupported_nodes,
 )
+from relay_int8.frontend.onnx.scan import ScanForm
 from relay_int8.frontend.onnx.sequences import SEQUENCES, converted, is_list
 from relay_int8.graph.dataflow import (
     FunctionWriter,
@@ -141,8 +143,9 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 f"node {title_of(node)} ({node.op_type}) of opset {self.opset}: {fault}; export "
                 "the model again"
             )
-        if node.op_type in (BRANCH, LOOP) and not node.domain:
-            (self._import_branch if node.op_type == BRANCH else self._import_loop)(node)
+        control = {BRANCH: self._import_branch, LOOP: self._import_loop, SCAN: self._import_scan}
+        if node.op_type in control and not node.domain:
+            control[node.op_type](node)
             return
         try:
             inputs = onnx_frontend.onnx_input(self._nodes[i] if i else None for i in node.input)
@@ -221,6 +224,33 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 raise UnsupportedOpError(f"{title} runs no time: its outputs are empty")
             carried += [self.bb.emit(relax.op.concat(rows, 0)) for rows in stacked]
             self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=False) if n)
+        except CONVERTER_ERRORS as err:
+            raise FrontendError(f"{title} has no whole body: {err}") from err
+
+    def _import_scan(self, node: onnx.NodeProto) -> None:
+        """Import a loop over slices of tensors, every run of it."""
+        title = f"node {title_of(node)} (Scan)"
+        try:
+            scan = ScanForm.of(node)
+            operands = [self._nodes[name] for name in node.input]
+            carried, scanned = operands[: -scan.count], operands[-scan.count :]
+            count = scan.steps(scanned)
+            if not 0 < count <= MOST_RUNS:
+                raise UnsupportedOpError(f"{title} runs {count} times; 1 to {MOST_RUNS} are read")
+            refuse_operators(unsupported_nodes(scan.body))
+            self._parse_graph_initializers(scan.body)
+            stacked: list[list[relax.Expr]] = [[] for _ in scan.body.output[len(carried) :]]
+            for run in range(count):
+                given = [*carried, *scan.slices(self.bb, scanned, run, count)]
+                self._nodes.update(zip((v.name for v in scan.body.input), given, strict=True))
+                for inner in scan.body.node:
+                    self._import_node(inner)
+                results = [self._nodes[value.name] for value in scan.body.output]
+                for rows, value in zip(stacked, results[len(carried) :], strict=True):
+                    rows.append(value)
+                carried = results[: len(carried)]
+            carried += [scan.joined(self.bb, index, rows) for index, rows in enumerate(stacked)]
+            self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=True) if n)
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"{title} has no whole body: {err}") from err
 

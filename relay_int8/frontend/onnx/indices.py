@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.overwriting import box_overwritten
@@ -90,6 +91,46 @@ def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, 
     return relax.op.scatter_nd(x, indices, updates, reduction)
 
 
+def one_hot(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Write one value where an index is, another elsewhere; the depth may be a vector of one."""
+    indices, given, values = inputs
+    depth = constant(given)
+    if depth is None:
+        raise NotImplementedError("its depth is computed, not constant")
+    scalar = relax.const(depth.reshape(()), dtype(given))
+    return onnx_frontend.OneHot._impl_v11(bb, [indices, scalar, values], attributes, [{}, {}])
+
+
+def reverse_sequence(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+) -> relax.Expr:
+    """Turn around the first steps of each sequence, as many as its length says."""
+    x, lengths = inputs[0], constant(inputs[1])
+    if lengths is None:
+        raise NotImplementedError("its sequence_lens are computed, not constant")
+    time, batch = int(attributes.get("time_axis", 0)), int(attributes.get("batch_axis", 1))
+    steps, count = shape(x)[time], shape(x)[batch]
+    if lengths.shape != (count,) or lengths.min() < 0 or lengths.max() > steps:
+        raise ValueError(f"its sequence_lens are {lengths.tolist()}, of {count} of {steps} steps")
+    if lengths.min() == lengths.max():
+        return _turned(bb, x, time, int(lengths[0]))
+    rows = [bb.emit(relax.op.strided_slice(x, [batch], [i], [i + 1])) for i in range(count)]
+    turned = [_turned(bb, row, time, int(n)) for row, n in zip(rows, lengths, strict=True)]
+    return relax.op.concat(turned, batch)
+
+
+def _turned(bb: relax.BlockBuilder, x: relax.Expr, time: int, length: int) -> relax.Expr:
+    """Return ``x`` with its first ``length`` steps in the other order."""
+    steps = shape(x)[time]
+    if length < 2:
+        return x
+    if length == steps:
+        return bb.emit(relax.op.flip(x, time))
+    first = bb.emit(relax.op.strided_slice(x, [time], [0], [length]))
+    rest = bb.emit(relax.op.strided_slice(x, [time], [length], [steps]))
+    return bb.emit(relax.op.concat([bb.emit(relax.op.flip(first, time)), rest], time))
+
+
 def gathered_elements(x: Array, indices: Array, axis: int) -> Array:
     """Return what GatherElements gives for constants.
 
@@ -136,6 +177,8 @@ INDEX_CONVERTERS: dict[
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "OneHot": one_hot,
+    "ReverseSequence": reverse_sequence,
     "Scatter": scatter_elements,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,

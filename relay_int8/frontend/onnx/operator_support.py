@@ -34,11 +34,13 @@ BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
 LOOP = "Loop"
 """Its runs are written out; how many there are must be known."""
+SCAN = "Scan"
+"""A loop over the slices of tensors, written out too."""
 
 
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
-    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH, LOOP}
+    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH, LOOP, SCAN}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
     known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB), ".ml": set(CLASSICAL)}
     missing: dict[str, list[str]] = {}

@@ -203,6 +203,8 @@ def _by_constants(name: str) -> Converter:
     """Return TVM's converter of Q or DQ; a constant tensor needs constant parameters."""
 
     def _convert(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+        if name == "DequantizeLinear" and dtype(inputs[0]) == "float32":
+            return inputs[0]  # of DynamicQuantizeLinear: the reals, whose scale is 1
         computed = [p for p in inputs[1:] if p is not None and constant(p) is None]
         if constant(inputs[0]) is not None and computed:
             raise NotImplementedError(

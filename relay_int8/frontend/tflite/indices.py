@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tvm import relax, tirx
 
+from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Result, axis_of
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import constant, shape
 
 
 def _gather(step: TfliteStep) -> Result:
-    """Take slices along an axis; of batches, each by its own indices."""
+    """Take slices along an axis; of batches, each by its own indices.
+
+    Constant neighbours are a slice, as the step is that a loop over a sequence reads.
+    """
     x, indices = step.plain(0), step.plain(1)
     axis = axis_of(step.integer("axis"), len(shape(x)))
     batches = step.integer("batch_dims") % max(len(shape(indices)), 1)
     if not batches:
-        return relax.op.take(x, indices, axis)
+        positions, extent = constant(indices), shape(x)[axis]
+        if positions is not None and ((positions < 0) | (positions >= extent)).any():
+            raise ValueError(f"indices {positions.min()} to {positions.max()} of {extent}")
+        part = sliced_neighbours(partial(step.emit, "slice"), x, indices, axis)
+        return relax.op.take(x, indices, axis) if part is None else part
     if batches > axis or shape(x)[:batches] != shape(indices)[:batches]:
         raise ValueError(f"{batches} axes of batches of {shape(x)} and {shape(indices)}")
     if batches < axis:

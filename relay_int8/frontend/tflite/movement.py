@@ -53,7 +53,8 @@ def _transpose(step: TfliteStep) -> Result:
 def _concatenation(step: TfliteStep) -> Result:
     parts, wrap = step.together(*range(len(step.inputs)))
     axis = step.axis(step.integer("axis"), len(shape(parts[0])))
-    return wrap(step.activated(relax.op.concat(parts, axis)))
+    filled = [part for part in parts if shape(part)[axis]] or parts
+    return wrap(step.activated(relax.op.concat(filled, axis)))
 
 
 def _pack(step: TfliteStep) -> Result:

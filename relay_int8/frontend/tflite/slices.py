@@ -83,14 +83,19 @@ def _sliced(step: TfliteStep, ranges: Sequence[range]) -> Result:
 
 
 def _cut(step: TfliteStep, x: relax.Expr, ranges: dict[int, range]) -> relax.Expr:
-    """Return what is kept of each axis; one that is read backwards is turned around first."""
+    """Return what is kept of each axis; one that is read backwards is turned around first.
+
+    Nothing may be left, as in front of the first item of a list that a loop fills.
+    """
     dims = shape(x)
     kept: dict[int, range] = {}
     for axis, positions in ranges.items():
         size, forward = dims[axis], positions
-        if not positions or min(positions) < 0 or max(positions) >= size:
+        if positions and (min(positions) < 0 or max(positions) >= size):
             raise ValueError(f"{positions} of axis {axis} of {list(dims)}")
-        if positions.step < 0:
+        if not positions:
+            forward = range(0)
+        elif positions.step < 0:
             x = step.emit("reversed", relax.op.flip(x, axis))
             forward = range(size - 1 - positions[0], size - positions[-1], -positions.step)
         if forward != range(size):
@@ -101,7 +106,7 @@ def _cut(step: TfliteStep, x: relax.Expr, ranges: dict[int, range]) -> relax.Exp
         x,
         list(kept),
         [r.start for r in kept.values()],
-        [r[-1] + 1 for r in kept.values()],
+        [r[-1] + 1 if r else 0 for r in kept.values()],
         [r.step for r in kept.values()],
     )
 

@@ -41,6 +41,17 @@ def assert_same(before, after, x_shape):
     )
 
 
+@pytest.mark.parametrize("x_shape", [(3, 6), (2, 5, 6)])
+def test_a_product_with_a_vector_is_a_layer_of_one_output(x_shape):
+    before = product(x_shape, weights(6))
+    after = CanonicalizeProduct()(before)
+    assert operators(after) == ["matmul", "reshape"]
+    assert operators(before) == ["matmul"]
+    assert_same(before, after, x_shape)
+    (dense,) = (group for group in find_groups(after["main"]) if group.kind == "dense")
+    assert dense.weight_rows.shape == (1, 6)
+
+
 def test_weights_on_the_left_go_to_the_right_with_their_bias():
     before = product((2, 6, 5), weights(4, 6), left=True, bias=weights(4, 1))
     after = CanonicalizeProduct()(before)

@@ -12,6 +12,9 @@
     Before:  y = x @ w                                       w: the same matrix g times
     After:   y = x @ w[0]
 
+    Before:  y = x @ v                                       v: (k,)
+    After:   y = reshape(x @ reshape(v))                     a layer of one output
+
     Before:  y = v @ permute(softmax(s))
     After:   y = permute(softmax(s) @ permute(v))
 
@@ -62,6 +65,10 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         return _swapped(scope.emit("product", product))
     if left is None and right is None:
         return _shares_on_the_left(scope, value)
+    if right is not None and right.ndim == 1 and left is None and len(shape(value.args[0])) > 1:
+        column = relax.const(np.ascontiguousarray(right[:, None]), str(right.dtype))
+        product = scope.emit("column", relax.op.matmul(value.args[0], column))
+        return relax.op.reshape(product, shape(value.args[0])[:-1])
     if right is not None and left is None and right.ndim > 2 and len(shape(value.args[0])) > 2:
         return _product(scope, value.args[0], right)
     return None

@@ -281,6 +281,19 @@ def test_a_state_that_the_network_leaves_is_not_kept(tmp_path):
         assert [shape(var) for var in results(mod["main"])] == names
 
 
+def test_a_tensor_that_is_returned_again_has_a_name_of_its_own(tmp_path):
+    file, _, _ = program(tmp_path, "residual")
+    (only,) = (str(var.name) for var in results(import_torch(file, batch=1)["main"]))
+
+    def three_times(text):
+        specs = text["graph_module"]["signature"]["output_specs"]
+        specs.extend([specs[0], specs[0]])
+
+    outputs = results(import_torch(changed(file, MODEL, three_times), batch=1)["main"])
+    assert [str(var.name) for var in outputs] == [only, f"{only}_output1", f"{only}_output2"]
+    assert len({shape(var) for var in outputs}) == 1
+
+
 def test_training_mode_is_refused(tmp_path):
     file, _, _ = program(tmp_path, "residual")
 

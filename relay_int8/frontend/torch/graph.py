@@ -73,7 +73,7 @@ class TorchImporter:
                 f"the model changes {', '.join(self._changed)} as it runs, which is not kept: each "
                 "run begins with what the file holds; give it as an input and an output to keep it"
             )
-        mod = self._writer.finish(params, [self._output(name) for name in self._program.outputs])
+        mod = self._writer.finish(params, self._outputs())
         return share_equal(relax.transform.DeadCodeElimination()(mod))
 
     def _needed(self) -> list[ProgramNode]:
@@ -208,6 +208,19 @@ class TorchImporter:
             raise ValueError(
                 f"its result would be {list(result_shape)}, and is {list(expected)} in torch"
             )
+
+    def _outputs(self) -> list[relax.Var]:
+        """Return the results; what a program returns again is a tensor with a name of its own."""
+        latest: dict[relax.Var, relax.Var] = {}
+        outputs = []
+        for position, name in enumerate(self._program.outputs):
+            value = self._output(name)
+            again = latest.get(value)
+            if again is not None:
+                copy = relax.op.reshape(again, shape(again))
+                latest[value] = self._writer.emit(f"{value.name}_output{position}", copy)
+            outputs.append(latest.setdefault(value, value))
+        return outputs
 
     def _output(self, name: str) -> relax.Var:
         self._read_anew([name], "the program")

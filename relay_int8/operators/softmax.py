@@ -13,8 +13,6 @@ from schedules.spec import Softmax as Spec
 class Softmax(Unsupported):
     """Softmax over one axis."""
 
-    rounds = True
-
     def __init__(self) -> None:
         super().__init__("nn.softmax")
 

@@ -2,11 +2,11 @@
 
 A convolution or matrix product with constant weights is always worth integers. Any other operator
 is computed in integers where that saves a conversion: its inputs are integers already (or inputs
-of the network, or given by a norm or a softmax, which rounds its floats itself), and an integer
-operator reads its result. So the last layer gives float directly, an operator that only moves the
-network's results stays in float, and so does a sum that no integer operator reads: its convolution
-leaves it alone, since a convolution with a fused sum gives integers, and takes integers to add.
-Layers that bytes would spoil, such as transforms of sound to spectra, stay in float
+of the network, or given by a norm, which rounds its floats itself), and an integer operator reads
+its result. So the last layer gives float directly, an operator that only moves the network's
+results stays in float, and so does a sum that no integer operator reads: its convolution leaves it
+alone, since a convolution with a fused sum gives integers, and takes integers to add. Layers that
+bytes would spoil, such as transforms of sound to spectra, stay in float
 (:mod:`relay_int8.quantization.kept_float`).
 """
 
@@ -188,7 +188,7 @@ def _reasons(
 
 
 def _rounding(groups: list[Group], producer: Mapping[relax.Var, Group]) -> set[str]:
-    """Return the layers that stay in float and give integers at no cost: norms, softmax, bounds."""
+    """Return the layers that stay in float and give integers at no cost: norms, bounds of these."""
     rounding: set[str] = set()
     for group in groups:
         sources = [producer[var].name for var in group.inputs if var in producer]

@@ -264,16 +264,6 @@ def test_what_follows_a_norm_reads_its_integers():
     assert {"norm", "swish"} <= set(plan.tensors)
 
 
-def test_what_a_softmax_weighs_is_integers():
-    net = NetworkWriter()
-    a = net.conv("a", net.x, 8, 1)
-    gate = net.emit("gate", nn.softmax(net.conv("b", net.x, 8, 1), axis=1))
-    weighed = net.emit("weighed", relax.op.multiply(a, gate))
-    plan = annotate(net.module(net.conv("end", weighed, 4, 1)), QuantConfig())
-    assert reasons(plan)["gate"] == "nn.softmax has no integer form"
-    assert reasons(plan)["weighed"] is None and "gate" in plan.tensors
-
-
 def test_bounds_of_a_norm_are_part_of_it():
     plan = normalized(lambda net, x: net.emit("max", nn.max_pool2d(net.relu("relu", x), 2)))
     reason = "its bounds are those of norm, which is computed in float"

@@ -4,8 +4,8 @@
              y = sum(multiply(s, gates), axis=[1])
     After:   y = add(multiply(a, gates[:, 0]), multiply(b, gates[:, 1]))
 
-SKNet and ResNeSt weigh their branches so. Products and additions of images are integers, sums along
-an axis are not. Branches may also be slices of channels, as a convolution that computes all of them
+SKNet and ResNeSt weigh their branches so. Products and additions of images can be integers, sums
+along an axis cannot. Branches may also be slices of channels, as a convolution that computes all of them
 gives (FishNet's are every k-th channel). A mean, as in FractalNet, is divided behind the sum.
 
 Place:  after CanonicalizeReshape, which makes one operator of all changes of shape.

@@ -72,6 +72,16 @@ def test_frames_become_channels_by_whole_blocks_of_these(channels: int, repacks:
     assert len(moves) == repacks
 
 
+def test_a_shuffle_at_the_end_writes_rows():
+    net = NetworkWriter((1, 3, 8, 8))
+    c = net.conv("c", net.x, 4, 1)
+    phases = net.emit("phases", relax.op.reshape(c, (1, 1, 2, 2, 8, 8)))
+    turned = net.emit("turned", relax.op.permute_dims(phases, (0, 1, 4, 2, 5, 3)))
+    calls = lowered_calls(net.module(net.emit("y", relax.op.reshape(turned, (1, 1, 16, 16)))))
+    assert list(calls) == ["x:int", "c", "y"]
+    assert calls["y"].layouts[-1] == "row"
+
+
 def test_equal_layers_share_one_kernel():
     net = NetworkWriter((1, 16, 8, 8))
     y = net.x

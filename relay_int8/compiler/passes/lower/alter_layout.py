@@ -147,7 +147,9 @@ class _LayoutWriter:
             if dataflow.constant(tensor) is not None:
                 self._hold(tensor, ROW, tensor)
         present = tuple(self._layout[tensor] for tensor in tensors)
-        output = self._wanted.get(var, present[0])
+        # Without a reader, y leaves the network in rows; a shuffle gathers elements in any layout.
+        unread = ROW if isinstance(spec, Move) and spec.move == "shuffle" else present[0]
+        output = self._wanted.get(var, unread)
         wanted = Layouts(inputs=present, output=output if _is_image(spec, "y") else ROW)
         layouts = template.layouts(spec, wanted)
         if self._moved_in_place(var, spec, layouts, tensors):

@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu.layout_flexible import BINARY_CPU
+from schedules.cpu.layout_flexible import BINARY_CPU, DEQUANTIZE_CPU, QUANTIZE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.selection import select
@@ -339,3 +339,20 @@ def test_refuses_other_targets():
     assert BINARY_CPU.refuses(spec, Target("c")) == "target is c, not llvm"
     assert BINARY_CPU.refuses(spec, Target("llvm")) is None
     assert select(spec, Target("llvm")) is BINARY_CPU
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("size", "by_move"), [(8, True), (7, False)])
+@pytest.mark.parametrize(("source", "output"), [(ROW, NCHW16C), (NCHW16C, ROW)], **by_name)
+def test_bytes_change_layouts_where_tiles_can(source, output, size, by_move):
+    dims, wanted = (1, 32, size, size), Layouts(inputs=(source,), output=output)
+    before = QUANTIZE_CPU.layouts(Quantize(dims=dims, y="uint8"), wanted)
+    behind = DEQUANTIZE_CPU.layouts(Dequantize(dims=dims, x="uint8"), wanted)
+    assert before == (Layouts(inputs=(source,), output=source) if by_move else wanted)
+    assert behind == (Layouts(inputs=(output,), output=output) if by_move else wanted)
+
+
+@pytest.mark.fast
+def test_other_layouts_are_quantized_as_wanted():
+    wanted = Layouts(inputs=(ROW,), output=NHWC)
+    assert QUANTIZE_CPU.layouts(Quantize(dims=(1, 32, 8, 8), y="uint8"), wanted) == wanted

@@ -68,7 +68,7 @@ def test_frames_become_channels_by_whole_blocks_of_these(channels: int, repacks:
     frames = net.emit("frames", relax.op.reshape(c, (2, channels, 7, 7)))
     y = net.conv("y", frames, 16, 1)
     calls = lowered_calls(net.module(y))
-    moves = [name for name in calls if name not in ("x:int", "c", "y", "y:row")]
+    moves = [name for name in calls if name not in ("x:int", "x:int:NCHW16c", "c", "y", "y:row")]
     assert len(moves) == repacks
 
 
@@ -80,6 +80,20 @@ def test_a_shuffle_at_the_end_writes_rows():
     calls = lowered_calls(net.module(net.emit("y", relax.op.reshape(turned, (1, 1, 16, 16)))))
     assert list(calls) == ["x:int", "c", "y"]
     assert calls["y"].layouts[-1] == "row"
+
+
+@pytest.mark.parametrize(
+    ("size", "layouts"),
+    [
+        (8, {"x:int": ("row", "row"), "x:int:NCHW16c": ("row", "NCHW16c")}),
+        (7, {"x:int": ("row", "NCHW16c")}),  # fewer pixels than a tile of bytes has
+    ],
+)
+def test_quantize_leaves_layouts_to_moves_by_tiles(size: int, layouts: dict):
+    net = NetworkWriter((1, 32, size, size))
+    calls = lowered_calls(net.module(net.conv("y", net.x, 16, 1)))
+    quantized = {name: call.layouts for name, call in calls.items() if name.startswith("x:int")}
+    assert quantized == layouts
 
 
 def test_equal_layers_share_one_kernel():

@@ -5,8 +5,8 @@
     After:   y = add(multiply(a, gates[:, 0]), multiply(b, gates[:, 1]))
 
 SKNet and ResNeSt weigh their branches so. Products and additions of images can be integers, sums
-along an axis cannot. Branches may also be slices of channels, as a convolution that computes all of them
-gives (FishNet's are every k-th channel). A mean, as in FractalNet, is divided behind the sum.
+along an axis cannot. Branches may also be slices of channels that one convolution computes (FishNet
+adds every k-th channel). A mean, as in FractalNet, is divided behind the sum.
 
 Place:  after CanonicalizeReshape, which makes one operator of all changes of shape.
 Exact:  sums of float32 may be ordered differently, a mean of three is a product with a third.

@@ -210,10 +210,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             run = 0
             while goes and run < count:
                 given = [relax.const(run, "int64"), relax.const(True, "bool"), *carried]
-                self._nodes.update(zip((v.name for v in body.input), given, strict=True))
-                for inner in body.node:
-                    self._import_node(inner)
-                going, *results = [self._nodes[value.name] for value in body.output]
+                going, *results = self._import_run(body, given)
                 goes, run = bool(self._known(going, title)), run + 1
                 for rows, value in zip(stacked, results[len(carried) :], strict=True):
                     rows.append(self.bb.emit(relax.op.expand_dims(value, 0)))
@@ -241,11 +238,8 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             self._parse_graph_initializers(scan.body)
             stacked: list[list[relax.Expr]] = [[] for _ in scan.body.output[len(carried) :]]
             for run in range(count):
-                given = [*carried, *scan.slices(self.bb, scanned, run, count)]
-                self._nodes.update(zip((v.name for v in scan.body.input), given, strict=True))
-                for inner in scan.body.node:
-                    self._import_node(inner)
-                results = [self._nodes[value.name] for value in scan.body.output]
+                slices = scan.slices(self.bb, scanned, run, count)
+                results = self._import_run(scan.body, [*carried, *slices])
                 for rows, value in zip(stacked, results[len(carried) :], strict=True):
                     rows.append(value)
                 carried = results[: len(carried)]
@@ -253,6 +247,13 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=True) if n)
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"{title} has no whole body: {err}") from err
+
+    def _import_run(self, body: onnx.GraphProto, given: list[Any]) -> list[Any]:
+        """Import the nodes of one run of a loop; return what its outputs are."""
+        self._nodes.update(zip((value.name for value in body.input), given, strict=True))
+        for node in body.node:
+            self._import_node(node)
+        return [self._nodes[value.name] for value in body.output]
 
     @staticmethod
     def _known(value: Any, title: str) -> int:

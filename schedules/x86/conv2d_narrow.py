@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedules.cpu.conv2d_narrow import Flavour, narrow_template
+from schedules.cpu.conv2d_narrow import narrow_template
+from schedules.cpu.narrow_tiles import Flavour
 from schedules.x86.lanes import AVX2_LANES, VNNI_LANES
 
 VNNI_NARROW = Flavour(lanes=VNNI_LANES, sums=24)  # of 32 registers, one each

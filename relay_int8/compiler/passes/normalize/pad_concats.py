@@ -34,14 +34,14 @@ def _padded(_scope: Scope, value: relax.Expr) -> relax.Expr | None:
         return None
     fields, axis = value.args[0].fields[:], int(value.attrs.axis) % len(shape(value))
     arrays = [constant(field) for field in fields]
-    places = [i for i, array in enumerate(arrays) if array is None]
-    if axis == 0 or len(places) != 1 or len(fields) == 1:
+    computed = [i for i, array in enumerate(arrays) if array is None]
+    if axis == 0 or len(computed) != 1 or len(fields) == 1:
         return None  # axis 0 is that of images
-    (place,) = places
-    numbers = np.unique(np.concatenate([a.reshape(-1) for a in arrays if a is not None]))
-    if numbers.size != 1 or not np.isfinite(numbers).all():
+    (index,) = computed
+    values = np.unique(np.concatenate([a.reshape(-1) for a in arrays if a is not None]))
+    if values.size != 1 or not np.isfinite(values).all():
         return None
     extents = [shape(field)[axis] for field in fields]
     widths = [0] * (2 * len(shape(value)))
-    widths[2 * axis : 2 * axis + 2] = sum(extents[:place]), sum(extents[place + 1 :])
-    return relax.op.nn.pad(fields[place], widths, "constant", float(numbers[0]))
+    widths[2 * axis : 2 * axis + 2] = sum(extents[:index]), sum(extents[index + 1 :])
+    return relax.op.nn.pad(fields[index], widths, "constant", float(values[0]))

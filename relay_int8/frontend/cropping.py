@@ -12,6 +12,9 @@ from tvm import relax
 
 from relay_int8.graph.dataflow import shape
 
+AROUND = ("circular", "wrap")
+"""Modes that continue at the other end, of whose crops ONNX and PyTorch do not say the same."""
+
 Emit = Callable[[relax.Expr], relax.Expr]
 
 
@@ -29,12 +32,12 @@ def cropped(
     widths
         Before and after each axis, axis by axis.
     mode
-        Of padding; "constant" alone may crop.
+        Of padding; what continues at the other end may not crop.
 
     Raises
     ------
     NotImplementedError
-        Another mode crops.
+        It crops, and continues at the other end.
     ValueError
         Nothing is left of an axis.
     """
@@ -42,7 +45,7 @@ def cropped(
     crops = np.maximum(-sides, 0)
     if not crops.any():
         return x, sides.reshape(-1).tolist()
-    if mode != "constant":
+    if mode in AROUND:
         raise NotImplementedError(f"it crops (negative widths) with mode {mode}; use Slice")
     axes = [int(axis) for axis in np.flatnonzero(crops.any(axis=1))]
     begins = [int(crops[axis, 0]) for axis in axes]

@@ -155,8 +155,8 @@ def test_unsupported_operators_are_listed_at_once():
 
 def test_unsupported_attribute_names_the_node():
     widths = {"p": np.array([0, 0, -1, 0, 0, 0, 0, 0], "int64")}
-    nodes = [node("Pad", ["x", "p"], ["y"], "crop", mode="reflect")]
-    with pytest.raises(UnsupportedOpError, match=r"node crop \(Pad\).*negative widths.*reflect"):
+    nodes = [node("Pad", ["x", "p"], ["y"], "crop", mode="wrap")]
+    with pytest.raises(UnsupportedOpError, match=r"node crop \(Pad\).*negative widths.*wrap"):
         import_onnx(model(nodes, {"x": X.shape}, {"y": None}, widths))
 
 
@@ -237,6 +237,10 @@ CASES = {
     "pad_2": (7, [node("Pad", ["x"], ["y"], pads=[0, 0, 1, 2, 0, 0, 3, 0], value=0.5)], {}),
     "pad_that_crops": (13, [node("Pad", ["x", "p", "v"], ["y"])],
                        {"p": np.array([0, 0, 1, -2, 0, -1, -1, 3], I64), "v": np.float32(0.5)}),
+    "pad_edge_that_crops": (13, [node("Pad", ["x", "p"], ["y"], mode="edge")],
+                            {"p": np.array([0, 0, 2, -2, 0, -1, -1, 3], I64)}),
+    "pad_reflect_that_crops": (13, [node("Pad", ["x", "p"], ["y"], mode="reflect")],
+                               {"p": np.array([0, 0, 2, -2, 0, 0, -1, 3], I64)}),
     "pad_axes_18": (18, [node("Pad", ["x", "p", "", "a"], ["y"])],
                     {"p": np.array([1, 2], I64), "a": np.array([-1], I64)}),
     "pad_reflect": (13, [node("Pad", ["x", "p"], ["y"], mode="reflect")],

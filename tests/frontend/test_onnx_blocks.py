@@ -134,5 +134,48 @@ def test_zeros_as_imaginary_part_are_not_multiplied(imaginary: float):
 
 @pytest.mark.fast
 def test_a_transform_back_to_reals_is_refused():
-    with pytest.raises(UnsupportedOpError, match="length 6 of 6 values along axis 1 back to reals"):
+    with pytest.raises(
+        UnsupportedOpError, match="a transform of 6 values along axis 1 back to reals"
+    ):
         import_onnx(transform((2, 6, 5, 2), 1, 17, inverse=1, onesided=1))
+
+
+@pytest.mark.parametrize("length", [4, 9])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_transforms_of_a_length(length: int, parts: int):
+    """Longer than the axis, whose values zeros follow then, or of a part of it."""
+    node = helper.make_node("DFT", ["x", "n"], ["y"], axis=1, onesided=int(parts == 1))
+    dims = (2, 6, 5, parts)
+    proto = model([node], {"x": dims}, {"y": None}, {"n": np.array(length)}, opset=17)
+    x = RNG.normal(size=dims).astype("float32")
+    values = x[..., 0] if parts == 1 else x[..., 0] + 1j * x[..., 1]
+    whole = (np.fft.rfft if parts == 1 else np.fft.fft)(values, length, axis=1)
+    expected = np.stack([whole.real, whole.imag], axis=-1).astype("float32")
+    assert_close(run_relax(import_onnx(proto), x), [expected])
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+@pytest.mark.parametrize("given", [["", "length"], ["window"], ["window", "length"]])
+def test_transforms_of_frames(given: list[str], onesided: int):
+    """As librosa and PyTorch begin networks of sound."""
+    node = helper.make_node("STFT", ["x", "step", *given], ["y"], onesided=onesided)
+    window = np.hanning(8).astype("float32")
+    constants = {"step": np.array(3), "window": window, "length": np.array(8)}
+    x = RNG.normal(size=(2, 31, 1)).astype("float32")
+    proto = model([node], {"x": x.shape}, {"y": None}, constants, opset=17)
+    frames = np.stack([x[:, at : at + 8, 0] for at in range(0, 31 - 7, 3)], axis=1)
+    frames = frames * window if "window" in given else frames
+    whole = (np.fft.rfft if onesided else np.fft.fft)(frames)
+    expected = np.stack([whole.real, whole.imag], axis=-1).astype("float32")
+    assert_close(run_relax(import_onnx(proto), x), [expected])
+    flat = model([node], {"x": x.shape[:2]}, {"y": None}, constants, opset=17)
+    assert_close(run_relax(import_onnx(flat), x[..., 0]), [expected])
+
+
+@pytest.mark.fast
+def test_frames_of_complex_numbers_are_refused():
+    node = helper.make_node("STFT", ["x", "step", "", "length"], ["y"])
+    constants = {"step": np.array(3), "length": np.array(8)}
+    proto = model([node], {"x": (1, 31, 2)}, {"y": None}, constants, opset=17)
+    with pytest.raises(UnsupportedOpError, match="its signal is of complex numbers"):
+        import_onnx(proto)

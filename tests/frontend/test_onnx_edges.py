@@ -262,11 +262,6 @@ REFUSED = {
         {"y": "float32"},
         r"node drop \(Dropout\) of opset 20.*by chance",
     ),
-    "mask": (
-        [node("Dropout", ["x"], ["d", "mask"]), node("Relu", ["d"], ["y"])],
-        {"y": "float32", "mask": "bool"},
-        "output mask is constant",
-    ),
     "indices": (
         [node("GlobalMaxPool", ["x"], ["y", "places"], "pool")],
         {"y": "float32", "places": "int64"},
@@ -279,11 +274,6 @@ REFUSED = {
         ],
         {"y": "float32"},
         r"its output places \(number 2\) is not supported",
-    ),
-    "constant": (
-        [node("Exp", ["w"], ["c"]), node("Relu", ["x"], ["y"])],
-        {"y": "float32", "c": "float32"},
-        "output c is constant: it depends on no input",
     ),
     "dynamic": (
         [node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])],

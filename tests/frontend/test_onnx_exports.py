@@ -77,12 +77,84 @@ def test_a_choice_by_shapes_is_made(extent: int, wanted: tuple[int, ...]):
     assert_same(proto, X)
 
 
-def test_a_choice_by_values_is_refused():
-    proto = squeeze_if(
-        [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["yes"], to=9)]
+BY_VALUES = [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["yes"], to=9)]
+
+
+def test_a_choice_by_values_between_shapes_is_refused():
+    with pytest.raises(
+        UnsupportedOpError,
+        match=r"choice \(If\) .*chooses by values of the input between float32 \[3, 9, 8\] and "
+        r"float32 \[1, 3, 9, 8\]",
+    ):
+        import_onnx(squeeze_if(BY_VALUES))
+
+
+@pytest.mark.parametrize("most", [2.0, -2.0])
+def test_of_a_choice_by_values_both_branches_are_computed(most: float):
+    """As a detector of voices has one network for each rate of samples; names are used twice."""
+    branches = []
+    for kind in ("Relu", "Neg"):
+        inner = [node(kind, ["r"], ["inner"]), node("Mul", ["inner", "r"], ["product"])]
+        results = [helper.make_empty_tensor_value_info(name) for name in ("product", "inner")]
+        branches.append(helper.make_graph(inner, kind, [], results))
+    more = [node("ReduceMax", ["x"], ["m"], keepdims=1), node("Greater", ["m", "zero"], ["yes"])]
+    choice = node("If", ["yes"], ["a", "b"], then_branch=branches[0], else_branch=branches[1])
+    nodes = [constant_node("zero", 0.0, "float32"), *more, node("Exp", ["x"], ["r"]), choice,
+             node("Add", ["a", "b"], ["y"])]  # fmt: skip
+    proto = model(nodes, {"x": X.shape}, {"y": None})
+    assert_same(proto, np.full_like(X, most))
+
+
+@pytest.mark.parametrize("bounds", [["low", "high"], ["low", ""], ["", "high"], ["low", "one"]])
+def test_clip_with_computed_bounds(bounds: list[str]):
+    """As a logarithm of sound is kept within 80 dB of its maximum."""
+    computed = [node("ReduceMin", ["x"], ["least"], keepdims=0),
+                node("Mul", ["least", "half"], ["low"]), node("Neg", ["low"], ["high"])]  # fmt: skip
+    proto = model(
+        [*computed, node("Clip", ["x", *bounds], ["y"])],
+        {"x": X.shape},
+        {"y": None},
+        {"half": np.float32(0.5), "one": np.float32(1)},
     )
-    with pytest.raises(UnsupportedOpError, match=r"choice \(If\) chooses by values of the input"):
-        import_onnx(proto)
+    assert_same(proto, X)
+
+
+def test_one_hot_rows_of_an_input_are_of_the_type_of_their_values():
+    """As a network of bytes of a file begins; an index that is out of range has no hit."""
+    weights = {"depth": np.array([5], "int32"), "values": np.array([0, 2], "float32")}
+    weights["w"] = RNG.normal(size=(5, 4)).astype("float32")
+    nodes = [node("Cast", ["x"], ["at"], to=6), node("OneHot", ["at", "depth", "values"], ["rows"]),
+             node("MatMul", ["rows", "w"], ["y"])]  # fmt: skip
+    places = np.array([[0, 4, -1, 2, 9, -7]], "float32")
+    assert_same(model(nodes, {"x": places.shape}, {"y": None}, weights), places)
+
+
+def test_marks_of_open_extents_are_no_names():
+    """An exporter of Paddle writes "?" for each of them."""
+    proto = model([node("Relu", ["x"], ["y"])], {"x": ("?", 3, "?", "?")}, {"y": None})
+    mod = import_onnx(proto, inputs={"x": (1, 3, 9, 8)})
+    assert_close(run_relax(mod, X), [np.maximum(X, 0)])
+
+
+def test_a_constant_output_keeps_its_value():
+    """As a front end of sound gives how many frames there are, of samples whose number is fixed."""
+    nodes = [node("Exp", ["w"], ["c"]), node("Relu", ["x"], ["y"]), node("Not", ["no"], ["yes"])]
+    weights = {"w": np.array([1, 2], "float32"), "no": np.zeros((1, 3), "bool")}
+    outputs = {"c": "float32", "y": "float32", "yes": "bool", "n": "int64"}
+    nodes.append(constant_node("n", 3))
+    proto = model(nodes, {"x": X.shape}, dict.fromkeys(outputs), weights)
+    for value in proto.graph.output:
+        value.type.tensor_type.elem_type = getattr(
+            onnx.TensorProto,
+            {"float32": "FLOAT"}.get(outputs[value.name], outputs[value.name].upper()),
+        )
+    mod = import_onnx(proto)
+    assert [str(var.name) for var in results(mod["main"])] == list(outputs)
+    normal = normalize()(mod)
+    for x in (X, np.full_like(X, np.nan)):
+        expected = run_onnx(proto, x)
+        for found in (run_relax(mod, x), run_relax(normal, x)):
+            np.testing.assert_equal([found[i] for i in (0, 2, 3)], [expected[i] for i in (0, 2, 3)])
 
 
 def test_a_choice_without_its_branch():

@@ -37,6 +37,9 @@ from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 
 OLDEST_OPSET = 7
+NO_LABELS = ("?", "-1", "None")
+"""What exporters write for extents that are open, and not the same."""
+
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 PLAIN_OPSET = 13  # oldest opset whose operators TVM's importer reads as the standard says
 
@@ -192,7 +195,8 @@ def _written_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
 
 def _written(dim: onnx.TensorShapeProto.Dimension) -> Extent:
     is_known = dim.HasField("dim_value") and dim.dim_value > 0
-    return int(dim.dim_value) if is_known else str(dim.dim_param) or None
+    label = "" if dim.dim_param in NO_LABELS else str(dim.dim_param)
+    return int(dim.dim_value) if is_known else label or None
 
 
 def _check_outputs(

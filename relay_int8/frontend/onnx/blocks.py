@@ -1,4 +1,4 @@
-"""ONNX's Col2Im and its Fourier transform as plain operators."""
+"""ONNX's Col2Im and its Fourier transforms as plain operators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
 
     The last axis of operand and result is that of real and imaginary part; a real operand has the
     first alone. So does one whose imaginary part is written as zeros: what reads the real one is a
-    dense layer then, and has half of the products.
+    dense layer then, and has half of the products. A longer transform reads zeros behind the axis,
+    a shorter one a part of it.
     """
     x, length, given = (*inputs, None, None)[:3]
     x = _real_part(bb, x)
@@ -55,20 +56,51 @@ def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
     size = dims[axis]
     wanted = size if length is None else _numbers(length, "length")[0]
     onesided = bool(attributes.get("onesided", 0))
-    if wanted != size or (inverse and onesided) or axis == rank - 1:
+    if (inverse and onesided) or axis == rank - 1:
         raise NotImplementedError(
-            f"a transform of length {wanted} of {size} values along axis {axis}"
-            f"{' back to reals' if inverse and onesided else ''}; the whole axis is read"
+            f"a transform of {size} values along axis {axis}"
+            f"{' back to reals' if inverse and onesided else ''}"
         )
+    read = min(size, wanted)
+    if read < size:
+        x = bb.emit(relax.op.strided_slice(x, [axis], [0], [read]))
     order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
     turned = bb.emit(relax.op.permute_dims(x, order))
     outer = [dims[i] for i in order[:-2]]
-    flat = bb.emit(relax.op.reshape(turned, (*outer, size * dims[-1])))
-    count = size // 2 + 1 if onesided else size
-    weights = transform_weights(size, count, dims[-1], inverse)
+    flat = bb.emit(relax.op.reshape(turned, (*outer, read * dims[-1])))
+    count = wanted // 2 + 1 if onesided else wanted
+    weights = transform_weights(wanted, count, dims[-1], inverse)[: read * dims[-1]]
     product = bb.emit(relax.op.matmul(flat, relax.const(weights)))
     parts = bb.emit(relax.op.reshape(product, (*outer, count, 2)))
     return relax.op.permute_dims(parts, [order.index(i) for i in range(rank)])
+
+
+def stft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Transform the frames of a signal, each times a window: a convolution with constant weights.
+
+    (n, samples) or (n, samples, 1) becomes (n, frames, frequencies, 2), real and imaginary part.
+    """
+    x, given_step, given_window, given_length = (*inputs, None, None)[:4]
+    n, samples, *parts = shape(x)
+    if parts not in ([], [1]):
+        raise NotImplementedError("its signal is of complex numbers")
+    (step,) = _numbers(given_step, "frame_step")
+    window = None if given_window is None else constant(given_window)
+    if given_window is not None and window is None:
+        raise NotImplementedError("its window is computed, not constant")
+    if window is None and given_length is None:
+        raise ValueError("neither a window nor a frame_length is given")
+    length = len(window) if window is not None else _numbers(given_length, "frame_length")[0]
+    count = length // 2 + 1 if attributes.get("onesided", 1) else length
+    weights = transform_weights(length, count, 1, inverse=False).T
+    if window is not None:
+        weights = (weights * window).astype(np.float32)
+    image = bb.emit(relax.op.reshape(x, (n, 1, 1, samples)))
+    kernel = relax.const(weights.reshape(2 * count, 1, 1, length))
+    y = bb.emit(relax.op.nn.conv2d(image, kernel, strides=[1, step]))
+    frames = shape(y)[-1]
+    y = bb.emit(relax.op.reshape(y, (n, count, 2, frames)))
+    return relax.op.permute_dims(y, [0, 3, 1, 2])
 
 
 def _real_part(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:

@@ -17,7 +17,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.frontend.cropping import cropped
 from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.onnx.auto_pad import window_padding
-from relay_int8.frontend.onnx.blocks import col2im, dft
+from relay_int8.frontend.onnx.blocks import col2im, dft, stft
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
 from relay_int8.frontend.onnx.elementwise import bit_shift, erfc, is_inf, mod, power
@@ -39,24 +39,24 @@ Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr
 MOST_COPIES = 8  # copies that a Tile is imported as, joined by a concat
 
 
-def _clip(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Clip with constant bounds; a missing bound, or one that is NaN, is no bound."""
-    bounds = []
-    for index, name in ((1, "min"), (2, "max")):
-        given = inputs[index] if index < len(inputs) else None
-        value = attributes.get(name) if given is None else constant(given)
-        if given is not None and value is None:
-            raise NotImplementedError(f"its {name} is computed, not constant")
-        missing = value is None or np.isnan(value).any()
-        bounds.append((-np.inf if name == "min" else np.inf) if missing else np.float32(value))
-    low, high = (float(np.asarray(bound).reshape(())) for bound in bounds)
-    x = inputs[0]
-    if np.isfinite(low) and np.isfinite(high):
-        return relax.op.clip(x, relax.prim_value(low), relax.prim_value(high))
-    dtype = x.ty.dtype.dtype
-    if np.isfinite(low):
-        return relax.op.maximum(x, relax.const(low, dtype))
-    return relax.op.minimum(x, relax.const(high, dtype)) if np.isfinite(high) else x
+def _clip(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Clip; a missing bound, or a constant one that is NaN, is no bound."""
+    x, low, high = (*inputs, None, None)[:3]
+    bounds = {"min": low, "max": high}
+    numbers: dict[str, float | None] = {}
+    for name, bound in bounds.items():
+        value = attributes.get(name) if bound is None else constant(bound)
+        is_number = value is not None and np.isfinite(value).all()
+        numbers[name] = float(np.asarray(value, np.float32).reshape(())) if is_number else None
+    if None not in numbers.values():
+        return relax.op.clip(x, *map(relax.prim_value, numbers.values()))
+    for name, combine in (("min", relax.op.maximum), ("max", relax.op.minimum)):
+        number, bound = numbers[name], bounds[name]
+        if number is not None:
+            x = bb.emit(combine(x, relax.const(number, dtype(x))))
+        elif bound is not None and constant(bound) is None:
+            x = bb.emit(combine(x, bound))
+    return x
 
 
 def _pad(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
@@ -288,10 +288,10 @@ CONVERTERS: dict[str, Converter] = {
     "Celu": _celu,
     "Clip": _clip,
     "Col2Im": col2im,
-    "DFT": dft,
     "Conv": _conv,
     "ConvTranspose": conv_transpose,
     "CumSum": _cum_sum,
+    "DFT": dft,
     "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
@@ -317,6 +317,7 @@ CONVERTERS: dict[str, Converter] = {
     "ReduceMin": _extreme("ReduceMin"),
     "Resize": resize,
     "RoiAlign": _roi_align,
+    "STFT": stft,
     "SpaceToDepth": _space_to_depth,
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
+from relay_int8.frontend.importing import CONVERTER_ERRORS
 from relay_int8.frontend.onnx.constant_nodes import (
     INTEGERS,
     MOVES,
@@ -21,17 +20,9 @@ from relay_int8.frontend.onnx.constant_nodes import (
     attribute,
     evaluate,
 )
+from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.node_form import misfit
-from relay_int8.frontend.onnx.operator_support import (
-    BRANCH,
-    CUT,
-    LOOP,
-    OURS,
-    SCAN,
-    title_of,
-    unsupported_nodes,
-)
-from relay_int8.frontend.onnx.scan import ScanForm
+from relay_int8.frontend.onnx.operator_support import CUT, OURS, title_of
 from relay_int8.frontend.onnx.sequences import SEQUENCES, converted, is_list
 from relay_int8.graph.dataflow import (
     FunctionWriter,
@@ -49,11 +40,10 @@ ELEMENTS = {"bool", "bfloat16", "float16", "float32", "float64"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
 MAX_ELEMENTS = 1 << 40  # of a tensor; no computer that runs networks has memory for more
-MOST_RUNS = 1024  # of a loop that is written out
 ELEMENTS_SAID = "bool, integers of 8 to 64 bits and floats of 16 to 64"
 
 
-class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
+class NamedImporter(ControlFlow):
     """Import a graph whose operators are known and whose shapes are static.
 
     Parameters
@@ -143,9 +133,7 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 f"node {title_of(node)} ({node.op_type}) of opset {self.opset}: {fault}; export "
                 "the model again"
             )
-        control = {BRANCH: self._import_branch, LOOP: self._import_loop, SCAN: self._import_scan}
-        if node.op_type in control and not node.domain:
-            control[node.op_type](node)
+        if self._import_control_flow(node):
             return
         try:
             inputs = onnx_frontend.onnx_input(self._nodes[i] if i else None for i in node.input)
@@ -172,99 +160,6 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             self._nodes[name] = value
             if isinstance(value, relax.Var) and value.name not in self._input_names:
                 self._names.setdefault(value, name)
-
-    def _import_branch(self, node: onnx.NodeProto) -> None:
-        """Import what a constant condition chooses, as if it stood in the graph itself."""
-        condition = constant(self._nodes.get(node.input[0])) if node.input else None
-        if condition is None:
-            raise UnsupportedOpError(
-                f"node {title_of(node)} (If) chooses by values of the input; a network has one "
-                "branch: export it without the choice"
-            )
-        try:
-            branches = {attribute.name: attribute.g for attribute in node.attribute}
-            branch = branches["then_branch" if condition.reshape(-1)[0] else "else_branch"]
-            refuse_operators(unsupported_nodes(branch))
-            self._parse_graph_initializers(branch)
-            for inner in branch.node:
-                self._import_node(inner)
-            for name, value in zip(node.output, branch.output, strict=True):
-                self._nodes[name] = self._nodes[value.name]
-                self._of_shapes.update({name} if value.name in self._of_shapes else ())
-        except CONVERTER_ERRORS as err:
-            raise FrontendError(f"node {title_of(node)} (If) has no whole branch: {err}") from err
-
-    def _import_loop(self, node: onnx.NodeProto) -> None:
-        """Import every run of a loop, one after the other, as if all stood in the graph."""
-        title = f"node {title_of(node)} (Loop)"
-        try:
-            body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
-            trips, condition, *carried = [self._nodes[i] if i else None for i in node.input]
-            count = MOST_RUNS if trips is None else self._known(trips, title)
-            goes = condition is None or bool(self._known(condition, title))
-            refuse_operators(unsupported_nodes(body))
-            self._parse_graph_initializers(body)
-            stacked: list[list[relax.Expr]] = [[] for _ in body.output[1 + len(carried) :]]
-            if count > MOST_RUNS:
-                raise UnsupportedOpError(f"{title} runs {count} times; {MOST_RUNS} are the most")
-            run = 0
-            while goes and run < count:
-                given = [relax.const(run, "int64"), relax.const(True, "bool"), *carried]
-                going, *results = self._import_run(body, given)
-                goes, run = bool(self._known(going, title)), run + 1
-                for rows, value in zip(stacked, results[len(carried) :], strict=True):
-                    rows.append(self.bb.emit(relax.op.expand_dims(value, 0)))
-                carried = results[: len(carried)]
-            if goes and trips is None:
-                raise UnsupportedOpError(f"{title} runs more than {MOST_RUNS} times, or forever")
-            if stacked and not run:
-                raise UnsupportedOpError(f"{title} runs no time: its outputs are empty")
-            carried += [self.bb.emit(relax.op.concat(rows, 0)) for rows in stacked]
-            self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=False) if n)
-        except CONVERTER_ERRORS as err:
-            raise FrontendError(f"{title} has no whole body: {err}") from err
-
-    def _import_scan(self, node: onnx.NodeProto) -> None:
-        """Import a loop over slices of tensors, every run of it."""
-        title = f"node {title_of(node)} (Scan)"
-        try:
-            scan = ScanForm.of(node)
-            operands = [self._nodes[name] for name in node.input]
-            carried, scanned = operands[: -scan.count], operands[-scan.count :]
-            count = scan.steps(scanned)
-            if not 0 < count <= MOST_RUNS:
-                raise UnsupportedOpError(f"{title} runs {count} times; 1 to {MOST_RUNS} are read")
-            refuse_operators(unsupported_nodes(scan.body))
-            self._parse_graph_initializers(scan.body)
-            stacked: list[list[relax.Expr]] = [[] for _ in scan.body.output[len(carried) :]]
-            for run in range(count):
-                slices = scan.slices(self.bb, scanned, run, count)
-                results = self._import_run(scan.body, [*carried, *slices])
-                for rows, value in zip(stacked, results[len(carried) :], strict=True):
-                    rows.append(value)
-                carried = results[: len(carried)]
-            carried += [scan.joined(self.bb, index, rows) for index, rows in enumerate(stacked)]
-            self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=True) if n)
-        except CONVERTER_ERRORS as err:
-            raise FrontendError(f"{title} has no whole body: {err}") from err
-
-    def _import_run(self, body: onnx.GraphProto, given: list[Any]) -> list[Any]:
-        """Import the nodes of one run of a loop; return what its outputs are."""
-        self._nodes.update(zip((value.name for value in body.input), given, strict=True))
-        for node in body.node:
-            self._import_node(node)
-        return [self._nodes[value.name] for value in body.output]
-
-    @staticmethod
-    def _known(value: Any, title: str) -> int:
-        """Return a number that says how often a loop runs."""
-        array = constant(value)
-        if array is None:
-            raise UnsupportedOpError(
-                f"{title} runs as often as values of the input say; a network has a fixed number "
-                "of steps: export it without the loop, or with fixed shapes"
-            )
-        return int(array.reshape(-1)[0])
 
     def _results(self, node: onnx.NodeProto, inputs: Any) -> list[Any]:
         """Return the results of a node that is no branch and no loop; lists are Python's."""
@@ -340,24 +235,38 @@ class NamedImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             names[var] = self._names.get(var, f"{owner}/{operator(value).split('.')[-1]}")
         writer = FunctionWriter(mod)
         written: dict[relax.Var, relax.Expr] = {}
+        constants = set(results(func)) - _computed(func)
         for var, value in calls(func):
-            written[var] = writer.emit(names[var], substitute(value, written))
+            name = f"{names[var]}/constant" if var in constants else names[var]
+            written[var] = writer.emit(name, substitute(value, written))
+        for var in constants:
+            written[var] = _as_if_computed(writer, func.params[0], written[var], names[var])
         outputs = [written.get(var, var) for var in results(func)]
-        _check_computed(func, names)
         return writer.finish(list(func.params), outputs)
 
 
-def _check_computed(func: relax.Function, names: Mapping[relax.Var, str]) -> None:
-    """Refuse a result that no input goes into: passes take it for a weight, and fold it away."""
+def _computed(func: relax.Function) -> set[relax.Var]:
+    """Return the inputs of a function, and all that is computed of them."""
     computed = set(func.params)
     for var, value in calls(func):
         if any(argument in computed for argument in arguments(value)):
             computed.add(var)
-    for var in results(func):
-        if var not in computed:
-            raise UnsupportedOpError(
-                f"output {names[var]} is constant: it depends on no input; take it from the outputs"
-            )
+    return computed
+
+
+def _as_if_computed(writer: FunctionWriter, x: relax.Var, value: relax.Var, name: str) -> relax.Var:
+    """Return a constant as what a comparison of an input chooses, whatever its outcome.
+
+    Passes take what no input goes into for a weight, and fold it away; so would an output be.
+    """
+    axes = list(range(len(shape(x))))
+    if axes:
+        x = writer.emit(
+            f"{name}/first", relax.op.strided_slice(x, axes, [0] * len(axes), [1] * len(axes))
+        )
+    x = writer.emit(f"{name}/scalar", relax.op.reshape(x, (1,) * len(shape(value))))
+    outcome = writer.emit(f"{name}/outcome", relax.op.equal(x, x))
+    return writer.emit(name, relax.op.where(outcome, value, value))
 
 
 def _check_type(value: relax.Expr) -> None:

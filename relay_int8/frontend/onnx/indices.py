@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tvm import relax
-from tvm.relax.frontend.onnx import onnx_frontend
+from tvm import relax, tirx
 
 from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.overwriting import box_overwritten
@@ -93,12 +92,18 @@ def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, 
 
 def one_hot(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Write one value where an index is, another elsewhere; the depth may be a vector of one."""
-    indices, given, values = inputs
-    depth = constant(given)
+    indices, depth, values = inputs[0], constant(inputs[1]), constant(inputs[2])
     if depth is None:
         raise NotImplementedError("its depth is computed, not constant")
-    scalar = relax.const(depth.reshape(()), dtype(given))
-    return onnx_frontend.OneHot._impl_v11(bb, [indices, scalar, values], attributes, [{}, {}])
+    if values is None:
+        raise NotImplementedError("its values are computed, not constant")
+    count, array = int(depth.reshape(())), constant(indices)
+    if array is None:
+        indices = _from_start(bb, indices, np.array(count))
+    else:
+        indices = relax.const(np.where(array < 0, array + count, array), dtype(indices))
+    off, on = (relax.prim_value(tirx.const(value.item(), str(values.dtype))) for value in values)
+    return relax.op.one_hot(indices, on, off, count, int(attributes.get("axis", -1)))
 
 
 def reverse_sequence(

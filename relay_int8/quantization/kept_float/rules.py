@@ -11,6 +11,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.quantization.kept_float.gates import gate_reasons
+from relay_int8.quantization.kept_float.logarithms import logarithm_reasons
 from relay_int8.quantization.kept_float.maxima import maximum_reasons
 from relay_int8.quantization.kept_float.spectra import spectrum_reasons
 from relay_int8.quantization.kept_float.states import state_reasons
@@ -22,7 +23,8 @@ Reasons = dict[str, str]
 
 def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
     """Return what bytes would spoil, by the graph; not asked where integers are required."""
-    return spectrum_reasons(groups, set(func.params), set(dataflow.results(func)))
+    results = set(dataflow.results(func))
+    return logarithm_reasons(groups, results) | spectrum_reasons(groups, set(func.params), results)
 
 
 def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:

@@ -5,12 +5,13 @@ and imaginary parts are squared, added up and compressed by a root or a logarith
 byte is the same at every frequency, and many times what quiet frequencies have; the compression
 raises it. No range helps there, so that these layers stay in float:
 
-    input -> (move | pad | concat | a * x + b | layer without bias and activation), any of them
+    input -> (move | pad | concat | a * x + b | sum | difference | part that a mask takes |
+              layer without bias and activation), any of them
           -> squares, and nothing else
 
 A layer that reads their power, as filters of the mel scale do, stays in float for the same reason:
 
-    squares of such transforms -> (move | pad | concat | addition), any of them -> layer
+    squares of such transforms -> (move | pad | concat | sum), any of them -> layer
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from tvm import relax
 
+from relay_int8.graph.dataflow import dtype
 from relay_int8.graph.group import AFFINE, MOVES, Group
 from relay_int8.operators.registry import operator_of
+
+SUMS = ("add", "sum", "mean")
+"""Kinds of the sums of two tensors, and of a tensor along axes."""
+
+COMBINATIONS = ("add", "sub", "where")
+"""Kinds that are linear in all they read, a mask apart."""
 
 SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
 REASON = (
@@ -48,14 +56,15 @@ def spectrum_reasons(
     """
     linear = set(inputs)
     for group in groups:
-        if _is_linear(group) and group.inputs and linear.issuperset(group.inputs):
+        read = [var for var in (*group.inputs, *group.floats) if _is_float(var)]
+        if _is_linear(group) and read and linear.issuperset(read):
             linear.add(group.output)
     squared: set[relax.Var] = set()
     readers: dict[relax.Var, list[Group]] = {}
     for group in reversed(groups):
         behind = readers.get(group.output, [])
         alone = bool(behind) and group.output not in results
-        if alone and all(_is_square(each) or _passes(each, squared) for each in behind):
+        if alone and all(is_square(each) or _passes(each, squared) for each in behind):
             squared.add(group.output)
         for var in (*group.inputs, *group.floats):
             readers.setdefault(var, []).append(group)
@@ -75,8 +84,8 @@ def _power_readers(groups: Sequence[Group], transformed: Collection[relax.Var]) 
     for group in groups:
         read = set(group.inputs)
         reads_power = bool(read) and read <= power
-        passes = group.activation is None and group.kind in (*MOVES, "add")
-        squares = bool(read) and read.issubset(transformed) and _is_square(group)
+        passes = group.activation is None and group.kind in (*MOVES, *SUMS)
+        squares = bool(read) and read.issubset(transformed) and is_square(group)
         if group.is_layer and reads_power:
             readers.append(group.name)
         elif squares or (reads_power and passes):
@@ -92,10 +101,26 @@ def _is_linear(group: Group) -> bool:
     if group.is_layer:
         plain = group.activation is None and not group.residual
         return plain and group.weight is not None and not group.bias_or_zero.any()
-    return group.activation is None and group.kind in (*MOVES, AFFINE)
+    if group.activation is not None:
+        return False
+    return group.kind in (*MOVES, *COMBINATIONS, AFFINE) or _is_scale(group)
 
 
-def _is_square(group: Group) -> bool:
+def _is_float(var: relax.Var) -> bool:
+    return isinstance(var.ty, relax.TensorType) and dtype(var) == "float32"
+
+
+def _is_scale(group: Group) -> bool:
+    """Whether a group is x times a number."""
+    function = operator_of(group).function(group)
+    if function is None:
+        return False
+    with np.errstate(all="ignore"):
+        values = function(SAMPLES)
+    return bool(np.allclose(values * SAMPLES[1], values[1] * SAMPLES, rtol=1e-6))
+
+
+def is_square(group: Group) -> bool:
     """Whether a group is x * x, or that times a number."""
     if group.kind == "mul":
         return len(group.inputs) == 2 and group.inputs[0].same_as(group.inputs[1])

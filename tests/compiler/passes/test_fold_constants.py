@@ -79,6 +79,10 @@ FOLDED = {
     "arithmetic": (lambda: op.multiply(a, b), WIDE * B),
     "a function": (lambda: op.exp(a), np.exp(WIDE)),
     "relu": (lambda: op.nn.relu(a), np.maximum(A, 0)),
+    "clip": (
+        lambda: op.clip(a, relax.prim_value(-0.5), relax.prim_value(0.25)),
+        np.clip(A, -0.5, 0.25),
+    ),
     "reduction": (lambda: op.mean(a, [1], keepdims=True), WIDE.mean(1, keepdims=True)),
     "reduction of all": (lambda: op.sum(a), WIDE.sum()),
     "softmax": (

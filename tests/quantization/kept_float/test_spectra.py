@@ -14,13 +14,30 @@ BINS = 8
 RNG = np.random.default_rng(0)
 
 
-def spectrum(*, bias=False, relu=False, filtered=False, read_too=False, square="power", mel=False):
+def spectrum(
+    *,
+    bias=False,
+    relu=False,
+    filtered=False,
+    emphasized=False,
+    read_too=False,
+    square="power",
+    mel=False,
+):
     """Return conv (real and imaginary parts) -> squares -> sum -> root -> conv, relu, conv.
 
-    With ``mel`` a convolution reads the sum, and the root is of its result.
+    With ``mel`` a convolution reads the sum, and the root is of its result; with ``emphasized`` the
+    first reads differences of samples, those that a mask takes.
     """
     net = NetworkWriter((1, 1, 1, 64))
     x = net.emit("padded", nn.pad(net.x, [0, 0, 0, 0, 0, 0, 4, 4], "reflect"))
+    if emphasized:
+        before = net.emit("before", relax.op.strided_slice(x, [3], [0], [71]))
+        behind = net.emit("behind", relax.op.strided_slice(x, [3], [1], [72]))
+        scaled = net.emit("scaled", relax.op.multiply(before, relax.const(np.float32(0.97))))
+        x = net.emit("differences", relax.op.subtract(behind, scaled))
+        mask = relax.const((np.arange(71) < 60).reshape(1, 1, 1, 71))
+        x = net.emit("taken", relax.op.where(mask, x, relax.const(np.float32(0))))
     if filtered:
         x = net.emit("low", nn.conv2d(x, net.constant(1, 1, 1, 5), padding=(0, 2)))
     basis = net.constant(2 * BINS, 1, 1, 16)
@@ -60,6 +77,13 @@ def test_a_spectrum_stays_in_float(square, filtered):
     found = layers(spectrum(square=square, filtered=filtered))
     transform = ["low", "parts"] if filtered else ["parts"]
     assert [found[name].reason for name in transform] == [REASON] * len(transform)
+    assert found["hidden"].integer and found["y"].integer
+
+
+@pytest.mark.fast
+def test_so_does_one_of_differences_of_the_input():
+    found = layers(spectrum(emphasized=True))
+    assert found["parts"].reason == REASON
     assert found["hidden"].integer and found["y"].integer
 
 

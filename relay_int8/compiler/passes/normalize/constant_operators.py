@@ -88,6 +88,8 @@ def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
         operands = [a.astype("float64") if a.dtype.kind == "f" else a for a in operands]
     if op == "dequantize":
         return _bias(value, operands)
+    if op == "clip":
+        return np.clip(operands[0], *(number(bound) for bound in value.args[1:]))
     if op in CALCULATIONS:
         return np.asarray(CALCULATIONS[op](*operands))
     if op in REDUCTIONS:

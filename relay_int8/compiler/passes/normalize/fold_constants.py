@@ -83,8 +83,8 @@ def _shape_of(value: relax.Expr) -> np.ndarray | None:
 def _operands(value: relax.Call, wide: dict[relax.Expr, np.ndarray]) -> list[np.ndarray] | None:
     """Return the constants that a call reads, or None if it reads a tensor."""
     tensors: list[relax.Expr] = []
-    # Bounds of a slice are tuples of numbers, and no tensors.
-    arguments = value.args[:1] if operator(value) == "strided_slice" else value.args
+    # Bounds of a slice are tuples of numbers, those of a clip are numbers, and no tensors.
+    arguments = value.args[:1] if operator(value) in ("strided_slice", "clip") else value.args
     for argument in arguments:
         fields: Sequence[Any] = argument.fields if isinstance(argument, relax.Tuple) else [argument]
         tensors.extend(field for field in fields if not isinstance(field, relax.ShapeExpr))

@@ -1,0 +1,79 @@
+"""Layers whose results a logarithm reads, in float.
+
+    layer -> (move | pad | concat | a * x + b | square | sum), any of them
+          -> log(x), and nothing else
+
+A logarithm shows the small as it shows the large: the powers of sound in bands of the mel scale
+span six decades, of which bytes keep two, and all below are one value. So it is with the transform
+of whose squares they are sums, wherever its signal comes from, and before any function of which as
+much happens between 1e-6 and 1e-3 as between 1e-3 and 1: ``log(max(x, 1e-10))``, ``1 / x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.group import AFFINE, MOVES, Clip, Group
+from relay_int8.operators.registry import operator_of
+from relay_int8.quantization.kept_float.spectra import SUMS, is_square
+
+DECADES = np.array([1e-6, 1e-3, 1.0])
+SHARE = 0.25
+"""Of the difference between the values at 1e-3 and 1, that between those at 1e-6 and 1e-3."""
+
+REASON = "a logarithm, or another function of small values, reads its result: bytes would lose them"
+
+
+def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -> dict[str, str]:
+    """Return the layers before such functions, by name, and why they stay in float.
+
+    Parameters
+    ----------
+    groups
+        Of the network, in their order.
+    results
+        What the network returns.
+    """
+    # Results of groups of whose operands small values matter; and those of filters, before which
+    # the squares that they add do.
+    small: set[relax.Var] = set()
+    filtered: set[relax.Var] = set()
+    readers: dict[relax.Var, list[Group]] = {}
+    reasons = {}
+    for group in reversed(groups):
+        behind = readers.get(group.output, [])
+        if behind and group.output not in results and _leaves_small(group):
+            shown = all(_shows_small(each) or each.output in small for each in behind)
+            added = not shown and all(each.output in filtered for each in behind)
+            if group.is_layer and shown:
+                reasons[group.name] = REASON
+                filtered.add(group.output)
+            elif (shown or added) and is_square(group):
+                small.add(group.output)
+            elif (shown or added) and group.kind in (*MOVES, *SUMS, AFFINE):
+                (small if shown else filtered).add(group.output)
+        for var in (*group.inputs, *group.floats):
+            readers.setdefault(var, []).append(group)
+    return reasons
+
+
+def _leaves_small(group: Group) -> bool:
+    """Whether neither the activation of a group nor a number added to all keeps it from zero."""
+    activation, bias = group.activation, group.bias
+    if bias is not None and np.ptp(bias) == 0 and bias[0] > DECADES[1]:
+        return False
+    return activation is None or (isinstance(activation, Clip) and activation.low <= DECADES[0])
+
+
+def _shows_small(group: Group) -> bool:
+    """Whether a group is a function that tells small values from smaller ones."""
+    function = operator_of(group).function(group)
+    if function is None:
+        return False
+    with np.errstate(all="ignore"):
+        smallest, middle, one = function(DECADES)
+    small, large = abs(middle - smallest), abs(one - middle)
+    return bool(np.isfinite(small) and small > 0 and small >= SHARE * large)

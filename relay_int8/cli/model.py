@@ -55,7 +55,7 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         help="Shape of an input, if the model file does not contain it or leaves it open: "
-        "data=1,3,224,224. May be repeated.",
+        "data=1,3,224,224. Or its value, if that never changes: rate==16000. May be repeated.",
         rich_help_panel=MODEL_FILE,
     ),
 ]
@@ -72,18 +72,35 @@ def import_options(
     batch: int | None, inputs: list[str] | None, params: Path | None
 ) -> ImportOptions:
     """Return what the options of a command say of a model file."""
-    return ImportOptions(batch=batch, inputs=input_shapes(inputs), params=params)
+    shapes, values = _inputs(inputs)
+    return ImportOptions(batch=batch, inputs=shapes, values=values, params=params)
 
 
-def input_shapes(given: list[str] | None) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape of ``NAME=EXTENT,EXTENT,...``."""
-    shapes = {}
+def _inputs(
+    given: list[str] | None,
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[float, ...]]]:
+    """Return name -> shape of ``NAME=EXTENT,...``, and name -> values of ``NAME==NUMBER,...``."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    values: dict[str, tuple[float, ...]] = {}
     for text in given or ():
-        name, equals, extents = text.rpartition("=")
+        name, equals, numbers = text.rpartition("=")
         try:
-            shapes[name] = tuple(int(extent) for extent in extents.split(","))
+            if name.endswith("="):
+                name = name.removesuffix("=")
+                values[name] = tuple(_number(number) for number in numbers.split(","))
+            else:
+                shapes[name] = tuple(int(extent) for extent in numbers.split(","))
         except ValueError:
             equals = ""
-        if not equals or not name or min(shapes[name]) < 1:
-            raise typer.BadParameter(f"--input {text}: expected NAME=1,3,224,224")
-    return shapes
+        if not equals or not name or min(shapes.get(name, (1,))) < 1:
+            raise typer.BadParameter(
+                f"--input {text}: expected a shape, NAME=1,3,224,224, or a value, NAME==16000"
+            )
+    return shapes, values
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

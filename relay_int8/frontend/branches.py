@@ -1,43 +1,63 @@
-"""Branches by a condition that is computed: both are computed, and one is chosen when it runs."""
+"""Branches by a computed condition: both are computed, and the condition selects their results.
+
+    Before:  y = if condition then f(x) else g(x)
+    After:   y = where(condition, f(x), g(x))
+
+A branch without side effects may be computed in vain. Both have to give tensors of the same shapes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tvm import relax
 
 from relay_int8.graph.dataflow import dtype, shape
 
 
-def selected(
-    bb: relax.BlockBuilder,
+def select_branch(
+    emit: Callable[[relax.Expr], relax.Expr],
     condition: relax.Expr,
     then: Sequence[relax.Expr],
     otherwise: Sequence[relax.Expr],
 ) -> list[relax.Expr]:
-    """Return the results of two branches, those of one where the condition holds.
+    """Return the results of ``then`` where the condition holds, else those of ``otherwise``.
+
+    The caller binds them under the names of the results.
 
     Parameters
     ----------
-    bb
-        Binds expressions.
+    emit
+        Binds the condition to a variable and returns the variable.
     condition
-        A bool of one element.
+        A truth value of one element.
     then, otherwise
-        What each branch gives, result by result.
+        The results of both branches, one tensor for each result.
 
     Raises
     ------
     NotImplementedError
-        The two differ in number, shape or type: what depends on values has no one type.
+        The branches' results differ in number, shape or dtype, or the condition has more than one
+        element.
     """
-    kinds = [[(dtype(value), shape(value)) for value in values] for values in (then, otherwise)]
-    if kinds[0] != kinds[1]:
-        texts = [", ".join(f"{kind} {list(dims)}" for kind, dims in side) for side in kinds]
+    if dtype(condition) != "bool" or any(extent != 1 for extent in shape(condition)):
         raise NotImplementedError(
-            f"it chooses by values of the input between {texts[0]} and {texts[1]}; branches that "
-            "give the same shapes are both computed: export it without the choice"
+            f"a branch by a condition of {list(shape(condition))} {dtype(condition)}, "
+            "which is not one truth value"
         )
-    scalar = bb.emit(relax.op.reshape(condition, ()))
-    choices = zip(then, otherwise, strict=True)
-    return [bb.emit(relax.op.where(scalar, one, other)) for one, other in choices]
+    if len(then) != len(otherwise):
+        raise NotImplementedError(
+            f"a branch by a condition that is computed from the model's inputs, of {len(then)} "
+            f"results or of {len(otherwise)}"
+        )
+    for i, (a, b) in enumerate(zip(then, otherwise, strict=True)):
+        if shape(a) != shape(b) or dtype(a) != dtype(b):
+            raise NotImplementedError(
+                "a branch by a condition that is computed from the model's inputs, whose result "
+                f"{i} is {list(shape(a))} {dtype(a)} or {list(shape(b))} {dtype(b)}"
+            )
+    chosen = emit(relax.op.reshape(condition, ())) if shape(condition) else condition
+    return [
+        a if a.same_as(b) else relax.op.where(chosen, a, b)
+        for a, b in zip(then, otherwise, strict=True)
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from relay_int8.errors import FrontendError
 from relay_int8.file_names import instead_of_model
-from relay_int8.frontend.options import ImportOptions, Shapes
+from relay_int8.frontend.options import ImportOptions, Shapes, Values
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -22,6 +22,7 @@ def import_model(
     *,
     batch: int | None = None,
     inputs: Shapes | None = None,
+    values: Values | None = None,
     params: str | Path | None = None,
 ) -> IRModule:
     """Return the Relax module of a model file; see :class:`ImportOptions`.
@@ -39,7 +40,10 @@ def import_model(
     if advice := instead_of_model(path):
         raise FrontendError(advice)
     options = ImportOptions(
-        batch=batch, inputs=inputs or {}, params=None if params is None else Path(params)
+        batch=batch,
+        inputs=inputs or {},
+        values=values or {},
+        params=None if params is None else Path(params),
     )
     reader = import_module(f"relay_int8.frontend.{FORMATS.get(path.suffix.lower(), 'onnx')}")
     mod: IRModule = reader.import_file(path, options)

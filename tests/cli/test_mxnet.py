@@ -47,11 +47,20 @@ def test_quantize_then_evaluate(invoke, folder, tmp_path):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("shape", ["data", "data=", "=1,3", "data=1,x", "data=0,3,9,9"])
+@pytest.mark.parametrize(
+    "shape", ["data", "data=", "=1,3", "data=1,x", "data=0,3,9,9", "data==", "==1", "data==a"]
+)
 def test_shapes_that_are_none(invoke, folder, shape):
     code, _, err = invoke("inspect", folder / "net-symbol.json", "--input", shape)
     assert code == 2
-    assert "expected NAME=1,3,224,224" in " ".join(err.split())
+    assert "expected a shape, NAME=1,3,224,224, or a value, NAME==16000" in " ".join(err.split())
+
+
+@pytest.mark.fast
+def test_values_are_of_onnx_models(invoke, folder):
+    code, _, err = invoke("inspect", folder / "net-symbol.json", "--input", "data==0.5")
+    assert code == 1
+    assert "inputs of ONNX models can be given a value" in " ".join(err.split())
 
 
 @pytest.mark.fast

@@ -6,7 +6,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import dtype, is_quantized, results, shape
 from relay_int8.graph.groups import find_groups
@@ -83,8 +83,8 @@ BY_VALUES = [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["
 def test_a_choice_by_values_between_shapes_is_refused():
     with pytest.raises(
         UnsupportedOpError,
-        match=r"choice \(If\) .*chooses by values of the input between float32 \[3, 9, 8\] and "
-        r"float32 \[1, 3, 9, 8\]",
+        match=r"choice \(If\) chooses when the network runs.*\[3, 9, 8\] float32 or \[1, 3, 9, 8\]"
+        r".*--input NAME==NUMBER",
     ):
         import_onnx(squeeze_if(BY_VALUES))
 
@@ -103,6 +103,48 @@ def test_of_a_choice_by_values_both_branches_are_computed(most: float):
              node("Add", ["a", "b"], ["y"])]  # fmt: skip
     proto = model(nodes, {"x": X.shape}, {"y": None})
     assert_same(proto, np.full_like(X, most))
+
+
+def rates() -> onnx.ModelProto:
+    """Return a network that chooses by its input "rate", of which one branch gives more."""
+    branches = []
+    for kind in ("Relu", "Flatten"):
+        y = helper.make_empty_tensor_value_info(f"{kind}Y")
+        branches.append(helper.make_graph([node(kind, ["x"], [y.name])], kind, [], [y]))
+    nodes = [constant_node("fast", 16000), node("Equal", ["rate", "fast"], ["yes"]),
+             node("If", ["yes"], ["y"], "If_0", then_branch=branches[0],
+                  else_branch=branches[1])]  # fmt: skip
+    proto = model(nodes, {"x": X.shape, "rate": ()}, {"y": None})
+    proto.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    return proto
+
+
+@pytest.mark.parametrize("rate", [16000, 8000, (16000,), 16000.0])
+def test_an_input_that_chooses_is_given_its_value(rate: float):
+    mod = import_onnx(rates(), values={"rate": rate})
+    assert [str(param.name) for param in mod["main"].params] == ["x"]
+    expected = np.maximum(X, 0) if rate != 8000 else X.reshape(1, -1)
+    assert_close(run_relax(mod, X), [expected])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rat": 8000}, "--input rat==...: the model has no such input; it has x, rate"),
+        ({"rate": 0.5}, "--input rate==0.5: the model has int64 there"),
+        ({"rate": (1, 2)}, r"--input rate==1,2: 2 values found; the model has \[\]"),
+        ({"rate": 8000, "x": 1}, r"all inputs are given a value \(x, rate\): nothing is left"),
+    ],
+)
+def test_values_that_go_with_no_input(values: dict[str, float], message: str):
+    with pytest.raises(ConfigError, match=message):
+        import_onnx(rates(), values=values)
+
+
+def test_values_fill_an_extent_that_is_open():
+    proto = model([node("Add", ["x", "z"], ["y"])], {"x": X.shape, "z": ("n",)}, {"y": None})
+    mod = import_onnx(proto, values={"z": np.arange(8)})
+    assert_close(run_relax(mod, X), [X + np.arange(8, dtype="float32")])
 
 
 @pytest.mark.parametrize("bounds", [["low", "high"], ["low", ""], ["", "high"], ["low", "one"]])
@@ -444,3 +486,34 @@ def test_weights_of_a_quantized_model_keep_their_pairs():
     mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}, one | {"q": q}))
     kinds = [group.kind for group in find_groups(mod["main"])]
     assert kinds.count("dequantize") == 2
+
+
+def test_biases_that_dynamic_quantization_rounds_are_read_unrounded():
+    """As the first versions of ONNX Runtime's tool wrote them: a step of x is not known here."""
+    steps = {
+        "s_w": np.float32(0.1),
+        "z_w": np.uint8(120),
+        "b": RNG.normal(size=4).astype("float32"),
+    }
+    q = RNG.integers(0, 256, (4, 3, 3, 3)).astype("uint8")
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q_x", "s", "z"]),
+        node("ConvInteger", ["q_x", "w", "z", "z_w"], ["sums"]),
+        node("Mul", ["s", "s_w"], ["scale"]),
+        node("Div", ["b", "scale"], ["quotient"]),
+        node("Floor", ["quotient"], ["rounded"]),
+        node("Cast", ["rounded"], ["q_b"], to=onnx.TensorProto.INT32),
+        node("Reshape", ["q_b", "dims"], ["bias"]),
+        node("Add", ["sums", "bias"], ["biased"]),
+        node("Cast", ["biased"], ["float"], to=1),
+        node("Mul", ["float", "scale"], ["y"]),
+    ]
+    weights = {**steps, "w": q, "dims": np.array([1, -1, 1, 1])}
+    mod = import_onnx(model(nodes, {"x": X.shape}, {"y": None}, weights))
+    assert not is_quantized(mod)
+    reals = (q.astype("float32") - 120) * steps["s_w"]
+    plain = model([node("Conv", ["x", "w", "b"], ["y"])], {"x": X.shape}, {"y": None},
+                  {"w": reals, "b": steps["b"]})  # fmt: skip
+    assert_close(run_relax(mod, X), run_onnx(plain, X))
+    (conv,) = (g for g in find_groups(normalize()(mod)["main"]) if g.kind == "conv2d")
+    np.testing.assert_allclose(conv.bias, steps["b"], rtol=1e-5)

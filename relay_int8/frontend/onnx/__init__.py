@@ -21,7 +21,9 @@ from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
+from relay_int8.frontend.onnx.dynamic_biases import restore_biases
 from relay_int8.frontend.onnx.file import read_model
+from relay_int8.frontend.onnx.fixed_inputs import fix_inputs
 from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.local_functions import inline_functions
@@ -32,7 +34,14 @@ from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.sparse import make_dense
 from relay_int8.frontend.onnx.unused import drop_unused
 from relay_int8.frontend.onnx.widen import widen
-from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
+from relay_int8.frontend.options import (
+    NO_SHAPES,
+    NO_VALUES,
+    ImportOptions,
+    Shapes,
+    Values,
+    refuse_params,
+)
 from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 
@@ -53,7 +62,11 @@ OLD_RESIZE = [
 
 @checked
 def import_onnx(
-    source: str | Path | onnx.ModelProto, *, batch: int | None = None, inputs: Shapes = NO_SHAPES
+    source: str | Path | onnx.ModelProto,
+    *,
+    batch: int | None = None,
+    inputs: Shapes = NO_SHAPES,
+    values: Values = NO_VALUES,
 ) -> IRModule:
     """Return the Relax module of an ONNX model.
 
@@ -66,11 +79,13 @@ def import_onnx(
         open.
     inputs
         Name -> shape, of inputs that the model leaves open in other dimensions too.
+    values
+        Name -> number, or numbers in row order, of inputs that are constants of the network then.
 
     Raises
     ------
     ConfigError
-        ``inputs`` do not go with the model.
+        ``inputs`` or ``values`` do not go with the model.
     FrontendError
         The file is not a whole ONNX model, its shapes stay open, its weights are not finite.
     UnsupportedOpError
@@ -83,7 +98,7 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
-    model = drop_unused(in_order(make_dense(model)))
+    model = drop_unused(in_order(make_dense(fix_inputs(model, values))))
     _check_weights(model.graph)
     if model.functions:
         model = inline_functions(model)
@@ -91,7 +106,7 @@ def import_onnx(
     if (widened := widen(model)) is not model:
         model = widened
         _check_weights(model.graph)
-    model = expand_functions(model)
+    model = expand_functions(restore_biases(model))
     written = _written_shapes(model.graph)
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
@@ -118,7 +133,7 @@ def import_onnx(
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import an ONNX file as ``frontend.model`` wants it."""
     refuse_params(path, options)
-    return import_onnx(path, batch=options.batch, inputs=options.inputs)
+    return import_onnx(path, batch=options.batch, inputs=options.inputs, values=options.values)
 
 
 def _opset(model: onnx.ModelProto) -> int:

@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.branches import selected
+from relay_int8.frontend.branches import select_branch
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
 from relay_int8.frontend.onnx.operator_support import (
     BRANCH,
@@ -55,18 +55,31 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             branches = {attribute.name: attribute.g for attribute in node.attribute}
             known = constant(condition)
             if known is None:
-                both = [self._branch(branches[name]) for name in ("then_branch", "else_branch")]
-                values = selected(self.bb, condition, *both)
+                then, otherwise = branches["then_branch"], branches["else_branch"]
+                values = self._selected(title, condition, then, otherwise)
             else:
                 branch = branches["then_branch" if known.reshape(-1)[0] else "else_branch"]
                 values = self._branch(branch)
                 of_shapes = zip(node.output, branch.output, strict=True)
                 self._of_shapes |= {y for y, inner in of_shapes if inner.name in self._of_shapes}
             self._nodes.update(zip(node.output, values, strict=True))
-        except NotImplementedError as err:
-            raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"{title} has no whole branch: {err}") from err
+
+    def _selected(
+        self, title: str, condition: Any, then: onnx.GraphProto, otherwise: onnx.GraphProto
+    ) -> list[Any]:
+        """Import both branches; return their results as a computed condition selects them."""
+        try:
+            both = self._branch(then), self._branch(otherwise)
+            chosen = select_branch(self.bb.emit, condition, *both)
+        except (NotImplementedError, UnsupportedOpError) as err:
+            raise UnsupportedOpError(
+                f"{title} chooses when the network runs, and both branches cannot be computed: "
+                f"{err}; if an input alone chooses, give its value: --input NAME==NUMBER, or "
+                "ImportOptions(values=...)"
+            ) from err
+        return [self.bb.emit(value) if isinstance(value, relax.Call) else value for value in chosen]
 
     def _branch(self, branch: onnx.GraphProto) -> list[Any]:
         """Import the nodes of a branch; return what its outputs are."""

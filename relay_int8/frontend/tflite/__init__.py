@@ -13,7 +13,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.argument_types import checked
-from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params
+from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params, refuse_values
 from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.graph import TfliteImporter
 from relay_int8.frontend.weights import check_finite
@@ -22,6 +22,7 @@ from relay_int8.frontend.weights import check_finite
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a TFLite file as ``frontend.model`` wants it."""
     refuse_params(path, options)
+    refuse_values(path, options)
     return import_tflite(path, inputs=options.inputs, batch=options.batch)
 
 

@@ -14,7 +14,13 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.argument_types import checked
-from relay_int8.frontend.options import NO_SHAPES, ImportOptions, Shapes, refuse_params
+from relay_int8.frontend.options import (
+    NO_SHAPES,
+    ImportOptions,
+    Shapes,
+    refuse_params,
+    refuse_values,
+)
 from relay_int8.frontend.torch.file import read_archive
 from relay_int8.frontend.torch.graph import TorchImporter
 from relay_int8.frontend.torch.program import read_program
@@ -24,6 +30,7 @@ from relay_int8.frontend.weights import check_finite
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a .pt2 file as ``frontend.model`` wants it."""
     refuse_params(path, options)
+    refuse_values(path, options)
     return import_torch(path, batch=options.batch, inputs=options.inputs)
 
 

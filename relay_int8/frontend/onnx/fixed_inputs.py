@@ -1,0 +1,66 @@
+"""Inputs that a user gives a value become constants of the model.
+
+Before:  y = If(Equal(rate, 16000), then: f(x), else: g(x))       x and rate are inputs
+After:   y = If(Equal(16000, 16000), then: f(x), else: g(x))      x is the input
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from relay_int8.errors import ConfigError
+from relay_int8.frontend.options import Values
+
+
+def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
+    """Return ``model`` with those of its inputs as constants; itself where there are none.
+
+    Raises
+    ------
+    ConfigError
+        The model has no such input, no other, or one of another size or type.
+    """
+    if not values:
+        return model
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = {value.name: value for value in model.graph.input if value.name not in weights}
+    for name in values:
+        if name not in inputs:
+            raise ConfigError(
+                f"--input {name}==...: the model has no such input; it has {', '.join(inputs)}"
+            )
+    if len(values) == len(inputs):
+        raise ConfigError(f"all inputs are given a value ({', '.join(inputs)}): nothing is left")
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    kept = [value for value in fixed.graph.input if value.name not in values]
+    del fixed.graph.input[:]
+    fixed.graph.input.extend(kept)
+    fixed.graph.initializer.extend(
+        numpy_helper.from_array(_array(inputs[name], np.asarray(given)), name)
+        for name, given in values.items()
+    )
+    return fixed
+
+
+def _array(declared: onnx.ValueInfoProto, given: np.ndarray) -> np.ndarray:
+    """Return a value in the type and shape of an input; one number is that of all its elements."""
+    tensor = declared.type.tensor_type
+    kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    option = f"--input {declared.name}=={','.join(map(str, given.reshape(-1)))}"
+    array = given.astype(kind)
+    if not np.array_equal(array.astype(np.float64), given.astype(np.float64)) and (
+        np.dtype(kind).kind != "f"
+    ):
+        raise ConfigError(f"{option}: the model has {np.dtype(kind)} there")
+    dims = [dim.dim_value or None for dim in tensor.shape.dim]
+    open_dims = [axis for axis, extent in enumerate(dims) if extent is None]
+    if given.size == 1:
+        return np.broadcast_to(array.reshape(()), [extent or 1 for extent in dims]).copy()
+    known = int(np.prod([extent for extent in dims if extent is not None]))
+    if len(open_dims) > 1 or given.size % known or (not open_dims and given.size != known):
+        text = ", ".join("?" if extent is None else str(extent) for extent in dims)
+        raise ConfigError(f"{option}: {given.size} values found; the model has [{text}]")
+    return array.reshape([given.size // known if extent is None else extent for extent in dims])

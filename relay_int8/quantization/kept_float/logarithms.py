@@ -1,12 +1,16 @@
 """Layers whose results a logarithm reads, in float.
 
-    layer -> (move | pad | concat | a * x + b | square | sum), any of them
-          -> log(x), and nothing else
+    product with weights or of two tensors -> (move | sum | difference | a * x + b | power of x)
+        -> log(x), and nothing else
 
 A logarithm shows the small as it shows the large: the powers of sound in bands of the mel scale
-span six decades, of which bytes keep two, and all below are one value. So it is with the transform
-of whose squares they are sums, wherever its signal comes from, and before any function of which as
-much happens between 1e-6 and 1e-3 as between 1e-3 and 1: ``log(max(x, 1e-10))``, ``1 / x``.
+span six decades, of which bytes keep two, and all below are one value. So does any function that
+changes as much from 1e-6 to 1e-3 as from there to 1: ``log(max(x, 1e-10))``, ``1 / x``.
+
+Such a product is a filter of powers. The transform whose squares it adds is in float too, wherever
+its signal comes from, and what is linear before that: steps of a fast Fourier transform.
+
+    layer without bias and activation -> (move | sum | difference | a * x) -> such a product
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from relay_int8.graph.group import AFFINE, MOVES, Clip, Group
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.kept_float.spectra import SUMS, is_square
 
+PRODUCT = "product"
+LINEAR = (*MOVES, *SUMS, AFFINE, "sub", "mul", "scatter_elements")
 DECADES = np.array([1e-6, 1e-3, 1.0])
 SHARE = 0.25
 """Of the difference between the values at 1e-3 and 1, that between those at 1e-6 and 1e-3."""
@@ -37,10 +43,8 @@ def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
     results
         What the network returns.
     """
-    # Results of groups of whose operands small values matter; and those of filters, before which
-    # the squares that they add do.
-    small: set[relax.Var] = set()
-    filtered: set[relax.Var] = set()
+    small: set[relax.Var] = set()  # results of groups of whose operands small values matter
+    filtered: set[relax.Var] = set()  # those of filters, before which the squares that they add do
     readers: dict[relax.Var, list[Group]] = {}
     reasons = {}
     for group in reversed(groups):
@@ -48,16 +52,22 @@ def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
         if behind and group.output not in results and _leaves_small(group):
             shown = all(_shows_small(each) or each.output in small for each in behind)
             added = not shown and all(each.output in filtered for each in behind)
-            if group.is_layer and shown:
+            is_filter = group.is_layer or group.kind == PRODUCT
+            if (shown and is_filter) or (added and _is_transform(group)):
                 reasons[group.name] = REASON
                 filtered.add(group.output)
             elif (shown or added) and is_square(group):
                 small.add(group.output)
-            elif (shown or added) and group.kind in (*MOVES, *SUMS, AFFINE):
+            elif (shown or added) and (group.kind in LINEAR or _is_power(group)):
                 (small if shown else filtered).add(group.output)
         for var in (*group.inputs, *group.floats):
             readers.setdefault(var, []).append(group)
     return reasons
+
+
+def _is_transform(group: Group) -> bool:
+    plain = group.activation is None and not group.residual and group.weight is not None
+    return group.is_layer and plain and not group.bias_or_zero.any()
 
 
 def _leaves_small(group: Group) -> bool:
@@ -70,10 +80,26 @@ def _leaves_small(group: Group) -> bool:
 
 def _shows_small(group: Group) -> bool:
     """Whether a group is a function that tells small values from smaller ones."""
-    function = operator_of(group).function(group)
-    if function is None:
+    values = _at_decades(group)
+    if values is None:
         return False
-    with np.errstate(all="ignore"):
-        smallest, middle, one = function(DECADES)
+    smallest, middle, one = values
     small, large = abs(middle - smallest), abs(one - middle)
     return bool(np.isfinite(small) and small > 0 and small >= SHARE * large)
+
+
+def _is_power(group: Group) -> bool:
+    """Whether a group is a function that is x ** p for what is positive: a root, a square."""
+    values = _at_decades(group)
+    if values is None or not (values > 0).all():
+        return False
+    smallest, middle, one = values
+    return bool(np.isclose(middle / smallest, one / middle, rtol=1e-3))
+
+
+def _at_decades(group: Group) -> np.ndarray | None:
+    function = operator_of(group).function(group)
+    if function is None:
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(function(DECADES))

@@ -22,7 +22,7 @@ from schedules.cpu.columns import SOFTMAX_COLUMNS_CPU
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.conv2d_open import CONV2D_OPEN_F32
-from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN
+from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN, DEPTHWISE_PLAIN_WIDE
 from schedules.cpu.f32 import (
     CONV2D_F32,
     CONV2D_STEM_F32,
@@ -48,8 +48,10 @@ from schedules.cpu.pack_open import PACK_OPEN
 from schedules.cpu.plain import (
     ATTENTION_PLAIN,
     CONV2D_PLAIN,
+    CONV2D_PLAIN_WIDE,
     CONV2D_STEM_PLAIN,
     DENSE_PLAIN,
+    DENSE_PLAIN_WIDE,
     PRODUCT_PLAIN,
     RECURRENCE_PLAIN,
 )
@@ -60,6 +62,7 @@ from schedules.cpu.sample2d import SAMPLE2D_CPU
 from schedules.cpu.unpack_open import UNPACK_OPEN
 from schedules.cuda.attention import ATTENTION_CUDA
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
+from schedules.cuda.dense_wide import DENSE_WIDE_CUDA
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.dp4a.conv2d_f16 import CONV2D_F16_CUDA
 from schedules.cuda.dp4a.conv2d_f32 import CONV2D_F32_CUDA
@@ -107,6 +110,12 @@ from schedules.x86.products import (
 from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
+from schedules.x86.wide import (
+    CONV2D_AVX2_WIDE,
+    CONV2D_STEM_AVX2_WIDE,
+    DENSE_AVX2_WIDE,
+    DEPTHWISE_AVX2_WIDE,
+)
 from schedules.x86.windows_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
 from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 
@@ -131,6 +140,10 @@ _ORDER = (
     WINOGRAD_AVX2,
     CONV2D_AVX2,
     DENSE_AVX2,
+    DEPTHWISE_AVX2_WIDE,
+    CONV2D_STEM_AVX2_WIDE,
+    CONV2D_AVX2_WIDE,
+    DENSE_AVX2_WIDE,
     DEPTHWISE_USDOT,
     GROUPED_USDOT,
     CONV2D_STEM_USDOT,
@@ -146,6 +159,9 @@ _ORDER = (
     CONV2D_STEM_PLAIN,
     CONV2D_PLAIN,
     DENSE_PLAIN,
+    DEPTHWISE_PLAIN_WIDE,
+    CONV2D_PLAIN_WIDE,
+    DENSE_PLAIN_WIDE,
     DEPTHWISE_F32,
     GROUPED_F32,
     CONV2D_STEM_F32,
@@ -209,6 +225,7 @@ _ORDER = (
     CONV2D_F16_CUDA,
     DENSE_F16_CUDA,
     CONV2D_ANY_GROUP_CUDA,
+    DENSE_WIDE_CUDA,
     CONV2D_MMA,
     DENSE_MMA,
     POOL2D_CUDA,

@@ -14,7 +14,7 @@ from relay_int8.graph.channel_affine import ChannelAffine
 from relay_int8.graph.functions import FunctionSubgraph
 from relay_int8.graph.matrix_products import MatrixProduct
 from relay_int8.graph.shuffles import ShuffleSubgraph
-from schedules.spec import GATES_ALONE, Activation, Recurrence, Sample2d
+from schedules.spec import GATES_ALONE, Activation, Recurrence, Sample2d, WeightType
 
 CONV2D, DENSE = "conv2d", "dense"
 """Kinds of the layers: products with constant weights."""
@@ -69,11 +69,16 @@ class Smooth:
 
 @dataclass(frozen=True)
 class Weight:
-    """Constant weights in float, and their scales (one per output channel) if they have Q/DQ."""
+    """Constant weights in float, and scales and zero points by output channel if they have Q/DQ."""
 
     values: np.ndarray
     scale: np.ndarray | None = None
     zero_point: np.ndarray | None = None
+
+    @property
+    def dtype(self) -> WeightType:
+        """Of their integers less the zero points: int16 where there is one that is not 0."""
+        return "int16" if self.zero_point is not None and self.zero_point.any() else "int8"
 
 
 @dataclass

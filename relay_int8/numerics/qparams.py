@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError, UnsupportedOpError
+from schedules.spec import WeightType
 
 Array = npt.NDArray[Any]
 Scheme = Literal["u8", "s8", "asymmetric"]
@@ -23,6 +24,7 @@ PlannedScheme = Literal["u8", "s8", "asymmetric", "input"]
 SCHEMES: tuple[Scheme, ...] = ("u8", "s8", "asymmetric")
 
 WEIGHT_MAX = 127
+WIDE_MAX = 255  # of weights of bytes less their zero point
 BIAS_LIMIT = 2.0**30  # |b_q| stays below this: half of int32, the other half is for the products
 SMALLEST_THRESHOLD = 2.0**-110  # below it a scale, or 1 / bin width, leaves normal float32
 
@@ -158,14 +160,15 @@ def weight_scales(w: Array, b: Array, s_x: np.float32) -> Array:
     return np.where(scales > 0, scales, np.float32(1))
 
 
-def quantize_weight(w: Array, s_w: Array) -> Array:
-    """Return int8 weights, shaped as ``w``: ``rint(w / s_w[oc])`` in float64, saturated.
+def quantize_weight(w: Array, s_w: Array, dtype: WeightType = "int8") -> Array:
+    """Return integer weights, shaped as ``w``: ``rint(w / s_w[oc])`` in float64, saturated.
 
     With the scales of :func:`weight_scales` they are in [-127, 127]; a model that was quantized
-    elsewhere may hold -128.
+    elsewhere may hold -128, or in int16 [-255, 255]: bytes less their zero point.
     """
     q = np.rint(_rows(w) / s_w.astype(np.float64)[:, None])
-    return np.clip(q, -WEIGHT_MAX - 1, WEIGHT_MAX).astype(np.int8).reshape(w.shape)
+    low, high = (-WEIGHT_MAX - 1, WEIGHT_MAX) if dtype == "int8" else (-WIDE_MAX, WIDE_MAX)
+    return np.clip(q, low, high).astype(dtype).reshape(w.shape)
 
 
 def quantize_bias(b: Array, s_x: np.float32, s_w: Array) -> Array:

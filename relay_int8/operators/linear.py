@@ -107,7 +107,7 @@ class Linear(Operator):
     def range_refusal(self, group: Group, x: QParams) -> str | None:
         """Say where its sums may leave int32."""
         if group.weight is None or group.weight.scale is None:
-            return "its weights are not int8 with zero point 0 and a scale a channel"
+            return "its weights are not of integers with a scale a channel"
         try:
             return qparams.accumulator_refusal(*self._weight_and_bias(group, x), x)
         except CalibrationError as error:
@@ -134,6 +134,7 @@ class Linear(Operator):
             slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
             constants["m_neg"] = np.broadcast_to(slopes, constants["m"].shape).copy()
         types: dict[str, Any] = {"x": x.dtype, "y": y.dtype if y else F32, "leaky": leaky}
+        types["weights"] = group.weight.dtype
         if group.residual:
             assert y is not None
             types["residual"] = xs[1].dtype
@@ -221,5 +222,7 @@ class Linear(Operator):
         assert group.weight is not None and group.weight.scale is not None
         s_w = group.weight.scale
         bias = np.zeros(len(s_w), np.float32) if group.bias is None else group.bias
-        weight = np.ascontiguousarray(qparams.quantize_weight(group.weight_rows, s_w))
+        weight = np.ascontiguousarray(
+            qparams.quantize_weight(group.weight_rows, s_w, group.weight.dtype)
+        )
         return weight, qparams.quantize_bias(bias, x.scale, s_w)

@@ -55,6 +55,15 @@ def values_of_type(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarr
     return values
 
 
+def _weights(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
+    """Return random weights, the extremes among them: those of int16 are bytes less a byte."""
+    if dtype != "int16":
+        return values_of_type(rng, shape, dtype)
+    values: np.ndarray = rng.integers(-255, 255, shape, dtype, True)
+    values.flat[0], values.flat[-1] = -255, 255
+    return values
+
+
 def constants(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
     """Return the constants in their logical form; fixed-point ones stand for float ones."""
     if isinstance(spec, Requantizing) and spec.rounding:
@@ -94,7 +103,7 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
         arrays["clamp"] = np.array([-np.inf, np.inf], np.float32)
     if isinstance(spec, Conv2d | Dense):
         is_float = x == "float32"
-        arrays["w"] = values_of_type(rng, shapes["w"], "float32" if is_float else "int8")
+        arrays["w"] = _weights(rng, shapes["w"], spec.constant_dtype("w"))
         arrays["bias"] = rng.standard_normal(channels).astype(np.float32)
         if not is_float:
             arrays["bias"] = rng.integers(-5000, 5000, channels, dtype=np.int32)

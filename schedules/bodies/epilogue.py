@@ -43,8 +43,13 @@ def fma(a: Expr, b: Expr, c: Expr) -> Expr:
     return tirx.call_llvm_pure_intrin(str(c.ty.dtype), "llvm.fma", a, b, c)
 
 
-def type_refusal(spec: Conv2d | Dense, *, half: bool = False) -> str | None:
-    """Say why a kernel, of ``half`` products or not, cannot join the types of ``spec``."""
+def type_refusal(spec: Conv2d | Dense, *, half: bool = False, weights: str = "int8") -> str | None:
+    """Say why a kernel, of ``half`` products or not, cannot join the types of ``spec``.
+
+    ``weights`` is the type of those that it takes where x is of integers.
+    """
+    if spec.x != "float32" and spec.weights != weights:
+        return f"its weights are {spec.weights}, not {weights}"
     if spec.half != half:
         wanted, actual = ("float16", "another type") if spec.half else ("another type", "float16")
         return f"the products are to be of {wanted}, not of {actual}"

@@ -45,7 +45,7 @@ ROUND = 4  # multiple that the columns of y are rounded up to on wide images
 
 def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed with ``dot`` on ``target``, or None."""
-    refusal = dot.refuses(spec.x, target) or type_refusal(spec)
+    refusal = dot.refuses(spec.x, target) or type_refusal(spec, weights=dot.weights)
     if refusal is None and spec.groups > 1:
         inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
         if inputs % LANES or outputs % LANES:

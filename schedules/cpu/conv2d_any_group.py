@@ -1,7 +1,7 @@
 """Grouped convolution of any group structure, a pixel of 16 channels at a time: correct, slow.
 
     x, r, y : (n, c/16, h, w, 16)               NCHW16c
-    w       : (oc/16, kh, kw, ic/groups, 16)    int8 or float32, zero past the last channel
+    w       : (oc/16, kh, kw, ic/groups, 16)    int8, int16 or float32, zero past the last channel
     bias    : (oc/16, 16)                       the accumulators start with it
 
 For the groups that the other templates refuse: channel multipliers, groups that straddle blocks.
@@ -53,7 +53,7 @@ def kernel(name: str, spec: Conv2d, layouts: Layouts) -> tirx.PrimFunc:
     batch = spec.batch if isinstance(spec.batch, int) else 1
     flops = 2 * batch * prod(shape) * prod(spec.out_size)
     with prim_func(estimated_flops=flops) as builder:
-        buffers = declare(spec, shape, "float32" if spec.x == "float32" else "int8")
+        buffers = declare(spec, shape, spec.constant_dtype("w"))
         with T.sblock("root"):
             _Emitter(spec, buffers).emit(name)
     return builder.get()
@@ -144,7 +144,9 @@ def _template(dot: Dot, name: str) -> ScheduleTemplate:
     return ScheduleTemplate(
         name=name,
         kind="conv2d",
-        refuses=lambda spec, target: dot.refuses(spec.x, target) or type_refusal(spec),
+        refuses=lambda spec, target: (
+            dot.refuses(spec.x, target) or type_refusal(spec, weights=spec.weights)
+        ),
         layouts=blocked,
         kernel=partial(kernel, name),
         default=default,

@@ -52,7 +52,7 @@ def refuses(dot: Dot, spec: Conv2d, target: Target) -> str | None:
         return f"{spec.groups} groups; a stem has one"
     if spec.dilation[1] > 1:
         return f"dilation {spec.dilation[1]} along the width; the taps of a row are not one run"
-    return dot.refuses(spec.x, target) or type_refusal(spec)
+    return dot.refuses(spec.x, target) or type_refusal(spec, weights=dot.weights)
 
 
 def layouts(spec: Conv2d, wanted: Layouts) -> Layouts:

@@ -39,7 +39,7 @@ SHORT = 64  # rows of x that may be unrolled where tiles do not divide them
 
 def refuses(dot: Dot, spec: Dense, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed with ``dot`` on ``target``, or None."""
-    refusal = dot.refuses(spec.x, target) or type_refusal(spec)
+    refusal = dot.refuses(spec.x, target) or type_refusal(spec, weights=dot.weights)
     if refusal is None and spec.k < dot.width:
         return f"k = {spec.k} is less than the {dot.width} elements of a step"
     return refusal

@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.conv_arguments import LANES, channel_blocks
-from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, Lanes
+from schedules.cpu.lanes import F32_LANES, PLAIN_LANES, PLAIN_WIDE_LANES, Lanes
 from schedules.cpu.window_kernel import Tap, WindowKernel
 from schedules.cpu.window_template import window_template
 from schedules.spec import Conv2d
@@ -30,13 +30,14 @@ MAX_TAPS = 128  # vectors of weights a window may read: its taps are all unrolle
 
 def refuses(lanes: Lanes, spec: Conv2d, target: Target) -> str | None:
     """Say why ``spec`` cannot be computed by ``lanes`` on ``target``, or None."""
-    refusal = lanes.dot.refuses(spec.x, target) or type_refusal(spec)
+    dot = lanes.dot
+    refusal = dot.refuses(spec.x, target) or type_refusal(spec, weights=dot.weights)
     if refusal:
         return refusal
     channels = (spec.groups, spec.in_channels, spec.out_channels)
     if len(set(channels)) > 1:
         return "groups {}, in_channels {} and out_channels {} are not all equal".format(*channels)
-    taps = len(windows_of(spec, lanes.dot.width)[0])
+    taps = len(windows_of(spec, dot.width)[0])
     if taps > MAX_TAPS:
         return f"kernel {spec.kernel} makes {taps} taps; the limit is {MAX_TAPS}"
     return None
@@ -112,4 +113,5 @@ def depthwise_template(lanes: Lanes) -> ScheduleTemplate:
 
 
 DEPTHWISE_PLAIN = depthwise_template(PLAIN_LANES)
+DEPTHWISE_PLAIN_WIDE = depthwise_template(PLAIN_WIDE_LANES)
 DEPTHWISE_F32 = depthwise_template(F32_LANES)

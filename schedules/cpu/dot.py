@@ -48,6 +48,8 @@ class Dot:
         LLVM's name of the target feature it needs, or None.
     staged
         The type of the copy of x that ``step`` takes; None where it takes x as it is.
+    weights
+        The type of w in memory, where x is of integers.
     paired
         Two values of an epilogue -> the same, with steps that they share.
     finish
@@ -60,6 +62,7 @@ class Dot:
     step: Callable[[Expr, Expr, Expr], Expr]
     feature: str | None = None
     staged: str | None = None
+    weights: str = "int8"
     paired: Callable[[Expr, Expr], tuple[Expr, Expr]] = field(default=as_they_are)
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=as_scheduled)
 
@@ -99,12 +102,20 @@ def _multiply_s16(acc: Expr, x: Expr, w: Expr) -> Expr:
     return acc + cast(product, "int32")
 
 
+def _multiply_s32(acc: Expr, x: Expr, w: Expr) -> Expr:
+    # |u8| * 255 does not fit int16.
+    return acc + broadcast(x.astype("int32"), LANES) * cast(w, "int32")
+
+
 def _multiply_f32(acc: Expr, x: Expr, w: Expr) -> Expr:
     # Contracted where there is an instruction; an explicit fma is a call where there is none.
     return acc + broadcast(x, LANES) * w
 
 
 PLAIN = Dot(name="plain", x_types=("uint8", "int8"), width=1, step=_multiply_s16)
+PLAIN_WIDE = Dot(
+    name="plain_wide", x_types=("uint8", "int8"), width=1, step=_multiply_s32, weights="int16"
+)
 F32 = Dot(name="f32", x_types=("float32",), width=1, step=_multiply_f32)
 
 

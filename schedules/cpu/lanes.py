@@ -13,7 +13,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import cast, fma
-from schedules.cpu.dot import F32, PLAIN, Dot, as_scheduled
+from schedules.cpu.dot import F32, PLAIN, PLAIN_WIDE, Dot, as_scheduled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +50,16 @@ def _step_s16(acc: Expr, x: Expr, w: Expr) -> Expr:
     return acc + cast(cast(x, "int16") * cast(w, "int16"), "int32")
 
 
+def _step_s32(acc: Expr, x: Expr, w: Expr) -> Expr:
+    return acc + cast(x, "int32") * cast(w, "int32")
+
+
 def _step_f32(acc: Expr, x: Expr, w: Expr) -> Expr:
     return fma(x, w, acc)
 
 
 PLAIN_LANES = Lanes(dot=PLAIN, step=_step_s16, weights="int8")
+PLAIN_WIDE_LANES = Lanes(dot=PLAIN_WIDE, step=_step_s32, weights="int16")
 F32_LANES = Lanes(dot=F32, step=_step_f32, weights="float32")
 
 

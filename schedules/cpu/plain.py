@@ -1,9 +1,12 @@
-"""The flavour of every CPU that LLVM knows: int16 products, int32 sums, 16 lanes."""
+"""The flavour of every CPU that LLVM knows: int16 products, int32 sums, 16 lanes.
+
+Products of weights of int16 are int32.
+"""
 
 from __future__ import annotations
 
 from schedules.cpu.attention import attention_template
-from schedules.cpu.dot import PLAIN
+from schedules.cpu.dot import PLAIN, PLAIN_WIDE
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
 from schedules.cpu.product import product_template
 from schedules.cpu.recurrence import recurrence_template
@@ -11,6 +14,8 @@ from schedules.cpu.recurrence import recurrence_template
 CONV2D_STEM_PLAIN = conv2d_stem_template(PLAIN)
 CONV2D_PLAIN = conv2d_template(PLAIN)
 DENSE_PLAIN = dense_template(PLAIN)
+CONV2D_PLAIN_WIDE = conv2d_template(PLAIN_WIDE)
+DENSE_PLAIN_WIDE = dense_template(PLAIN_WIDE)
 PRODUCT_PLAIN = product_template(PLAIN)
 ATTENTION_PLAIN = attention_template(PLAIN)
 RECURRENCE_PLAIN = recurrence_template(PLAIN)

@@ -161,7 +161,7 @@ class _Emitter:
     def _weights(self, block: Expr, tiles: int) -> Callable[[int, Index], Expr]:
         """Return what reads the weights of a step; where many tiles do, from a copy of them."""
         w, lanes = self.buffers["w"], LANES * self.dot.width
-        if self.dot.staged is None or tiles < MANY_TILES:
+        if self.dot.staged in (None, self.dot.weights) or tiles < MANY_TILES:
             return lambda b, k: w[(block + b, *k, ramp(lanes))]
         reduction = int64(self.strip.reduction)
         shape = [*int64([self.strips.blocks]), *reduction, *int64([lanes])]

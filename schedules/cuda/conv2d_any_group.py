@@ -1,7 +1,7 @@
 """Convolution of any group structure on a GPU, depthwise included: four channels a thread.
 
     x, r, y         : (n, c/4, h, w, 4)                       NCHW4c
-    w               : (oc/4, kh, kw, ic/groups, 4)            int8 or float32
+    w               : (oc/4, kh, kw, ic/groups, 4)            int8, int16 or float32
     bias, m, m_neg, alpha : (oc/4, 4)
 
 Each channel gathers the inputs of its own group from global memory; taps outside the image are
@@ -133,7 +133,7 @@ def pack(spec: Conv2d, params: Arrays) -> Arrays:
 CONV2D_ANY_GROUP_CUDA = ScheduleTemplate(
     name=NAME,
     kind="conv2d",
-    refuses=lambda spec, target: refuses_cuda(target) or type_refusal(spec),
+    refuses=lambda spec, target: refuses_cuda(target) or type_refusal(spec, weights=spec.weights),
     layouts=layouts,
     kernel=kernel,
     default=partial(default, NAME),

@@ -33,7 +33,16 @@ from schedules.spec.linear import PER_CHANNEL, Conv2d, Dense
 from schedules.spec.movement import Concat, Move
 from schedules.spec.normalizing import Normalize, Softmax
 from schedules.spec.open_size import LAST, OpenConv2d, OpenPack, OpenPool2d, OpenUnpack
-from schedules.spec.operator_spec import DType, OperatorSpec, Padding, Pair, QType, Shape, Size
+from schedules.spec.operator_spec import (
+    DType,
+    OperatorSpec,
+    Padding,
+    Pair,
+    QType,
+    Shape,
+    Size,
+    WeightType,
+)
 from schedules.spec.pooling import Pool2d
 from schedules.spec.product import Attention, Product, Strides
 from schedules.spec.recurrence import Cell, Recurrence
@@ -97,6 +106,7 @@ __all__ = [
     "Spec",
     "Strides",
     "Table",
+    "WeightType",
     "from_json",
     "shift_of",
     "sized",

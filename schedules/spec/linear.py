@@ -12,6 +12,7 @@ from schedules.spec.operator_spec import (
     Pair,
     Shape,
     Size,
+    WeightType,
     static_size,
     window_positions,
 )
@@ -39,9 +40,10 @@ class Conv2d(Requantizing):
     ``+ r``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
     even, infinite from 65520) before they are multiplied, exactly, in float32.
 
-    Integer params: w int8 (oc, ic/groups, kh, kw); bias int32 (oc,); m float32 (oc,); m_neg float32
-    (oc,) if leaky; m_r float32 (1,) if residual; m_y float32 (1,) with an activation; z int32 (3,)
-    = z_x, z_y, z_r; clamp float32 (2,).
+    Integer params: w int8 (oc, ic/groups, kh, kw), or with ``weights`` int16 in [-255, 255], which
+    are bytes less a zero point; bias int32 (oc,); m float32 (oc,); m_neg float32 (oc,) if leaky;
+    m_r float32 (1,) if residual; m_y float32 (1,) with an activation; z int32 (3,) = z_x, z_y, z_r;
+    clamp float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
     Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
     with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.
@@ -65,6 +67,7 @@ class Conv2d(Requantizing):
     leaky: bool = False
     half: bool = False
     activation: Activation | None = None
+    weights: WeightType = "int8"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,6 +99,10 @@ class Conv2d(Requantizing):
     def zero_points(self) -> tuple[str, ...]:
         """Names of the activations whose zero points z holds."""
         return ZERO_POINTS
+
+    def constant_dtype(self, name: str) -> str:
+        """Element type of constant ``name``, one of ``params``."""
+        return self.weights if _is_integer_weight(self, name) else super().constant_dtype(name)
 
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x", "r" or "y")."""
@@ -130,7 +137,7 @@ class Dense(Requantizing):
 
     Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky, m_y (1,)
     with an activation, z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
-    ``half`` as Conv2d.
+    ``half`` and ``weights`` as Conv2d.
     """
 
     kind: ClassVar[str] = "dense"
@@ -142,6 +149,7 @@ class Dense(Requantizing):
     leaky: bool = False
     half: bool = False
     activation: Activation | None = None
+    weights: WeightType = "int8"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,9 +173,17 @@ class Dense(Requantizing):
         """How many products it sums up."""
         return static_size(self.rows) * self.n * self.k
 
+    def constant_dtype(self, name: str) -> str:
+        """Element type of constant ``name``, one of ``params``."""
+        return self.weights if _is_integer_weight(self, name) else super().constant_dtype(name)
+
     def shape(self, name: str) -> Shape:
         """Logical shape of activation ``name`` ("x" or "y")."""
         return (self.rows, self.k if name == "x" else self.n)
+
+
+def _is_integer_weight(spec: Conv2d | Dense, name: str) -> bool:
+    return name == "w" and spec.x != "float32"
 
 
 def _steps(spec: Conv2d | Dense) -> tuple[str, ...]:

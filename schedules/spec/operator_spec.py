@@ -8,6 +8,7 @@ from tvm import tirx
 
 QType = Literal["uint8", "int8"]
 DType = Literal["uint8", "int8", "float32"]
+WeightType = Literal["int8", "int16"]
 Size = int | tirx.Var  # a batch may be symbolic
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]  # top, left, bottom, right

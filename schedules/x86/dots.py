@@ -1,4 +1,4 @@
-"""The flavours of x86: vpdpbusd in two widths, and vpmaddwd on widened bytes.
+"""The flavours of x86: vpdpbusd in two widths, and vpmaddwd on widened bytes, or on int16.
 
 vpmaddubsw is not among them: it saturates its int16 sums. LLVM joins two vpmaddwd into one of
 512 bits where there is AVX-512.
@@ -6,6 +6,8 @@ Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_dpbusd_avx_epi32, _
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 from tvm import tirx
 from tvm.tirx import Expr
@@ -63,3 +65,4 @@ AVX2 = Dot(
     staged="int16",
     paired=packed_pair,
 )
+AVX2_WIDE = dataclasses.replace(AVX2, name="avx2_wide", weights="int16")

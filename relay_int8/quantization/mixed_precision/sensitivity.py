@@ -156,7 +156,8 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
             continue
         rows = group.weight_rows
         s = group.weight.scale.astype(np.float64).reshape(-1, *(1,) * (rows.ndim - 1))
-        steps = np.clip(np.rint(rows / s), -127, 127)
+        most = np.iinfo(group.weight.dtype).max
+        steps = np.clip(np.rint(rows / s), -most, most)
         weights[group.name] = weights_of(group, steps, group.weight.scale)
         if group.bias is not None:
             biases[group.name] = group.bias

@@ -112,7 +112,7 @@ def _unsigned(spec: Spec) -> Spec:
     types: dict[str, Any] = {
         field.name: "uint8"
         for field in dataclasses.fields(spec)
-        if getattr(spec, field.name) == "int8"
+        if field.name != "weights" and getattr(spec, field.name) == "int8"
     }
     return dataclasses.replace(spec, **types)
 

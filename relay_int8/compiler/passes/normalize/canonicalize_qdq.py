@@ -1,7 +1,8 @@
 """Bring the Q/DQ pairs of an imported model into the form that InsertQdq writes.
 
     Before:  w = dequantize(int8 constant, s, z, axis);  y = conv2d(x, w)
-    After:   w_q = quantize(float constant, s', 0, axis);  w = dequantize(w_q, s', 0, axis)
+    After:   w_q = quantize(float constant, s', z', axis);  w = dequantize(w_q, s', z', axis)
+             with z' = 0 where all the integers less z fit int8
 
     Before:  k = dequantize(quantize(float constant, s, z));  y = maximum(x, k)
     After:   y = maximum(x, constant)                      and the like of sums and products
@@ -24,8 +25,9 @@
 Place:  after TransposeQuantized.
 Exact:  bit-identical: constants in float, and what an operator moves, are multiples of the scale,
         so that quantizing them gives the integers they were. Constants that no convolution or
-        matrix product can take as int8 with zero point 0, one scale an output channel, become the
-        reals they stand for. Samples between pixels alone are rounded, to the image's own steps.
+        matrix product can take, of more than 8 bits or with other scales than one an output
+        channel, become the reals they stand for. Samples between pixels alone are rounded, to the
+        image's own steps.
 """
 
 from __future__ import annotations
@@ -139,17 +141,19 @@ class _Canonicalizer:
         return relax.op.dequantize(scope.emit("q", integers), scale, zero, -1)
 
     def _constant(self, scope: Scope, value: relax.Call, q: np.ndarray) -> relax.Expr:
-        """Return int8 weights as a pair, other constants as the reals they stand for."""
+        """Return integer weights as a pair, other constants as the reals they stand for."""
         scale, zero = (dataflow.constant(argument) for argument in value.args[1:])
         if scale is None or zero is None:
             raise TypeError(f"{scope.name}: scale and zero point of a constant are no constants")
         steps = q.astype(np.int64) - _along(zero.astype(np.int64), value, q.ndim)
         reals = steps * _along(scale.astype(np.float64), value, q.ndim)
         axis = self._channels.get(scope.name)
-        if axis is None or not _fits(steps) or not _is_by_channel(scale, value, axis, q.ndim):
+        by_channel = all(_is_by_channel(each, value, axis, q.ndim) for each in (scale, zero))
+        if axis is None or q.dtype not in (np.int8, np.uint8) or not by_channel:
             return relax.const(np.ascontiguousarray(reals, np.float32))
-        scales = np.broadcast_to(scale.reshape(-1), q.shape[axis]).astype(np.float32)
-        return weight_pair(scope, reals, scales, axis)
+        scales, zeros = (np.broadcast_to(p.reshape(-1), q.shape[axis]) for p in (scale, zero))
+        kept = None if _fits(steps) else zeros.astype(q.dtype)
+        return weight_pair(scope, reals, scales.astype(np.float32), axis, kept)
 
 
 def _joined(scope: Scope, value: relax.Call) -> relax.Expr | Declined | None:
@@ -260,8 +264,8 @@ def _fits(steps: np.ndarray) -> bool:
     return bool(info.min <= steps.min(initial=0) and steps.max(initial=0) <= info.max)
 
 
-def _is_by_channel(scale: np.ndarray, value: relax.Call, axis: int, rank: int) -> bool:
-    return scale.size == 1 or int(value.attrs.axis) % rank == axis
+def _is_by_channel(parameter: np.ndarray, value: relax.Call, axis: int | None, rank: int) -> bool:
+    return parameter.size == 1 or int(value.attrs.axis) % rank == axis
 
 
 def _inverted(scope: Scope, value: relax.Call) -> relax.Expr | None:

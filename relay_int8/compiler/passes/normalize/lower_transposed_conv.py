@@ -161,16 +161,19 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
     wanted = LAYOUTS[len(shape(value)) - 2]
     if layouts != wanted:
         return Declined(f"its layouts are {' and '.join(layouts)}, not {' and '.join(wanted)}")
-    w, scale = weights
+    w, scale, zero = weights
     axes = axes_of(value, w.shape)
     groups = int(attrs.groups)
     turned = _turned(w, groups, axes)
     phases = Phases(value.args[0], axes, groups, groups * w.shape[1])
     kernel: relax.Expr = relax.const(turned, str(w.dtype))
-    if scale is not None:
-        per_channel = scale if scale.size == phases.channels else np.tile(scale, groups)
-        scales = phases.spread(per_channel).astype(np.float32)
-        kernel = scope.emit("weight", weight_pair(scope, turned, scales, 0))
+    if scale is not None and zero is not None:
+        scales, zeros = (
+            phases.spread(each if each.size == phases.channels else np.tile(each, groups))
+            for each in (scale, zero)
+        )
+        pair = weight_pair(scope, turned, scales.astype(np.float32), 0, zeros.astype(zero.dtype))
+        kernel = scope.emit("weight", pair)
     before, after = zip(*(axis.padding for axis in axes), strict=True)
     convolve = relax.op.nn.conv2d if len(axes) == 2 else relax.op.nn.conv3d
     conv = convolve(
@@ -183,17 +186,17 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
     return replace(phases, var=scope.emit("conv", conv))
 
 
-def _weights(scope: Scope, value: relax.Expr) -> tuple[Array, Array | None] | None:
-    """Return constant weights and, where a Q/DQ pair holds them, their scales; else None."""
+def _weights(scope: Scope, value: relax.Expr) -> tuple[Array, Array | None, Array | None] | None:
+    """Return constant weights and, of a Q/DQ pair, their scales and zero points; else None."""
     w = constant(value)
     if w is not None:
-        return w, None
+        return w, None, None
     dequantize = scope.value(value)
     quantize = scope.value(dequantize.args[0]) if operator(dequantize) == "dequantize" else value
     if operator(quantize) != "quantize":
         return None
-    w, scale = constant(quantize.args[0]), constant(quantize.args[1])
-    return None if w is None or scale is None else (w, scale)
+    w, scale, zero = (constant(argument) for argument in quantize.args)
+    return None if w is None or scale is None or zero is None else (w, scale, zero)
 
 
 def _turned(w: Array, groups: int, axes: Sequence[TransposedAxis]) -> Array:

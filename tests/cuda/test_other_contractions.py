@@ -29,6 +29,8 @@ CONVS: dict[str, dict[str, Any]] = {
     },
     "depthwise_float": {"groups": 22, "in_channels": 22, "out_channels": 22, **F32},
     "groups_across_blocks": {"groups": 4, "in_channels": 12, "out_channels": 20, "y": "float32"},
+    "wide_weights": {"out_channels": 21, "weights": "int16", "residual": "uint8"},
+    "wide_weights_depthwise": {"groups": 24, "weights": "int16", "x": "int8"},
     "float": {"dilation": (2, 1), "out_channels": 21, "residual": "float32", **F32},
     "float_ragged": {"in_channels": 5, "out_channels": 7, "leaky": True, **F32},
 }  # fmt: skip
@@ -38,6 +40,7 @@ DENSES: dict[str, dict[str, Any]] = {
     "rows": {"rows": 11, "n": 24, "x": "int8", "y": "int8", "leaky": True},
     "ragged": {"rows": 3, "n": 13, "k": 19, "y": "float32"},
     "ragged_s8": {"rows": 2, "n": 7, "k": 6, "x": "int8", "y": "int8"},
+    "wide_rows": {"rows": 5, "k": 19, "weights": "int16", "leaky": True},
     "long": {"n": 1000, "k": 1024, "y": "float32"},
     "float_rows": {"rows": 5, "n": 10, **F32},
     "float_odd": {"rows": 2, "n": 12, "k": 19, **F32},

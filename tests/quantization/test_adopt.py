@@ -154,6 +154,9 @@ def test_one_scale_for_all_channels_of_a_weight(tmp_path: Path):
     run_on(adopted)
 
 
+BYTES = np.arange(288, dtype="uint8").reshape(8, 4, 3, 3)
+
+
 def qdq_convolution(**changes: np.ndarray) -> onnx.ModelProto:
     """Return x -> Q -> DQ -> conv -> Q -> DQ; ``changes`` replaces constants."""
     rng = np.random.default_rng(4)
@@ -186,8 +189,25 @@ def qdq_convolution(**changes: np.ndarray) -> onnx.ModelProto:
         {"w": np.full((8, 4, 3, 3), -128, np.int8)},
         {"w": np.full((8, 4, 3, 3), 7, np.uint8), "z_w": np.uint8(128)},
         {"s_w": np.linspace(0.01, 0.05, 8, dtype="float32"), "z_w": np.zeros(8, np.int8)},
+        {"w": BYTES, "z_w": np.uint8(3)},
+        {"w": BYTES, "z_w": np.uint8(131)},
+        {"w": BYTES.astype(np.int8), "z_w": np.int8(-128)},
+        {
+            "w": BYTES,
+            "s_w": np.linspace(0.01, 0.05, 8, dtype="float32"),
+            "z_w": np.arange(0, 256, 32, dtype="uint8"),
+        },
     ],
-    ids=["all of int8", "-128", "unsigned", "per channel"],
+    ids=[
+        "all of int8",
+        "-128",
+        "unsigned",
+        "per channel",
+        "zero point",
+        "of a few",
+        "of int8",
+        "zero points per channel",
+    ],
 )
 def test_weights_keep_their_integers(weights: dict[str, np.ndarray]):
     adopted = adopt(import_onnx(qdq_convolution(**weights)))
@@ -208,15 +228,15 @@ def run_few(adopted: QuantizedModel) -> None:
     ("constants", "reason"),
     [
         (
-            {"w": np.arange(288, dtype="uint8").reshape(8, 4, 3, 3), "z_w": np.uint8(3)},
-            "not int8 with zero point 0",
+            {"w": BYTES.astype(np.int32), "z_w": np.int32(0)},
+            "its weights are not of integers with a scale a channel",
         ),
         (
             {"s_x": np.full(4, 0.05, "float32"), "z_x": np.full(4, 120, np.uint8)},
             "input x_dq is not quantized",
         ),
     ],
-    ids=["weights with a zero point", "activation by channel"],
+    ids=["weights of int32", "activation by channel"],
 )
 def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
     proto = qdq_convolution(**constants)

@@ -45,7 +45,9 @@ def random_params(rng: np.random.Generator, spec: Conv2d) -> Arrays:
     """Return constants whose outputs spread over the type of y, some of them clamped."""
     oc, inputs = spec.out_channels, spec.in_channels // spec.groups
     is_float = spec.x == "float32"
-    w = random_values(rng, (oc, inputs, *spec.kernel), "float32" if is_float else "int8")
+    w = random_values(rng, (oc, inputs, *spec.kernel), spec.constant_dtype("w"))
+    if spec.weights == "int16":
+        w = w.clip(-255, 255)
     if is_float:
         bias = rng.standard_normal(oc).astype(np.float32)
         params = {"w": w, "bias": bias, "alpha": rng.standard_normal(oc).astype(np.float32)}

@@ -105,7 +105,8 @@ def random_arrays(spec: Conv2d | Dense, rng: np.random.Generator, batch: int = 1
         arrays["alpha"] = rng.uniform(-0.5, 0.5, count).astype("float32")
         arrays["clamp"] = np.array([-np.sqrt(products), 2 * np.sqrt(products)], "float32")
     else:
-        arrays["w"] = rng.integers(-127, 128, w_shape).astype("int8")
+        most = {"int8": 127, "int16": 255}[spec.weights]
+        arrays["w"] = rng.integers(-most, most + 1, w_shape).astype(spec.weights)
         arrays["bias"] = rng.integers(-5000, 5000, count).astype("int32")
         spread = 100 * 73 * np.sqrt(products)
         arrays["m"] = (rng.uniform(30, 90, count) / spread).astype("float32")

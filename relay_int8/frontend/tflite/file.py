@@ -18,13 +18,14 @@ from relay_int8.frontend.tflite.schema import (
     OPERATORS,
     OPTIONS,
     OTHER_TYPES,
+    TEXT,
     TYPES,
     VERSION,
 )
 from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
-OptionValue = int | float | tuple[int, ...]
+OptionValue = int | float | str | tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,8 @@ class _Reader:
         if code not in TYPES:
             kind = OTHER_TYPES.get(code, f"type {code}")
             raise UnsupportedOpError(f"tensor {name} is of {kind}, which cannot be imported")
+        if TYPES[code] == "resource":
+            return TfliteTensor(name, shape, TYPES[code])
         return TfliteTensor(
             name=name,
             shape=shape,
@@ -253,5 +256,7 @@ def _option(options: FlatbufferTable | None, index: int, form: str, default: flo
     if form == INTEGERS:
         values = () if options is None else options.array(index, "i4")[: MAX_RANK + 1]
         return tuple(int(value) for value in values)
+    if form == TEXT:
+        return "" if options is None else options.text(index)
     value: OptionValue = default if options is None else options.number(index, form, default)
     return value

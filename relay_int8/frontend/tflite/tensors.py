@@ -59,6 +59,14 @@ def quantization_of(tensor: TfliteTensor) -> Quantization | None:
     return tensor.quantization if tensor.dtype in QUANTIZED else None
 
 
+def have_one_scale(a: TfliteTensor, b: TfliteTensor) -> bool:
+    """Whether two tensors are floats, or integers of one scale and zero point."""
+    p, q = a.quantization, b.quantization
+    if p is None or q is None:
+        return p is q
+    return np.array_equal(p.scale, q.scale) and np.array_equal(p.zero, q.zero)
+
+
 def quantize(value: relax.Expr, tensor: TfliteTensor) -> relax.Call:
     """Return ``value`` as the integers of a quantized tensor."""
     return relax.op.quantize(value, *_parameters(tensor), 0, tensor.dtype)

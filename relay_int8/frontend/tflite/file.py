@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,11 @@ from relay_int8.frontend.tflite.schema import (
     TYPES,
     VERSION,
 )
+from relay_int8.frontend.tflite.sparse import dense_values
 from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
+DENSIFY = "DENSIFY"
 OptionValue = int | float | str | tuple[int, ...]
 
 
@@ -142,7 +144,7 @@ class _Reader:
             self._indices(table.array(field, "i4"), len(tensors), "an input or output of a graph")
             for field in (1, 2)
         )
-        return TfliteGraph(tensors, operators, inputs, outputs)
+        return _with_dense_weights(TfliteGraph(tensors, operators, inputs, outputs))
 
     def _fault(self, fault: str) -> FrontendError:
         return FrontendError(f"{self._path}: {fault}; check the download")
@@ -179,8 +181,6 @@ class _Reader:
     def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"
         code = int(table.number(1, "b"))
-        if table.table(6) is not None:
-            raise UnsupportedOpError(f"tensor {name} is sparse; only dense tensors can be imported")
         shape = tuple(int(extent) for extent in self._dims(name, table.array(0, "i4")))
         if code not in TYPES:
             kind = OTHER_TYPES.get(code, f"type {code}")
@@ -191,7 +191,9 @@ class _Reader:
             name=name,
             shape=shape,
             dtype=TYPES[code],
-            values=self._values(name, int(table.number(2, "I")), shape, TYPES[code]),
+            values=self._values(
+                name, int(table.number(2, "I")), shape, TYPES[code], table.table(6)
+            ),
             quantization=self._quantization(name, table.table(4), shape, TYPES[code]),
             open_axes=frozenset(np.flatnonzero(table.array(7, "i4")[: len(shape)] < 0).tolist()),
             is_state=bool(table.number(5, "?")),
@@ -202,7 +204,14 @@ class _Reader:
             raise self._fault(f"tensor {name} has shape {dims[: MAX_RANK + 1].tolist()}")
         return dims
 
-    def _values(self, name: str, index: int, shape: tuple[int, ...], dtype: str) -> Array | None:
+    def _values(
+        self,
+        name: str,
+        index: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        sparsity: FlatbufferTable | None = None,
+    ) -> Array | None:
         """Return the elements of a constant, or None where the file has none."""
         if index >= len(self._buffers):
             raise self._fault(f"tensor {name} is in buffer {index} of {len(self._buffers)}")
@@ -216,6 +225,11 @@ class _Reader:
         if not data.size:
             return None
         kind = np.dtype(dtype).newbyteorder("<")
+        if sparsity is not None and data.size % kind.itemsize == 0:
+            try:
+                return dense_values(data.view(kind), shape, sparsity)
+            except ValueError as err:
+                raise self._fault(f"sparse tensor {name} has {err}") from err
         if data.size != math.prod(shape) * kind.itemsize:
             raise self._fault(f"tensor {name}, {list(shape)} of {dtype}, has {data.size} bytes")
         return data.view(kind).reshape(shape)
@@ -241,6 +255,21 @@ class _Reader:
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             raise self._fault(f"tensor {name} has a scale that is not positive and finite")
         return Quantization(scale, np.broadcast_to(zero, scale.shape), axis if by_channel else 0)
+
+
+def _with_dense_weights(graph: TfliteGraph) -> TfliteGraph:
+    """Return a graph without operators that make dense constants of sparse ones: all are dense."""
+    tensors = list(graph.tensors)
+    operators = []
+    for operator in graph.operators:
+        if operator.kind != DENSIFY or not operator.inputs or len(operator.outputs) != 1:
+            operators.append(operator)
+            continue
+        weights, result = (tensors[i] for i in (operator.inputs[0], operator.outputs[0]))
+        if weights.values is None or weights.dtype != result.dtype:
+            raise UnsupportedOpError(f"{DENSIFY} of {weights.name}, which is no constant")
+        tensors[operator.outputs[0]] = replace(result, shape=weights.shape, values=weights.values)
+    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
 
 
 def _kind(code: FlatbufferTable) -> str:

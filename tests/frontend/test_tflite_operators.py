@@ -350,4 +350,5 @@ def test_every_operator_is_tried():
         net = write()
         kinds.update(net.kind(operator) for operator in net.graph.operators)
     elsewhere = {"DEQUANTIZE", "LOG", "QUANTIZE", "RSQRT", "SQRT", "UNIDIRECTIONAL_SEQUENCE_LSTM"}
-    assert set(CONVERTERS) - kinds == elsewhere
+    here = {kind for kind in CONVERTERS if not kind.startswith("CUSTOM")}
+    assert here - kinds == elsewhere

@@ -12,6 +12,7 @@ import numpy as np
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
+    CUSTOM_OPTIONS,
     GRAPHS,
     IDENTIFIER,
     INTEGERS,
@@ -169,6 +170,8 @@ class _Reader:
         )
 
     def _options(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
+        if kind in CUSTOM_OPTIONS:
+            return self._custom_options(kind, table)
         known = OPTIONS.get(kind)
         if known is None:
             return {}
@@ -177,6 +180,14 @@ class _Reader:
         if options is not None and number != known.number:
             raise self._fault(f"{kind} has options of type {number}, not {known.number}")
         return {name: _option(options, *field) for name, field in known.fields.items()}
+
+    def _custom_options(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
+        """Return the options of an operator that is not TFLite's: a C structure of integers."""
+        names, data = CUSTOM_OPTIONS[kind], table.array(5, "u1")
+        if data.size < 4 * len(names):
+            raise self._fault(f"{kind} has {data.size} bytes of options")
+        numbers = np.frombuffer(data.tobytes(), "<i4", len(names)).tolist()
+        return dict(zip(names, numbers, strict=True))
 
     def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"

@@ -180,5 +180,8 @@ OPTIONS = {
 }
 """Operators whose options have fields that count here."""
 
+CUSTOM_OPTIONS = {"CUSTOM Convolution2DTransposeBias": ("padding", "stride_w", "stride_h")}
+"""Operators of MediaPipe -> the int32 numbers that their options begin with."""
+
 GRAPHS = ("body", "condition", "first", "graph", "otherwise", "then")
 """Options that are numbers of graphs."""

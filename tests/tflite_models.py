@@ -20,7 +20,7 @@ interpreter = pytest.importorskip("ai_edge_litert.interpreter")
 
 TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9,
-    "resource": 13,
+    "complex64": 8, "resource": 13,
 }  # fmt: skip
 SAME = {
     "BATCH_TO_SPACE_ND": (0,), "SPACE_TO_BATCH_ND": (0,), "BROADCAST_TO": (0,), "GATHER": (0,),

@@ -18,6 +18,7 @@ from relay_int8.frontend.tflite.file import (
     TfliteTensor,
 )
 from relay_int8.frontend.tflite.run import GraphRun, refuse_wide
+from relay_int8.frontend.tflite.schema import COMPLEX
 from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (
     TO_NHWC,
@@ -83,6 +84,8 @@ class TfliteImporter:
         refuse_wide(tensor)
         if tensor.is_state:
             raise UnsupportedOpError(f"input {tensor.name} is a state kept between runs")
+        if tensor.dtype == COMPLEX:
+            raise UnsupportedOpError(f"input {tensor.name} is complex; networks take reals")
         if tensor.values is not None:
             raise FrontendError(f"input {tensor.name} is a constant; check the download")
         return self._parameter(tensor, self._shapes[tensor.name])
@@ -124,6 +127,8 @@ class TfliteImporter:
 
     def _output(self, tensor: TfliteTensor, held: Held) -> relax.Var:
         """Return a result of the model as the file has it: its order, its type, its name."""
+        if tensor.dtype == COMPLEX:
+            raise UnsupportedOpError(f"output {tensor.name} is complex; networks give reals")
         value = held.plain
         if value is None:
             name = f"{tensor.name}/nhwc" if quantization_of(tensor) else tensor.name

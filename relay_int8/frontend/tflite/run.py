@@ -27,12 +27,15 @@ from relay_int8.frontend.tflite.file import (
     TfliteOperator,
     TfliteTensor,
 )
+from relay_int8.frontend.tflite.schema import COMPLEX
+from relay_int8.frontend.tflite.spectra import MOVED, OF_PARTS
 from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (
     QUANTIZED,
     TO_NHWC,
     Held,
     Image,
+    Parts,
     Result,
     dequantize,
     quantization_of,
@@ -145,8 +148,9 @@ class GraphRun:
             if operator.kind in CONTROL:
                 self._held.update(zip(operator.outputs, self._run(step), strict=True))
                 return
-            converted = CONVERTERS[operator.kind](step)
-            results = [converted] if isinstance(converted, relax.Expr | Image) else list(converted)
+            converted = _converted(step)
+            is_one = isinstance(converted, relax.Expr | Image | Parts)
+            results = [converted] if is_one else list(converted)
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
@@ -271,13 +275,19 @@ class GraphRun:
         if index in self._held or tensor.values is not None:
             raise ValueError(f"tensor {tensor.name} is computed twice")
         refuse_wide(tensor)
+        if isinstance(result, Parts):
+            self._bind(index, result.real)
+            imaginary = self._emit(f"{tensor.name}/imaginary", result.imaginary)
+            self._held[index].imaginary = imaginary
+            return
         wrap = Image if isinstance(result, Image) else _same
         value = result.value if isinstance(result, Image) else result
         if isinstance(value, relax.Call | relax.TupleGetItem):
             is_moved = index in self._graph.outputs and (quantization_of(tensor) or wrap is Image)
             value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
         self._check_shape(tensor, value, wrap is Image)
-        expected = "float32" if quantization_of(tensor) else tensor.dtype
+        is_real = quantization_of(tensor) or tensor.dtype == COMPLEX
+        expected = "float32" if is_real else tensor.dtype
         if dtype(value) != expected:
             raise ValueError(f"its result is {dtype(value)}; the file says {tensor.dtype}")
         if quantization_of(tensor) is None or is_exact:
@@ -301,6 +311,19 @@ class GraphRun:
             raise ValueError(
                 f"its result is {list(result_shape)}; the file says {list(tensor.shape)}{batch}"
             )
+
+
+def _converted(step: TfliteStep) -> Result | Sequence[Result]:
+    """Return what an operator makes of its operands: moved complex ones are moved part by part."""
+    convert = CONVERTERS[step.operator.kind]
+    if not step.is_complex or step.operator.kind in OF_PARTS:
+        return convert(step)
+    if step.operator.kind not in MOVED:
+        raise NotImplementedError("complex numbers")
+    real, imaginary = convert(step), convert(step.of_imaginary)
+    if not isinstance(real, relax.Expr) or not isinstance(imaginary, relax.Expr):
+        raise NotImplementedError("complex images")
+    return Parts(real, imaginary)
 
 
 def _same(value: relax.Expr) -> Result:

@@ -16,6 +16,7 @@ TYPES = {
     4: "int64",
     6: "bool",
     7: "int16",
+    8: "complex64",
     9: "int8",
     10: "float64",
     13: "resource",
@@ -26,7 +27,8 @@ TYPES = {
 
 A resource is the handle of a variable, without elements.
 """
-OTHER_TYPES = {5: "string", 8: "complex64", 17: "int4", 18: "bfloat16", 19: "int2"}
+COMPLEX = "complex64"
+OTHER_TYPES = {5: "string", 17: "int4", 18: "bfloat16", 19: "int2"}
 
 OPERATORS = {
     0: "ADD", 1: "AVERAGE_POOL_2D", 2: "CONCATENATION", 3: "CONV_2D", 4: "DEPTHWISE_CONV_2D",

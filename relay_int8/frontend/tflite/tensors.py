@@ -24,20 +24,29 @@ class Image:
     value: relax.Expr
 
 
-Result: TypeAlias = "relax.Expr | Image"
+@dataclass(frozen=True)
+class Parts:
+    """A complex result: its real and its imaginary part."""
+
+    real: relax.Expr
+    imaginary: relax.Expr
+
+
+Result: TypeAlias = "relax.Expr | Image | Parts"
 
 
 @dataclass
 class Held:
     """A tensor in Relax: as the file has it, in NCHW, or both; its integers, if it has such.
 
-    ``is_image`` says that it was computed in NCHW.
+    ``is_image`` says that it was computed in NCHW. Of a complex tensor it is the real part.
     """
 
     plain: relax.Expr | None = None
     image: relax.Expr | None = None
     integers: Result | None = None
     is_image: bool = False
+    imaginary: relax.Expr | None = None
 
     @classmethod
     def of(cls, result: Result, integers: Result | None = None) -> Held:

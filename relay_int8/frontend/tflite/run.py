@@ -149,8 +149,9 @@ class GraphRun:
                 self._held.update(zip(operator.outputs, self._run(step), strict=True))
                 return
             converted = _converted(step)
-            is_one = isinstance(converted, relax.Expr | Image | Parts)
-            results = [converted] if is_one else list(converted)
+            if isinstance(converted, relax.Expr | Image | Parts):
+                converted = [converted]
+            results = list(converted)
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):

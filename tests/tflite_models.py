@@ -20,6 +20,7 @@ interpreter = pytest.importorskip("ai_edge_litert.interpreter")
 
 TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9,
+    "complex64": 8, "resource": 13,
 }  # fmt: skip
 SAME = {
     "BATCH_TO_SPACE_ND": (0,), "SPACE_TO_BATCH_ND": (0,), "BROADCAST_TO": (0,), "GATHER": (0,),
@@ -330,6 +331,15 @@ def run_interpreter(
     """Return what TFLite computes with one set of its kernels."""
     found = _interpreter(model if isinstance(model, bytes) else model.written(), kernels)
     return [array for _, array in _invoked(found, arrays, found.get_output_details())]
+
+
+def run_stream(
+    model: TfliteModel, steps: Sequence[Sequence[np.ndarray]], kernels: str = "xnnpack"
+) -> list[list[np.ndarray]]:
+    """Return what one interpreter computes in several runs, between which it keeps variables."""
+    found = _interpreter(model.written(), kernels)
+    details = found.get_output_details()
+    return [[array for _, array in _invoked(found, arrays, details)] for arrays in steps]
 
 
 def _float_tensors(model: TfliteModel) -> dict[int, np.ndarray]:

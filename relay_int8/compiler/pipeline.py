@@ -45,6 +45,7 @@ from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
 from relay_int8.compiler.passes.normalize.fold_pad import FoldPad
 from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
+from relay_int8.compiler.passes.normalize.join_dense import JoinDense
 from relay_int8.compiler.passes.normalize.join_masks import JoinMasks
 from relay_int8.compiler.passes.normalize.join_sums import JoinSums
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
@@ -91,6 +92,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeTokens(),
         MoveBias(),
         SeparateRows(),
+        JoinDense(),
         DropExpand(),
         CanonicalizeActivation(),
         MoveScale(),

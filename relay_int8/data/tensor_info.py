@@ -37,14 +37,17 @@ class TensorInfo:
         """Say why ``array`` cannot be this tensor, or None."""
         if not isinstance(array, np.ndarray):
             return f"a {type(array).__name__} given, a NumPy array expected"
-        return self.type_misfit(array.shape, str(array.dtype)) or outside(array, self.index_range)
+        # NumPy takes microseconds to spell a type; comparing it with a name takes none.
+        dtype = self.dtype if array.dtype == self.dtype else str(array.dtype)
+        return self.type_misfit(array.shape, dtype) or outside(array, self.index_range)
 
     def type_misfit(self, shape: Sequence[int], dtype: str) -> str | None:
         """Say why an array of that shape and type cannot be this tensor, or None."""
         if dtype != self.dtype:
             return f"type {dtype} given, {self.dtype} expected; convert it with .astype"
-        fits = len(shape) == len(self.shape) and all(
-            wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True)
+        fits = tuple(shape) == self.shape or (
+            len(shape) == len(self.shape)
+            and all(wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True))
         )
         if not fits:
             return f"shape {extents(shape)} given, {extents(self.shape)} expected"

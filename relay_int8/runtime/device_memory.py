@@ -26,12 +26,23 @@ def exhaustion_explained(path: Path, needs: GpuNeeds | None, number: int) -> Ite
     try:
         yield
     except RuntimeError as error:
-        if needs is None and _NO_MEMORY in str(error):
-            raise ArtifactError(f"{path}: {NO_MEMORY}") from error
-        if needs is None or _OUT_OF_MEMORY not in str(error):
+        explained = exhaustion(error, path, needs, number)
+        if explained is None:
             raise
-        raise ArtifactError(
-            f"{path}: GPU {number} has no memory left; it needs {needs.memory_bytes / 2**20:.1f} "
-            "MiB besides CUDA's own; end other programs that use the GPU (nvidia-smi lists them), "
-            "or build it with a smaller --batch"
-        ) from error
+        raise explained from error
+
+
+def exhaustion(
+    error: RuntimeError, path: Path, needs: GpuNeeds | None, number: int
+) -> ArtifactError | None:
+    """Return an error that says what to do where TVM or CUDA have no memory left, else None."""
+    if needs is None:
+        is_memory = _NO_MEMORY in str(error)
+        return ArtifactError(f"{path}: {NO_MEMORY}") if is_memory else None
+    if _OUT_OF_MEMORY not in str(error):
+        return None
+    return ArtifactError(
+        f"{path}: GPU {number} has no memory left; it needs {needs.memory_bytes / 2**20:.1f} "
+        "MiB besides CUDA's own; end other programs that use the GPU (nvidia-smi lists them), "
+        "or build it with a smaller --batch"
+    )

@@ -38,7 +38,7 @@ def checked_inputs(
         valid index, or a tensor lies on another device.
     """
     values = {
-        name: _adopted(f"{path}: input {name}", value, device or RuntimeDevice())
+        name: value if isinstance(value, np.ndarray) else _adopted(path, name, value, device)
         for name, value in _named(path, manifest, inputs).items()
     }
     for info in manifest.inputs:
@@ -67,10 +67,11 @@ def _named(path: Path, manifest: Manifest, inputs: Inputs) -> Mapping[str, Any]:
     return inputs
 
 
-def _adopted(what: str, value: Any, device: RuntimeDevice) -> Any:
+def _adopted(path: Path, name: str, value: Any, device: RuntimeDevice | None) -> Any:
     """Return a tensor of another library as an array, or, on ``device``, as TVM's; no copy."""
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+    if not hasattr(value, "__dlpack_device__"):
         return value
+    what, device = f"{path}: input {name}", device or RuntimeDevice()
     try:
         kind, number = value.__dlpack_device__()
         if kind in _HOST:

@@ -29,28 +29,33 @@ class Buffer:
     def __init__(self, device: RuntimeDevice) -> None:
         self._device = device
         self._bytes = -1
+        self._form: tuple[tuple[int, ...], np.dtype[Any]] | None = None
         self._whole: Any = None
         self._view: Any = None
+        self._array: Array | None = None
 
-    def tensor(self, shape: tuple[int, ...], dtype: str) -> Any:
+    def tensor(self, shape: tuple[int, ...], dtype: np.dtype[Any] | str) -> Any:
         """Return a tensor of that shape and type in this memory; earlier ones share it."""
-        if self._view is None or (self._view.shape, str(self._view.dtype)) != (shape, dtype):
-            size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        form = shape, np.dtype(dtype)
+        if self._form != form:
+            size_bytes = math.prod(shape) * form[1].itemsize
             if size_bytes > self._bytes:
-                self._view = self._whole = None  # freed first: both may not fit
+                self._form = self._view = self._array = self._whole = None  # both may not fit
                 self._whole = self._device.empty((max(size_bytes, 1),), "uint8")
                 self._bytes = size_bytes
             view = tvm_ffi.get_global_func("runtime.TVMTensorCreateView")
-            self._view = view(self._whole, tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), 0)
+            self._view = view(self._whole, tvm_ffi.Shape(shape), tvm_ffi.dtype(str(form[1])), 0)
+            self._form, self._array = form, None
         return self._view
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any] | str) -> Array:
         """Return the same as an array, where the memory is the host's."""
         address = self.tensor(shape, dtype).data_ptr()
-        size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        memory = (ctypes.c_uint8 * size_bytes).from_address(address)
-        array: Array = np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
-        return array
+        if self._array is None:
+            size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+            memory = (ctypes.c_uint8 * size_bytes).from_address(address)
+            self._array = np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
+        return self._array
 
 
 class HostMemory:
@@ -62,18 +67,24 @@ class HostMemory:
 
     def argument(self, name: str, value: Array) -> Any:
         """Return an input as kernels read it: where it lies, if it is aligned, else a copy."""
-        if _is_readable(value):
-            return tvm_ffi.from_dlpack(value, require_alignment=ALIGNMENT)
+        if (tensor := _readable(value)) is not None:
+            return tensor
         buffer = self._inputs.setdefault(name, Buffer(self._device))
-        np.copyto(buffer.array(value.shape, str(value.dtype)), value)
-        return buffer.tensor(value.shape, str(value.dtype))
+        np.copyto(buffer.array(value.shape, value.dtype), value)
+        return buffer.tensor(value.shape, value.dtype)
 
 
-def _is_readable(array: Array) -> bool:
-    """Say whether kernels can read an array where it lies; NumPy exports no read-only memory."""
+def _readable(array: Array) -> Any:
+    """Return an array as kernels can read it where it lies, else None.
+
+    NumPy exports no read-only memory. Its address is asked of the tensor, which has it at hand;
+    NumPy would make an object to tell it.
+    """
     flags = array.flags
-    aligned = array.ctypes.data % ALIGNMENT == 0
-    return bool(array.size and aligned and flags.c_contiguous and flags.writeable)
+    if not (array.size and flags.c_contiguous and flags.writeable):
+        return None
+    tensor = tvm_ffi.from_dlpack(array)
+    return tensor if tensor.data_ptr() % ALIGNMENT == 0 else None
 
 
 class GpuMemory:

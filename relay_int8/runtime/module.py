@@ -21,7 +21,7 @@ import tvm_ffi
 from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
-from relay_int8.runtime.device_memory import exhaustion_explained
+from relay_int8.runtime.device_memory import exhaustion, exhaustion_explained
 from relay_int8.runtime.execution import on_stream, started
 from relay_int8.runtime.inputs import Inputs, checked_inputs
 from relay_int8.runtime.profiling import kernel_times
@@ -209,8 +209,18 @@ class Module:
     def _running(self, stream: Any) -> Iterator[None]:
         """Have the network to oneself, on a stream."""
         require_own_pool()
-        with self._turn, self._explained(), on_stream(self.path, self.device, stream):
-            yield
+        with self._turn:
+            try:
+                if stream is None:  # a context less: of a network of few layers half is overhead
+                    yield
+                    return
+                with on_stream(self.path, self.device, stream):
+                    yield
+            except RuntimeError as error:
+                explained = exhaustion(error, self.path, self.manifest.gpu, self.device.number)
+                if explained is None:
+                    raise
+                raise explained from error
 
     def _explained(self) -> AbstractContextManager[None]:
         return exhaustion_explained(self.path, self.manifest.gpu, self.device.number)

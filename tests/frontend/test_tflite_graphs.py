@@ -151,9 +151,26 @@ def test_a_branch_by_a_constant_is_taken(tmp_path):
     np.testing.assert_allclose(run_fast(net.imported(tmp_path), x)[0], np.tanh(x * x), atol=1e-5)
 
 
-def test_a_branch_by_an_input_is_refused(tmp_path):
-    with pytest.raises(UnsupportedOpError, match="a branch by a condition that is computed from"):
-        branch(is_computed=True).imported(tmp_path)
+def test_a_branch_by_an_input_is_selected(tmp_path):
+    net = branch(is_computed=True)
+    mod = net.imported(tmp_path)
+    for x in (net.inputs()[0], -np.abs(net.inputs()[0])):
+        found = run_fast(mod, x)[0]
+        np.testing.assert_allclose(found, run_interpreter(net, [x])[0], atol=1e-5)
+        np.testing.assert_allclose(found, np.tanh(-x if x.max() > 0 else x * x), atol=1e-5)
+
+
+def test_a_branch_of_other_shapes_is_refused(tmp_path):
+    net = branch(is_computed=True)
+    other = net.model.subgraphs[2]
+    for tensor in other.tensors:
+        tensor.shape = [1]
+    inside = inner(net).constant(np.zeros((1, 3), "float32"), "float32")
+    other.tensors.append(net.model.subgraphs[3].tensors[inside])
+    net.model.subgraphs.pop()
+    other.outputs = [len(other.tensors) - 1]
+    with pytest.raises(UnsupportedOpError, match=r"result 0 is \[2, 3\] float32 or \[1, 3\]"):
+        net.imported(tmp_path)
 
 
 def lstm(*, clip: float = 0.0, time_major: bool = False, peepholes: bool = False) -> TfliteModel:

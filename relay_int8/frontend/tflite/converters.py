@@ -11,6 +11,7 @@ from relay_int8.frontend.tflite.logic import LOGIC
 from relay_int8.frontend.tflite.movement import MOVES
 from relay_int8.frontend.tflite.recurrent import RECURRENT, STATES
 from relay_int8.frontend.tflite.slices import SLICES
+from relay_int8.frontend.tflite.spectra import SPECTRA
 from relay_int8.frontend.tflite.step import Converter
 
 CONVERTERS: dict[str, Converter] = {
@@ -23,6 +24,7 @@ CONVERTERS: dict[str, Converter] = {
     **MOVES,
     **RECURRENT,
     **SLICES,
+    **SPECTRA,
 }
 
 SETTINGS: dict[str, tuple[int, ...]] = {
@@ -46,6 +48,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "RESIZE_BILINEAR": (1,),
     "RESIZE_NEAREST_NEIGHBOR": (1,),
     "REVERSE_V2": (1,),
+    "RFFT2D": (1,),
     "SLICE": (1, 2),
     "SPACE_TO_BATCH_ND": (1, 2),
     "SPLIT": (0,),

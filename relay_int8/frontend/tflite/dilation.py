@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from relay_int8.frontend.tflite.file import TfliteGraph, TfliteOperator
 from relay_int8.frontend.tflite.schema import PADDINGS
+from relay_int8.frontend.tflite.tensors import have_one_scale
 
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 PADS = "pads"
@@ -93,7 +92,4 @@ def _numbers(graph: TfliteGraph, index: int) -> tuple[int, ...]:
 
 def _have_one_scale(graph: TfliteGraph, a: int, b: int) -> bool:
     """Whether two tensors are floats, or integers of one scale and zero point."""
-    p, q = (graph.tensors[index].quantization for index in (a, b))
-    if p is None or q is None:
-        return p is q
-    return np.array_equal(p.scale, q.scale) and np.array_equal(p.zero, q.zero)
+    return have_one_scale(graph.tensors[a], graph.tensors[b])

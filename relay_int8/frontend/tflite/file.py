@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +12,23 @@ import numpy as np
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
+    CUSTOM_OPTIONS,
     GRAPHS,
     IDENTIFIER,
     INTEGERS,
     OPERATORS,
     OPTIONS,
     OTHER_TYPES,
+    TEXT,
     TYPES,
     VERSION,
 )
+from relay_int8.frontend.tflite.sparse import dense_values
 from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
-OptionValue = int | float | tuple[int, ...]
+DENSIFY = "DENSIFY"
+OptionValue = int | float | str | tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ class _Reader:
             self._indices(table.array(field, "i4"), len(tensors), "an input or output of a graph")
             for field in (1, 2)
         )
-        return TfliteGraph(tensors, operators, inputs, outputs)
+        return _with_dense_weights(TfliteGraph(tensors, operators, inputs, outputs))
 
     def _fault(self, fault: str) -> FrontendError:
         return FrontendError(f"{self._path}: {fault}; check the download")
@@ -166,6 +170,8 @@ class _Reader:
         )
 
     def _options(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
+        if kind in CUSTOM_OPTIONS:
+            return self._custom_options(kind, table)
         known = OPTIONS.get(kind)
         if known is None:
             return {}
@@ -175,20 +181,30 @@ class _Reader:
             raise self._fault(f"{kind} has options of type {number}, not {known.number}")
         return {name: _option(options, *field) for name, field in known.fields.items()}
 
+    def _custom_options(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
+        """Return the options of an operator that is not TFLite's: a C structure of integers."""
+        names, data = CUSTOM_OPTIONS[kind], table.array(5, "u1")
+        if data.size < 4 * len(names):
+            raise self._fault(f"{kind} has {data.size} bytes of options")
+        numbers = np.frombuffer(data.tobytes(), "<i4", len(names)).tolist()
+        return dict(zip(names, numbers, strict=True))
+
     def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"
         code = int(table.number(1, "b"))
-        if table.table(6) is not None:
-            raise UnsupportedOpError(f"tensor {name} is sparse; only dense tensors can be imported")
         shape = tuple(int(extent) for extent in self._dims(name, table.array(0, "i4")))
         if code not in TYPES:
             kind = OTHER_TYPES.get(code, f"type {code}")
             raise UnsupportedOpError(f"tensor {name} is of {kind}, which cannot be imported")
+        if TYPES[code] == "resource":
+            return TfliteTensor(name, shape, TYPES[code])
         return TfliteTensor(
             name=name,
             shape=shape,
             dtype=TYPES[code],
-            values=self._values(name, int(table.number(2, "I")), shape, TYPES[code]),
+            values=self._values(
+                name, int(table.number(2, "I")), shape, TYPES[code], table.table(6)
+            ),
             quantization=self._quantization(name, table.table(4), shape, TYPES[code]),
             open_axes=frozenset(np.flatnonzero(table.array(7, "i4")[: len(shape)] < 0).tolist()),
             is_state=bool(table.number(5, "?")),
@@ -199,7 +215,14 @@ class _Reader:
             raise self._fault(f"tensor {name} has shape {dims[: MAX_RANK + 1].tolist()}")
         return dims
 
-    def _values(self, name: str, index: int, shape: tuple[int, ...], dtype: str) -> Array | None:
+    def _values(
+        self,
+        name: str,
+        index: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        sparsity: FlatbufferTable | None = None,
+    ) -> Array | None:
         """Return the elements of a constant, or None where the file has none."""
         if index >= len(self._buffers):
             raise self._fault(f"tensor {name} is in buffer {index} of {len(self._buffers)}")
@@ -213,6 +236,11 @@ class _Reader:
         if not data.size:
             return None
         kind = np.dtype(dtype).newbyteorder("<")
+        if sparsity is not None and data.size % kind.itemsize == 0:
+            try:
+                return dense_values(data.view(kind), shape, sparsity)
+            except ValueError as err:
+                raise self._fault(f"sparse tensor {name} has {err}") from err
         if data.size != math.prod(shape) * kind.itemsize:
             raise self._fault(f"tensor {name}, {list(shape)} of {dtype}, has {data.size} bytes")
         return data.view(kind).reshape(shape)
@@ -240,6 +268,21 @@ class _Reader:
         return Quantization(scale, np.broadcast_to(zero, scale.shape), axis if by_channel else 0)
 
 
+def _with_dense_weights(graph: TfliteGraph) -> TfliteGraph:
+    """Return a graph without operators that make dense constants of sparse ones: all are dense."""
+    tensors = list(graph.tensors)
+    operators = []
+    for operator in graph.operators:
+        if operator.kind != DENSIFY or not operator.inputs or len(operator.outputs) != 1:
+            operators.append(operator)
+            continue
+        weights, result = (tensors[i] for i in (operator.inputs[0], operator.outputs[0]))
+        if weights.values is None or weights.dtype != result.dtype:
+            raise UnsupportedOpError(f"{DENSIFY} of {weights.name}, which is no constant")
+        tensors[operator.outputs[0]] = replace(result, shape=weights.shape, values=weights.values)
+    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
+
+
 def _kind(code: FlatbufferTable) -> str:
     """Return the name of an operator; the old field was a byte, the new one may be absent."""
     number = max(int(code.number(0, "b")), int(code.number(3, "i")))
@@ -253,5 +296,7 @@ def _option(options: FlatbufferTable | None, index: int, form: str, default: flo
     if form == INTEGERS:
         values = () if options is None else options.array(index, "i4")[: MAX_RANK + 1]
         return tuple(int(value) for value in values)
+    if form == TEXT:
+        return "" if options is None else options.text(index)
     value: OptionValue = default if options is None else options.number(index, form, default)
     return value

@@ -15,6 +15,7 @@ from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
 
 Pair = tuple[int, int]
+SAME_IN_C, VALID_IN_C = 1, 2  # TfLitePadding, which options in C have
 MODES = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
 
@@ -84,16 +85,30 @@ def _with_bias(step: TfliteStep, y: relax.Expr, index: int) -> relax.Expr:
 
 
 def _transposed(step: TfliteStep) -> Result:
-    """Convolve transposed to a given size, as the gradient of a convolution of that size."""
-    x, w = step.image(2), step.moved(1, (3, 0, 1, 2))
-    strides, kernel = sizes(step, "stride"), shape(w)[2:]
+    """Convolve transposed to a given size."""
     wanted = step.outputs[0].shape
     if step.known(0) is not None:
         wanted = step.integers(0, "shape")
+    y = _gradient(step, step.image(2), wanted, same=mode(step) == "SAME")
+    return Image(step.activated(_with_bias(step, y, 3)))
+
+
+def _transposed_with_bias(step: TfliteStep) -> Result:
+    """Convolve transposed to the size that the file has, as MediaPipe's own operator does."""
+    padding = step.integer("padding", SAME_IN_C)
+    if padding > VALID_IN_C:
+        raise ValueError(f"its padding is {padding}")
+    y = _gradient(step, step.image(0), step.outputs[0].shape, same=padding == SAME_IN_C)
+    return Image(_with_bias(step, y, 2))
+
+
+def _gradient(step: TfliteStep, x: relax.Expr, wanted: Sequence[int], *, same: bool) -> relax.Expr:
+    """Convolve transposed, as the gradient of a convolution of images of the size ``wanted``."""
+    w = step.moved(1, (3, 0, 1, 2))
+    strides, kernel = sizes(step, "stride"), shape(w)[2:]
     if len(wanted) != 4:
         raise ValueError(f"its shape is {list(wanted)}")
     before, after, added = [], [], []
-    same = mode(step) == "SAME"
     for size, s, k, out in zip(shape(x)[2:], strides, kernel, wanted[1:3], strict=True):
         surplus = (size - 1) * s + k - out
         before.append(max(0, surplus) // 2 if same else 0)
@@ -101,10 +116,9 @@ def _transposed(step: TfliteStep) -> Result:
         added.append(max(0, -surplus))
         if added[-1] >= s:
             raise ValueError(f"{size} pixels with stride {s} do not reach {out}")
-    y = relax.op.nn.conv2d_transpose(
+    return relax.op.nn.conv2d_transpose(
         x, w, strides=strides, padding=[*before, *after], output_padding=added
     )
-    return Image(step.activated(_with_bias(step, y, 3)))
 
 
 def _fully_connected(step: TfliteStep) -> Result:
@@ -141,6 +155,7 @@ def _batch_matmul(step: TfliteStep) -> Result:
 
 LAYERS: dict[str, Converter] = {
     "BATCH_MATMUL": _batch_matmul,
+    "CUSTOM Convolution2DTransposeBias": _transposed_with_bias,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": _fully_connected,

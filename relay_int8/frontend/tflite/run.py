@@ -5,7 +5,7 @@
 
 A quantized tensor is its quantize/dequantize pair, with the file's scale and zero point. Loops are
 written out, and what a composite operator stands for is put in its place: both run other graphs
-of the file.
+of the file. Of a branch by a computed condition both sides are computed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import count
 from tvm import relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.branches import select_branch
 from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import ImportWriter, converting, refuse_operators
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
@@ -26,21 +27,27 @@ from relay_int8.frontend.tflite.file import (
     TfliteOperator,
     TfliteTensor,
 )
+from relay_int8.frontend.tflite.schema import COMPLEX
+from relay_int8.frontend.tflite.spectra import MOVED, OF_PARTS
 from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (
     QUANTIZED,
+    TO_NHWC,
     Held,
     Image,
+    Parts,
     Result,
     dequantize,
     quantization_of,
     quantize,
 )
+from relay_int8.frontend.tflite.variables import ASSIGN, HANDLE, READ, handles
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 LOOP, BRANCH, COMPOSITE = "WHILE", "IF", "STABLEHLO_COMPOSITE"
 CONTROL = (LOOP, BRANCH, COMPOSITE)
 """Operators that run other graphs."""
+VARIABLES = (READ, ASSIGN)
 LOOKUPS = {"EMBEDDING_LOOKUP": 1, "GATHER": 0, "GATHER_ND": 0}
 """Operators that read a table -> the place of the table among their operands."""
 MOST_RUNS = 4096  # of graphs in graphs; the body of a loop becomes kernels of its own each time
@@ -60,6 +67,8 @@ class GraphRun:
         Whether the batch is another than the file's.
     depth, runs
         How many graphs it stands in, and a count of the runs of these.
+    variables
+        What each variable that is read holds, by name; assignments change it.
     """
 
     def __init__(
@@ -71,11 +80,14 @@ class GraphRun:
         scaled: bool,
         depth: int = 0,
         runs: Iterator[int] | None = None,
+        variables: dict[str, Held] | None = None,
     ) -> None:
         self._model, self._graph, self._writer = model, graph, writer
         self._scaled, self._depth = scaled, depth
         self._runs = count() if runs is None else runs
         self._held: dict[int, Held] = {}
+        self._variables = {} if variables is None else variables
+        self._handles = handles(graph)
 
     def results(self, operands: Sequence[Held]) -> list[Held]:
         """Return the results of the graph, of constants too."""
@@ -93,13 +105,34 @@ class GraphRun:
         wanted = set(self._graph.outputs)
         needed = []
         for operator in reversed(self._graph.operators):
-            if wanted.intersection(operator.outputs):
+            is_wanted = wanted.intersection(operator.outputs) or self._is_assignment(operator)
+            if is_wanted and operator.kind != HANDLE:
                 wanted.update(operator.inputs)
                 needed.append(operator)
         return join_dilated(needed[::-1], self._graph)
 
+    def _is_assignment(self, operator: TfliteOperator) -> bool:
+        """Whether an operator changes a variable that is read."""
+        return operator.kind == ASSIGN and self._handles[operator.inputs[0]] in self._variables
+
+    def _use_variable(self, operator: TfliteOperator) -> None:
+        """Read or assign a variable."""
+        name = self._handles[operator.inputs[0]]
+        if operator.kind == READ:
+            self._held[operator.outputs[0]] = self._variables[name]
+            return
+        if self._depth:
+            raise UnsupportedOpError(
+                f"variable {name} is assigned in a loop or a branch; assign it in the model's "
+                "own graph"
+            )
+        self._variables[name] = self._value(operator.inputs[1])
+
     def _convert(self, operator: TfliteOperator) -> None:
         """Bind the results of an operator."""
+        if operator.kind in VARIABLES:
+            self._use_variable(operator)
+            return
         tensors = self._graph.tensors
         outputs = [tensors[index] for index in operator.outputs]
         title = f"{operator.kind} (its result: {outputs[0].name})"
@@ -115,8 +148,10 @@ class GraphRun:
             if operator.kind in CONTROL:
                 self._held.update(zip(operator.outputs, self._run(step), strict=True))
                 return
-            converted = CONVERTERS[operator.kind](step)
-            results = [converted] if isinstance(converted, relax.Expr | Image) else list(converted)
+            converted = _converted(step)
+            if isinstance(converted, relax.Expr | Image | Parts):
+                converted = [converted]
+            results = list(converted)
             if len(results) != len(outputs):
                 raise ValueError(f"it has {len(outputs)} results, not {len(results)}")
             for index, result in zip(operator.outputs, results, strict=True):
@@ -143,13 +178,29 @@ class GraphRun:
         if kind == COMPOSITE:
             return self._inside(step, "graph", operands)
         if kind == BRANCH:
-            chosen = _truth(operands.pop(0), "a branch by a condition")
+            condition = operands.pop(0)
+            if constant(self._plain(condition)) is None:
+                return self._selected(step, condition, operands)
+            chosen = _truth(condition, "a branch by a condition")
             return self._inside(step, "then" if chosen else "otherwise", operands)
         while True:
             (condition,) = self._inside(step, "condition", operands)
             if not _truth(condition, "a loop as long as a condition"):
                 return operands
             operands = self._inside(step, "body", operands)
+
+    def _selected(self, step: TfliteStep, condition: Held, operands: Sequence[Held]) -> list[Held]:
+        """Return what a computed condition selects of the results of two graphs."""
+        then, otherwise = (
+            [self._plain(held) for held in self._inside(step, option, operands)]
+            for option in ("then", "otherwise")
+        )
+        chosen = select_branch(
+            lambda value: step.emit("condition", value), self._plain(condition), then, otherwise
+        )
+        for index, value in zip(step.operator.outputs, chosen, strict=True):
+            self._bind(index, value)
+        return [self._held[index] for index in step.operator.outputs]
 
     def _inside(self, step: TfliteStep, option: str, operands: Sequence[Held]) -> list[Held]:
         """Return the results of another graph, whose number an option is."""
@@ -165,20 +216,34 @@ class GraphRun:
             scaled=self._scaled,
             depth=self._depth + 1,
             runs=self._runs,
+            variables=self._variables,
         )
         return run.results(operands)
 
     def _result(self, index: int) -> Held:
         """Return a result of the graph."""
+        if self._depth or index in self._held:
+            return self._value(index)
+        name = self._graph.tensors[index].name
+        raise FrontendError(f"output {name} is computed by nothing; check the download")
+
+    def _value(self, index: int) -> Held:
+        """Return a tensor that has been computed, or is a constant."""
         tensor, held = self._graph.tensors[index], self._held.get(index)
-        if held is None and tensor.values is not None and self._depth:
+        if held is None and tensor.values is not None:
             step = TfliteStep(
                 TfliteOperator("RETURN", (index,), (index,)), [tensor], [tensor], self._emit
             )
             held = Held(plain=step.plain(0))
         if held is None:
-            raise FrontendError(f"output {tensor.name} is computed by nothing; check the download")
+            raise FrontendError(f"tensor {tensor.name} is computed by nothing; check the download")
         return held
+
+    def _plain(self, held: Held) -> relax.Expr:
+        """Return a tensor in the order of the file."""
+        if held.plain is None:
+            held.plain = self._emit("nhwc", relax.op.permute_dims(held.image, TO_NHWC))
+        return held.plain
 
     def _emit(self, name: str, value: relax.Expr) -> relax.Expr:
         """Bind a value; what is computed of constants alone is one."""
@@ -211,13 +276,19 @@ class GraphRun:
         if index in self._held or tensor.values is not None:
             raise ValueError(f"tensor {tensor.name} is computed twice")
         refuse_wide(tensor)
+        if isinstance(result, Parts):
+            self._bind(index, result.real)
+            imaginary = self._emit(f"{tensor.name}/imaginary", result.imaginary)
+            self._held[index].imaginary = imaginary
+            return
         wrap = Image if isinstance(result, Image) else _same
         value = result.value if isinstance(result, Image) else result
         if isinstance(value, relax.Call | relax.TupleGetItem):
             is_moved = index in self._graph.outputs and (quantization_of(tensor) or wrap is Image)
             value = self._emit(f"{tensor.name}/real" if is_moved else tensor.name, value)
         self._check_shape(tensor, value, wrap is Image)
-        expected = "float32" if quantization_of(tensor) else tensor.dtype
+        is_real = quantization_of(tensor) or tensor.dtype == COMPLEX
+        expected = "float32" if is_real else tensor.dtype
         if dtype(value) != expected:
             raise ValueError(f"its result is {dtype(value)}; the file says {tensor.dtype}")
         if quantization_of(tensor) is None or is_exact:
@@ -241,6 +312,19 @@ class GraphRun:
             raise ValueError(
                 f"its result is {list(result_shape)}; the file says {list(tensor.shape)}{batch}"
             )
+
+
+def _converted(step: TfliteStep) -> Result | Sequence[Result]:
+    """Return what an operator makes of its operands: moved complex ones are moved part by part."""
+    convert = CONVERTERS[step.operator.kind]
+    if not step.is_complex or step.operator.kind in OF_PARTS:
+        return convert(step)
+    if step.operator.kind not in MOVED:
+        raise NotImplementedError("complex numbers")
+    real, imaginary = convert(step), convert(step.of_imaginary)
+    if not isinstance(real, relax.Expr) or not isinstance(imaginary, relax.Expr):
+        raise NotImplementedError("complex images")
+    return Parts(real, imaginary)
 
 
 def _same(value: relax.Expr) -> Result:
@@ -270,7 +354,7 @@ def _refuse_unsupported(
 ) -> None:
     missing: dict[str, list[str]] = {}
     for operator in operators:
-        if operator.kind not in CONVERTERS and operator.kind not in CONTROL:
+        if operator.kind not in (*CONVERTERS, *CONTROL, *VARIABLES):
             missing.setdefault(operator.kind, []).append(tensors[operator.outputs[0]].name)
     refuse_operators(missing, "convert the model without them, or cut it before them")
 

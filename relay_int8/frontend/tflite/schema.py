@@ -16,13 +16,19 @@ TYPES = {
     4: "int64",
     6: "bool",
     7: "int16",
+    8: "complex64",
     9: "int8",
     10: "float64",
+    13: "resource",
     15: "uint32",
     16: "uint16",
 }
-"""Number of a tensor's type -> NumPy's name, for those with elements of whole bytes."""
-OTHER_TYPES = {5: "string", 8: "complex64", 17: "int4", 18: "bfloat16", 19: "int2"}
+"""Number of a tensor's type -> NumPy's name, for those with elements of whole bytes.
+
+A resource is the handle of a variable, without elements.
+"""
+COMPLEX = "complex64"
+OTHER_TYPES = {5: "string", 17: "int4", 18: "bfloat16", 19: "int2"}
 
 OPERATORS = {
     0: "ADD", 1: "AVERAGE_POOL_2D", 2: "CONCATENATION", 3: "CONV_2D", 4: "DEPTHWISE_CONV_2D",
@@ -66,8 +72,8 @@ CUSTOM = 32
 
 PADDINGS = ("SAME", "VALID")
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
-INTEGERS = "ints"
-"""As the form of an option: a vector of int32."""
+INTEGERS, TEXT = "ints", "text"
+"""As the form of an option: a vector of int32, a text."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ OPTIONS = {
     "ADD": Options(11, _ALONE),
     "AVERAGE_POOL_2D": _POOL,
     "BATCH_MATMUL": Options(101, {"adj_x": (0, "?", 0), "adj_y": (1, "?", 0)}),
+    "CALL_ONCE": Options(103, {"first": (0, "i", 0)}),
     "CONCATENATION": Options(10, {"axis": (0, "i", 0), "activation": (1, "b", 0)}),
     "CONV_2D": Options(
         1,
@@ -170,9 +177,13 @@ OPTIONS = {
         },
     ),
     "UNPACK": Options(64, {"num": (0, "i", 0), "axis": (1, "i", 0)}),
+    "VAR_HANDLE": Options(111, {"container": (0, TEXT, 0), "shared_name": (1, TEXT, 0)}),
     "WHILE": Options(93, {"condition": (0, "i", 0), "body": (1, "i", 0)}),
 }
 """Operators whose options have fields that count here."""
 
-GRAPHS = ("body", "condition", "graph", "otherwise", "then")
+CUSTOM_OPTIONS = {"CUSTOM Convolution2DTransposeBias": ("padding", "stride_w", "stride_h")}
+"""Operators of MediaPipe -> the int32 numbers that their options begin with."""
+
+GRAPHS = ("body", "condition", "first", "graph", "otherwise", "then")
 """Options that are numbers of graphs."""

@@ -8,7 +8,7 @@ is (:meth:`Step.together`), so that transposes are left only at inputs, outputs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tvm import relax
@@ -23,6 +23,7 @@ from relay_int8.frontend.tflite.tensors import (
     TO_NHWC,
     Held,
     Image,
+    Parts,
     Result,
     axis_of,
     dequantize,
@@ -166,6 +167,27 @@ class TfliteStep:
                 "the training or the export"
             )
         return values.astype(np.float32)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether an operand is complex."""
+        return any(held.imaginary is not None for held in self.held.values())
+
+    @property
+    def of_imaginary(self) -> TfliteStep:
+        """Return the same operator on the imaginary parts of its operands."""
+        held = {
+            index: held if held.imaginary is None else Held(plain=held.imaginary)
+            for index, held in self.held.items()
+        }
+        return replace(self, held=held)
+
+    def part(self, index: int) -> Parts:
+        """Return the parts of a complex operand."""
+        held = self.held.get(index)
+        if held is None or held.imaginary is None:
+            raise NotImplementedError(f"its operand {self.tensor(index).name} is not complex")
+        return Parts(self.plain(index), held.imaginary)
 
     @property
     def is_image(self) -> bool:

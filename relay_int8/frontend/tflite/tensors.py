@@ -24,20 +24,29 @@ class Image:
     value: relax.Expr
 
 
-Result: TypeAlias = "relax.Expr | Image"
+@dataclass(frozen=True)
+class Parts:
+    """A complex result: its real and its imaginary part."""
+
+    real: relax.Expr
+    imaginary: relax.Expr
+
+
+Result: TypeAlias = "relax.Expr | Image | Parts"
 
 
 @dataclass
 class Held:
     """A tensor in Relax: as the file has it, in NCHW, or both; its integers, if it has such.
 
-    ``is_image`` says that it was computed in NCHW.
+    ``is_image`` says that it was computed in NCHW. Of a complex tensor it is the real part.
     """
 
     plain: relax.Expr | None = None
     image: relax.Expr | None = None
     integers: Result | None = None
     is_image: bool = False
+    imaginary: relax.Expr | None = None
 
     @classmethod
     def of(cls, result: Result, integers: Result | None = None) -> Held:
@@ -57,6 +66,14 @@ def axis_of(axis: int, rank: int) -> int:
 def quantization_of(tensor: TfliteTensor) -> Quantization | None:
     """Return what the integers of a tensor stand for, or None if they are no real numbers."""
     return tensor.quantization if tensor.dtype in QUANTIZED else None
+
+
+def have_one_scale(a: TfliteTensor, b: TfliteTensor) -> bool:
+    """Whether two tensors are floats, or integers of one scale and zero point."""
+    p, q = a.quantization, b.quantization
+    if p is None or q is None:
+        return p is q
+    return np.array_equal(p.scale, q.scale) and np.array_equal(p.zero, q.zero)
 
 
 def quantize(value: relax.Expr, tensor: TfliteTensor) -> relax.Call:

@@ -5,9 +5,12 @@ and imaginary parts are squared, added up and compressed by a root or a logarith
 byte is the same at every frequency, and many times what quiet frequencies have; the compression
 raises it. No range helps there, so that these layers stay in float:
 
-    input -> (move | pad | concat | a * x + b | sum | difference | part that a mask takes |
+    input -> (move | pad | concat | sum | difference | a * x + b | part that a mask takes |
               layer without bias and activation), any of them
-          -> squares, and nothing else
+          -> squares or other even powers, and nothing else
+
+Recordings are often brought to one range first: a and b may be computed, one of each for an image,
+and a may be a window.
 
 A layer that reads their power, as filters of the mel scale do, stays in float for the same reason:
 
@@ -21,15 +24,12 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.dataflow import dtype
+from relay_int8.graph import dataflow
 from relay_int8.graph.group import AFFINE, MOVES, Group
 from relay_int8.operators.registry import operator_of
 
 SUMS = ("add", "sum", "mean")
 """Kinds of the sums of two tensors, and of a tensor along axes."""
-
-COMBINATIONS = ("add", "sub", "where")
-"""Kinds that are linear in all they read, a mask apart."""
 
 SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
 REASON = (
@@ -56,15 +56,14 @@ def spectrum_reasons(
     """
     linear = set(inputs)
     for group in groups:
-        read = [var for var in (*group.inputs, *group.floats) if _is_float(var)]
-        if _is_linear(group) and read and linear.issuperset(read):
+        if _is_linear_in(group, linear):
             linear.add(group.output)
     squared: set[relax.Var] = set()
     readers: dict[relax.Var, list[Group]] = {}
     for group in reversed(groups):
         behind = readers.get(group.output, [])
         alone = bool(behind) and group.output not in results
-        if alone and all(is_square(each) or _passes(each, squared) for each in behind):
+        if alone and all(_is_even_power(each) or _passes(each, squared) for each in behind):
             squared.add(group.output)
         for var in (*group.inputs, *group.floats):
             readers.setdefault(var, []).append(group)
@@ -93,6 +92,40 @@ def _power_readers(groups: Sequence[Group], transformed: Collection[relax.Var]) 
     return readers
 
 
+def _is_linear_in(group: Group, linear: Collection[relax.Var]) -> bool:
+    """Whether a group is a linear function of tensors that are."""
+    read = [var for var in (*group.inputs, *group.floats) if _is_float(var)]
+    inputs = [var for var in read if not _is_one_number(var)]
+    if not inputs or not all(var in linear for var in inputs):
+        return False
+    if _is_linear(group):
+        return True
+    if group.activation is not None:
+        return False
+    if group.kind in ("mul", "div"):
+        is_dividend = group.kind == "mul" or inputs[0].same_as(group.root.args[0])
+        return len(inputs) == 1 and is_dividend
+    return group.kind in ("add", "sub", "take", "where") or _is_affine_function(group)
+
+
+def _is_float(var: relax.Var) -> bool:
+    return isinstance(var.ty, relax.TensorType) and dataflow.dtype(var) == "float32"
+
+
+def _is_one_number(var: relax.Var) -> bool:
+    """Whether a tensor has one element for each image."""
+    dims = dataflow.shape(var)
+    return all(extent == 1 for extent in dims[len(dims) > 1 :])
+
+
+def _is_affine_function(group: Group) -> bool:
+    """Whether a function of one tensor is a * x + b."""
+    values = _values(group)
+    if values is None or not np.isfinite(values).all():
+        return False
+    return bool(np.allclose(values, np.poly1d(np.polyfit(SAMPLES, values, 1))(SAMPLES), rtol=1e-5))
+
+
 def _passes(reader: Group, squared: Collection[relax.Var]) -> bool:
     return _is_linear(reader) and reader.output in squared
 
@@ -101,32 +134,40 @@ def _is_linear(group: Group) -> bool:
     if group.is_layer:
         plain = group.activation is None and not group.residual
         return plain and group.weight is not None and not group.bias_or_zero.any()
-    if group.activation is not None:
-        return False
-    return group.kind in (*MOVES, *COMBINATIONS, AFFINE) or _is_scale(group)
-
-
-def _is_float(var: relax.Var) -> bool:
-    return isinstance(var.ty, relax.TensorType) and dtype(var) == "float32"
-
-
-def _is_scale(group: Group) -> bool:
-    """Whether a group is x times a number."""
-    function = operator_of(group).function(group)
-    if function is None:
-        return False
-    with np.errstate(all="ignore"):
-        values = function(SAMPLES)
-    return bool(np.allclose(values * SAMPLES[1], values[1] * SAMPLES, rtol=1e-6))
+    return group.activation is None and group.kind in (*MOVES, AFFINE)
 
 
 def is_square(group: Group) -> bool:
     """Whether a group is x * x, or that times a number."""
     if group.kind == "mul":
         return len(group.inputs) == 2 and group.inputs[0].same_as(group.inputs[1])
+    values = _values(group)
+    return _is_power(values, 2.0)
+
+
+def _is_even_power(group: Group) -> bool:
+    """Whether a group is a power of abs(x) other than the first, times a number."""
+    if is_square(group):
+        return True
+    values = _values(group)
+    if values is None or not (np.isfinite(values).all() and (values > 0).all()):
+        return False
+    exponent = float(np.log(values[-1] / values[1]) / np.log(SAMPLES[-1]))
+    return not np.isclose(exponent, 1.0) and _is_power(values, exponent)
+
+
+def _is_power(values: np.ndarray | None, exponent: float) -> bool:
+    """Whether a function's values are those of a power of abs(x), times a positive number."""
+    if values is None:
+        return False
+    powers = np.abs(SAMPLES) ** exponent
+    return bool(values[1] > 0 and np.allclose(values, values[1] * powers, rtol=1e-6))
+
+
+def _values(group: Group) -> np.ndarray | None:
+    """Return what a function of one tensor makes of the samples; None for other groups."""
     function: Callable[[np.ndarray], np.ndarray] | None = operator_of(group).function(group)
     if function is None or group.activation is not None:
-        return False
+        return None
     with np.errstate(all="ignore"):
-        values = function(SAMPLES)
-    return bool(values[1] > 0 and np.allclose(values, values[1] * SAMPLES**2, rtol=1e-6))
+        return function(SAMPLES)

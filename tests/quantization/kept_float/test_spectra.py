@@ -65,6 +65,48 @@ def spectrum(
     return net.module(y)
 
 
+def framed(*, ranged="both", power=0.4):
+    """Return a recording in frames, brought to one range, times a window, through one product.
+
+    ``ranged``: "both" subtracts the least sample and divides by the largest; "inverse" divides by
+    the samples, which is not linear; "" does neither.
+    """
+    net = NetworkWriter((1, 64))
+    x = net.x
+    if ranged == "both":
+        least = net.emit("least", relax.op.min(x, [1], keepdims=True))
+        x = net.emit("above", relax.op.subtract(x, least))
+        largest = net.emit("largest", relax.op.max(x, [1], keepdims=True))
+        bound = net.emit("bound", relax.op.add(largest, relax.const(np.float32(1e-6))))
+        x = net.emit("ratio", relax.op.divide(x, bound))
+        x = net.emit("centred", relax.op.subtract(x, relax.const(np.float32(0.5))))
+    if ranged == "inverse":
+        x = net.emit("ratio", relax.op.divide(relax.const(np.float32(1)), x))
+    starts = np.arange(0, 49, 8)[:, None] + np.arange(16)
+    frames = net.emit("frames", relax.op.take(x, relax.const(starts, "int32"), axis=1))
+    window = net.emit("window", relax.op.multiply(frames, relax.const(np.hanning(16), "float32")))
+    mel = net.emit("mel", relax.op.matmul(window, net.constant(16, BINS)))
+    square = net.emit("square", relax.op.multiply(mel, mel))
+    root = net.emit("root", relax.op.power(square, relax.const(np.float32(power))))
+    y = net.emit("hidden", relax.op.matmul(root, net.constant(BINS, 4)))
+    return net.module(net.relu("y", y))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("ranged", ["both", ""])
+def test_a_recording_in_one_range_stays_in_float(ranged):
+    found = layers(framed(ranged=ranged))
+    assert found["mel"].reason == REASON
+    assert found["hidden"].integer
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("changes", [{"ranged": "inverse"}, {"power": 0.5}])
+def test_other_functions_of_a_recording_are_integers(changes):
+    """A quotient by the samples is not linear, and abs(x) compresses nothing."""
+    assert layers(framed(**changes))["mel"].integer
+
+
 def layers(mod, config=None):
     plan = annotate(normalized(mod)[0], config or QuantConfig())
     return {layer.root.split("/")[0]: layer for layer in plan.layers if layer.macs}

@@ -1,0 +1,77 @@
+"""TFLite's Fourier transform, and operators that make real numbers of its complex ones.
+
+A complex tensor is two real ones, so that the one that nothing reads is not computed: networks of
+sound that cast a spectrum to float read real parts alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.frontend.tflite.step import Converter, TfliteStep
+from relay_int8.frontend.tflite.tables import Array
+from relay_int8.frontend.tflite.tensors import Parts, Result
+from relay_int8.graph.dataflow import shape
+
+
+def _transform(step: TfliteStep) -> Result:
+    """Transform rows of real numbers by two products with constant weights."""
+    rows, length = step.integers(1, "length")
+    x = step.plain(0)
+    *outer, height, width = shape(x)
+    if rows != 1 or height != 1 or length < 1:
+        raise NotImplementedError(
+            f"a transform of {rows} rows of {length} values, of {height} rows of {width}; "
+            "transforms of single rows are read"
+        )
+    if width > length:
+        x = step.emit("cut", relax.op.strided_slice(x, [len(outer) + 1], [0], [length]))
+    real, imaginary = transform_weights(length, min(width, length))
+    return Parts(
+        relax.op.matmul(x, relax.const(real)),
+        relax.op.matmul(x, relax.const(imaginary)),
+    )
+
+
+def transform_weights(length: int, given: int) -> tuple[Array, Array]:
+    """Return the matrices of a Fourier transform, to real and to imaginary parts, float32.
+
+    Each has a row for each of the ``given`` values, behind which follow zeros up to ``length``, and
+    a column for each frequency up to half of the length.
+    """
+    turns = np.outer(np.arange(given), np.arange(length // 2 + 1)) % length / length
+    angles = 2 * np.pi * turns
+    return np.cos(angles).astype(np.float32), -np.sin(angles).astype(np.float32)
+
+
+def _real(step: TfliteStep) -> Result:
+    return step.part(0).real
+
+
+def _imaginary(step: TfliteStep) -> Result:
+    return step.part(0).imaginary
+
+
+def _magnitude(step: TfliteStep) -> Result:
+    parts = step.part(0)
+    squares = [
+        step.emit(name, relax.op.multiply(part, part))
+        for name, part in (("real", parts.real), ("imaginary", parts.imaginary))
+    ]
+    return relax.op.sqrt(step.emit("power", relax.op.add(*squares)))
+
+
+SPECTRA: dict[str, Converter] = {
+    "COMPLEX_ABS": _magnitude,
+    "IMAG": _imaginary,
+    "REAL": _real,
+    "RFFT2D": _transform,
+}
+OF_PARTS = (*SPECTRA, "CAST")
+"""Operators that read complex tensors; a cast to reals drops the imaginary part."""
+MOVED = (
+    "EXPAND_DIMS", "GATHER", "RESHAPE", "REVERSE_V2", "SLICE", "SQUEEZE", "STRIDED_SLICE",
+    "TRANSPOSE",
+)  # fmt: skip
+"""Operators that move the parts of a complex tensor alike."""

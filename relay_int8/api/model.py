@@ -93,6 +93,7 @@ def load_model(source: str | Path, options: ImportOptions | None = None) -> Mode
         batch=options.batch,
         inputs=options.inputs,
         values=options.values,
+        outputs=options.outputs,
         params=options.params,
     )
     return Model(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.cli.model import Inputs, Model, Params, import_options
+from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
 from relay_int8.cli.words import METHOD, PRESET
 
@@ -24,6 +24,7 @@ def calibrate(
     exclude: Exclude = None,
     batch: Batch = None,
     shapes: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     keep_histograms: Annotated[
         bool, typer.Option("--keep-histograms", help="Also write the histogram behind each range.")
@@ -69,7 +70,7 @@ def calibrate(
             config=relay_int8.QuantConfig(
                 preset=preset, method=method, exclude=tuple(exclude or ())
             ),
-            imports=import_options(batch, shapes, params),
+            imports=import_options(batch, shapes, params, cut),
             preprocessing=named_preprocessing(preprocess),
             keep_histograms=keep_histograms,
             resume=resume,

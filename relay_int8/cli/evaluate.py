@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import Artifact, Inputs, Params, import_options
+from relay_int8.cli.model import Artifact, Cut, Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Labels, Preprocess
 
 if TYPE_CHECKING:
-    from relay_int8 import Evaluation, Module
+    from relay_int8 import Evaluation, ImportOptions, Module
 
 
 def evaluate(
@@ -27,6 +27,7 @@ def evaluate(
         typer.Option(help="The float model that the artifact was made from, to compare with."),
     ] = None,
     input_shape: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     preprocess: Preprocess = None,
     output: Annotated[
@@ -65,7 +66,11 @@ def evaluate(
     if recipe is None and data.is_dir() and module.manifest.preprocessing:
         recipe = relay_int8.Preprocessing.from_dict(module.manifest.preprocessing)
     reference = (
-        None if fp32 is None else _float_network(fp32, artifact, module, input_shape, params)
+        None
+        if fp32 is None
+        else _float_network(
+            fp32, artifact, module, lambda batch: import_options(batch, input_shape, params, cut)
+        )
     )
     result = relay_int8.evaluate(
         module,
@@ -84,7 +89,7 @@ def evaluate(
 
 
 def _float_network(
-    model: Path, artifact: Path, module: Module, shapes: list[str] | None, params: Path | None
+    model: Path, artifact: Path, module: Module, options: Callable[[int], ImportOptions]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return the float network, for the batches that the artifact takes."""
     first = module.manifest.inputs[0]
@@ -95,8 +100,8 @@ def _float_network(
         )
     import relay_int8
 
-    options = import_options(max(*first.shape[:1], 1, 1), shapes, params)
-    return relay_int8.float_network(relay_int8.load_model(model, options))
+    batch = max(*first.shape[:1], 1, 1)
+    return relay_int8.float_network(relay_int8.load_model(model, options(batch)))
 
 
 def _check_demands(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.cli.model import Inputs, Model, Params, import_options
+from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     Batch,
     BiasCorrection,
@@ -48,6 +48,7 @@ def export_qdq(
         bool, typer.Option("--open-batch", help="Leave the batch of the file open.")
     ] = False,
     shapes: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
 ) -> None:
     """Quantize a model and write it as QDQ ONNX, for ONNX Runtime or TensorRT.
@@ -83,7 +84,9 @@ def export_qdq(
             source,
             output,
             config=config,
-            imports=import_options(1 if open_batch and batch is None else batch, shapes, params),
+            imports=import_options(
+                1 if open_batch and batch is None else batch, shapes, params, cut
+            ),
             open_batch=open_batch,
             preprocessing=named_preprocessing(preprocess),
             bias=bias.value,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relay_int8.cli.model import Inputs, Params, import_options, known_file
+from relay_int8.cli.model import Cut, Inputs, Params, import_options, known_file
 from relay_int8.cli.options import AsJson, Batch, Preset
 from relay_int8.cli.words import PRESET
 
@@ -30,6 +30,7 @@ def inspect(
     preset: Preset = PRESET,
     batch: Batch = None,
     inputs: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     as_json: AsJson = False,
     verbose: Annotated[
@@ -51,7 +52,7 @@ def inspect(
     from relay_int8.file_names import is_model
 
     if is_model(file):
-        model = relay_int8.load_model(file, import_options(batch, inputs, params))
+        model = relay_int8.load_model(file, import_options(batch, inputs, params, cut))
         report = relay_int8.preview(model, preset=preset)
         if as_json:
             typer.echo(report.to_json(), nl=False)

@@ -59,6 +59,14 @@ Inputs = Annotated[
         rich_help_panel=MODEL_FILE,
     ),
 ]
+Cut = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Tensor of the file that is an output, in place of those that the file names: what "
+        "lies behind is left out. May be repeated.",
+        rich_help_panel=MODEL_FILE,
+    ),
+]
 Params = Annotated[
     Path | None,
     typer.Option(
@@ -69,11 +77,16 @@ Params = Annotated[
 
 
 def import_options(
-    batch: int | None, inputs: list[str] | None, params: Path | None
+    batch: int | None,
+    inputs: list[str] | None,
+    params: Path | None,
+    cut: list[str] | None,
 ) -> ImportOptions:
     """Return what the options of a command say of a model file."""
     shapes, values = _inputs(inputs)
-    return ImportOptions(batch=batch, inputs=shapes, values=values, params=params)
+    return ImportOptions(
+        batch=batch, inputs=shapes, values=values, outputs=tuple(cut or ()), params=params
+    )
 
 
 def _inputs(

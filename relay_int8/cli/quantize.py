@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from relay_int8.cli.demand import Accuracy, DemandLabels, EvalData, MaxDrop, MetricName, MinSnr
-from relay_int8.cli.model import Inputs, Model, Params, import_options
+from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     AsJson,
     Batch,
@@ -86,6 +86,7 @@ def quantize(
     labels: DemandLabels = None,
     eval_data: EvalData = None,
     inputs: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     pixels: RawPixels = None,
     max_batch: MaxBatch = None,
@@ -175,7 +176,7 @@ def quantize(
             model,
             source,
             output,
-            imports=import_options(batch, inputs, params),
+            imports=import_options(batch, inputs, params, cut),
             config=config,
             options=options,
             preprocessing=recipe,

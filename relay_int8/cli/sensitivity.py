@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relay_int8.cli.exits import unmet
-from relay_int8.cli.model import Inputs, Model, Params, import_options
+from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import AsJson, Data, Method, Preprocess, Preset
 from relay_int8.cli.words import METHOD, PRESET
 
@@ -44,6 +44,7 @@ def sensitivity(
         Path | None, typer.Option(help="Where to write the sensitivities, as JSON.")
     ] = None,
     input_shape: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     as_json: AsJson = False,
 ) -> None:
@@ -65,7 +66,7 @@ def sensitivity(
     budget = relay_int8.Budget(snr_db=min_snr, agreement=min_agreement) if wanted else None
     require_outputs(plan, report, read=(model, data, params))
     recipe = named_preprocessing(preprocess)
-    imported = relay_int8.load_model(model, import_options(1, input_shape, params))
+    imported = relay_int8.load_model(model, import_options(1, input_shape, params, cut))
     with progress_report() as progress:
         analysis = relay_int8.analyze_layers(
             imported,

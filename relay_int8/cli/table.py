@@ -10,7 +10,7 @@ import typer
 from relay_int8 import finite_json
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.help_page import GroupedCommand
-from relay_int8.cli.model import Inputs, Params, import_options
+from relay_int8.cli.model import Cut, Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Exclude, Preset
 from relay_int8.cli.words import FORMATS, PRESET
 from relay_int8.files import require_outputs
@@ -38,6 +38,7 @@ def convert(
     preset: Preset = PRESET,
     exclude: Exclude = None,
     inputs: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     source_format: Annotated[
         str | None, typer.Option("--from", help="Format of the first table, if not recognized.")
@@ -57,7 +58,9 @@ def convert(
 
     require_outputs(target, read=(source, model, params))
     # Reading a model needs TVM; converting text does not.
-    network = relay_int8.load_model(model, import_options(1, inputs, params)) if model else None
+    network = (
+        relay_int8.load_model(model, import_options(1, inputs, params, cut)) if model else None
+    )
     conversion = relay_int8.convert_table(
         source,
         target,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relay_int8 import Address, Endpoint
-from relay_int8.cli.model import Inputs, Model, Params, import_options
+from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     MAX_THREADS,
     AsJson,
@@ -106,6 +106,7 @@ def tune(
     rounding: RoundingName = None,
     batch: Batch = None,
     inputs: Inputs = None,
+    cut: Cut = None,
     params: Params = None,
     unsigned_input: UnsignedInput = False,
     search: SearchName = "xgb",
@@ -141,7 +142,7 @@ def tune(
     from relay_int8.cli.terminal import terminal
 
     kernels = relay_int8.find_kernels(
-        relay_int8.load_model(model, import_options(batch, inputs, params)),
+        relay_int8.load_model(model, import_options(batch, inputs, params, cut)),
         target=target,
         threads=threads,
         config=relay_int8.QuantConfig(
@@ -179,6 +180,7 @@ def tune(
     }
     words = [text for key, value in same.items() if value is not None for text in (key, str(value))]
     words += [text for shape in inputs or () for text in ("--input", shape)]
+    words += [text for name in cut or () for text in ("--cut", name)]
     words += ["--tuning-logs", str(folder), "--data", "IMAGES", "-o", f"{model.stem}.ri8"]
     console.print(f"next: relay-int8 quantize {shlex.join([str(model), *words])}", soft_wrap=True)
 

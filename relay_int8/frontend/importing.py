@@ -39,9 +39,12 @@ def check_inputs(inputs: Sized) -> None:
         raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
 
 
+MOST_SAID = 4  # tensors that a message names
+
+
 def refuse_operators(
     missing: Mapping[str, Sequence[str]],
-    advice: str = "export the model without them, or cut it before them",
+    advice: str | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse operators that no converter knows, all of them at once.
@@ -51,7 +54,7 @@ def refuse_operators(
     missing
         Operator -> the names of its nodes; empty where all are known.
     advice
-        What to do.
+        What to do, where it is not to cut the model.
     reasons
         Operator -> why it is not known, where there is more to say.
     """
@@ -63,8 +66,16 @@ def refuse_operators(
         for operator, names in missing.items()
     )
     raise UnsupportedOpError(
-        f"{len(missing)} kinds of operator cannot be imported: {operators}; {advice}"
+        f"{len(missing)} kinds of operator cannot be imported: {operators}; "
+        f"{advice or cut_before()}"
     )
+
+
+def cut_before(names: Sequence[str] = ("TENSOR",)) -> str:
+    """Return how to do without operators that read these tensors."""
+    said = " ".join(f"--cut {name}" for name in names[:MOST_SAID])
+    more = " ..." * (len(names) > MOST_SAID)
+    return f"export the model without them, or make outputs of what they read ({said}{more})"
 
 
 class ImportWriter(FunctionWriter):

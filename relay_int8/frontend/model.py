@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ def import_model(
     batch: int | None = None,
     inputs: Shapes | None = None,
     values: Values | None = None,
+    outputs: Sequence[str] = (),
     params: str | Path | None = None,
 ) -> IRModule:
     """Return the Relax module of a model file; see :class:`ImportOptions`.
@@ -43,6 +45,7 @@ def import_model(
         batch=batch,
         inputs=inputs or {},
         values=values or {},
+        outputs=outputs,
         params=None if params is None else Path(params),
     )
     reader = import_module(f"relay_int8.frontend.{FORMATS.get(path.suffix.lower(), 'onnx')}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,6 +31,9 @@ class ImportOptions:
     values
         Name -> number, or numbers in row order, of inputs that never change: they are constants of
         the network then, and what they choose is chosen. Of ONNX models.
+    outputs
+        Tensors of the file that are the outputs, in place of those that it names; what no output
+        depends on is left out. Not of PyTorch programs.
     params
         File of the weights, where it is another one and not found beside the model.
     """
@@ -37,6 +41,7 @@ class ImportOptions:
     batch: int | None = None
     inputs: Shapes = field(default_factory=dict)
     values: Values = field(default_factory=dict)
+    outputs: Sequence[str] = ()
     params: Path | None = None
 
 
@@ -44,6 +49,17 @@ def refuse_params(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for a file of weights, where the model itself holds them."""
     if options.params:
         raise ConfigError(f"{path} holds itself what --params says; leave --params out")
+
+
+def require_tensors(outputs: Sequence[str], known: Collection[str]) -> None:
+    """Raise ConfigError if one of ``outputs`` is no tensor that an operator of the file gives."""
+    for name in outputs:
+        if name not in known:
+            near = get_close_matches(name, known, cutoff=0.4)
+            said = f"; near it: {', '.join(near)}" if near else ""
+            raise ConfigError(f"--cut {name}: the file computes no such tensor{said}")
+    if len(set(outputs)) < len(outputs):
+        raise ConfigError(f"--cut: a tensor is named twice: {', '.join(outputs)}")
 
 
 def refuse_values(path: Path, options: ImportOptions) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from relay_int8 import load_model
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.mxnet import import_mxnet
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.params import read_params
@@ -320,3 +320,15 @@ def test_symbol_of_absurd_size(tmp_path):
     path.write_text(json.dumps({"nodes": []}) + " " * (17 << 20))
     with pytest.raises(FrontendError, match="an MXNet symbol has at most"):
         read_symbol(path)
+
+
+def test_nodes_that_a_user_names_are_the_outputs(tmp_path):
+    net = MxnetModel()
+    x = net.op("Activation", "relu", net.variable("data"), act_type="relu")
+    path = net.save(tmp_path, net.op("Custom", "boxes", x, op_type="boxes"))
+    with pytest.raises(UnsupportedOpError, match="make outputs of what they read"):
+        import_mxnet(path, inputs={"data": (1, 4)})
+    mod = import_mxnet(path, inputs={"data": (1, 4)}, outputs=["relu"])
+    assert [str(var.name) for var in results(mod["main"])] == ["relu"]
+    with pytest.raises(ConfigError, match="--cut data: the file computes no such tensor"):
+        import_mxnet(path, inputs={"data": (1, 4)}, outputs=["data"])

@@ -26,12 +26,10 @@ PASSING = {
 REFUSED = {
     ("batch_normalization", "test_batchnorm_example_training_mode", "constants"),
     ("cast", "test_cast_FLOAT_to_INT4", "file"),
-    ("dropout", "test_dropout_default_mask", "file"),
     ("dropout", "test_training_dropout", "file"),
     ("dynamicquantizelinear", "test_dynamicquantizelinear", "file"),
     ("nonzero", "test_nonzero_example", "file"),
     ("roialign", "test_roialign_mode_max", "file"),
-    ("shape", "test_shape", "file"),
     ("topk", "test_top_k_uint64", "constants"),
 }
 """Module of ONNX's tests, name of one, variant."""

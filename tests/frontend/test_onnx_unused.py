@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from relay_int8.errors import FrontendError
+from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from tests.onnx_models import model, run_relax
+from tests.onnx_models import assert_close, model, run_relax
 
 pytestmark = pytest.mark.fast
 X = np.random.default_rng(0).normal(size=(2, 4)).astype("float32")
@@ -96,3 +96,39 @@ def test_nodes_in_a_circle():
     )
     with pytest.raises(FrontendError, match="nothing computes"):
         import_onnx(proto)
+
+
+def suppressed() -> onnx.ModelProto:
+    """Return a network that ends in an operator whose result depends on values."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["boxes"]),
+        helper.make_node("Sigmoid", ["boxes"], ["scores"]),
+        helper.make_node("NonMaxSuppression", ["boxes", "scores"], ["kept"], "nms"),
+    ]
+    return model(nodes, {"x": (1, 1, 4)}, {"kept": None})
+
+
+def test_outputs_that_a_user_names_cut_the_network():
+    mod = import_onnx(suppressed(), outputs=["scores", "boxes"])
+    x = np.array([[[-1, 0, 1, 2]]], "float32")
+    scores, boxes = run_relax(mod, x)
+    np.testing.assert_array_equal(boxes, np.maximum(x, 0))
+    assert_close([scores], [1 / (1 + np.exp(-boxes))])
+
+
+def test_the_message_says_where_to_cut():
+    with pytest.raises(UnsupportedOpError, match=r"\(--cut boxes --cut scores\)"):
+        import_onnx(suppressed())
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (["score"], "--cut score: the file computes no such tensor; near it: scores"),
+        (["x"], "--cut x: the file computes no such tensor"),
+        (["boxes", "boxes"], "--cut: a tensor is named twice: boxes, boxes"),
+    ],
+)
+def test_outputs_that_no_node_gives(outputs: list[str], message: str):
+    with pytest.raises(ConfigError, match=message):
+        import_onnx(suppressed(), outputs=outputs)

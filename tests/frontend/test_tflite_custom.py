@@ -5,7 +5,8 @@ import struct
 import numpy as np
 import pytest
 
-from relay_int8.errors import FrontendError
+from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
+from relay_int8.graph.dataflow import results
 from tests.mxnet_models import run_fast
 from tests.tflite_models import TfliteModel, run_interpreter, schema
 
@@ -55,3 +56,28 @@ def test_transposed_convolutions(tmp_path, padding, kernel, out):
 def test_options_that_do_not_fit_are_refused(tmp_path, padding, options, message):
     with pytest.raises(FrontendError, match=message):
         transposed(padding, 2, 10, options).imported(tmp_path)
+
+
+def detector() -> TfliteModel:
+    """Return a network that ends in an operator that only TFLite's own runtime has."""
+    net = TfliteModel(1)
+    x = net.input("x", (1, 6))
+    boxes = net.op("RELU", x)
+    scores = net.op("LOGISTIC", boxes)
+    net.graph.outputs = [custom(net, "TFLite_Detection_PostProcess", b"", (1, 6), boxes, scores)]
+    return net
+
+
+def test_outputs_that_a_user_names_cut_the_network(tmp_path):
+    net = detector()
+    with pytest.raises(UnsupportedOpError, match="make outputs of what they read") as refused:
+        net.imported(tmp_path)
+    names = str(refused.value).rpartition("(--cut ")[2].rstrip(")").split(" --cut ")
+    mod = net.imported(tmp_path, outputs=names[::-1])
+    assert [str(var.name) for var in results(mod["main"])] == names[::-1]
+    x = np.array([[-2, -1, 0, 1, 2, 3]], "float32")
+    scores, boxes = run_fast(mod, x)
+    np.testing.assert_array_equal(boxes, np.maximum(x, 0))
+    np.testing.assert_allclose(scores, 1 / (1 + np.exp(-boxes)), rtol=1e-6)
+    with pytest.raises(ConfigError, match="--cut no: the file computes no such tensor"):
+        net.imported(tmp_path, outputs=["no"])

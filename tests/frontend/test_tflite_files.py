@@ -4,8 +4,10 @@ import struct
 
 import numpy as np
 import pytest
+import tvm
 
 from relay_int8 import ImportOptions, load_model
+from relay_int8.compiler.build import compile_module
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.frontend.tflite import import_tflite
@@ -13,7 +15,9 @@ from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.schema import OPERATORS, OPTIONS, TYPES
 from relay_int8.graph.dataflow import calls, constant, dtype, is_quantized, operator, results, shape
 from relay_int8.quantization.adopt import adopt
+from schedules.targets import TARGETS
 from tests.mxnet_models import run_fast
+from tests.run_built import run_built
 from tests.tflite_models import TYPES as TYPES_OF_NAMES
 from tests.tflite_models import TfliteModel, quantized, run_interpreter, schema
 
@@ -288,13 +292,22 @@ def test_a_cast_of_a_quantized_tensor_is_of_its_integers(tmp_path):
     np.testing.assert_array_equal(found, run_interpreter(net, net.inputs())[0])
 
 
-@pytest.mark.parametrize(("zero", "reason"), [(128, None), (90, "not int8 with zero point 0")])
-def test_unsigned_models_of_old_converters(tmp_path, zero, reason):
-    """Weights of uint8 are integers here where they fit int8 around their zero point."""
-    net = quantized(convolution())
-    tensor = net.graph.tensors[1]
-    net.model.buffers[tensor.buffer].data = np.linspace(0, 255, 108).astype("uint8")
-    tensor.type = TYPES_OF_NAMES["uint8"]
-    tensor.quantization = schema.QuantizationParametersT(scale=[0.01], zeroPoint=[zero])
-    (conv,) = (la for la in adopt(net.imported(tmp_path)).plan.layers if la.kind == "conv2d")
-    assert conv.reason is None if reason is None else reason in conv.reason
+@pytest.mark.parametrize("zero", [0, 90, 128])
+def test_unsigned_models_of_old_converters(tmp_path, zero):
+    """Weights of uint8, and one scale for all: TFLite's integers, whatever their zero point."""
+    net = quantized(convolution(), "uint8")
+    weights, bias = (net.graph.tensors[index] for index in (1, 2))
+    net.model.buffers[weights.buffer].data = np.linspace(0, 255, 108).astype("uint8")
+    weights.type = TYPES_OF_NAMES["uint8"]
+    weights.quantization = schema.QuantizationParametersT(scale=[0.002], zeroPoint=[zero])
+    scale = net.graph.tensors[0].quantization.scale[0] * np.float32(0.002)
+    bias.quantization = schema.QuantizationParametersT(scale=[scale], zeroPoint=[0])
+    adopted = adopt(net.imported(tmp_path))
+    (conv,) = (layer for layer in adopted.plan.layers if layer.kind == "conv2d")
+    assert conv.reason is None
+    (x,) = net.inputs()
+    built = compile_module(adopted.mod, tvm.target.Target(TARGETS["x86"]))
+    (found,) = run_built(built, {"image": x}).values()
+    (wanted,) = run_interpreter(net, [x], "xnnpack")
+    np.testing.assert_array_equal(found, wanted)
+    assert len(np.unique(wanted)) > 9

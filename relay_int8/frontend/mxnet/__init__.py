@@ -8,6 +8,7 @@ half and double precision become float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvm import IRModule
@@ -16,8 +17,8 @@ from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.mxnet.graph import MxnetImporter
 from relay_int8.frontend.mxnet.params import read_params
-from relay_int8.frontend.mxnet.symbol import read_symbol
-from relay_int8.frontend.options import ImportOptions, Shapes
+from relay_int8.frontend.mxnet.symbol import cut_at, read_symbol
+from relay_int8.frontend.options import ImportOptions, Shapes, refuse_values
 from relay_int8.frontend.weights import check_finite
 
 ENDING = "-symbol.json"
@@ -25,7 +26,14 @@ ENDING = "-symbol.json"
 
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a symbol file as ``frontend.model`` wants it."""
-    return import_mxnet(path, options.params, inputs=options.inputs, batch=options.batch)
+    refuse_values(path, options)
+    return import_mxnet(
+        path,
+        options.params,
+        inputs=options.inputs,
+        batch=options.batch,
+        outputs=options.outputs,
+    )
 
 
 @checked
@@ -35,6 +43,7 @@ def import_mxnet(
     *,
     inputs: Shapes | None = None,
     batch: int | None = None,
+    outputs: Sequence[str] = (),
 ) -> IRModule:
     """Return the Relax module of an MXNet model.
 
@@ -48,16 +57,20 @@ def import_mxnet(
         Name -> shape of the data inputs; may be left out where the symbol holds it.
     batch
         Leading extent of every input, in place of the one given or held.
+    outputs
+        Nodes whose first results are the outputs, in place of those that the symbol names.
 
     Raises
     ------
+    ConfigError
+        ``outputs`` names no node.
     FrontendError
         A file is damaged, the two do not belong together, or an input has no shape.
     UnsupportedOpError
         Operators that cannot be imported; all of them are listed with their nodes.
     """
     path = Path(symbol)
-    graph = read_symbol(path)
+    graph = cut_at(read_symbol(path), outputs)
     weights = read_params(params_beside(path) if params is None else Path(params))
     return check_finite(MxnetImporter(graph, weights, inputs or {}, batch).run())
 

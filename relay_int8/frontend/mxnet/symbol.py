@@ -6,13 +6,14 @@ texts, under ``param`` (0.8, 0.9), ``attr`` (0.9 to 0.12) or ``attrs`` (from 1.0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from relay_int8 import finite_json
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.options import require_tensors
 
 VARIABLE = "null"
 LARGEST_BYTES = 16 << 20  # size of a symbol file; the deepest networks of the model zoos have 1 MB
@@ -42,6 +43,19 @@ class Symbol:
 
     nodes: tuple[SymbolNode, ...]
     heads: tuple[Entry, ...]
+
+
+def cut_at(symbol: Symbol, outputs: Sequence[str]) -> Symbol:
+    """Return a graph that returns these nodes' first results; itself where none is named.
+
+    Raises
+    ------
+    ConfigError
+        No operator has such a name.
+    """
+    places = {n.name: (i, 0) for i, n in enumerate(symbol.nodes) if n.op != VARIABLE}
+    require_tensors(outputs, places)
+    return replace(symbol, heads=tuple(places[name] for name in outputs)) if outputs else symbol
 
 
 def read_symbol(path: Path) -> Symbol:

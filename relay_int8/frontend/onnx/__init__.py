@@ -20,7 +20,7 @@ from tvm import IRModule
 from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
-from relay_int8.frontend.importing import check_inputs, refuse_operators
+from relay_int8.frontend.importing import check_inputs, cut_before, refuse_operators
 from relay_int8.frontend.onnx.dynamic_biases import restore_biases
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.fixed_inputs import fix_inputs
@@ -28,11 +28,15 @@ from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.local_functions import inline_functions
 from relay_int8.frontend.onnx.node_order import in_order
-from relay_int8.frontend.onnx.operator_support import REASONS, unsupported_nodes
+from relay_int8.frontend.onnx.operator_support import (
+    REASONS,
+    computed_operands,
+    unsupported_nodes,
+)
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.sparse import make_dense
-from relay_int8.frontend.onnx.unused import drop_unused
+from relay_int8.frontend.onnx.unused import cut_at, drop_unused
 from relay_int8.frontend.onnx.widen import widen
 from relay_int8.frontend.options import (
     NO_SHAPES,
@@ -67,6 +71,7 @@ def import_onnx(
     batch: int | None = None,
     inputs: Shapes = NO_SHAPES,
     values: Values = NO_VALUES,
+    outputs: Sequence[str] = (),
 ) -> IRModule:
     """Return the Relax module of an ONNX model.
 
@@ -81,11 +86,13 @@ def import_onnx(
         Name -> shape, of inputs that the model leaves open in other dimensions too.
     values
         Name -> number, or numbers in row order, of inputs that are constants of the network then.
+    outputs
+        Tensors that are the outputs, in place of those that the file names.
 
     Raises
     ------
     ConfigError
-        ``inputs`` or ``values`` do not go with the model.
+        ``inputs``, ``values`` or ``outputs`` do not go with the model.
     FrontendError
         The file is not a whole ONNX model, its shapes stay open, its weights are not finite.
     UnsupportedOpError
@@ -98,7 +105,8 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
-    model = drop_unused(in_order(make_dense(fix_inputs(model, values))))
+    model = cut_at(fix_inputs(model, values), outputs)
+    model = drop_unused(in_order(make_dense(model)))
     _check_weights(model.graph)
     if model.functions:
         model = inline_functions(model)
@@ -111,7 +119,9 @@ def import_onnx(
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
     batch = fixed_batch(written, shapes, batch)
-    refuse_operators(unsupported_nodes(model.graph), reasons=REASONS)
+    missing = unsupported_nodes(model.graph)
+    reads = computed_operands(model.graph, missing)
+    refuse_operators(missing, cut_before(reads) if reads else None, REASONS)
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:
@@ -133,7 +143,13 @@ def import_onnx(
 def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import an ONNX file as ``frontend.model`` wants it."""
     refuse_params(path, options)
-    return import_onnx(path, batch=options.batch, inputs=options.inputs, values=options.values)
+    return import_onnx(
+        path,
+        batch=options.batch,
+        inputs=options.inputs,
+        values=options.values,
+        outputs=options.outputs,
+    )
 
 
 def _opset(model: onnx.ModelProto) -> int:

@@ -206,8 +206,7 @@ class NamedImporter(ControlFlow):
         values = list(value.fields) if isinstance(value, relax.Tuple) else [value]
         if not all(_is_static(item) for item in values):
             raise NotImplementedError(
-                "how large its result is depends on values of the input; cut the model before it: "
-                f"{CUT}"
+                f"how large its result is depends on values of the input: {CUT}"
             )
         for item in values:
             if isinstance(item.ty, relax.TensorType) and not _is_possible(shape(item)):

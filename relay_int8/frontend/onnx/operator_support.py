@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -14,10 +16,10 @@ from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.sequences import SEQUENCES
 
 MS = "com.microsoft"
-CUT = "onnx.utils.extract_model(FILE, NEW_FILE, INPUTS, TENSORS) writes the part up to TENSORS"
+CUT = "--cut TENSOR, or ImportOptions(outputs=...), makes outputs of tensors before it"
 """How a user comes to a model without what cannot be imported."""
 REASONS = {
-    "NonMaxSuppression": f"how many boxes it keeps depends on values; cut before it: {CUT}",
+    "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
 """Why an operator is not known, where there is more to say."""
@@ -46,9 +48,19 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
-            operator_name = f"{node.domain}.{node.op_type}".removeprefix(".")
-            missing.setdefault(operator_name, []).append(title_of(node))
+            missing.setdefault(_named(node), []).append(title_of(node))
     return missing
+
+
+def computed_operands(graph: onnx.GraphProto, operators: Mapping[str, object]) -> list[str]:
+    """Return the tensors that nodes of some operators read, of those that other nodes compute."""
+    computed = {name for node in graph.node for name in node.output}
+    reads = [n for node in graph.node if _named(node) in operators for n in node.input]
+    return list(dict.fromkeys(name for name in reads if name in computed))
+
+
+def _named(node: onnx.NodeProto) -> str:
+    return f"{node.domain}.{node.op_type}".removeprefix(".")
 
 
 def title_of(node: onnx.NodeProto) -> str:

@@ -1,14 +1,39 @@
 """Leave out nodes and constants that no output is computed from.
 
-Who cuts a network by naming other outputs leaves what stood behind them in the file: operators that
-cannot be imported, and weights of theirs.
+Who cuts a network by naming other outputs, here or in the file, leaves what stands behind them:
+operators that cannot be imported, and weights of theirs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
+from onnx import helper
 
 from relay_int8.frontend.onnx.node_order import names_read
+from relay_int8.frontend.options import require_tensors
+
+
+def cut_at(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
+    """Return ``model`` with these tensors as its outputs; itself where none is named.
+
+    Raises
+    ------
+    ConfigError
+        No node gives a tensor of such a name.
+    """
+    if not outputs:
+        return model
+    require_tensors(outputs, {name for node in model.graph.node for name in node.output if name})
+    known = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
+    cut = onnx.ModelProto()
+    cut.CopyFrom(model)
+    del cut.graph.output[:]
+    cut.graph.output.extend(
+        known.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs
+    )
+    return cut
 
 
 def drop_unused(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -8,13 +8,14 @@ images are NCHW. A model that is quantized has Q/DQ pairs with the file's scales
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvm import IRModule
 
 from relay_int8.argument_types import checked
 from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params, refuse_values
-from relay_int8.frontend.tflite.file import read_model
+from relay_int8.frontend.tflite.file import cut_at, read_model
 from relay_int8.frontend.tflite.graph import TfliteImporter
 from relay_int8.frontend.weights import check_finite
 
@@ -23,12 +24,16 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a TFLite file as ``frontend.model`` wants it."""
     refuse_params(path, options)
     refuse_values(path, options)
-    return import_tflite(path, inputs=options.inputs, batch=options.batch)
+    return import_tflite(path, inputs=options.inputs, batch=options.batch, outputs=options.outputs)
 
 
 @checked
 def import_tflite(
-    source: str | Path, *, inputs: Shapes | None = None, batch: int | None = None
+    source: str | Path,
+    *,
+    inputs: Shapes | None = None,
+    batch: int | None = None,
+    outputs: Sequence[str] = (),
 ) -> IRModule:
     """Return the Relax module of a TFLite file.
 
@@ -40,14 +45,17 @@ def import_tflite(
         Name -> shape of inputs of which the file leaves more open than the batch.
     batch
         Leading extent of every input, in place of the file's.
+    outputs
+        Tensors that are the outputs, in place of those that the file names.
 
     Raises
     ------
     ConfigError
-        ``inputs`` or ``batch`` contradict the file.
+        ``inputs``, ``batch`` or ``outputs`` do not go with the file.
     FrontendError
         The file is damaged, its parts do not fit together, or an extent stays open.
     UnsupportedOpError
         Operators, types or encodings that cannot be imported.
     """
-    return check_finite(TfliteImporter(read_model(Path(source)), inputs or {}, batch).run())
+    model = cut_at(read_model(Path(source)), outputs)
+    return check_finite(TfliteImporter(model, inputs or {}, batch).run())

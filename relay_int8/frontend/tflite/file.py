@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.options import require_tensors
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
     CUSTOM_OPTIONS,
@@ -82,6 +83,28 @@ class TfliteModel:
     """The graphs of a file: the first is the model's, the others are run by operators."""
 
     graphs: tuple[TfliteGraph, ...]
+
+
+def cut_at(model: TfliteModel, outputs: Sequence[str]) -> TfliteModel:
+    """Return a model whose first graph gives these tensors; itself where none is named.
+
+    Raises
+    ------
+    ConfigError
+        No operator gives a tensor of such a name.
+    """
+    if not outputs:
+        return model
+    graph = model.graphs[0]
+    places = {
+        graph.tensors[index].name: index
+        for operator in graph.operators
+        for index in operator.outputs
+        if index >= 0
+    }
+    require_tensors(outputs, places)
+    cut = replace(graph, outputs=tuple(places[name] for name in outputs))
+    return replace(model, graphs=(cut, *model.graphs[1:]))
 
 
 def read_model(path: Path) -> TfliteModel:

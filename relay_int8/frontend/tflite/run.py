@@ -18,7 +18,7 @@ from tvm import relax
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.branches import select_branch
 from relay_int8.frontend.folding import folded
-from relay_int8.frontend.importing import ImportWriter, converting, refuse_operators
+from relay_int8.frontend.importing import ImportWriter, converting, cut_before, refuse_operators
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite.dilation import join_dilated
 from relay_int8.frontend.tflite.file import (
@@ -353,10 +353,13 @@ def _refuse_unsupported(
     operators: Sequence[TfliteOperator], tensors: Sequence[TfliteTensor]
 ) -> None:
     missing: dict[str, list[str]] = {}
+    computed = {index for operator in operators for index in operator.outputs}
+    reads: dict[str, None] = {}
     for operator in operators:
         if operator.kind not in (*CONVERTERS, *CONTROL, *VARIABLES):
             missing.setdefault(operator.kind, []).append(tensors[operator.outputs[0]].name)
-    refuse_operators(missing, "convert the model without them, or cut it before them")
+            reads |= {tensors[i].name: None for i in operator.inputs if i in computed}
+    refuse_operators(missing, cut_before([*reads]) if reads else None)
 
 
 def refuse_wide(tensor: TfliteTensor) -> None:

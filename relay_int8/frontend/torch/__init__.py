@@ -14,6 +14,7 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.argument_types import checked
+from relay_int8.errors import ConfigError
 from relay_int8.frontend.options import (
     NO_SHAPES,
     ImportOptions,
@@ -31,6 +32,11 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a .pt2 file as ``frontend.model`` wants it."""
     refuse_params(path, options)
     refuse_values(path, options)
+    if options.outputs:
+        raise ConfigError(
+            f"--cut {options.outputs[0]}: {path} is a PyTorch program; export a module that "
+            "returns that tensor"
+        )
     return import_torch(path, batch=options.batch, inputs=options.inputs)
 
 

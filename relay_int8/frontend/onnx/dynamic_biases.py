@@ -27,8 +27,10 @@ def restore_biases(model: onnx.ModelProto) -> onnx.ModelProto:
         floor = _from(node.input[0], "Floor") if node.op_type == "Cast" else None
         quotient = _from(floor.input[0], "Div") if floor is not None else None
         scale = _from(quotient.input[1], "Mul") if quotient is not None else None
-        if scale is not None and any(_from(name, RANGE) is not None for name in scale.input):
-            rounded[node.output[0]] = floor.input[0]
+        if scale is None or quotient is None:
+            continue
+        if any(_from(name, RANGE) is not None for name in scale.input):
+            rounded[node.output[0]] = quotient.output[0]
     if not rounded:
         return model
     restored = onnx.ModelProto()

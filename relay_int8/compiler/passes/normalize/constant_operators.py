@@ -89,7 +89,8 @@ def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
     if op == "dequantize":
         return _bias(value, operands)
     if op == "clip":
-        return np.clip(operands[0], *(number(bound) for bound in value.args[1:]))
+        low, high = (number(bound) for bound in value.args[1:])
+        return np.asarray(np.clip(operands[0], low, high))
     if op in CALCULATIONS:
         return np.asarray(CALCULATIONS[op](*operands))
     if op in REDUCTIONS:

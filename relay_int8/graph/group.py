@@ -77,8 +77,11 @@ class Weight:
 
     @property
     def dtype(self) -> WeightType:
-        """Of their integers less the zero points: int16 where there is one that is not 0."""
-        return "int16" if self.zero_point is not None and self.zero_point.any() else "int8"
+        """Of their integers less the zero points: int16 where these may not fit int8."""
+        if self.zero_point is None:
+            return "int8"
+        is_plain = self.zero_point.dtype == np.int8 and not self.zero_point.any()
+        return "int8" if is_plain else "int16"
 
 
 @dataclass

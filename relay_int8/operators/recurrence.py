@@ -40,7 +40,7 @@ class Recurrence(Operator):
         weight = group.state_weight
         if weight is not None and weight.scale is not None and weight.zero_point is not None:
             by_row = weight.scale.shape == weight.values.shape[:1]
-            if by_row and not weight.zero_point.any():
+            if by_row and weight.dtype == "int8":
                 return None
         return "the weights of its state are not int8 with zero point 0 and a scale a row"
 

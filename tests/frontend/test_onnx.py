@@ -123,6 +123,16 @@ def test_shapes_written_for_another_batch(leading: int | str):
         import_onnx(proto, batch=2)
 
 
+def test_an_output_without_a_batch_that_is_called_one():
+    """As networks that judge speech name the extent of their four results."""
+    nodes = [node("Reshape", ["x", "s"], ["y"])]
+    target = {"s": np.array([4, -1], "int64")}
+    proto = model(nodes, {"x": ("N", 3, 8, 8)}, {"y": ("N", "k")}, target)
+    with pytest.warns(Notice, match=r"written for batch 4: with batch 1 its output y is \[4, 48\]"):
+        mod = import_onnx(proto, inputs={"x": (1, 3, 8, 8)})
+    assert shape(results(mod["main"])[0]) == (4, 48)
+
+
 def test_batch_that_a_node_cannot_take():
     nodes = [node("Reshape", ["x", "s"], ["y"], "fixed")]
     target = {"s": np.array([1, 192], "int64")}

@@ -48,6 +48,7 @@ from relay_int8.frontend.options import (
 )
 from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
+from relay_int8.notices import notice
 
 OLDEST_OPSET = 7
 NO_LABELS = ("?", "-1", "None")
@@ -118,7 +119,7 @@ def import_onnx(
     written = _written_shapes(model.graph)
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
-    batch = fixed_batch(written, shapes, batch)
+    asked, batch = batch, fixed_batch(written, shapes, batch)
     missing = unsupported_nodes(model.graph)
     reads = computed_operands(model.graph, missing)
     refuse_operators(missing, cut_before(reads) if reads else None, REASONS)
@@ -136,7 +137,7 @@ def import_onnx(
     if ranges is not None:
         mod["main"] = mod["main"].with_attr(QRANGE, ranges)
     if batch is not None:
-        _check_outputs(model.graph, shapes, importer.output_shapes)
+        _check_outputs(model.graph, shapes, importer.output_shapes, is_asked=asked is not None)
     return mod
 
 
@@ -234,8 +235,13 @@ def _check_outputs(
     graph: onnx.GraphProto,
     inputs: Mapping[str, Sequence[int]],
     shapes: Mapping[str, tuple[int, ...]],
+    *,
+    is_asked: bool,
 ) -> None:
-    """Refuse a batch that shapes written into the graph did not follow."""
+    """Refuse a batch that shapes written into the graph did not follow.
+
+    Where the user did not ask for it, the file may have one name for several extents: a notice.
+    """
     batches = {
         _leading(value): inputs[value.name][0]
         for value in graph.input
@@ -243,11 +249,15 @@ def _check_outputs(
     }
     for value in graph.output:
         label, shape = _leading(value), shapes[value.name]
-        if label in batches and shape[0] != (batch := batches[label]):
-            raise FrontendError(
-                f"shapes inside the model are written for batch {shape[0]}: with batch {batch} its "
-                f"output {value.name} would be {list(shape)}; export it with that batch"
-            )
+        if label not in batches or shape[0] == (batch := batches[label]):
+            continue
+        found = (
+            f"shapes inside the model are written for batch {shape[0]}: with batch {batch} its "
+            f"output {value.name} "
+        )
+        if is_asked:
+            raise FrontendError(f"{found}would be {list(shape)}; export it with that batch")
+        notice(f"{found}is {list(shape)}: right only if its first extent is no batch")
 
 
 def _leading(value: onnx.ValueInfoProto) -> int | str | None:

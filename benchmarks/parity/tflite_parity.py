@@ -6,7 +6,8 @@
 
 A line for each file and each set of kernels that TFLite has: the share of results that are equal,
 the largest difference (of integers: in steps), the share of rows whose largest element is the same;
-a line for TFLite's two sets; then the layers that are not computed in integers.
+a line for TFLite's two sets; then the layers that are not computed in integers. The inputs of a
+file with variables are the steps of one stream.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tvm import IRModule
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.tflite import import_tflite
+from relay_int8.frontend.tflite.file import read_model
+from relay_int8.frontend.tflite.variables import variables_of
 from relay_int8.graph import dataflow
 from relay_int8.quantization.adopt import adopt
 from schedules.targets import native_target
@@ -40,16 +43,19 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=4, help="random inputs, without --inputs")
     given = parser.parse_args()
     for file in given.files:
-        mod = import_tflite(file)
-        inputs = list(_given(given.inputs) if given.inputs else _random(mod, given.samples))
-        compare(file, mod, inputs)
+        mod, states = import_tflite(file), _first_states(file)
+        drawn = _random(mod, given.samples, len(states))
+        inputs = list(_given(given.inputs) if given.inputs else drawn)
+        compare(file, mod, inputs, states)
 
 
-def compare(file: Path, mod: IRModule, inputs: Sequence[list[Array]]) -> None:
-    """Print how near the results of ``mod`` are to TFLite's."""
+def compare(
+    file: Path, mod: IRModule, inputs: Sequence[list[Array]], states: Sequence[Array] = ()
+) -> None:
+    """Print how near the results of ``mod`` are to TFLite's; ``states`` are before the first."""
     print(file.name)
     adopted = adopt(mod) if dataflow.is_quantized(mod) else None
-    ours = _ours(adopted.mod if adopted else normalize()(mod), inputs)
+    ours = _ours(adopted.mod if adopted else normalize()(mod), inputs, states)
     theirs = {name: _theirs(file, inputs, kind) for name, kind in KERNELS.items()}
     for name, found in theirs.items():
         print(f"  here and {name}: {_difference(ours, found)}")
@@ -64,12 +70,22 @@ def _given(path: Path) -> Iterator[list[Array]]:
         yield [np.ascontiguousarray(x[None])]
 
 
-def _random(mod: IRModule, count: int) -> Iterator[list[Array]]:
-    """Yield inputs of normal numbers, or of any integers."""
+def _first_states(file: Path) -> list[Array]:
+    """Return the variables of a file before the first run, in the order of the inputs."""
+    return [
+        np.zeros(state.tensor.shape, state.tensor.dtype) if state.first is None else state.first
+        for state in variables_of(read_model(file))
+        if state.is_assigned
+    ]
+
+
+def _random(mod: IRModule, count: int, states: int) -> Iterator[list[Array]]:
+    """Yield inputs of normal numbers, or of any integers, but none for the last ones, states."""
     rng = np.random.default_rng(0)
+    params = mod["main"].params
     for _ in range(count):
         drawn = []
-        for param in mod["main"].params:
+        for param in params[: len(params) - states]:
             dims, kind = dataflow.shape(param), np.dtype(dataflow.dtype(param))
             if kind.kind == "f":
                 drawn.append(rng.normal(size=dims).astype(kind))
@@ -79,14 +95,16 @@ def _random(mod: IRModule, count: int) -> Iterator[list[Array]]:
         yield drawn
 
 
-def _ours(mod: IRModule, inputs: Sequence[list[Array]]) -> list[Array]:
-    """Return all results, one input after the other."""
+def _ours(mod: IRModule, inputs: Sequence[list[Array]], states: Sequence[Array]) -> list[Array]:
+    """Return all results, one input after the other; states go from run to run."""
     network = virtual_machine(compile_module(mod, native_target()))["main"]
     found = []
     for arrays in inputs:
-        results = network(*map(tvm.runtime.tensor, arrays))
+        results = network(*map(tvm.runtime.tensor, (*arrays, *states)))
         tensors = [results] if isinstance(results, tvm.runtime.Tensor) else list(results)
-        found += [tensor.numpy() for tensor in tensors]
+        values = [tensor.numpy() for tensor in tensors]
+        found += values[: len(values) - len(states)]
+        states = values[len(values) - len(states) :]
     return found
 
 

@@ -36,8 +36,8 @@ class Buffer:
 
     def tensor(self, shape: tuple[int, ...], dtype: np.dtype[Any] | str) -> Any:
         """Return a tensor of that shape and type in this memory; earlier ones share it."""
-        form = shape, np.dtype(dtype)
-        if self._form != form:
+        if self._form != (shape, dtype):
+            form = shape, np.dtype(dtype)
             size_bytes = math.prod(shape) * form[1].itemsize
             if size_bytes > self._bytes:
                 self._form = self._view = self._array = self._whole = None  # both may not fit
@@ -69,7 +69,9 @@ class HostMemory:
         """Return an input as kernels read it: where it lies, if it is aligned, else a copy."""
         if (tensor := _readable(value)) is not None:
             return tensor
-        buffer = self._inputs.setdefault(name, Buffer(self._device))
+        buffer = self._inputs.get(name)
+        if buffer is None:
+            buffer = self._inputs[name] = Buffer(self._device)
         np.copyto(buffer.array(value.shape, value.dtype), value)
         return buffer.tensor(value.shape, value.dtype)
 

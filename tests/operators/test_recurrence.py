@@ -59,7 +59,7 @@ def test_equals_oracle(target: str, name: str):
     assert [layer.name for layer in network.plan.layers if layer.macs and not layer.integer] == []
     groups = realized_groups(network.mod)
     assert [why for group, why in groups if group.kind == "recurrence"].count(None)
-    assert_equals_oracle(network, named_target(target), fewest=2)
+    assert_equals_oracle(network, named_target(target), fewest=1)
 
 
 def test_integers_are_near_the_floats():
@@ -77,7 +77,7 @@ def test_products_are_counted():
     (layer,) = (layer for layer in plan.layers if layer.kind == "recurrence")
     assert layer.integer and layer.macs == 2 * STEPS * 4 * HIDDEN * HIDDEN
     products = sum(layer.macs for layer in plan.layers)
-    inputs = 2 * STEPS * SIZE * (SIZE + 4 * HIDDEN)
+    inputs = 2 * STEPS * SIZE * 4 * HIDDEN  # the linear layer before is part of it (JoinDense)
     assert products == layer.macs + inputs + 2 * STEPS * HIDDEN * 7
 
 

@@ -17,7 +17,8 @@ from relay_int8.frontend.tflite.file import (
     TfliteOperator,
     TfliteTensor,
 )
-from relay_int8.frontend.tflite.run import GraphRun, refuse_wide
+from relay_int8.frontend.tflite.refusals import refuse_wide
+from relay_int8.frontend.tflite.run import GraphRun
 from relay_int8.frontend.tflite.schema import COMPLEX
 from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (

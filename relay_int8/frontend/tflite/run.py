@@ -18,7 +18,7 @@ from tvm import relax
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.branches import select_branch
 from relay_int8.frontend.folding import folded
-from relay_int8.frontend.importing import ImportWriter, converting, cut_before, refuse_operators
+from relay_int8.frontend.importing import ImportWriter, converting
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite.dilation import join_dilated
 from relay_int8.frontend.tflite.file import (
@@ -27,11 +27,11 @@ from relay_int8.frontend.tflite.file import (
     TfliteOperator,
     TfliteTensor,
 )
+from relay_int8.frontend.tflite.refusals import refuse_unsupported, refuse_wide
 from relay_int8.frontend.tflite.schema import COMPLEX
-from relay_int8.frontend.tflite.spectra import MOVED, OF_PARTS
+from relay_int8.frontend.tflite.spectra import converted_by_parts
 from relay_int8.frontend.tflite.step import TfliteStep
 from relay_int8.frontend.tflite.tensors import (
-    QUANTIZED,
     TO_NHWC,
     Held,
     Image,
@@ -48,6 +48,7 @@ LOOP, BRANCH, COMPOSITE = "WHILE", "IF", "STABLEHLO_COMPOSITE"
 CONTROL = (LOOP, BRANCH, COMPOSITE)
 """Operators that run other graphs."""
 VARIABLES = (READ, ASSIGN)
+KINDS = (*CONVERTERS, *CONTROL, *VARIABLES)
 LOOKUPS = {"EMBEDDING_LOOKUP": 1, "GATHER": 0, "GATHER_ND": 0}
 """Operators that read a table -> the place of the table among their operands."""
 MOST_RUNS = 4096  # of graphs in graphs; the body of a loop becomes kernels of its own each time
@@ -95,7 +96,7 @@ class GraphRun:
             raise ValueError(f"a graph of {len(self._graph.inputs)} inputs gets {len(operands)}")
         self._held = dict(zip(self._graph.inputs, operands, strict=True))
         operators = self._needed()
-        _refuse_unsupported(operators, self._graph.tensors)
+        refuse_unsupported(operators, self._graph.tensors, KINDS)
         for operator in operators:
             self._convert(operator)
         return [self._result(index) for index in self._graph.outputs]
@@ -148,7 +149,7 @@ class GraphRun:
             if operator.kind in CONTROL:
                 self._held.update(zip(operator.outputs, self._run(step), strict=True))
                 return
-            converted = _converted(step)
+            converted = converted_by_parts(CONVERTERS[operator.kind], step)
             if isinstance(converted, relax.Expr | Image | Parts):
                 converted = [converted]
             results = list(converted)
@@ -314,19 +315,6 @@ class GraphRun:
             )
 
 
-def _converted(step: TfliteStep) -> Result | Sequence[Result]:
-    """Return what an operator makes of its operands: moved complex ones are moved part by part."""
-    convert = CONVERTERS[step.operator.kind]
-    if not step.is_complex or step.operator.kind in OF_PARTS:
-        return convert(step)
-    if step.operator.kind not in MOVED:
-        raise NotImplementedError("complex numbers")
-    real, imaginary = convert(step), convert(step.of_imaginary)
-    if not isinstance(real, relax.Expr) or not isinstance(imaginary, relax.Expr):
-        raise NotImplementedError("complex images")
-    return Parts(real, imaginary)
-
-
 def _same(value: relax.Expr) -> Result:
     return value
 
@@ -347,33 +335,3 @@ def _data(operator: TfliteOperator) -> list[int]:
         for position, index in enumerate(operator.inputs)
         if index >= 0 and position not in settings
     ]
-
-
-def _refuse_unsupported(
-    operators: Sequence[TfliteOperator], tensors: Sequence[TfliteTensor]
-) -> None:
-    missing: dict[str, list[str]] = {}
-    computed = {index for operator in operators for index in operator.outputs}
-    reads: dict[str, None] = {}
-    for operator in operators:
-        if operator.kind not in (*CONVERTERS, *CONTROL, *VARIABLES):
-            missing.setdefault(operator.kind, []).append(tensors[operator.outputs[0]].name)
-            reads |= {tensors[i].name: None for i in operator.inputs if i in computed}
-    refuse_operators(missing, cut_before([*reads]) if reads else None)
-
-
-def refuse_wide(tensor: TfliteTensor) -> None:
-    """Refuse quantized tensors that no kernel takes."""
-    quantization = tensor.quantization
-    if quantization is None or tensor.dtype == "float32":
-        return
-    if tensor.dtype not in QUANTIZED:
-        raise UnsupportedOpError(
-            f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8 and uint8 "
-            "can be imported: convert the model with these"
-        )
-    if quantization.scale.size > 1:
-        raise UnsupportedOpError(
-            f"tensor {tensor.name} is an activation with {quantization.scale.size} scales; "
-            "expected one"
-        )

@@ -6,6 +6,8 @@ sound that cast a spectrum to float read real parts alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from tvm import relax
 
@@ -75,3 +77,15 @@ MOVED = (
     "TRANSPOSE",
 )  # fmt: skip
 """Operators that move the parts of a complex tensor alike."""
+
+
+def converted_by_parts(convert: Converter, step: TfliteStep) -> Result | Sequence[Result]:
+    """Return what an operator makes of its operands: moved complex ones are moved part by part."""
+    if not step.is_complex or step.operator.kind in OF_PARTS:
+        return convert(step)
+    if step.operator.kind not in MOVED:
+        raise NotImplementedError("complex numbers")
+    real, imaginary = convert(step), convert(step.of_imaginary)
+    if not isinstance(real, relax.Expr) or not isinstance(imaginary, relax.Expr):
+        raise NotImplementedError("complex images")
+    return Parts(real, imaginary)

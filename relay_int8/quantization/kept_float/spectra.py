@@ -114,6 +114,8 @@ def _is_float(var: relax.Var) -> bool:
 
 def _is_one_number(var: relax.Var) -> bool:
     """Whether a tensor has one element for each image."""
+    if not isinstance(var.ty, relax.TensorType):  # the results of a sort, a tuple
+        return False
     dims = dataflow.shape(var)
     return all(extent == 1 for extent in dims[len(dims) > 1 :])
 

@@ -107,6 +107,16 @@ def test_other_functions_of_a_recording_are_integers(changes):
     assert layers(framed(**changes))["mel"].integer
 
 
+@pytest.mark.fast
+def test_a_tuple_is_no_number():
+    """The results of a sort have one variable."""
+    net = NetworkWriter((1, 16))
+    both = net.emit("both", relax.op.topk(net.x, 8, ret_type="both"))
+    values = net.emit("values", relax.TupleGetItem(both, 0))
+    y = net.emit("hidden", relax.op.matmul(values, net.constant(8, 4)))
+    assert layers(net.module(net.relu("y", y)))["hidden"].integer
+
+
 def layers(mod, config=None):
     plan = annotate(normalized(mod)[0], config or QuantConfig())
     return {layer.root.split("/")[0]: layer for layer in plan.layers if layer.macs}

@@ -128,10 +128,8 @@ def weighted(q: np.ndarray, s: np.ndarray, z: np.ndarray, axis: int, *, shared: 
 
 REALS = {
     "scales of input channels": weighted(W, S[:2], Z[:2], 1),
-    "zero point out of reach": weighted(W, np.float32(0.5), np.int8(-100), 0),
-    "unsigned, beyond int8": weighted(
-        np.full((3, 2, 1, 1), 255, "uint8"), np.float32(0.5), np.uint8(0), 0
-    ),
+    "zero points of input channels": weighted(W, np.float32(0.5), np.array([0, 9], np.int8), 1),
+    "more than 8 bits": weighted(W.astype("int32"), np.float32(0.5), np.int32(0), 0),
     "something else reads them": weighted(W, S, Z, 0, shared=True),
 }
 
@@ -145,6 +143,29 @@ def test_other_constants_are_the_reals_they_stand_for(case):
     x = RNG.normal(size=(1, 2, 4, 4)).astype("float32")
     for found, wanted in zip(run_relax(after, x), run_relax(mod, x), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+WIDE = {
+    "zero point out of reach": (W, np.int8(-100)),
+    "unsigned, beyond int8": (np.full((3, 2, 1, 1), 255, "uint8"), np.uint8(0)),
+    "zero points of output channels": (
+        np.full((3, 2, 1, 1), 200, "uint8"),
+        np.array([0, 9, 255], "uint8"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WIDE)
+def test_weights_that_do_not_fit_int8_keep_their_zero_points(case):
+    q, z = WIDE[case]
+    after = CanonicalizeQdq()(weighted(q, np.float32(0.5), z, 0))
+    (pair,) = (v for _, v in dataflow.calls(after["main"]) if dataflow.operator(v) == "quantize")
+    reals, scales, zeros = (dataflow.constant(argument) for argument in pair.args)
+    wanted = np.broadcast_to(z, 3)
+    np.testing.assert_array_equal(zeros, wanted)
+    np.testing.assert_array_equal(scales, np.full(3, 0.5, "float32"))
+    np.testing.assert_array_equal(reals, (q - wanted.reshape(3, 1, 1, 1).astype("float32")) * 0.5)
+    assert str(pair.attrs.out_dtype) == q.dtype == zeros.dtype
 
 
 def test_a_constant_operand_behind_a_pair_of_its_own_is_what_its_integers_stand_for(

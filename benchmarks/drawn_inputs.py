@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
-from sklearn.datasets import load_sample_images
+from sklearn.datasets import load_sample_images  # type: ignore[import-untyped]
 
 Array = np.ndarray
 RATE = 16000  # samples of a voice in a second
@@ -41,7 +41,7 @@ def photograph(rng: np.random.Generator, height: int, width: int) -> Array:
     side = int(rng.integers(160, min(whole.shape[:2])))
     top, left = (int(rng.integers(extent - side + 1)) for extent in whole.shape[:2])
     part = Image.fromarray(whole[top : top + side, left : left + side])
-    pixels = np.asarray(part.resize((width, height), Image.Resampling.BICUBIC), np.float32)
+    pixels: Array = np.asarray(part.resize((width, height), Image.Resampling.BICUBIC), np.float32)
     return pixels[:, :: int(rng.choice([-1, 1]))].transpose(2, 0, 1)[None]
 
 
@@ -58,7 +58,8 @@ def voice(rng: np.random.Generator, samples: int) -> Array:
         sound += (nearness + 0.02) / harmonic**0.5 * np.sin(harmonic * phase)
     loudness = np.interp(time, np.linspace(0, time[-1], 24), rng.choice([0.0, 0.3, 1.0], 24))
     sound = sound * loudness + rng.normal(0, 0.003, samples)
-    return (sound / np.abs(sound).max() * rng.uniform(0.1, 0.8)).astype(np.float32)
+    scaled: Array = sound / np.abs(sound).max() * rng.uniform(0.1, 0.8)
+    return scaled.astype(np.float32)
 
 
 def bands(rng: np.random.Generator, frames: int, count: int) -> Array:

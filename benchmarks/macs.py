@@ -27,7 +27,8 @@ def in_bounds_macs(model: onnx.ModelProto) -> int | None:
     for node in graph.node:
         if node.op_type not in ("Conv", "Gemm", "MatMul"):
             continue
-        if not all(prod(shapes.get(name, (0,))) for name in (*node.input[:2], node.output[0])):
+        known = [shapes.get(name) for name in (*node.input[:2], node.output[0])]
+        if not all(dims and prod(dims) for dims in known):  # of an unknown rank: no dimensions
             return None
         if node.op_type == "Conv":
             total += _convolution(node, shapes)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
@@ -40,7 +41,7 @@ from schedules.spec.text import to_json
 
 STRIP = "strip"
 CHUNK = 32  # elements of a row that are copied at once
-LINE = 64  # weights of a line of a cache
+LINE_BYTES = 64  # of a cache
 MANY_TILES = 8  # that read the same weights
 
 Index = Sequence[Expr]
@@ -244,7 +245,8 @@ class _Emitter:
         rows, width = self.strip.extents.tiled(strips)
         tiles = rows * -(-width // strips.columns)
         inner = [int(extent) for extent in w.shape[2:]]
-        lines = prod(inner) // LINE
+        line_elements = LINE_BYTES // np.dtype(self.dot.weights).itemsize
+        lines = prod(inner) // line_elements
         share = -(-lines // tiles)
         if not share:
             return
@@ -252,7 +254,7 @@ class _Emitter:
         with T.If(tile.index * share < lines), T.Then():
             for b in range(strips.blocks):
                 for i in range(share):
-                    line = (tile.index * share + i) * LINE
+                    line = (tile.index * share + i) * line_elements
                     block = tile.block + strips.blocks + b
                     T.evaluate(asked(w, [block, outermost, *zeros, line]))
 

@@ -89,10 +89,17 @@ from schedules.cuda.recurrence import RECURRENCE_CUDA
 from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
 from schedules.template import ScheduleTemplate
-from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2, DENSE_AVX2
+from schedules.x86.avx2 import (
+    CONV2D_AVX2,
+    CONV2D_AVX2_WIDE,
+    CONV2D_STEM_AVX2,
+    CONV2D_STEM_AVX2_WIDE,
+    DENSE_AVX2,
+    DENSE_AVX2_WIDE,
+)
 from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
 from schedules.x86.conv2d_narrow import CONV2D_NARROW_AVX2, CONV2D_NARROW_VNNI
-from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
+from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2, DEPTHWISE_AVX2_WIDE
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
 from schedules.x86.grouped_vnni import GROUPED_VNNI
@@ -110,12 +117,6 @@ from schedules.x86.products import (
 from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
 from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
-from schedules.x86.wide import (
-    CONV2D_AVX2_WIDE,
-    CONV2D_STEM_AVX2_WIDE,
-    DENSE_AVX2_WIDE,
-    DEPTHWISE_AVX2_WIDE,
-)
 from schedules.x86.windows_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
 from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 

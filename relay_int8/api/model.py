@@ -88,14 +88,7 @@ def load_model(source: str | Path, options: ImportOptions | None = None) -> Mode
     <Model digits.onnx: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     options = options or ImportOptions()
-    module = import_model(
-        source,
-        batch=options.batch,
-        inputs=options.inputs,
-        values=options.values,
-        outputs=options.outputs,
-        params=options.params,
-    )
+    module = import_model(source, options)
     return Model(
         module=module, name=Path(source).name, file_bytes=model_bytes(source, options.params)
     )

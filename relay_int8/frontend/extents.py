@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from relay_int8.errors import ConfigError, FrontendError
 from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.options import Shapes
+from relay_int8.frontend.options import Shapes, require_input
 from relay_int8.notices import notice
 
 Extent = int | str | None
@@ -82,8 +82,7 @@ def _check_given(name: str, shape: Sequence[int], written: Written, batch: int |
     """Refuse a shape that the file, or the batch, contradicts; its leading extent may be new."""
     text = ",".join(map(str, shape))
     option = f"--input {name}={text}"
-    if name not in written:
-        raise ConfigError(f"{option}: the model has no such input; it has {', '.join(written)}")
+    require_input(name, option, written)
     extents = written[name]
     fixed = [
         axis

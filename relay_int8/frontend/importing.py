@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from relay_int8.graph.dataflow import FunctionWriter, operator, shape
 
 Array = np.ndarray[Any, Any]
 MAX_EXTENT = 2**31
+MOST_SAID = 4  # tensors that a message names
+WITHOUT = "export the model without them"
 CONVERTER_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -39,11 +41,10 @@ def check_inputs(inputs: Sized) -> None:
         raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
 
 
-MOST_SAID = 4  # tensors that a message names
-
-
 def refuse_operators(
     missing: Mapping[str, Sequence[str]],
+    *,
+    reads: Iterable[str] = (),
     advice: str | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> None:
@@ -53,8 +54,10 @@ def refuse_operators(
     ----------
     missing
         Operator -> the names of its nodes; empty where all are known.
+    reads
+        Tensors that they read, of those that are computed: where a user can cut the model.
     advice
-        What to do, where it is not to cut the model.
+        What to do, where the model cannot be cut.
     reasons
         Operator -> why it is not known, where there is more to say.
     """
@@ -67,15 +70,15 @@ def refuse_operators(
     )
     raise UnsupportedOpError(
         f"{len(missing)} kinds of operator cannot be imported: {operators}; "
-        f"{advice or cut_before()}"
+        f"{advice or f'{WITHOUT}, or make outputs of what they read ({cut_options(reads)})'}"
     )
 
 
-def cut_before(names: Sequence[str] = ("TENSOR",)) -> str:
-    """Return how to do without operators that read these tensors."""
-    said = " ".join(f"--cut {name}" for name in names[:MOST_SAID])
-    more = " ..." * (len(names) > MOST_SAID)
-    return f"export the model without them, or make outputs of what they read ({said}{more})"
+def cut_options(names: Iterable[str]) -> str:
+    """Return the options that make outputs of tensors."""
+    distinct = list(dict.fromkeys(name for name in names if name)) or ["TENSOR"]
+    more = " ..." * (len(distinct) > MOST_SAID)
+    return " ".join(f"--cut {name}" for name in distinct[:MOST_SAID]) + more
 
 
 class ImportWriter(FunctionWriter):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relay_int8.errors import FrontendError
 from relay_int8.file_names import instead_of_model
-from relay_int8.frontend.options import ImportOptions, Shapes, Values
+from relay_int8.frontend.options import ImportOptions
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -18,16 +17,8 @@ FORMATS = {".json": "mxnet", ".onnx": "onnx", ".pt2": "torch", ".tflite": "tflit
 """Ending of a file's name -> module of this package with ``import_file(path, options)``."""
 
 
-def import_model(
-    source: str | Path,
-    *,
-    batch: int | None = None,
-    inputs: Shapes | None = None,
-    values: Values | None = None,
-    outputs: Sequence[str] = (),
-    params: str | Path | None = None,
-) -> IRModule:
-    """Return the Relax module of a model file; see :class:`ImportOptions`.
+def import_model(source: str | Path, options: ImportOptions) -> IRModule:
+    """Return the Relax module of a model file.
 
     Raises
     ------
@@ -41,13 +32,6 @@ def import_model(
     path = Path(source)
     if advice := instead_of_model(path):
         raise FrontendError(advice)
-    options = ImportOptions(
-        batch=batch,
-        inputs=inputs or {},
-        values=values or {},
-        outputs=outputs,
-        params=None if params is None else Path(params),
-    )
     reader = import_module(f"relay_int8.frontend.{FORMATS.get(path.suffix.lower(), 'onnx')}")
     mod: IRModule = reader.import_file(path, options)
     return mod

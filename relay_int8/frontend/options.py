@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -60,6 +60,21 @@ def require_tensors(outputs: Sequence[str], known: Collection[str]) -> None:
             raise ConfigError(f"--cut {name}: the file computes no such tensor{said}")
     if len(set(outputs)) < len(outputs):
         raise ConfigError(f"--cut: a tensor is named twice: {', '.join(outputs)}")
+
+
+def require_input(name: str, option: str, known: Iterable[str]) -> None:
+    """Raise ConfigError if an option is of an input that the model has not."""
+    names = list(known)
+    if name not in names:
+        raise ConfigError(f"{option}: the model has no such input; it has {', '.join(names)}")
+
+
+def refuse_outputs(path: Path, options: ImportOptions) -> None:
+    """Raise ConfigError for outputs that a user names of a program, which cannot be cut."""
+    for name in options.outputs:
+        raise ConfigError(
+            f"--cut {name}: {path} is a PyTorch program; export a module that returns that tensor"
+        )
 
 
 def refuse_values(path: Path, options: ImportOptions) -> None:

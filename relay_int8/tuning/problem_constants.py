@@ -15,6 +15,7 @@ import numpy as np
 
 from relay_int8.numerics.interpolation import axis_lerps
 from relay_int8.numerics.multipliers import fixed_constants
+from relay_int8.numerics.qparams import WIDE_MAX
 from schedules.reference.kernels import reference
 from schedules.spec import (
     GATES_ALONE,
@@ -59,8 +60,8 @@ def _weights(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
     """Return random weights, the extremes among them: those of int16 are bytes less a byte."""
     if dtype != "int16":
         return values_of_type(rng, shape, dtype)
-    values: np.ndarray = rng.integers(-255, 255, shape, dtype, True)
-    values.flat[0], values.flat[-1] = -255, 255
+    values: np.ndarray = rng.integers(-WIDE_MAX, WIDE_MAX, shape, dtype, True)
+    values.flat[0], values.flat[-1] = -WIDE_MAX, WIDE_MAX
     return values
 
 

@@ -1,4 +1,8 @@
-"""Convolution and dense, u8 or s8 x s8 -> s32, on AVX2: two widened products a lane by vpmaddwd."""
+"""Convolution and dense, u8 or s8 x s8 -> s32, on AVX2: two widened products a lane by vpmaddwd.
+
+Weights of int16 ("wide") need no widening. Processors with vpdpbusd, which makes four products of
+bytes a lane, have no faster instruction for them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,11 @@ from schedules.cpu.strip_template import (
     conv2d_strip_template,
     dense_strip_template,
 )
-from schedules.x86.dots import AVX2
+from schedules.x86.dots import AVX2, AVX2_WIDE
 
 CONV2D_STEM_AVX2 = conv2d_stem_strip_template(AVX2)
 CONV2D_AVX2 = conv2d_strip_template(AVX2)
 DENSE_AVX2 = dense_strip_template(AVX2)
+CONV2D_STEM_AVX2_WIDE = conv2d_stem_strip_template(AVX2_WIDE)
+CONV2D_AVX2_WIDE = conv2d_strip_template(AVX2_WIDE)
+DENSE_AVX2_WIDE = dense_strip_template(AVX2_WIDE)

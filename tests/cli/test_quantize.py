@@ -10,6 +10,7 @@ from PIL import Image
 
 from relay_int8.demo import MODEL, load_images
 from relay_int8.frontend.model import import_model
+from relay_int8.frontend.options import ImportOptions
 from relay_int8.quantization.model_tensors import ModelTensors
 from tests.pages import Reader
 
@@ -29,7 +30,9 @@ def table(tmp_path_factory):
     """Return the options of a calibration table, for what is not about images."""
     path = tmp_path_factory.mktemp("ranges") / "ranges.json"
     path.write_text(
-        json.dumps(dict.fromkeys(ModelTensors.of(import_model(MODEL, batch=1)).schemes, 4.0))
+        json.dumps(
+            dict.fromkeys(ModelTensors.of(import_model(MODEL, ImportOptions(batch=1))).schemes, 4.0)
+        )
     )
     return "--table", path, "--no-bias-correction"
 

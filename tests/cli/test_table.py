@@ -11,6 +11,7 @@ from relay_int8.demo import MODEL
 from relay_int8.errors import CalibrationError
 from relay_int8.frontend.model import import_model
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.frontend.options import ImportOptions
 from relay_int8.notices import Notice
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.model_tensors import ModelTensors
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.fast
 
 @pytest.fixture(scope="module")
 def tensors():
-    return ModelTensors.of(import_model(MODEL, batch=1))
+    return ModelTensors.of(import_model(MODEL, ImportOptions(batch=1)))
 
 
 @pytest.fixture

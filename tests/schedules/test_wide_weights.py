@@ -13,13 +13,9 @@ from schedules.cpu.depthwise import DEPTHWISE_PLAIN_WIDE
 from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_PLAIN_WIDE, DENSE_PLAIN_WIDE
 from schedules.selection import select
 from schedules.spec import Conv2d, Dense, from_json, to_json
+from schedules.x86.avx2 import CONV2D_AVX2_WIDE, CONV2D_STEM_AVX2_WIDE, DENSE_AVX2_WIDE
+from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2_WIDE
 from schedules.x86.vnni import CONV2D_VNNI
-from schedules.x86.wide import (
-    CONV2D_AVX2_WIDE,
-    CONV2D_STEM_AVX2_WIDE,
-    DENSE_AVX2_WIDE,
-    DEPTHWISE_AVX2_WIDE,
-)
 from tests.schedules.conv_runs import conv
 from tests.schedules.convolution_checks import assert_equal, assert_same_epilogue
 

@@ -74,10 +74,13 @@ class MxnetImporter:
 
     def _refuse_unsupported(self, needed: list[int]) -> None:
         missing: dict[str, list[str]] = {}
+        reads: list[str] = []
         for node in (self._nodes[index] for index in needed):
             if node.op != VARIABLE and node.op not in CONVERTERS:
                 missing.setdefault(node.op, []).append(node.name)
-        refuse_operators(missing, reasons=REFUSED)
+                sources = [self._nodes[source] for source, _ in node.inputs]
+                reads += [source.name for source in sources if source.op != VARIABLE]
+        refuse_operators(missing, reads=reads, reasons=REFUSED)
 
     def _check_variables(self, needed: list[int]) -> None:
         """Refuse weights that are missing, inputs without a shape, and shapes without an input."""

@@ -20,7 +20,7 @@ from tvm import IRModule
 from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
-from relay_int8.frontend.importing import check_inputs, cut_before, refuse_operators
+from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.dynamic_biases import restore_biases
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.fixed_inputs import fix_inputs
@@ -106,23 +106,14 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
-    model = cut_at(fix_inputs(model, values), outputs)
-    model = drop_unused(in_order(make_dense(model)))
-    _check_weights(model.graph)
-    if model.functions:
-        model = inline_functions(model)
-        _check_weights(model.graph)
-    if (widened := widen(model)) is not model:
-        model = widened
-        _check_weights(model.graph)
-    model = expand_functions(restore_biases(model))
+    model = _rewritten(cut_at(fix_inputs(model, values), outputs))
     written = _written_shapes(model.graph)
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
     asked, batch = batch, fixed_batch(written, shapes, batch)
     missing = unsupported_nodes(model.graph)
     reads = computed_operands(model.graph, missing)
-    refuse_operators(missing, cut_before(reads) if reads else None, REASONS)
+    refuse_operators(missing, reads=reads, reasons=REASONS)
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:
@@ -151,6 +142,19 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
         values=options.values,
         outputs=options.outputs,
     )
+
+
+def _rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model as the importer reads it: what outputs depend on, in order, in float32."""
+    model = drop_unused(in_order(make_dense(model)))
+    _check_weights(model.graph)
+    if model.functions:
+        model = inline_functions(model)
+        _check_weights(model.graph)
+    if (widened := widen(model)) is not model:
+        model = widened
+        _check_weights(model.graph)
+    return expand_functions(restore_biases(model))
 
 
 def _opset(model: onnx.ModelProto) -> int:

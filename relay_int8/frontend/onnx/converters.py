@@ -17,12 +17,14 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.frontend.cropping import cropped
 from relay_int8.frontend.einsum import einsum
 from relay_int8.frontend.onnx.auto_pad import window_padding
-from relay_int8.frontend.onnx.blocks import col2im, dft, stft
+from relay_int8.frontend.onnx.blocks import col2im
 from relay_int8.frontend.onnx.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.deformable import deform_conv
 from relay_int8.frontend.onnx.elementwise import bit_shift, erfc, is_inf, mod, power
+from relay_int8.frontend.onnx.fourier import dft, stft
 from relay_int8.frontend.onnx.indices import INDEX_CONVERTERS
 from relay_int8.frontend.onnx.normalization import batch_norm, layer_norm, rms_norm
+from relay_int8.frontend.onnx.operands import known_array
 from relay_int8.frontend.onnx.pool import pool
 from relay_int8.frontend.onnx.recurrent import gru, lstm, rnn
 from relay_int8.frontend.onnx.resize import resize
@@ -63,9 +65,8 @@ def _pad(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) 
     """Pad by constant widths; ``axes`` (opset 18) names those that are padded."""
     x, *rest = inputs
     given, value, named = (*rest, None, None, None)[:3]
-    widths, axes = (None if each is None else constant(each) for each in (given, named))
-    if widths is None:
-        raise NotImplementedError("its widths are computed, not constant")
+    axes = None if named is None else constant(named)
+    widths = known_array(given, "its widths are")
     mode = attributes.get("mode", b"constant").decode()
     modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
     rank = len(shape(x))
@@ -89,9 +90,7 @@ def _fill(bb: relax.BlockBuilder, value: Any) -> float:
 
 
 def _number(value: Any) -> float:
-    array = constant(value)
-    if array is None:
-        raise NotImplementedError("its fill value is computed, not constant")
+    array = known_array(value, "its fill value is")
     return float(array.reshape(())) if array.size else 0.0
 
 
@@ -141,9 +140,7 @@ def _mean(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax
 
 def _cum_sum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Sum along an axis, from its end where ``reverse`` says so."""
-    x, axis_array = inputs[0], constant(inputs[1])
-    if axis_array is None:
-        raise NotImplementedError("its axis is computed, not constant")
+    x, axis_array = inputs[0], known_array(inputs[1], "its axis is")
     axis = int(axis_array.reshape(()))
     turned = bool(attributes.get("reverse", 0))
     x = bb.emit(relax.op.flip(x, axis)) if turned else x
@@ -253,9 +250,7 @@ def _top_k(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
 
 def _tile(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
     """Repeat axis by axis; TVM's importer makes an opaque kernel of it."""
-    x, repeats = inputs[0], constant(inputs[1])
-    if repeats is None:
-        raise NotImplementedError("its repeats are computed, not constant")
+    x, repeats = inputs[0], known_array(inputs[1], "its repeats are")
     for axis, count in enumerate(repeats.tolist()):
         if count < 1:
             raise NotImplementedError(f"it repeats axis {axis} {count} times")

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from relay_int8.errors import ConfigError
-from relay_int8.frontend.options import Values
+from relay_int8.frontend.options import Values, require_input
 
 
 def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
@@ -27,10 +27,7 @@ def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: value for value in model.graph.input if value.name not in weights}
     for name in values:
-        if name not in inputs:
-            raise ConfigError(
-                f"--input {name}==...: the model has no such input; it has {', '.join(inputs)}"
-            )
+        require_input(name, f"--input {name}==...", inputs)
     if len(values) == len(inputs):
         raise ConfigError(f"all inputs are given a value ({', '.join(inputs)}): nothing is left")
     fixed = onnx.ModelProto()

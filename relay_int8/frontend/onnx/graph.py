@@ -12,7 +12,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import CONVERTER_ERRORS
+from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_options
 from relay_int8.frontend.onnx.constant_nodes import (
     INTEGERS,
     MOVES,
@@ -22,7 +22,7 @@ from relay_int8.frontend.onnx.constant_nodes import (
 )
 from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.node_form import misfit
-from relay_int8.frontend.onnx.operator_support import CUT, OURS, title_of
+from relay_int8.frontend.onnx.operator_support import OURS, title_of
 from relay_int8.frontend.onnx.sequences import SEQUENCES, converted, is_list
 from relay_int8.graph.dataflow import (
     FunctionWriter,
@@ -206,7 +206,8 @@ class NamedImporter(ControlFlow):
         values = list(value.fields) if isinstance(value, relax.Tuple) else [value]
         if not all(_is_static(item) for item in values):
             raise NotImplementedError(
-                f"how large its result is depends on values of the input: {CUT}"
+                "how large its result is depends on values of the input; make outputs of what it "
+                f"reads ({cut_options(node.input)})"
             )
         for item in values:
             if isinstance(item.ty, relax.TensorType) and not _is_possible(shape(item)):
@@ -234,7 +235,8 @@ class NamedImporter(ControlFlow):
             names[var] = self._names.get(var, f"{owner}/{operator(value).split('.')[-1]}")
         writer = FunctionWriter(mod)
         written: dict[relax.Var, relax.Expr] = {}
-        constants = set(results(func)) - _computed(func)
+        computed = _computed(func)
+        constants = list(dict.fromkeys(var for var in results(func) if var not in computed))
         for var, value in calls(func):
             name = f"{names[var]}/constant" if var in constants else names[var]
             written[var] = writer.emit(name, substitute(value, written))

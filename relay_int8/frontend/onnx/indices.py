@@ -13,6 +13,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.onnx.operands import known_array, known_integers
 from relay_int8.frontend.overwriting import box_overwritten
 from relay_int8.frontend.scatter import scatter_elements as elements_scattered
 from relay_int8.graph.dataflow import constant, dtype, shape
@@ -92,12 +93,8 @@ def scatter_nd(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, 
 
 def one_hot(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Write one value where an index is, another elsewhere; the depth may be a vector of one."""
-    indices, depth, values = inputs[0], constant(inputs[1]), constant(inputs[2])
-    if depth is None:
-        raise NotImplementedError("its depth is computed, not constant")
-    if values is None:
-        raise NotImplementedError("its values are computed, not constant")
-    count, array = int(depth.reshape(())), constant(indices)
+    indices, values = inputs[0], known_array(inputs[2], "its values are")
+    (count,), array = known_integers(inputs[1], "its depth is"), constant(indices)
     if array is None:
         indices = _from_start(bb, indices, np.array(count))
     else:
@@ -110,9 +107,7 @@ def reverse_sequence(
     bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
 ) -> relax.Expr:
     """Turn around the first steps of each sequence, as many as its length says."""
-    x, lengths = inputs[0], constant(inputs[1])
-    if lengths is None:
-        raise NotImplementedError("its sequence_lens are computed, not constant")
+    x, lengths = inputs[0], known_array(inputs[1], "its sequence_lens are")
     time, batch = int(attributes.get("time_axis", 0)), int(attributes.get("batch_axis", 1))
     steps, count = shape(x)[time], shape(x)[batch]
     if lengths.shape != (count,) or lengths.min() < 0 or lengths.max() > steps:

@@ -16,8 +16,6 @@ from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.sequences import SEQUENCES
 
 MS = "com.microsoft"
-CUT = "--cut TENSOR, or ImportOptions(outputs=...), makes outputs of tensors before it"
-"""How a user comes to a model without what cannot be imported."""
 REASONS = {
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
@@ -56,7 +54,7 @@ def computed_operands(graph: onnx.GraphProto, operators: Mapping[str, object]) -
     """Return the tensors that nodes of some operators read, of those that other nodes compute."""
     computed = {name for node in graph.node for name in node.output}
     reads = [n for node in graph.node if _named(node) in operators for n in node.input]
-    return list(dict.fromkeys(name for name in reads if name in computed))
+    return [name for name in reads if name in computed]
 
 
 def _named(node: onnx.NodeProto) -> str:

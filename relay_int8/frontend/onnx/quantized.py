@@ -25,6 +25,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.converters import CONVERTERS, Converter
+from relay_int8.frontend.onnx.operands import known_array
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
 
 Attributes = dict[str, Any]
@@ -50,27 +51,24 @@ class _Pairs:
         return relax.op.quantize(x, _scale(scale), z, 0, dtype(z))
 
 
-def _array(value: Any, what: str) -> np.ndarray:
-    array = constant(value)
-    if array is None:
-        raise NotImplementedError(f"its {what} is computed, not constant")
-    return array
-
-
 def _scale(value: Any) -> relax.Expr:
-    array = _array(value, "scale").astype(np.float32)
+    array = known_array(value, "its scale is").astype(np.float32)
     return relax.const(array.reshape(()) if array.size == 1 else array.reshape(-1))
 
 
 def _zero(value: Any, kind: str) -> relax.Expr:
-    array = np.zeros((), kind) if value is None else _array(value, "zero point")
+    array = np.zeros((), kind) if value is None else known_array(value, "its zero point is")
     return relax.const(array.reshape(()) if array.size == 1 else array.reshape(-1))
 
 
 def _bias(pairs: _Pairs, bias: Any, s_x: Any, s_w: Any, factor: float = 1.0) -> relax.Expr:
     """Return an int32 bias in reals: its scale is the product of the operands' scales."""
-    scale = _array(s_x, "scale").reshape(-1) * _array(s_w, "scale").reshape(-1) * np.float32(factor)
-    count = _array(bias, "bias").size
+    scale = (
+        known_array(s_x, "its scale is").reshape(-1)
+        * known_array(s_w, "its scale is").reshape(-1)
+        * np.float32(factor)
+    )
+    count = known_array(bias, "its bias is").size
     scales = relax.const(np.broadcast_to(scale, (count,)).astype(np.float32))
     zeros = relax.const(np.zeros(count, np.int32))
     return pairs.bb.emit(relax.op.dequantize(bias, scales, zeros, -1))
@@ -180,8 +178,8 @@ def _centred(w: relax.Expr, zero: Any) -> relax.Expr:
     """Return weights less their zero point, float32; that of a matrix may be one a column."""
     if dtype(w) == "float32":  # of DynamicQuantizeLinear too
         return w
-    array = _array(w, "weight").astype(np.float32)
-    z = np.zeros(1) if zero is None else _array(zero, "zero point of weights")
+    array = known_array(w, "its weight is").astype(np.float32)
+    z = np.zeros(1) if zero is None else known_array(zero, "its zero point of weights is")
     along = 1 if array.ndim == 2 else 0
     dims = [z.size if axis == along else 1 for axis in range(array.ndim)]
     return relax.const(array - z.reshape(dims).astype(np.float32))

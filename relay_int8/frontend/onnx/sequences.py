@@ -12,7 +12,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from relay_int8.graph.dataflow import constant, shape
+from relay_int8.frontend.onnx.operands import known_array
+from relay_int8.graph.dataflow import shape
 
 MOST_TENSORS = 4096  # of a list; longer ones come from damaged files
 
@@ -85,18 +86,14 @@ def _split(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) ->
 def _extents(given: relax.Expr | None, size: int) -> list[int]:
     if given is None:
         return [1] * size
-    array = constant(given)
-    if array is None:
-        raise NotImplementedError("the extents of its parts are computed, not constant")
+    array = known_array(given, "the extents of its parts are")
     if array.ndim:
         return [int(extent) for extent in array]
     return [min(int(array), size - begin) for begin in range(0, size, max(int(array), 1))]
 
 
 def _position(given: relax.Expr, count: int) -> int:
-    array = constant(given)
-    if array is None:
-        raise NotImplementedError("a position in a list is computed, not constant")
+    array = known_array(given, "a position in a list is")
     index = int(array.reshape(()))
     if not -count <= index < count:
         raise ValueError(f"position {index} in a list of {count}")

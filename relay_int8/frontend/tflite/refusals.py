@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from relay_int8.errors import UnsupportedOpError
-from relay_int8.frontend.importing import cut_before, refuse_operators
+from relay_int8.frontend.importing import refuse_operators
 from relay_int8.frontend.tflite.file import TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.tensors import QUANTIZED
 
@@ -16,12 +16,12 @@ def refuse_unsupported(
     """Refuse operators of other kinds than ``known``, all of them at once."""
     missing: dict[str, list[str]] = {}
     computed = {index for operator in operators for index in operator.outputs}
-    reads: dict[str, None] = {}
+    reads: list[str] = []
     for operator in operators:
         if operator.kind not in known:
             missing.setdefault(operator.kind, []).append(tensors[operator.outputs[0]].name)
-            reads |= {tensors[i].name: None for i in operator.inputs if i in computed}
-    refuse_operators(missing, cut_before([*reads]) if reads else None)
+            reads += [tensors[i].name for i in operator.inputs if i in computed]
+    refuse_operators(missing, reads=reads)
 
 
 def refuse_wide(tensor: TfliteTensor) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.fourier import transform_weights
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
-from relay_int8.frontend.tflite.tables import Array
 from relay_int8.frontend.tflite.tensors import Parts, Result
 from relay_int8.graph.dataflow import shape
 
@@ -29,22 +29,13 @@ def _transform(step: TfliteStep) -> Result:
         )
     if width > length:
         x = step.emit("cut", relax.op.strided_slice(x, [len(outer) + 1], [0], [length]))
-    real, imaginary = transform_weights(length, min(width, length))
+    given, count = min(width, length), length // 2 + 1  # zeros follow the values
+    weights = transform_weights(length, count, 1, inverse=False)[:given]
+    real, imaginary = (np.ascontiguousarray(weights[:, part::2]) for part in (0, 1))
     return Parts(
         relax.op.matmul(x, relax.const(real)),
         relax.op.matmul(x, relax.const(imaginary)),
     )
-
-
-def transform_weights(length: int, given: int) -> tuple[Array, Array]:
-    """Return the matrices of a Fourier transform, to real and to imaginary parts, float32.
-
-    Each has a row for each of the ``given`` values, behind which follow zeros up to ``length``, and
-    a column for each frequency up to half of the length.
-    """
-    turns = np.outer(np.arange(given), np.arange(length // 2 + 1)) % length / length
-    angles = 2 * np.pi * turns
-    return np.cos(angles).astype(np.float32), -np.sin(angles).astype(np.float32)
 
 
 def _real(step: TfliteStep) -> Result:

@@ -14,11 +14,11 @@ from pathlib import Path
 from tvm import IRModule
 
 from relay_int8.argument_types import checked
-from relay_int8.errors import ConfigError
 from relay_int8.frontend.options import (
     NO_SHAPES,
     ImportOptions,
     Shapes,
+    refuse_outputs,
     refuse_params,
     refuse_values,
 )
@@ -32,11 +32,7 @@ def import_file(path: Path, options: ImportOptions) -> IRModule:
     """Import a .pt2 file as ``frontend.model`` wants it."""
     refuse_params(path, options)
     refuse_values(path, options)
-    if options.outputs:
-        raise ConfigError(
-            f"--cut {options.outputs[0]}: {path} is a PyTorch program; export a module that "
-            "returns that tensor"
-        )
+    refuse_outputs(path, options)
     return import_torch(path, batch=options.batch, inputs=options.inputs)
 
 

@@ -91,7 +91,7 @@ class TorchImporter:
         for node in nodes:
             if node.operator not in CONVERTERS:
                 missing.setdefault(node.operator, []).append(node.name)
-        refuse_operators(missing, advice(missing))
+        refuse_operators(missing, advice=advice(missing))
 
     def _input(self, name: str) -> relax.Var:
         kind, _ = self._program.inputs[name]

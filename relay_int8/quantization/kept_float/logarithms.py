@@ -21,8 +21,12 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph.group import AFFINE, MOVES, Clip, Group
-from relay_int8.operators.registry import operator_of
-from relay_int8.quantization.kept_float.spectra import SUMS, is_square
+from relay_int8.quantization.kept_float.linear_groups import (
+    SUMS,
+    is_linear_layer,
+    is_square,
+    values_at,
+)
 
 PRODUCT = "product"
 LINEAR = (*MOVES, *SUMS, AFFINE, "sub", "mul", "scatter_elements")
@@ -53,7 +57,7 @@ def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
             shown = all(_shows_small(each) or each.output in small for each in behind)
             added = not shown and all(each.output in filtered for each in behind)
             is_filter = group.is_layer or group.kind == PRODUCT
-            if (shown and is_filter) or (added and _is_transform(group)):
+            if (shown and is_filter) or (added and is_linear_layer(group)):
                 reasons[group.name] = REASON
                 filtered.add(group.output)
             elif (shown or added) and is_square(group):
@@ -63,11 +67,6 @@ def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
         for var in (*group.inputs, *group.floats):
             readers.setdefault(var, []).append(group)
     return reasons
-
-
-def _is_transform(group: Group) -> bool:
-    plain = group.activation is None and not group.residual and group.weight is not None
-    return group.is_layer and plain and not group.bias_or_zero.any()
 
 
 def _leaves_small(group: Group) -> bool:
@@ -80,7 +79,7 @@ def _leaves_small(group: Group) -> bool:
 
 def _shows_small(group: Group) -> bool:
     """Whether a group is a function that tells small values from smaller ones."""
-    values = _at_decades(group)
+    values = values_at(group, DECADES)
     if values is None:
         return False
     smallest, middle, one = values
@@ -90,16 +89,8 @@ def _shows_small(group: Group) -> bool:
 
 def _is_power(group: Group) -> bool:
     """Whether a group is a function that is x ** p for what is positive: a root, a square."""
-    values = _at_decades(group)
+    values = values_at(group, DECADES)
     if values is None or not (values > 0).all():
         return False
     smallest, middle, one = values
     return bool(np.isclose(middle / smallest, one / middle, rtol=1e-3))
-
-
-def _at_decades(group: Group) -> np.ndarray | None:
-    function = operator_of(group).function(group)
-    if function is None:
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(function(DECADES))

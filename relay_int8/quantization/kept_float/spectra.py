@@ -19,19 +19,22 @@ A layer that reads their power, as filters of the mel scale do, stays in float f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import AFFINE, MOVES, Group
-from relay_int8.operators.registry import operator_of
+from relay_int8.quantization.kept_float.linear_groups import (
+    SAMPLES,
+    SUMS,
+    are_powers,
+    is_linear_layer,
+    is_square,
+    samples,
+)
 
-SUMS = ("add", "sum", "mean")
-"""Kinds of the sums of two tensors, and of a tensor along axes."""
-
-SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
 REASON = (
     "it transforms the network's input, and nothing but its squares is read: bytes would lose "
     "what is quiet"
@@ -114,15 +117,13 @@ def _is_float(var: relax.Var) -> bool:
 
 def _is_one_number(var: relax.Var) -> bool:
     """Whether a tensor has one element for each image."""
-    if not isinstance(var.ty, relax.TensorType):  # the results of a sort, a tuple
-        return False
     dims = dataflow.shape(var)
     return all(extent == 1 for extent in dims[len(dims) > 1 :])
 
 
 def _is_affine_function(group: Group) -> bool:
     """Whether a function of one tensor is a * x + b."""
-    values = _values(group)
+    values = samples(group)
     if values is None or not np.isfinite(values).all():
         return False
     return bool(np.allclose(values, np.poly1d(np.polyfit(SAMPLES, values, 1))(SAMPLES), rtol=1e-5))
@@ -134,42 +135,16 @@ def _passes(reader: Group, squared: Collection[relax.Var]) -> bool:
 
 def _is_linear(group: Group) -> bool:
     if group.is_layer:
-        plain = group.activation is None and not group.residual
-        return plain and group.weight is not None and not group.bias_or_zero.any()
+        return is_linear_layer(group)
     return group.activation is None and group.kind in (*MOVES, AFFINE)
-
-
-def is_square(group: Group) -> bool:
-    """Whether a group is x * x, or that times a number."""
-    if group.kind == "mul":
-        return len(group.inputs) == 2 and group.inputs[0].same_as(group.inputs[1])
-    values = _values(group)
-    return _is_power(values, 2.0)
 
 
 def _is_even_power(group: Group) -> bool:
     """Whether a group is a power of abs(x) other than the first, times a number."""
     if is_square(group):
         return True
-    values = _values(group)
+    values = samples(group)
     if values is None or not (np.isfinite(values).all() and (values > 0).all()):
         return False
     exponent = float(np.log(values[-1] / values[1]) / np.log(SAMPLES[-1]))
-    return not np.isclose(exponent, 1.0) and _is_power(values, exponent)
-
-
-def _is_power(values: np.ndarray | None, exponent: float) -> bool:
-    """Whether a function's values are those of a power of abs(x), times a positive number."""
-    if values is None:
-        return False
-    powers = np.abs(SAMPLES) ** exponent
-    return bool(values[1] > 0 and np.allclose(values, values[1] * powers, rtol=1e-6))
-
-
-def _values(group: Group) -> np.ndarray | None:
-    """Return what a function of one tensor makes of the samples; None for other groups."""
-    function: Callable[[np.ndarray], np.ndarray] | None = operator_of(group).function(group)
-    if function is None or group.activation is not None:
-        return None
-    with np.errstate(all="ignore"):
-        return function(SAMPLES)
+    return not np.isclose(exponent, 1.0) and are_powers(values, exponent)

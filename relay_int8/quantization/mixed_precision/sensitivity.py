@@ -19,6 +19,7 @@ from relay_int8.errors import CalibrationError
 from relay_int8.graph.batch import with_batch
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import LayerPlan, Plan
+from relay_int8.numerics import qparams
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.quantize import planned_with_floats
 from relay_int8.quantization.quantized_model import QuantizedModel
@@ -154,11 +155,9 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
     for group in find_groups(quantized.mod["main"], quantized.plan.additions):
         if group.weight is None or group.weight.scale is None:
             continue
-        rows = group.weight_rows
-        s = group.weight.scale.astype(np.float64).reshape(-1, *(1,) * (rows.ndim - 1))
-        most = np.iinfo(group.weight.dtype).max
-        steps = np.clip(np.rint(rows / s), -most, most)
-        weights[group.name] = weights_of(group, steps, group.weight.scale)
+        scales, dtype = group.weight.scale, group.weight.dtype
+        steps = qparams.quantize_weight(group.weight_rows, scales, dtype).astype(np.float32)
+        weights[group.name] = weights_of(group, steps, scales)
         if group.bias is not None:
             biases[group.name] = group.bias
     return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)

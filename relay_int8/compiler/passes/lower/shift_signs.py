@@ -109,6 +109,7 @@ class _Shifter:
 
 
 def _unsigned(spec: Spec) -> Spec:
+    # "weights" is the type of a constant, which stays.
     types: dict[str, Any] = {
         field.name: "uint8"
         for field in dataclasses.fields(spec)

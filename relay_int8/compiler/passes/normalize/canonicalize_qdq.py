@@ -148,8 +148,11 @@ class _Canonicalizer:
         steps = q.astype(np.int64) - _along(zero.astype(np.int64), value, q.ndim)
         reals = steps * _along(scale.astype(np.float64), value, q.ndim)
         axis = self._channels.get(scope.name)
-        by_channel = all(_is_by_channel(each, value, axis, q.ndim) for each in (scale, zero))
-        if axis is None or q.dtype not in (np.int8, np.uint8) or not by_channel:
+        if (
+            axis is None
+            or q.dtype not in (np.int8, np.uint8)
+            or not all(_is_by_channel(each, value, axis, q.ndim) for each in (scale, zero))
+        ):
             return relax.const(np.ascontiguousarray(reals, np.float32))
         scales, zeros = (np.broadcast_to(p.reshape(-1), q.shape[axis]) for p in (scale, zero))
         kept = None if _fits(steps) else zeros.astype(q.dtype)
@@ -264,7 +267,7 @@ def _fits(steps: np.ndarray) -> bool:
     return bool(info.min <= steps.min(initial=0) and steps.max(initial=0) <= info.max)
 
 
-def _is_by_channel(parameter: np.ndarray, value: relax.Call, axis: int | None, rank: int) -> bool:
+def _is_by_channel(parameter: np.ndarray, value: relax.Call, axis: int, rank: int) -> bool:
     return parameter.size == 1 or int(value.attrs.axis) % rank == axis
 
 

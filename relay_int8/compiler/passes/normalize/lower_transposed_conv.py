@@ -33,6 +33,7 @@ from relay_int8.compiler.passes.normalize.phases import Phases, TransposedAxis, 
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph.dataflow import constant, operator, shape
 from relay_int8.graph.declined import Declined
+from relay_int8.graph.group import Weight
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -161,7 +162,7 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
     wanted = LAYOUTS[len(shape(value)) - 2]
     if layouts != wanted:
         return Declined(f"its layouts are {' and '.join(layouts)}, not {' and '.join(wanted)}")
-    w, scale, zero = weights
+    w, scale, zero = weights.values, weights.scale, weights.zero_point
     axes = axes_of(value, w.shape)
     groups = int(attrs.groups)
     turned = _turned(w, groups, axes)
@@ -186,17 +187,17 @@ def _convolved(scope: Scope, value: relax.Call) -> Phases | Declined:
     return replace(phases, var=scope.emit("conv", conv))
 
 
-def _weights(scope: Scope, value: relax.Expr) -> tuple[Array, Array | None, Array | None] | None:
-    """Return constant weights and, of a Q/DQ pair, their scales and zero points; else None."""
+def _weights(scope: Scope, value: relax.Expr) -> Weight | None:
+    """Return constant weights, plain or behind a Q/DQ pair, or None."""
     w = constant(value)
     if w is not None:
-        return w, None, None
+        return Weight(w)
     dequantize = scope.value(value)
     quantize = scope.value(dequantize.args[0]) if operator(dequantize) == "dequantize" else value
     if operator(quantize) != "quantize":
         return None
     w, scale, zero = (constant(argument) for argument in quantize.args)
-    return None if w is None or scale is None or zero is None else (w, scale, zero)
+    return None if w is None or scale is None or zero is None else Weight(w, scale, zero)
 
 
 def _turned(w: Array, groups: int, axes: Sequence[TransposedAxis]) -> Array:
